@@ -1,8 +1,4 @@
-"""`make demo`: the same training script on one device and on several workers, side by side.
-
-Trains a residual CNN on scikit-learn's handwritten digits. Then shows the plan, the memory of each worker, both loss
-curves, and the bytes transferred: planned, counted in the partitioned graph, and measured in the running kernels.
-"""
+"""`make demo`: the same training script on one device and on several workers, side by side."""
 
 from __future__ import annotations
 
@@ -34,19 +30,7 @@ PLAN_ROWS = 40
 
 @dataclass
 class DemoRun:
-    """Training run of the demo, and its results so far.
-
-    Attributes
-    ----------
-    title, symbol
-        Name of the run, and the symbol that the training script gets.
-    losses, accuracies
-        Loss of each step, and accuracy on the test images after each epoch.
-    seconds
-        Time of all training steps.
-    moved_bytes
-        Bytes that fetches read from other workers in a step. It is equal for all steps.
-    """
+    """Training run of the demo. `moved_bytes` is what fetches read from other workers in a step, equal for all steps."""
 
     title: str
     symbol: Any
@@ -56,7 +40,6 @@ class DemoRun:
     moved_bytes: set[int] = field(default_factory=set)
 
     def follow(self, data: digits.Digits, epochs: int) -> Iterator[digits.Step | digits.Epoch]:
-        """Run the training script, and record its losses and the bytes that its kernels read."""
         training = digits.train(self.symbol, data, epochs)
         _mxnet.reset_counters()
         for event in training:
@@ -71,7 +54,6 @@ class DemoRun:
 
 
 def train_side_by_side(console: Console, runs: Sequence[DemoRun], data: digits.Digits, epochs: int) -> None:
-    """Run one step of each training run in turn, and show the progress."""
     steps = epochs * (len(data.train_images) // digits.BATCH_SIZE)
     columns = (
         TextColumn("{task.description:>10}"),

@@ -31,7 +31,6 @@ STYLE = {
 
 
 def draw(path: Path, results: Mapping[str, Any]) -> None:
-    """Write the picture of the demo's results (the content of results.json) as a PNG."""
     with pyplot.rc_context(STYLE):
         figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.4), width_ratios=(3, 2), layout="constrained")
         figure.get_layout_engine().set(w_pad=0.12, h_pad=0.08, wspace=0.06)

@@ -1,7 +1,4 @@
-"""Fetches for `benchmarks.multi_fetch`, with their result in NumPy. A fetch assembles a region from shards of several GPUs.
-
-The files in benchmarks/fetches hold the largest fetches of plans for the paper's models over 8 workers.
-"""
+"""Fetches for `benchmarks.multi_fetch`, with their result in NumPy."""
 
 from __future__ import annotations
 
@@ -38,7 +35,6 @@ class Fetch:
     fill: float = 0.0
 
     def bytes_moved(self, element_bytes: int) -> int:
-        """Return the bytes that have to be read and written at least."""
         read = sum(_volume(piece.extent) * len(piece.sources) for piece in self.pieces)
         return (read + _volume(self.shape)) * element_bytes
 
@@ -56,10 +52,7 @@ class Fetch:
         return np.array(numbers, dtype=np.int64)
 
     def compute(self, library: Any, arrays: Sequence[Any], dtype: str) -> Any:
-        """Return the region, computed by separate operators: slice, copy, add in order, concatenate.
-
-        `library` is numpy or cupy. Float16 is summed in float32.
-        """
+        """Return the region, computed by separate operators of `library` (numpy or cupy). Float16 is summed in float32."""
         wide = "float32" if dtype == "float16" else dtype
         is_covered = sum(map(_volume, (piece.extent for piece in self.pieces))) == _volume(self.shape)
         region = library.empty(self.shape, dtype) if is_covered else library.full(self.shape, self.fill, dtype)
@@ -94,7 +87,6 @@ def stacked(name: str, parts: int, cells: int) -> Fetch:
 
 
 def summed(name: str, sources: int, cells: int) -> Fetch:
-    """Return the sum of `sources` arrays."""
     piece = FetchPiece((0,), (cells,), tuple((i, (0,)) for i in range(sources)))
     return Fetch(name, (cells,), ((cells,),) * sources, (piece,))
 

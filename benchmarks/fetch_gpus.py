@@ -30,7 +30,6 @@ class Library:
         self.functions.TofuFetchFree.argtypes = [ctypes.c_void_p]
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a function that returns 0, or -1 and sets TofuCudaError."""
         if getattr(self.functions, name)(*arguments) != 0:
             raise GpuError(self.functions.TofuCudaError().decode())
 
@@ -53,7 +52,6 @@ class NativeFetch:
         library.call("TofuFetchCreate", *arguments)
 
     def launch(self, output: int, inputs: Sequence[int], stream: int = 0, adds: bool = False) -> None:
-        """Launch the kernel. Addresses are integers."""
         addresses = (ctypes.c_void_p * max(1, len(inputs)))(*inputs)
         self.library.call(
             "TofuFetchLaunch",

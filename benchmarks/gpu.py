@@ -46,7 +46,6 @@ class GpuRun:
     failures: list[str] = field(default_factory=list)
 
     def execute(self, name: str, command: Sequence[str], **environment: str) -> str:
-        """Run a step, write its output to a log, and return the output. Record a failure."""
         started = time.perf_counter()
         print(f"== {name}", flush=True)
         try:

@@ -73,7 +73,6 @@ def count_work(name: str, workers: int, search_seconds: float) -> dict[str, floa
 
 
 def compare_with_xla(name: str, workers: int, search_seconds: float) -> list[PlanRow]:
-    """Return the rows of XLA's auto-sharding, and of Tofu's plan within its memory."""
     set_environment(workers, "tpu")
     from benchmarks.jax_peers.peers import choose_by_xla
 
@@ -83,7 +82,6 @@ def compare_with_xla(name: str, workers: int, search_seconds: float) -> list[Pla
 
 
 def make_comparison(name: str, workers: int, platform: str, search_seconds: float) -> PlanComparison:
-    """Return the comparison of a model on the devices of a platform."""
     from tests.models.jax.language import MODELS, REAL_MODELS
     from tofu.jax.compare.comparison import PlanComparison
     from tofu.jax.compare.peers import split_arguments
@@ -98,7 +96,6 @@ def make_comparison(name: str, workers: int, platform: str, search_seconds: floa
 
 
 def list_devices(workers: int, platform: str) -> Sequence[Any]:
-    """Return the devices that steps are compiled for."""
     import jax
 
     if platform == "cpu":
@@ -129,7 +126,6 @@ def set_environment(workers: int, platform: str) -> None:
 
 
 def show(name: str, rows: list[PlanRow], console: Console) -> bool:
-    """Print a table. Return True if the benchmark does not fail."""
     from tofu.jax.compare.comparison import print_rows
 
     print_rows(console, name, rows)

@@ -42,7 +42,6 @@ def attend_by_pallas() -> Step:
 
 
 def make_attention_step(attend: Callable[..., Any]) -> Step:
-    """Return a step of gradient descent on projections around an attention kernel."""
     random = np.random.default_rng(0)
     size = HEADS * WIDTH
     params = {name: jnp.asarray(random.normal(size=(size, size)) / 16, jnp.bfloat16) for name in "qkv"}
@@ -126,7 +125,6 @@ def compare(name: str, make: Callable[[], Step]) -> dict[str, Any]:
 @click.command(help=__doc__)
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write the figures to this file.")
 def main(path: Path | None) -> None:
-    """Compare every step; go on after a failure, and report it in the exit status."""
     rows, failed = [], False
     for name, make in make_cases().items():
         try:

@@ -142,7 +142,6 @@ def measure_optimality(name: str, workers: int, search_seconds: float) -> tuple[
 
 
 def round_up_percent(larger: int, smaller: int) -> float:
-    """Return by how many per cent a number exceeds another, rounded up to two digits."""
     return ceil((larger / max(smaller, 1) - 1) * 1e4) / 1e2
 
 

@@ -214,7 +214,6 @@ def compare_plans(rows: Sequence[SimulationRow]) -> tuple[float, int]:
 
 
 def show(rows: Sequence[SimulationRow]) -> bool:
-    """Print the table and the goals. Return True if all goals are met."""
     single = {row.model: row.measured for row in rows if row.workers == 1}
     processors = len(os.sched_getaffinity(0))
     table = Table(

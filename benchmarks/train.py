@@ -86,7 +86,6 @@ def random_batch(model: PaperModel, labels: Sequence[str]) -> Any:
 
 
 def start(model: PaperModel, contexts: Sequence[Any], scale: int) -> tuple[Any, Any, int]:
-    """Return a module that is ready to train, its batch, and the bytes that a worker needs."""
     labels = find_labels(model.symbol)
     symbol = tofu.partition(model.symbol, contexts=contexts, **model.shapes)
     report = tofu.memory_report(symbol, optimizer=OPTIMIZER, optimizer_params=OPTIMIZER_PARAMETERS)

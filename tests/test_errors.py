@@ -1,5 +1,3 @@
-"""Suggestions of similar names in error messages."""
-
 import pytest
 
 from tofu.errors import find_near

@@ -52,7 +52,6 @@ def list_imports(tree):
 
 
 def find_imports(text):
-    """Yield the imports that lead to a framework or to code of Tofu that is not neutral."""
     for name in list_imports(ast.parse(text)):
         first, _, rest = name.partition(".")
         if first in FRAMEWORKS or not first or (first == "tofu" and rest.split(".")[0] not in NEUTRAL | {"_core"}):

@@ -1,5 +1,3 @@
-"""`tofu.partition` dispatches on the kind of model, and places workers on devices."""
-
 import subprocess
 import sys
 

@@ -67,7 +67,6 @@ class AlgorithmResult:
 
 
 def measure_algorithms(machines: Sequence[Machine]) -> list[list[AlgorithmResult]]:
-    """Simulate the plans of Figure 10, on each machine."""
     results: list[list[AlgorithmResult]] = [[] for _ in machines]
     for name, batch in FIGURE_10:
         programs = read_model(name)

@@ -79,7 +79,6 @@ def list_group_rows(problem: Problem, choices: Choices) -> Iterator[GroupRow]:
 
 
 def _get_forward_name(graph: Graph, owner: int) -> str:
-    """Return the name of a cost's forward operator, or of the weight if the cost is an update's."""
     if owner >= len(graph.operators):
         return graph.tensors[owner - len(graph.operators)].name
     forward = graph.operators[owner].forward

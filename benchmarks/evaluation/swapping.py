@@ -48,7 +48,6 @@ def _list_lasting(program: PlannedProgram) -> set[Item]:
 def _list_uses(
     program: PlannedProgram, tasks: Tasks, states: int
 ) -> tuple[list[list[Item]], dict[Item, int], list[set[Item]]]:
-    """Return the items that each task uses, the bytes of all items, and the items that each task writes."""
     tables, graph = program.tables, program.graph
     entry_tensor = program.entry_tensor
     sizes: dict[Item, int] = {("entry", entry): size for entry, size in enumerate(program.entry_bytes.tolist())}
@@ -121,7 +120,6 @@ class _SwappingDevice:
         return True
 
     def end_step(self) -> None:
-        """Free everything that the step computed."""
         for item in set(self._resident) - self._lasting:
             self._release(item)
         self._written.clear()

@@ -8,7 +8,6 @@ from tofu.tdl import Sum, describe, position, scatter, where
 
 
 def count(description, inputs, outputs, attributes=None):
-    """Return the operations of contractions and all others, for each output."""
     access = analyse(description, attributes or {}, inputs, outputs)
     found = find_arithmetic(description, attributes or {}, inputs, outputs)
     extents = access.variable_extents

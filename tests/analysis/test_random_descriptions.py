@@ -21,8 +21,6 @@ VARIABLES = OUTER + INNER
 
 @dataclass(frozen=True)
 class IndexRecipe:
-    """Random index expression over two of the variables."""
-
     kind: str
     first: str
     second: str

@@ -52,7 +52,6 @@ class EqualityCase:
 
     @property
     def key(self) -> str:
-        """Name under which the result is kept."""
         return repr(self)
 
     def __str__(self) -> str:
@@ -61,10 +60,8 @@ class EqualityCase:
 
 @dataclass
 class EqualityResult:
-    """EqualityResults of a case. `error` is the largest error, relative to the largest number of its array.
-
-    `excused` is the largest number of arrays of a plan with an error that a rounding explains.
-    """
+    """`error` is the largest error, relative to the largest number of its array. `excused` is the largest number of arrays
+    of a plan with an error that a rounding explains."""
 
     plans: int = 0
     excused: int = 0
@@ -78,7 +75,6 @@ EqualityResults = dict[str, tuple[EqualityCase, EqualityResult]]
 
 
 def run_case(case: EqualityCase) -> tuple[EqualityCase, EqualityResult]:
-    """Run all plans of a case. Errors are recorded as problems."""
     started, result = time.perf_counter(), EqualityResult()
     try:
         _run_plans(case, result)
@@ -89,7 +85,6 @@ def run_case(case: EqualityCase) -> tuple[EqualityCase, EqualityResult]:
 
 
 def run_alone(case: EqualityCase) -> tuple[EqualityCase, EqualityResult]:
-    """Run a case in a new process, with as many devices as it needs."""
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={case.workers} {COMPILED_FAST}"
     os.environ["JAX_PLATFORMS"] = "cpu"
     return run_case(case)
@@ -110,7 +105,6 @@ def _run_plans(case: EqualityCase, result: EqualityResult) -> None:
 
     @cache
     def run(dtype: str, steps: int, is_rounded: bool = False) -> list[Any]:
-        """Train on one device."""
         step, state, others = build(dtype)
         if is_rounded:
             state, others = jax.tree.map(_round_differently, (state, others))
@@ -202,7 +196,6 @@ def list_cases(
 
 
 def print_errors(results: EqualityResults, console: Console) -> None:
-    """Print a row for each model and type: the largest error of all plans and numbers of workers."""
     table = Table(
         *("model", "type", "workers", "plans", "error", "excused", "one device", "problems", "seconds"),
         title="Largest errors against one device in float64, relative to the largest number of an array, without excused ones",

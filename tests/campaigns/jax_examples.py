@@ -53,8 +53,6 @@ PLANS = ("2 free", "3 searched", "4 random", "8 searched")
 
 @dataclass(frozen=True)
 class ExampleCase:
-    """An example under some plans."""
-
     model: str
     plans: str
     source: str
@@ -62,7 +60,6 @@ class ExampleCase:
 
     @property
     def key(self) -> str:
-        """Name under which the result is kept."""
         return self.model
 
     def __str__(self) -> str:
@@ -71,8 +68,6 @@ class ExampleCase:
 
 @dataclass
 class ExampleResult:
-    """Number type, largest error by plan, and how many arrays were compared and excused."""
-
     dtype: str = ""
     errors: dict[str, float] = field(default_factory=dict)
     compared: int = 0
@@ -81,7 +76,6 @@ class ExampleResult:
 
 
 def run(case: ExampleCase) -> tuple[ExampleCase, ExampleResult]:
-    """Build the example, and compare its steps under each plan."""
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {COMPILED_FAST}"
     os.environ["JAX_PLATFORMS"] = "cpu"
     warnings.simplefilter("ignore")  # the examples are of other versions than their libraries
@@ -104,8 +98,6 @@ def run(case: ExampleCase) -> tuple[ExampleCase, ExampleResult]:
 
 
 class Training:
-    """Steps of an example on one device, to compare plans with."""
-
     def __init__(self, result: ExampleResult, step: Any, arguments: tuple[Any, ...]) -> None:
         self._result, self._step, self._arguments = result, step, arguments
         self._whole = _compile(step, arguments)
@@ -113,7 +105,6 @@ class Training:
 
     @cached_property
     def _rounded(self) -> list[Any]:
-        """Results of one device with rounded inputs."""
         import jax
 
         def round_differently(leaf: Any) -> Any:
@@ -123,7 +114,6 @@ class Training:
         return _train(self._whole, *jax.tree.map(round_differently, self._arguments))
 
     def compare(self, plan: str, seed: int) -> None:
-        """Compare a plan, and record its error or problem."""
         try:
             self._compare(plan, seed)
         except Exception as error:  # the other plans continue
@@ -179,7 +169,6 @@ def _train(step: Any, state: Any, *others: Any) -> list[Any]:
 
 
 def make_table(results: dict[str, tuple[ExampleCase, ExampleResult]]) -> Table:
-    """Return a table with the largest error of each example under each plan."""
     plans = sorted({plan for _, result in results.values() for plan in result.errors})
     table = Table("example", "type", *plans, "arrays", "excused", box=box.SIMPLE)
     for name, (case, result) in results.items():
@@ -195,7 +184,6 @@ def _show(case: ExampleCase, result: ExampleResult, plan: str) -> str:
 
 
 def write_page(results: dict[str, tuple[ExampleCase, ExampleResult]]) -> None:
-    """Write docs/jax-examples.md: the table and the failures."""
     failed = [f"- {case}: {'; '.join(result.problems)}" for case, result in results.values() if result.problems]
     failures = ["", "Failures:", "", *(line.replace("\n", " ") for line in failed)] if failed else []
     write_document(DOCUMENT, INTRODUCTION, make_table(results), *failures)

@@ -53,8 +53,6 @@ LIMIT = {"float64": 1e-8, "float32": 1e-4}  # of the largest number of each arra
 
 @dataclass(frozen=True)
 class MxnetExampleCase:
-    """A model over some workers."""
-
     model: str
     workers: int
     source: str
@@ -62,7 +60,6 @@ class MxnetExampleCase:
 
     @property
     def key(self) -> str:
-        """Name under which the result is kept."""
         return f"{self.model}, {self.workers} workers"
 
     def __str__(self) -> str:
@@ -71,8 +68,6 @@ class MxnetExampleCase:
 
 @dataclass(frozen=True)
 class MxnetExampleResult:
-    """Number type, largest error, the error that a rounding explains, and how many tensors were compared and excused."""
-
     dtype: str = ""
     error: float | None = None
     explained: float | None = None
@@ -82,7 +77,6 @@ class MxnetExampleResult:
 
 
 def run(case: MxnetExampleCase) -> tuple[MxnetExampleCase, MxnetExampleResult]:
-    """Build the model, and compare a step of it."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     warnings.simplefilter("ignore")  # the examples are older than their libraries
     import tofu
@@ -100,7 +94,6 @@ def run(case: MxnetExampleCase) -> tuple[MxnetExampleCase, MxnetExampleResult]:
 
 
 def load_examples() -> dict[str, Any]:
-    """Return the models by name."""
     import tofu  # noqa: F401  makes MXNet importable
     from tests.campaigns.example_zoo.gluon_models import GLUON_MODELS
     from tests.campaigns.example_zoo.models import EXAMPLES
@@ -109,7 +102,6 @@ def load_examples() -> dict[str, Any]:
 
 
 def make_table(results: dict[str, tuple[MxnetExampleCase, MxnetExampleResult]]) -> Table:
-    """Return a table with the largest error of each model at each number of workers."""
     counts = sorted({case.workers for case, _ in results.values()})
     table = Table(
         "model",

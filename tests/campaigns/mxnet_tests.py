@@ -41,15 +41,12 @@ HOW_TO_GET_TESTS = f"""\
 
 @dataclass(frozen=True)
 class SuiteRun:
-    """The tests of a file, partitioned in one way."""
-
     file: str
     way: str
     workers: int
 
     @property
     def path(self) -> Path:
-        """File with the results, in the format of JUnit."""
         return RESULTS / f"{self.file}--{self.way}--{self.workers}.xml"
 
 
@@ -57,7 +54,6 @@ Errors = dict[str, str | None]  # test -> the first line of its error; None if i
 
 
 def run_file(source: Path, run: SuiteRun, only: str, seconds: float) -> None:
-    """Run the tests of a file in a process that xdist replaces if it dies."""
     path = (source / FOLDER / f"{run.file}.py").resolve()
     results = run.path.absolute()
     results.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +66,7 @@ def run_file(source: Path, run: SuiteRun, only: str, seconds: float) -> None:
 
 
 def read_errors(run: SuiteRun) -> Errors:
-    """Return the results of a run. Skipped tests are left out."""
+    """Skipped tests are left out."""
     errors: Errors = {}
     for case in ElementTree.parse(run.path).iter("testcase") if run.path.exists() else ():
         failure = next((child for child in case if child.tag in ("failure", "error")), None)
@@ -109,7 +105,6 @@ def print_table(results: dict[SuiteRun, Errors], console: Console) -> list[str]:
 
 
 def list_runs(files: Iterable[str], ways: Iterable[str], workers: Iterable[int]) -> list[SuiteRun]:
-    """Return the runs of each file: one device first, then each way over each number of workers."""
     return [
         run
         for file in files

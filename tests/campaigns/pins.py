@@ -67,15 +67,12 @@ def digest_splits(plan: tofu.Plan) -> str:
 
 @dataclass(frozen=True)
 class Pinned:
-    """A model whose plans are pinned: its symbol, the shapes of its inputs, and the arguments to differentiate."""
-
     symbol: Any
     shapes: Mapping[str, tuple[int, ...]]
     differentiated: tuple[str, ...]
     dtypes: Mapping[str, Any] | None = None
 
     def pin(self, workers: int) -> Pin:
-        """Return the pin of the plan that users get."""
         settings, stages = Settings(workers, cache=False), Stages()
         named = {"dtypes": self.dtypes, "differentiated": self.differentiated, "updated": self.differentiated}
         try:
@@ -87,7 +84,6 @@ class Pinned:
 
 
 def list_models() -> Iterator[tuple[str, Pinned]]:
-    """Yield names and models."""
     for name, build in MEASURED.items():
         model = build()
         given = {*model.shapes, *find_labels(model.symbol)}
@@ -104,7 +100,6 @@ def list_models() -> Iterator[tuple[str, Pinned]]:
 
 
 def make_pins(pattern: str) -> dict[str, Pin]:
-    """Return the pins by model and number of workers."""
     models = [(name, model) for name, model in list_models() if pattern in name]
     return {
         f"{name} / {workers}": model.pin(workers)
@@ -114,13 +109,11 @@ def make_pins(pattern: str) -> dict[str, Pin]:
 
 
 def compare(found: Mapping[str, Pin], pinned: Mapping[str, Pin]) -> list[str]:
-    """Return a line for each plan that changed."""
     lines = ((name, describe_change(pin, pinned.get(name))) for name, pin in found.items())
     return [f"{name}: {change}" for name, change in lines if change]
 
 
 def describe_change(pin: Pin, before: Pin | None) -> str:
-    """Return how a plan differs from the one written down, or nothing."""
     if before is None:
         return "not written down"
     if pin.is_refused or before.is_refused:
@@ -137,12 +130,10 @@ def describe_change(pin: Pin, before: Pin | None) -> str:
 
 
 def read_pins(path: Path) -> dict[str, Pin]:
-    """Return the pins written down."""
     return {name: Pin(**pin) for name, pin in json.loads(path.read_text()).items()}
 
 
 def write_pins(path: Path, pins: Mapping[str, Pin]) -> None:
-    """Write one line for each plan."""
     lines = [f"{json.dumps(name)}: {json.dumps(asdict(pin))}" for name, pin in pins.items()]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

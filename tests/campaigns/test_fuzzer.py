@@ -26,7 +26,6 @@ from tofu.mxnet.verify.record import read_record
 
 
 def forget_addends(monkeypatch):
-    """Make executors lose the values that gradients are added to."""
     real = Executor.backward
 
     def backward(self, out_grads=None, is_train=True):

@@ -46,7 +46,7 @@ def read_state(names):
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory):
-    """Models in every state, shared by all mistakes. In the end, the module trains as if none had been made."""
+    """Models in every state. In the end, the module trains as if no mistake had been made."""
     folder = tmp_path_factory.mktemp("mistakes")
     net = mlp().symbol
     net.save(str(folder / "model-symbol.json"))
@@ -65,7 +65,6 @@ def names(tmp_path_factory):
 
 
 def find_message(code, names, error):
-    """Make the mistake and return the message. Fail if Tofu does not refuse it."""
     if code.startswith("$"):
         _, *arguments = shlex.split(code.partition(" -m ")[2])
         result = CliRunner().invoke(command_line, arguments, prog_name="python -m tofu")

@@ -1,5 +1,3 @@
-"""The campaign over MXNet's examples, with an example like MXNet's."""
-
 import pytest
 
 from tests.campaigns import mxnet_examples

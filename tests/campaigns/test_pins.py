@@ -1,5 +1,3 @@
-"""Pinned plans: some are found again, and changes are reported."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""Calls of the command line within the tests."""
-
 from click.testing import CliRunner
 
 from tofu.command_line.main import main

@@ -1,5 +1,3 @@
-"""`python -m tofu doctor` and `diff`."""
-
 import re
 import shutil
 import subprocess
@@ -48,7 +46,6 @@ def test_doctor_runs_without_mxnet(monkeypatch):
 
 @pytest.fixture(scope="module")
 def bare_tree(tmp_path_factory):
-    """Return a copy of the Python sources without native code."""
     root = tmp_path_factory.mktemp("bare")
     shutil.copytree(Path(tofu.__file__).parent, root / "tofu", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     return root

@@ -1,5 +1,3 @@
-"""The commands that plan MXNet models: output, files and refusals."""
-
 import re
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""`python -m tofu ops` and `verify`: output, files and refusals."""
-
 import json
 import re
 import sys

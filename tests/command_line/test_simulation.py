@@ -1,5 +1,3 @@
-"""`python -m tofu simulate`, `advise` and `calibrate`."""
-
 import json
 import re
 

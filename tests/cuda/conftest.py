@@ -20,7 +20,6 @@ def emulated_gpu():
 
 @pytest.fixture
 def run_emulated(emulated_gpu, tmp_path):
-    """Run Python code in a process whose GPUs are emulated."""
 
     def run(code, **settings):
         environment = {

@@ -1,9 +1,6 @@
-"""Build csrc/cuda as libraries and programs without MXNet, with only a C++ compiler.
+"""Build csrc/cuda as libraries and programs without MXNet (`python -m tests.cuda.native`).
 
-    python -m tests.cuda.native      builds all of them and prints their paths
-
-The same sources are part of `tofu._mxnet`. A file is named by a hash of its sources and built once. For a machine without a compiler,
-build it elsewhere and copy it to the same path.
+For a machine without a compiler, build them elsewhere and copy them to the same path.
 """
 
 from __future__ import annotations
@@ -33,7 +30,6 @@ FLAGS = [
 
 
 def build_cuda_library() -> Path:
-    """Build csrc/cuda behind the C functions of csrc/bindings/cuda_library.cc."""
     return _build("tofu_cuda", [*_sources_of_cuda(), ROOT / "csrc/bindings/cuda_library.cc"], embeds=True)
 
 
@@ -44,7 +40,6 @@ def build_emulated_gpu() -> Path:
 
 
 def build_gpu_parts() -> Path:
-    """Build the program that checks and measures every kernel on a GPU; see tests/cuda/gpu_parts.cc."""
     tests = [ROOT / "tests/cuda" / name for name in ("gpu_parts.cc", "gpu_fetches.cc", "emulation.cc")]
     return _build("gpu_parts", [*_sources_of_cuda(), *tests], embeds=True, links=("-rdynamic", "-lpthread"))
 

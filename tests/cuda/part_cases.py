@@ -1,7 +1,4 @@
-"""Run every part on random arrays by its CPU kernel and by its GPU code under an emulated driver, and compare.
-
-The program prints the name of each part; a difference raises.
-"""
+"""Compare every part's CPU kernel with its GPU code under an emulated driver, on random arrays."""
 
 import ctypes
 
@@ -65,7 +62,6 @@ TOLERANCES = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-3}
 
 
 def draw(letter, rng, shape, axis, dtype):
-    """Draw an array for a letter of a signature; positive, as variances and sums of exponentials are."""
     line = tuple(1 if d == axis % len(shape) else n for d, n in enumerate(shape))
     if letter == "N":
         return mx.nd.array([7], dtype="float64")
@@ -81,7 +77,6 @@ def draw(letter, rng, shape, axis, dtype):
 
 
 def invoke(name, inputs, attributes, out=None):
-    """Call an operator of the module as MXNet's imperative interface does. Return its outputs."""
     handle = ctypes.c_void_p()
     check_call(_LIB.NNGetOpHandle(name.encode(), ctypes.byref(handle)))
     values = list(map(str, attributes.values()))

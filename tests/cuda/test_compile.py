@@ -38,7 +38,6 @@ def find_nvrtc() -> Path | None:
 
 
 def list_generations(nvrtc: Path) -> list[int]:
-    """Return the compute capabilities that NVRTC supports."""
     library, count = ctypes.CDLL(str(nvrtc)), ctypes.c_int()
     assert library.nvrtcGetNumSupportedArchs(ctypes.byref(count)) == 0
     generations = (ctypes.c_int * count.value)()
@@ -48,7 +47,6 @@ def list_generations(nvrtc: Path) -> list[int]:
 
 @pytest.fixture(scope="module")
 def compile_kernels(tmp_path_factory):
-    """A function from (file, type, generation) to machine code or PTX."""
     nvrtc = find_nvrtc()
     if nvrtc is None:
         pytest.skip("NVRTC is not installed: pip install nvidia-cuda-nvrtc-cu11")

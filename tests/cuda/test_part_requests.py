@@ -1,7 +1,4 @@
-"""Parts of lowered operators add to or overwrite arrays as MXNet requests, and handle borders as MXNet's kernels do.
-
-`test_plugin.py` runs these tests on GPU kernels, too.
-"""
+"""Parts of lowered operators on CPUs; `test_plugin.py` runs these tests on GPU kernels, too."""
 
 import mxnet as mx
 import numpy as np
@@ -18,7 +15,6 @@ PART = {"first": 2, "rows": 2 * SHAPE[AXIS], "extent": SHAPE[AXIS] + 1, "mode": 
 
 
 def draw_part(name):
-    """Return inputs and attributes of a part."""
     letters = part_cases.PARTS[name].split(">")[0]
     rng = np.random.RandomState(3)
     inputs = [part_cases.draw(letter, rng, SHAPE, AXIS, "float64") for letter in letters]

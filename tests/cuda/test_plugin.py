@@ -20,7 +20,6 @@ TESTS = [
 
 
 def test_gpu_kernels_pass_the_tests_of_cpu_kernels(run_emulated):
-    """Fetches, requests of parts, and models that split statistics, through MXNet's executor."""
     arguments = ["-q", "-p", "no:cacheprovider", *TESTS]
     result = run_emulated(f"{ON_EMULATED_GPUS}import pytest, sys; sys.exit(pytest.main({arguments}))")
     assert result.returncode == 0, result.stdout + result.stderr
@@ -28,7 +27,6 @@ def test_gpu_kernels_pass_the_tests_of_cpu_kernels(run_emulated):
 
 
 def test_parts_equal_their_cpu_kernels(run_emulated):
-    """Every part of the module has the numbers of its CPU kernel, up to the order of sums."""
     result = run_emulated("import tofu; from tests.cuda import part_cases; part_cases.main()")
     assert result.returncode == 0, result.stderr
     listed = {name for name in mx.operator.get_all_registered_operators() if name.startswith("_tofu_")}

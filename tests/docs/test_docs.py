@@ -96,7 +96,6 @@ def test_paths_of_the_architecture_exist():
 
 
 def find_code(document):
-    """Return the inline code of a document."""
     return re.findall(r"`([^`\n]+)`", re.sub(r"^ *```\w*\n.*?^ *```$", "", document.read_text(), flags=re.M | re.S))
 
 

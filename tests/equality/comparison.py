@@ -63,7 +63,6 @@ def compare_split(
 
 
 def compare_symbols(symbol, split, shapes, values, requests, tolerance: float):
-    """Compare one training step of a partitioned symbol with one device. Return the numbers of one device."""
     single = run_step(symbol, shapes, values, requests).training
     found = run_step(split, shapes, values, requests)
     assert max(difference.error for difference in compare_numbers(found.training, single)) < tolerance
@@ -73,7 +72,6 @@ def compare_symbols(symbol, split, shapes, values, requests, tolerance: float):
 
 
 def list_operators(executor: ShardedExecutor) -> set[str]:
-    """Return the MXNet operators that the workers run, parts of lowered operators included."""
     return {operator.op for operator in executor.partition.problem.graph.operators}
 
 

@@ -29,7 +29,6 @@ def attend(data):
 
 
 def two_sequences() -> PlainModel:
-    """Self-attention, whose weights are an output too, then attention over a memory."""
     net, weights = attend(mx.sym.Variable("data"))
     memory = dense(mx.sym.Variable("memory_data"), 2 * WIDTH, "memory")
     scores = contrib.interleaved_matmul_encdec_qk(net, memory, heads=HEADS, name="other_scores")
@@ -41,7 +40,6 @@ def two_sequences() -> PlainModel:
 
 
 def masked() -> PlainModel:
-    """Self-attention with sequence lengths, as in BERT."""
     data, lengths = mx.sym.Variable("data"), mx.sym.Variable("length_label", shape=(BATCH * HEADS, TIME))
     projected = dense(data, 3 * WIDTH, "project")
     scores = contrib.interleaved_matmul_selfatt_qk(projected, heads=HEADS, name="scores")

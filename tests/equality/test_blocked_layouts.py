@@ -24,7 +24,6 @@ def normalize(data, name):
 
 
 def grow(data, channels, name, r):
-    """Add a layer of a random kind that keeps the number of channels."""
     width = 2 * channels
     pool = {"kernel": (3, 3), "pad": (1, 1), "pool_type": r.choice(["max", "avg"])}
     gate = mx.sym.Pooling(data, global_pool=True, pool_type="avg", kernel=(1, 1))

@@ -17,7 +17,6 @@ def partition(hints):
 
 
 def list_nodes(graph) -> list[dict]:
-    """Return the emitted nodes of MXNet's own BatchNorm and its gradient."""
     nodes = json.loads(graph.symbol.tojson())["nodes"]
     return [node for node in nodes if node["op"].removeprefix("_tofu_clone_") in ("BatchNorm", "_backward_BatchNorm")]
 

@@ -1,8 +1,4 @@
-"""Gradients that MXNet's kernels write in place, into their inputs or into sums.
-
-Some of these kernels are wrong on one device. The oracle is a graph without in-place writes: a single reader, scaled by the sum of all
-scales.
-"""
+"""Gradients that MXNet's kernels write in place. Some are wrong on one device, so the oracle is a graph without in-place writes."""
 
 from __future__ import annotations
 
@@ -94,7 +90,6 @@ def test_sums_of_many_gradients(reader, dtype):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("case", [case for case in load_cases() if case.op in HEAVY], ids=str)
 def test_sums_of_heavy_gradients(case, dtype):
-    """Kernels of large gradients are requested to add to the sum."""
     values = {f"input{n}": value.astype(dtype) for n, value in enumerate(case.draw_inputs())}
     attributes = {name: dtype if name == "dtype" else str(value) for name, value in case.attributes.items()}
     variables = {name: S.var(name) for name in values}
@@ -110,7 +105,6 @@ def test_sums_of_heavy_gradients(case, dtype):
 
 
 def build_chain(length, data="data"):
-    """Products that share a weight: each product's kernel adds its gradient."""
     y, weight = S.var(data), S.var(f"{data}_weight")
     for n in range(length):
         y = S.FullyConnected(y, weight, num_hidden=2, no_bias=True, name=f"{data}_fc{n}")

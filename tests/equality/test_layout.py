@@ -16,7 +16,6 @@ from tofu import _mxnet
 
 
 def joined(batch: int = 6) -> PlainModel:
-    """Uneven concatenations with one tensor in three places, and slices that partly nobody reads."""
     data = mx.sym.Variable("data")
     wide = mx.sym.FullyConnected(data, num_hidden=15, name="wide")
     narrow = mx.sym.FullyConnected(data, num_hidden=4, name="narrow")
@@ -36,7 +35,6 @@ def joined(batch: int = 6) -> PlainModel:
 
 
 def padded(batch: int = 4) -> PlainModel:
-    """Images padded by a constant, joined by channel and by row, and cropped."""
     data = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(1, 1), num_filter=4, name="colours")
     image = mx.sym.Pad(data, mode="constant", pad_width=(0, 0, 0, 0, 2, 1, 1, 3), constant_value=0.5, name="pad")
     a = mx.sym.Convolution(image, kernel=(3, 3), num_filter=5, name="a")
@@ -51,7 +49,6 @@ def padded(batch: int = 4) -> PlainModel:
 
 
 def stacked(batch: int = 6) -> PlainModel:
-    """Stacks along the first, a middle and the last dimension, taken apart again."""
     data = mx.sym.Variable("data")
     wide = mx.sym.FullyConnected(data, num_hidden=10, name="wide")
     parts = [wide, mx.sym.tanh(wide), wide, mx.sym.sin(wide), mx.sym.cos(wide)]
@@ -87,7 +84,6 @@ def pin(names, axis) -> dict[str, str]:
 
 
 def fetched_operators(executor) -> set[str]:
-    """List the MXNet operators that fetches replace."""
     problem, plan = executor.partition.problem, executor.partition.plan
     pairs = zip(problem.graph.operators, problem.accesses, strict=True)
     return {o.op for o, access in pairs if not set(access.fetched_axes).isdisjoint(plan.operators.get(o.name, ()))}

@@ -12,7 +12,6 @@ SCALES = (1.0, 0.1, 1.3432430)
 
 
 def find_gradients(loss, axis, shapes, workers=3, dtype="float64"):
-    """Return the gradient of the data on one device, and on workers that split it along `axis`."""
     rng = np.random.RandomState(0)
     values = {name: rng.uniform(-1, 1, shape) for name, shape in shapes.items()}
     types = dict.fromkeys(shapes, dtype)

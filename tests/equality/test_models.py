@@ -100,7 +100,6 @@ def deep_mlp(batch: int, width: int) -> PlainModel:
 
 
 def has_forward_reduction(partition) -> bool:
-    """Return True if the plan splits a forward operator so that partial results have to be reduced."""
     operators = zip(
         partition.problem.graph.operators, partition.problem.accesses, partition.choices.operators, strict=False
     )

@@ -64,7 +64,6 @@ def test_batch_norm_of_each_attribute_and_axis(attributes, axes):
 
 
 def check_states_are_equal(executor):
-    """Check that replicas of a state are equal bit for bit."""
     for name in ("bn_moving_mean", "bn_moving_var", "bn_gamma"):
         variable = executor.variables[name]
         held = {}

@@ -17,13 +17,11 @@ def variable(name):
 
 
 def project(data, name, width):
-    """A dense layer without a bias along the last dimension."""
     weight = variable(f"{name}_weight")
     return extension.fully_connected(data, weight, num_hidden=width, no_bias=True, flatten=False, name=name)
 
 
 def attention_model() -> PlainModel:
-    """Causal attention of three heads by einsum, and rolls, padding, differences and flips."""
     data = variable("data")
     query, key, value = (extension.reshape(project(data, name, 12), (-2, -2, 3, 4)) for name in ("q", "k", "v"))
     scores = numpy.tril(numpy.exp(numpy.einsum("bqhd,bkhd->bhqk", query, key) / 2))
@@ -41,8 +39,6 @@ def attention_model() -> PlainModel:
 
 
 class Reader(mx.gluon.HybridBlock):
-    """Tokens read by a convolution and by self-attention; two guesses for each text."""
-
     def __init__(self):
         super().__init__(prefix="reader_")
         nn = mx.gluon.nn
@@ -88,7 +84,6 @@ def test_plans_equal_one_device(build, workers):
 
 
 def build_deviations() -> PlainModel:
-    """Variances and standard build_deviations, which have no gradient, beside a loss."""
     data = variable("data") * mx.sym.Variable("scale_weight", shape=(5, 4)).as_np_ndarray()
     found = [
         numpy.var(data, axis=(0, 2), ddof=1, keepdims=True),
@@ -103,7 +98,6 @@ def build_deviations() -> PlainModel:
 
 @mx.util.use_np_shape
 def test_deviations_equal_one_device():
-    """Each is split along every axis, reduced ones too."""
     model = build_deviations()
     partition = bind_partitioned(model, 3, "float64").partition
     names = [operator.name for operator in partition.graph.operators if operator.op in ("_npi_var", "_npi_std")]
@@ -116,7 +110,6 @@ def test_deviations_equal_one_device():
 
 
 def build_scalars() -> PlainModel:
-    """Reductions of all dimensions to scalars, which make up the loss."""
     data = variable("data") * mx.sym.Variable("scale_weight", shape=(6, 4)).as_np_ndarray()
     found = [
         numpy.sum(data),

@@ -1,7 +1,4 @@
-"""Each output and each gradient of an operator requested alone equals one device that computes all of them.
-
-Some kernels of MXNet leave outputs unwritten, or need outputs that nobody requested. Memory is full of NaN before each run.
-"""
+"""Each output and each gradient requested alone equals one device, in memory full of NaN."""
 
 from __future__ import annotations
 

@@ -62,7 +62,6 @@ def build_normalized_cells(steps=4, hidden=8):
 
 
 def test_a_step_in_parts_shares_its_fetches_as_it_was_priced():
-    """Among equal time steps, one is emitted with a LayerNorm in parts."""
     hints = {"norm2": "k", "norm2_backward": "k", "norm1": "i0", "norm3": "i0", "i2h_weight": 0}
     executor = compare_split(build_normalized_cells(), 2, hints | {f"i2h{t}": "b" for t in range(4)})
     assert {"LayerNorm", "_tofu_layer_norm_apply"} <= list_operators(executor)

@@ -84,7 +84,6 @@ def test_upsampling_of_planes_of_several_sizes(mode, axis, workers):
 
 @pytest.mark.parametrize("workers", [2, 3])
 def test_im2col_and_col2im_by_rows(workers):
-    """Windows overlap and reach over the border."""
     window = {"kernel": (3, 2), "stride": (2, 1), "pad": (1, 1)}
     data = mx.sym.broadcast_mul(mx.sym.Variable("data"), mx.sym.Variable("scale_weight", shape=(1, 1, 11, 1)))
     net = mx.sym.im2col(data, name="take", **window)

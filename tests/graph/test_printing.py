@@ -1,5 +1,3 @@
-"""A graph prints as its operators, in the order in which they run, with types and shapes."""
-
 import tofu
 from tests.models.plain import plain_cnn
 

@@ -1,5 +1,3 @@
-"""The garbage collector's settings during and after planning."""
-
 from __future__ import annotations
 
 import gc

@@ -1,5 +1,3 @@
-"""Work in other processes."""
-
 import operator
 import time
 from multiprocessing import active_children

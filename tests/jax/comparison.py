@@ -17,14 +17,12 @@ def assert_close(found, expected, rtol=1e-5, atol=1e-5):
 
 
 def check_step(step, workers, *arguments, rtol=1e-5, atol=1e-5, **options):
-    """Return the partitioned step after comparing its results with `jax.jit`."""
     made = tofu.jax.partition(step, workers, arguments, **options)
     assert_close(made(*arguments), jax.jit(step)(*arguments), rtol, atol)
     return made
 
 
 def check_training(made, step, state, data):
-    """Compare three training steps in double precision, and check that the state keeps its shardings."""
     ours, whole = made.place(state), jax.jit(step)
     for _ in range(3):
         state, loss = whole(state, data)

@@ -1,7 +1,4 @@
-"""Start processes of `jax.distributed` on this machine, which run scenarios of `host_scenarios.py` one by one.
-
-Starting processes and importing JAX takes longer than most scenarios, so one group of processes runs many.
-"""
+"""Start processes of `jax.distributed`, which run many scenarios, because starting takes longer than most of them."""
 
 from __future__ import annotations
 
@@ -22,8 +19,6 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Scenario:
-    """A function of `host_scenarios.py` and its arguments, in double precision or in JAX's default precision."""
-
     name: str
     arguments: tuple[str, ...] = ()
     double: bool = True
@@ -43,11 +38,7 @@ def make_environment() -> dict[str, str]:
 
 
 def run(scenarios: Sequence[Scenario], count: int, devices: int, seconds: float = 240) -> list[list[dict[str, Any]]]:
-    """Run scenarios in `count` processes of `devices` devices each.
-
-    Returns, for each scenario, the outcome in each process: {"returned": value} or {"failed": text}. Scenarios after a
-    failed one still run, unless some process has not left it after `seconds`.
-    """
+    """Run scenarios in several processes. Returns each outcome by scenario and process: {"returned": value} or {"failed": text}."""
     port, encoded = find_port(), json.dumps([asdict(scenario) for scenario in scenarios])
     processes = [
         subprocess.Popen(

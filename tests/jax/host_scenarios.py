@@ -1,9 +1,4 @@
-"""Scenarios that several processes of `jax.distributed` run together.
-
-    python -m tests.jax.host_scenarios PROCESS COUNT DEVICES PORT SCENARIOS
-
-A scenario is a function of this module and its arguments, which are words. Its outcome is printed as a line of JSON.
-"""
+"""Scenarios that several processes of `jax.distributed` run together, by name and with words as arguments."""
 
 from __future__ import annotations
 
@@ -34,7 +29,6 @@ EXAMPLES = Path(__file__).parents[2] / "examples/jax"
 
 
 def load_example(name):
-    """Return the module of an example, a state and three batches."""
     module = import_example(name)
     state = module.make_state(jax.random.key(2))
     if name == "mlp":
@@ -57,7 +51,6 @@ def find_error(ours, theirs):
 
 
 def train(name, feed):
-    """Train an example, and the same on one device of each process."""
     import_example(name).LAYERS = 1  # of a transformer, half as much to compile
     module, state, batches = load_example(name)
     made = tofu.jax.partition(module.step, jax.device_count(), module.example_args())
@@ -135,7 +128,6 @@ def disagree(what):
 
 
 def misuse():
-    """Return the errors about wrong parts, and about devices of another process."""
     module, state, (batch, *_) = load_example("mlp")
     made = tofu.jax.partition(module.step, jax.device_count(), module.example_args())
     for given in ((state, batch), jax.tree.map(np.asarray, (state, batch))):

@@ -40,7 +40,6 @@ def is_float(x):
 
 
 def weigh(tree):
-    """Return a scalar that depends on each number of a tree differently."""
     floats = [jnp.asarray(x, "float64") for x in jax.tree.leaves(tree) if is_float(x)]
     return sum(jnp.sum(jnp.sin(x) * np.cos(1 + np.arange(x.size)).reshape(x.shape)) for x in floats)
 
@@ -58,7 +57,6 @@ def differentiate(f, at):
 
 
 def fix_others(f, args, at):
-    """Return f as a function of the arguments at some positions."""
     return lambda *some: f(*(some[at.index(n)] if n in at else a for n, a in enumerate(args)))
 
 
@@ -84,7 +82,6 @@ def differentiate_scan(f, args, at):
 
 
 def map_over(outer, inner):
-    """Return the transformation of `outer` of `jax.vmap` of `inner`."""
 
     def run(f, args, at):
         batches = [np.stack([np.asarray(scale(a, x)) for x in FACTORS]) if n in at else a for n, a in enumerate(args)]
@@ -132,8 +129,6 @@ TRANSFORMATIONS = {
 
 @dataclass(frozen=True)
 class TransformationCase:
-    """Function, its transformation, and how it is partitioned."""
-
     name: str
     transformation: str
     workers: int
@@ -157,7 +152,6 @@ def draw_case(seed):
 
 
 def run_case(case):
-    """Return a status and an explanation."""
     with in_double_precision(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # JAX reports donated buffers that it cannot use
         function, args = load_cases()[case.name].function, tuple(load_cases()[case.name].draw_inputs())

@@ -1,5 +1,3 @@
-"""Steps planned over the state of another step, and steps that are planned at their first call."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,5 +1,3 @@
-"""Bit casts between all types, and random numbers of narrow types, which use them."""
-
 from __future__ import annotations
 
 import jax

@@ -1,5 +1,3 @@
-"""Convolutions with any strides, dilations, padding and groups, and their gradients."""
-
 from __future__ import annotations
 
 import jax
@@ -25,7 +23,6 @@ PARAMETERS = {
 
 
 def check_convolution(function, *shapes):
-    """Compare a searched and a random plan on 3 and 4 devices with one device."""
     with in_double_precision():
         x, w = (np.random.default_rng(0).normal(size=shape) for shape in shapes)
 

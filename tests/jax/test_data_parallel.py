@@ -20,7 +20,6 @@ def draw(*shape):
 
 
 def descend(loss):
-    """Return a step of gradient descent."""
 
     def step(state, x, y):
         value, gradient = jax.value_and_grad(loss)(state, x, y)
@@ -30,7 +29,6 @@ def descend(loss):
 
 
 def run_loop(body, first, scanned, is_loop):
-    """Return the last carry of a scan and its results, or the same computed without a loop."""
     if is_loop:
         return lax.scan(body, first, scanned)
     made = []
@@ -50,7 +48,6 @@ def over_layers(is_loop):
 
 
 def over_time(is_loop):
-    """Make a recurrence; the batch is the second dimension of the data, and the carry begins with zeros."""
 
     def loss(state, x, y):
         def cell(h, now):

@@ -1,5 +1,3 @@
-"""The campaign that compares JAX steps under many plans with one device."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -14,7 +12,6 @@ from tests.shared import campaigns
 
 @pytest.fixture
 def small(monkeypatch):
-    """Replace the models by one small product."""
 
     def one_product(dtype):
         loss = lambda params, data: ((data @ params) ** 2).mean()  # noqa: E731

@@ -1,5 +1,3 @@
-"""The scripts of `examples/jax`, trained on one device and on four, and planned from the command line."""
-
 from __future__ import annotations
 
 import os
@@ -25,7 +23,6 @@ def run(path, *arguments, **environment):
 
 @pytest.mark.parametrize("name", ["mlp", "lstm", "mixture_of_experts", "transformer"])
 def test_examples_train_on_four_devices_as_on_one(name):
-    """Train in double precision. The script itself then requires 1e-10."""
     flags = (
         {"XLA_FLAGS": "--xla_backend_optimization_level=1"} if name == "transformer" else {}
     )  # else AdamW enlarges roundings

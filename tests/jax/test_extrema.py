@@ -1,5 +1,3 @@
-"""A value compared with its own maximum is computed once."""
-
 from __future__ import annotations
 
 import jax

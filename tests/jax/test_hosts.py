@@ -36,7 +36,6 @@ def outcomes():
 
 @pytest.fixture
 def run_scenario(outcomes):
-    """Return a function that returns what a scenario returned in each process."""
     return lambda name, *arguments, double=True: read(outcomes[Scenario(name, arguments, double)])
 
 
@@ -139,12 +138,10 @@ def test_training_resumes_from_a_checkpoint_after_a_process_is_killed(tmp_path):
 
 
 def find_losses(printed):
-    """Return the number of each step and its losses on one device and on all, as words."""
     return re.findall(r"^ +(\d+) +(\d+\.\d+) +(\d+\.\d+)$", printed, re.MULTILINE)
 
 
 def read_until(process, pattern, seconds):
-    """Return the lines that a process prints up to the first one that matches a pattern."""
     lines = []
 
     def read():

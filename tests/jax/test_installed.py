@@ -1,5 +1,3 @@
-"""JAX is installed in a supported version."""
-
 import pytest
 
 jax = pytest.importorskip("jax", reason='JAX is not installed: pip install "tofu-partitioner[jax]"')

@@ -1,5 +1,3 @@
-"""Arguments that are not arrays, and arguments by name."""
-
 from __future__ import annotations
 
 import functools

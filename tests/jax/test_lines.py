@@ -1,5 +1,3 @@
-"""Lines of the user's program in errors, plans, tables and pages."""
-
 from __future__ import annotations
 
 import inspect
@@ -29,7 +27,6 @@ def sort_all(x):
 
 
 def find_line(function, offset=1):
-    """Return the line of a function's body as `file:line`."""
     return f"{__file__}:{inspect.getsourcelines(function)[1] + offset}"
 
 

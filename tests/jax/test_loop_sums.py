@@ -31,7 +31,6 @@ def draw(*shape, dtype="float64"):
 
 
 def accumulate(loss, start=jnp.zeros_like):
-    """Return the mean gradients and losses of micro-batches."""
 
     def grad(params, data):
         def add(carry, weight):
@@ -195,7 +194,6 @@ def make_zero_layers(w):
 
 
 def widen(product, *dtypes):
-    """Convert a product to wider types one by one, and scale it after each."""
     for dtype in dtypes:
         product = product.astype(dtype) * np.asarray(0.5, dtype)
     return product

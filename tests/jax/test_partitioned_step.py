@@ -114,7 +114,6 @@ def test_a_lowered_step_compiles_from_shapes_and_runs():
 
 @pytest.mark.parametrize("is_placed", [True, False])
 def test_an_array_that_is_in_the_state_twice_may_be_donated(is_placed):
-    """Start an average with the parameters themselves; the caller's array is not donated with its copy."""
 
     def step(state, x):
         grown = state["w"] + x @ state["w"]

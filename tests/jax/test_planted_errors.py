@@ -1,5 +1,3 @@
-"""Errors planted in programs for JAX are found: wrong transfers by the check, wrong counts in XLA's text."""
-
 from __future__ import annotations
 
 import jax.numpy as jnp

@@ -1,5 +1,3 @@
-"""A few random transformations of partitioned functions, compared with one device."""
-
 import pytest
 
 from tests.jax.random_transformations import draw_case, run_case

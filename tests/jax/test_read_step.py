@@ -1,5 +1,3 @@
-"""Reading of steps: names, state, loops and refusals."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -22,7 +20,6 @@ def shape(*extents, dtype=jnp.float32):
 
 
 def train(params, batch):
-    """Run one step of gradient descent of a small network."""
 
     def loss(params):
         with jax.named_scope("mlp"):

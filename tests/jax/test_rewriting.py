@@ -21,7 +21,6 @@ X = jnp.asarray(np.random.default_rng(0).normal(size=(256, 256)), jnp.float32)
 
 
 def list_primitives(step, *arguments):
-    """Return the primitives of a step, after comparing it on 4 devices with one device."""
     check_step(step, 4, *arguments, rtol=1e-4, atol=1e-3)
     return {equation.primitive.name for equation in trace_step(step, arguments)[0].walk()}
 

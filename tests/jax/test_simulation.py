@@ -1,5 +1,3 @@
-"""Simulated steps and advice on the number of devices."""
-
 from __future__ import annotations
 
 import jax
@@ -21,7 +19,6 @@ def step(weight, batch):
 
 
 def find_kernels(function, *arguments, workers=1):
-    """Return the bytes of each kernel of a step, by operator, on one device or on each of several."""
     partition = tofu.jax.partition(function, max(workers, 2), arguments).partition
     program = emit_one_device(partition.task) if workers == 1 else partition.program
     return {program.graph.operators[n].name: size for n, size in program.kernel_bytes.items()}

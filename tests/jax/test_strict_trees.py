@@ -56,8 +56,6 @@ class ArraysOnly:
 @jax.tree_util.register_dataclass
 @dataclass
 class WithFunction(ArraysOnly):
-    """A class with a function among its leaves."""
-
     activation: Any = jnp.tanh
 
     def __post_init__(self):

@@ -1,5 +1,3 @@
-"""Bytes that a compiled step moves, counted in the text of its program."""
-
 import pytest
 
 from tofu.errors import InternalError

@@ -18,7 +18,6 @@ BATCH, LABELS = jnp.asarray(RANDOM.normal(size=(24, 12)), "float32"), jnp.asarra
 
 
 def train(state, batch):
-    """Run a step with sums, a maximum, a product, a custom derivative, and a counter without one."""
     (weight, bias, count), (rows, labels) = state, batch
     hidden = jax.nn.relu(jnp.tanh(rows @ weight + bias) - 0.1)
     loss = jax.scipy.special.logsumexp(hidden, axis=1).sum() + jnp.mean((hidden.sum(1) - labels) ** 2)
@@ -29,7 +28,6 @@ WHOLE = jax.jit(train)
 
 
 def make_loss(step):
-    """Return the loss as a function of the arrays that have gradients."""
     return lambda weight, bias, rows: step((weight, bias, jnp.int32(3)), (rows, LABELS))[1]
 
 
@@ -89,7 +87,6 @@ def test_traced_values_are_not_constants():
 
 
 def softplus_loss(x):
-    """Return a loss whose derivative has equations of constants only."""
     return jnp.sum(jax.nn.softplus(x))
 
 

@@ -16,7 +16,6 @@ BLOCKS = [(block[1], block[2]) for block in BLOCK.finditer(TEXT)]
 
 
 def run(*arguments, folder):
-    """Return the lines that a Python process prints."""
     given = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "XLA_FLAGS": COMPILED_FAST}
     command = [sys.executable, *arguments]
     done = subprocess.run(command, env=given, cwd=folder, capture_output=True, text=True, timeout=300)

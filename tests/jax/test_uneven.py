@@ -48,7 +48,6 @@ WITHOUT_GRADIENT = ("order", "moved cells", "places", "random bits")
 
 
 def train(params, batch):
-    """Train a classifier of ten classes, whose extents neither 3 nor 8 divides."""
     x, y = batch
     loss = lambda p: -(jax.nn.log_softmax(jax.nn.relu(x @ p["w"]) @ p["v"] + p["b"]) * y).sum(1).mean()  # noqa: E731
     value, gradients = jax.value_and_grad(loss)(params)

@@ -181,7 +181,6 @@ def test_traced_calls_use_whole_arrays():
 
 @pytest.mark.parametrize("workers", [5, 4])
 def test_a_state_moves_to_other_devices(workers):
-    """Pass uneven or even shards, as NumPy arrays or in place."""
     with in_double_precision():
         before, after = (tofu.jax.partition(train, count, (STATE, BATCH)) for count in (3, workers))
         state, _ = before(before.place(STATE), BATCH)
@@ -192,7 +191,6 @@ def test_a_state_moves_to_other_devices(workers):
 
 
 def test_a_state_is_saved_and_restored_shard_by_shard(tmp_path, monkeypatch):
-    """Use `examples/jax/shards.py`, whose directory several processes share."""
     monkeypatch.syspath_prepend(str(ROOT / "examples/jax"))
     shards = import_module("shards")
     before, after = (tofu.jax.partition(train, workers, (STATE, BATCH)) for workers in (3, 5))

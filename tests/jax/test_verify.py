@@ -23,7 +23,6 @@ from tofu.jax.verify.nodes import trace_case
 
 @pytest.fixture
 def descriptions(monkeypatch):
-    """Return the descriptions as a dict, which a test may change."""
     monkeypatch.setattr(DESCRIPTIONS, "_described", DESCRIPTIONS.copy())
     return DESCRIPTIONS._described
 
@@ -33,7 +32,6 @@ def replace_description(descriptions, name, function, **options):
 
 
 def find_problems(name, primitive, search=False):
-    """Return the problems of a primitive in one case."""
     case = load_cases()[name]
     result = verify_case(case, list_wanted([case], [primitive])[name], search=search)
     assert result.verified

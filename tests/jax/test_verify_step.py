@@ -1,5 +1,3 @@
-"""`python -m tofu verify train.py:step`: a user's step on several devices, compared with one device."""
-
 from __future__ import annotations
 
 import jax

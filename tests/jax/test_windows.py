@@ -15,7 +15,6 @@ R = Y[5] * 2
 
 
 def share(k):
-    """Return the bytes of a row that are transferred if each of k workers needs its part of the row."""
     return ROW * (k - 1) // k
 
 

@@ -1,5 +1,3 @@
-"""Small models of language, detection, segmentation and generation, as MXNet's users write them."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -25,7 +23,6 @@ def drop(data: Any) -> Any:
 
 
 def cross_entropy(scores: Any, labels: Any) -> Any:
-    """Return Gluon's loss of one class for each row."""
     return mx.sym.MakeLoss(mx.gluon.loss.SoftmaxCrossEntropyLoss()(scores, labels), name="loss")
 
 
@@ -35,7 +32,6 @@ def feed_forward(net: Any, name: str) -> Any:
 
 
 def embed_positions(tokens: Any, dtype: str) -> Any:
-    """Return embedded tokens and positions, of shape (batch, LENGTH, UNITS)."""
     words = mx.sym.Embedding(tokens, input_dim=VOCABULARY, output_dim=UNITS, dtype=dtype, name="word")
     positions = mx.sym.expand_dims(mx.sym.Variable("position_weight", shape=(LENGTH, UNITS)), axis=0)
     return drop(mx.sym.LayerNorm(mx.sym.broadcast_add(words, positions), name="embedded"))
@@ -48,7 +44,7 @@ def predict_tokens(net: Any, batch: int, **details: Any) -> PlainModel:
 
 
 def transformer_encoder(dtype: str, batch: int = 8) -> PlainModel:
-    """Return two layers with normalization after each half, over padded sequences. Nothing attends to tokens of class 0."""
+    """Nothing attends to tokens of class 0."""
     tokens = mx.sym.Variable("tokens")
     net = embed_positions(tokens, dtype)
     mask = mx.sym.expand_dims(tokens > 0, axis=1)  # (batch, 1, LENGTH)
@@ -71,7 +67,6 @@ def transformer_encoder(dtype: str, batch: int = 8) -> PlainModel:
 
 
 def gluon_language_model(dtype: str, batch: int = 8) -> PlainModel:
-    """Return Gluon's fused LSTM with separate weights, and a decoder that shares the embedding."""
     layer = mx.gluon.rnn.LSTM(HIDDEN, num_layers=2, dropout=0, layout="NTC", input_size=HIDDEN, prefix="lstm_")
     layer.cast(dtype)
     table = mx.sym.Variable("table_weight", shape=(VOCABULARY, HIDDEN))
@@ -88,7 +83,6 @@ def gluon_language_model(dtype: str, batch: int = 8) -> PlainModel:
 
 
 def ssd(dtype: str, batch: int = 8) -> PlainModel:
-    """Return a detector at three scales: losses over matched anchors with hard negatives, and detections."""
     net, scales = mx.sym.Variable("data"), []
     for i, filters in enumerate((6, 8, 10, 8)):
         net = relu(convolution(net, filters, 3, 1, f"conv{i}"), f"relu{i}")
@@ -129,7 +123,7 @@ def ssd(dtype: str, batch: int = 8) -> PlainModel:
 
 
 def faster_rcnn(batch: int = 2) -> PlainModel:
-    """Return a detector that pools and classifies proposed regions. Proposals have no gradient."""
+    """Proposals have no gradient."""
     image, kept = 64, 12
     net = mx.sym.Variable("data")
     for i, filters in enumerate((6, 8, 8)):
@@ -160,7 +154,6 @@ def draw_boxes(batch: int, objects: int, classes: int) -> np.ndarray:
 
 
 def generate(noise: Any) -> Any:
-    """Return a DCGAN's generator, from noise (batch, 10, 1, 1) to images (batch, 3, 16, 16)."""
     net = noise
     for i, (filters, stride, pad) in enumerate(((12, 1, 0), (8, 2, 1), (3, 2, 1))):
         window = {"kernel": (4, 4), "stride": (stride,) * 2, "pad": (pad,) * 2}
@@ -170,7 +163,6 @@ def generate(noise: Any) -> Any:
 
 
 def discriminate(images: Any) -> Any:
-    """Return a DCGAN's discriminator and its loss."""
     net = images
     for i, filters in enumerate((6, 10)):
         net = mx.sym.Convolution(
@@ -182,12 +174,10 @@ def discriminate(images: Any) -> Any:
 
 
 def generator(batch: int = 9) -> PlainModel:
-    """Return a generator that is trained through the discriminator."""
     return PlainModel(discriminate(generate(mx.sym.Variable("data"))), {"data": (batch, 10, 1, 1)}, 2)
 
 
 def unet(batch: int = 4) -> PlainModel:
-    """Return a U-Net, which classifies every pixel."""
 
     def twice(net: Any, filters: int, name: str) -> Any:
         for i in range(2):

@@ -1,5 +1,3 @@
-"""Small models with normalization: residual networks of both versions, wide ones, layer normalization and softmax."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -37,7 +35,6 @@ def classify(net: Any, classes: int = 7) -> Any:
 
 
 def resnet_v1(batch: int = 6) -> PlainModel:
-    """Return a ResNet with a bottleneck, stride, projection and a fixed gamma."""
     net = relu(batch_norm(convolution(mx.sym.Variable("data"), 8, 3, 1, "stem"), "bn", fix_gamma=True), "relu")
     for i, stride in enumerate((1, 2)):
         body = relu(batch_norm(convolution(net, 5, 1, 1, f"conv{i}a"), f"bn{i}a"), f"relu{i}a")
@@ -50,7 +47,6 @@ def resnet_v1(batch: int = 6) -> PlainModel:
 
 
 def resnet_v2(batch: int = 7) -> PlainModel:
-    """Return a ResNet with normalization and activation before the convolutions, and normalized data."""
     net = batch_norm(mx.sym.Variable("data"), "bn_data", fix_gamma=True)
     net = convolution(net, 6, 3, 1, "stem")
     for i, stride in enumerate((2, 1)):
@@ -64,7 +60,6 @@ def resnet_v2(batch: int = 7) -> PlainModel:
 
 
 def wresnet(batch: int = 8, widening: int = 2) -> PlainModel:
-    """Return a small WResNet: a stem, then groups of bottlenecks with widened filters."""
     net = relu(batch_norm(convolution(mx.sym.Variable("data"), 4, 3, 2, "stem"), "bn"), "relu")
     net = mx.sym.Pooling(net, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", name="pool0")
     for group in range(2):
@@ -92,7 +87,6 @@ def layer_norm_block(batch: int = 6) -> PlainModel:
 
 
 def attention(batch: int = 6) -> PlainModel:
-    """Return one head of attention, and a log-softmax under a loss."""
     data = mx.sym.Variable("data")
     query, key, value = (
         mx.sym.FullyConnected(data, num_hidden=8, flatten=False, no_bias=True, name=name)

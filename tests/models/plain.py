@@ -25,7 +25,6 @@ class PlainModel:
 
 
 def mlp(batch: int = 12) -> PlainModel:
-    """Return three layers with biases."""
     net = mx.sym.Variable("data")
     for i, width in enumerate((18, 13)):
         net = mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{i}")
@@ -35,7 +34,6 @@ def mlp(batch: int = 12) -> PlainModel:
 
 
 def shared_mlp(batch: int = 10, depth: int = 10) -> PlainModel:
-    """Return a deep MLP whose layers share two weights, so that gradients are sums (chains of _grad_add)."""
     width = 16
     weights = [mx.sym.Variable("even_weight"), mx.sym.Variable("odd_weight")]
     biases = [mx.sym.Variable("even_bias"), mx.sym.Variable("odd_bias")]
@@ -51,7 +49,6 @@ def shared_mlp(batch: int = 10, depth: int = 10) -> PlainModel:
 
 
 def plain_cnn(batch: int = 9) -> PlainModel:
-    """Return strided, dilated and grouped convolutions, both poolings, and dense layers."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=12, pad=(1, 1), name="conv0")
     net = mx.sym.LeakyReLU(net, act_type="leaky", slope=0.1, name="act0")
     net = mx.sym.Convolution(net, kernel=(3, 3), num_filter=16, num_group=4, stride=(2, 2), pad=(1, 1), name="conv1")
@@ -64,7 +61,6 @@ def plain_cnn(batch: int = 9) -> PlainModel:
 
 
 def residual_cnn(batch: int = 8, filters: int = 8, blocks: int = 2) -> PlainModel:
-    """Return residual blocks without normalization. One block is strided, with a projection."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), pad=(1, 1), num_filter=filters, name="stem")
     for i in range(blocks):
         stride = (2, 2) if i else (1, 1)
@@ -94,7 +90,6 @@ MODELS: dict[str, Callable[[], PlainModel]] = {
 
 
 def upsampling_cnn(batch: int = 4) -> PlainModel:
-    """Return a deconvolution and a global maximum pooling. oneDNN has special kernels for both."""
     net = mx.sym.Deconvolution(mx.sym.Variable("data"), kernel=(3, 3), stride=(2, 2), num_filter=6, name="up")
     net = mx.sym.Convolution(net, kernel=(3, 3), pad=(1, 1), num_filter=6, name="conv")
     net = mx.sym.Pooling(net, global_pool=True, kernel=(1, 1), pool_type="max", name="pool")

@@ -1,4 +1,4 @@
-"""Small recurrent models, unrolled over a few time steps. Types are explicit, since an Embedding does not infer its own."""
+"""Small recurrent models with explicit types, since an Embedding does not infer its own."""
 
 from __future__ import annotations
 
@@ -15,21 +15,18 @@ GLUON_CELLS = {"lstm": mx.gluon.rnn.LSTMCell, "gru": mx.gluon.rnn.GRUCell, "rnn"
 
 
 def embed(dtype: str) -> Any:
-    """Return a batch of embedded sequences, of shape (batch, steps, EMBEDDED)."""
     return mx.sym.Embedding(
         mx.sym.Variable("tokens"), input_dim=VOCABULARY, output_dim=EMBEDDED, dtype=dtype, name="embed"
     )
 
 
 def predict_words(outputs: Any, width: int) -> Any:
-    """Return a softmax over the vocabulary at every time step, for outputs (batch, steps, width)."""
     words = mx.sym.FullyConnected(mx.sym.Reshape(outputs, shape=(-1, width)), num_hidden=VOCABULARY, name="word")
     labels = mx.sym.Reshape(mx.sym.Variable("softmax_label"), shape=(-1,))
     return mx.sym.SoftmaxOutput(words, labels, name="softmax")
 
 
 def language_model(cell: Any, batch: int, dtype: str, states: list[Any], width: int = HIDDEN) -> PlainModel:
-    """Return embedding, unrolled cell, projection and softmax. The begin states are inputs."""
     outputs, _ = cell.unroll(STEPS, inputs=embed(dtype), begin_state=states, merge_outputs=True, layout="NTC")
     shapes = {"tokens": (batch, STEPS), "softmax_label": (batch, STEPS)}
     shapes.update({state.name: (batch, HIDDEN) for state in states})
@@ -37,7 +34,6 @@ def language_model(cell: Any, batch: int, dtype: str, states: list[Any], width: 
 
 
 def stack(kind: str, layers: int = 2) -> Any:
-    """Return layers of one of MXNet's symbolic cells."""
     cell = mx.rnn.SequentialRNNCell()
     for i in range(layers):
         cell.add(CELLS[kind](HIDDEN, prefix=f"{kind}{i}_"))
@@ -45,13 +41,11 @@ def stack(kind: str, layers: int = 2) -> Any:
 
 
 def stacked(kind: str, dtype: str, batch: int = 9) -> PlainModel:
-    """Return two layers of a cell."""
     cell = stack(kind)
     return language_model(cell, batch, dtype, cell.begin_state(func=mx.sym.Variable))
 
 
 def bidirectional(dtype: str, batch: int = 9, layers: int = 1) -> PlainModel:
-    """Return layers of bidirectional GRU."""
     cell = mx.rnn.SequentialRNNCell()
     for i in range(layers):
         left, right = (mx.rnn.GRUCell(HIDDEN, prefix=f"{side}{i}_") for side in ("left", "right"))
@@ -60,7 +54,6 @@ def bidirectional(dtype: str, batch: int = 9, layers: int = 1) -> PlainModel:
 
 
 def residual(dtype: str, batch: int = 9) -> PlainModel:
-    """Return an LSTM with a residual upper layer, whose last time step is classified."""
     cell = stack("lstm", 1)
     cell.add(mx.rnn.ResidualCell(mx.rnn.LSTMCell(HIDDEN, prefix="upper_")))
     states = [mx.sym.Variable(f"begin_state_{i}") for i in range(4)]
@@ -71,7 +64,6 @@ def residual(dtype: str, batch: int = 9) -> PlainModel:
 
 
 def gluon(kind: str, dtype: str, batch: int = 9) -> PlainModel:
-    """Return two layers of one of Gluon's cells."""
     cell = mx.gluon.rnn.HybridSequentialRNNCell(prefix=f"{kind}_")
     for i in range(2):
         cell.add(GLUON_CELLS[kind](HIDDEN, prefix=f"{kind}{i}_"))
@@ -82,7 +74,6 @@ def gluon(kind: str, dtype: str, batch: int = 9) -> PlainModel:
 
 
 def fused(dtype: str, batch: int = 9) -> PlainModel:
-    """Return MXNet's fused operator: two layers of LSTM in one node, over (steps, batch, EMBEDDED)."""
     states = ("state", "cell_state")  # (batch, layers, HIDDEN)
     inputs = [mx.sym.SwapAxis(i, dim1=0, dim2=1) for i in (embed(dtype), *map(mx.sym.Variable, states))]
     parameters = mx.sym.Variable("rnn_parameters")
@@ -94,8 +85,6 @@ def fused(dtype: str, batch: int = 9) -> PlainModel:
 
 
 class CoupledCell(mx.rnn.BaseRNNCell):
-    """Cell that MXNet does not have, with coupled gates."""
-
     def __init__(self, prefix: str) -> None:
         super().__init__(prefix=prefix)
         weights = ("input_weight", "state_weight", "gate_bias")
@@ -118,15 +107,11 @@ class CoupledCell(mx.rnn.BaseRNNCell):
 
 
 def own_cell(dtype: str, batch: int = 9) -> PlainModel:
-    """Return a model of a user's cell."""
     return language_model(CoupledCell("own_"), batch, dtype, [mx.sym.Variable("begin_state")])
 
 
 def attention_decoder(dtype: str, batch: int = 9, steps: int = 9) -> PlainModel:
-    """Return a decoder with additive attention to an embedded source, and a loss at every time step.
-
-    MXNet adds the gradients of more than eight readers in a chain.
-    """
+    """MXNet adds the gradients of more than eight readers in a chain."""
     memory, state = embed(dtype), mx.sym.Variable("begin_state")
     shared = {name: mx.sym.Variable(f"{name}_weight") for name in ("query", "key", "score")}
     keys = mx.sym.FullyConnected(memory, shared["key"], num_hidden=HIDDEN, no_bias=True, flatten=False, name="key")

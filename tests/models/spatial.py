@@ -1,7 +1,4 @@
-"""Small models with one example and few channels, so that height, width, depth or time is split.
-
-Kernels are odd and even, with strides, dilation and padding. Extents are not divisible, and shards are smaller than some halos.
-"""
+"""Small models whose height, width, depth or time is split, with indivisible extents and shards smaller than some halos."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ def tanh(data: Any) -> Any:
 
 
 def fit_elements(net: Any, channels: int, space: int, shapes: dict[str, tuple[int, ...]]) -> PlainModel:
-    """Return a regression for every channel of every element."""
     net = mx.sym.Convolution(net, kernel=(1,) * space, num_filter=channels, name="last")
     loss = mx.sym.mean(mx.sym.square(net - mx.sym.Variable("label")), name="mean")
     return PlainModel(
@@ -27,7 +23,6 @@ def fit_elements(net: Any, channels: int, space: int, shapes: dict[str, tuple[in
 
 
 def image(batch: int = 1) -> PlainModel:
-    """Return a model of height and width, with every kind of window."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), pad=(1, 1), num_filter=3, name="odd")
     net = tanh(mx.sym.Convolution(net, kernel=(4, 2), stride=(2, 1), pad=(1, 1), num_filter=2, name="even"))
     net = mx.sym.Pooling(net, kernel=(3, 3), stride=(2, 2), pool_type="max", pooling_convention="full", name="largest")
@@ -42,7 +37,6 @@ def image(batch: int = 1) -> PlainModel:
 
 
 def sequence(batch: int = 1) -> PlainModel:
-    """Return a model of time."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(5,), dilate=(3,), pad=(6,), num_filter=3, name="dilated")
     net = mx.sym.Pooling(
         tanh(net), kernel=(3,), stride=(2,), pool_type="max", pooling_convention="full", name="largest"
@@ -54,7 +48,7 @@ def sequence(batch: int = 1) -> PlainModel:
 
 
 def volume(batch: int = 1) -> PlainModel:
-    """Return a model of depth, height and width. MXNet has no deconvolution in three dimensions."""
+    """MXNet has no deconvolution in three dimensions."""
     net = mx.sym.Convolution(
         mx.sym.Variable("data"), kernel=(2, 3, 2), stride=(1, 1, 1), pad=(1, 1, 1), num_filter=2, name="mixed"
     )

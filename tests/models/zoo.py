@@ -17,15 +17,13 @@ WIDTHS = ("num_filter", "num_hidden", "num_group")
 
 @dataclass(frozen=True)
 class Zoo:
-    """Network of the zoo: the divisor of its widths, and batch and size of its images."""
-
     name: str
     narrowing: int = 16
     batch: int = 9
     size: int = 48
 
     def build(self, dtype: str) -> PlainModel:
-        """Return the network with a softmax over its classes. Dropout is off, since every device would draw its own numbers."""
+        """Dropout is off, since every device would draw its own numbers."""
         net = mx.gluon.model_zoo.vision.get_model(self.name, classes=CLASSES, prefix="net_")
         net = narrow(net(mx.sym.var("data", dtype=dtype)), self.narrowing)
         shapes = {"data": (self.batch, 3, self.size, self.size)}

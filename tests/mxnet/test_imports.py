@@ -15,7 +15,6 @@ TOFU = Path(imports.__file__).parents[1]
 
 
 def run(code):
-    """Return what a new process prints; warnings are errors there, except MXNet's own."""
     options = ["-W", "error", "-W", "ignore:::mxnet", "-W", "ignore::DeprecationWarning:distutils"]
     command = [sys.executable, *options, "-c", textwrap.dedent(code)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,5 +1,3 @@
-"""Small MXNet symbols, their training and execution graphs, and numbers to run them on."""
-
 import ctypes
 
 import mxnet as mx
@@ -14,12 +12,11 @@ def wrap(handle):
 
 
 def training_graph(symbol, wrt):
-    """Return the forward and backward pass. The symbol must outlive the use of its handle."""
+    """The symbol must outlive the use of its handle."""
     return wrap(_mxnet.training_graph(symbol.handle.value, list(wrt)))
 
 
 def emit(symbol, workers, **options):
-    """Return the execution graph of a training step."""
     return tofu.partition(symbol, workers, cache=False, **options).planned().training.symbol
 
 
@@ -44,7 +41,6 @@ def cnn():
 
 
 def arguments_of(symbol, **shapes):
-    """Return the names of arguments, their shapes, and the names of parameters."""
     names = symbol.list_arguments()
     found = dict(zip(names, symbol.infer_shape(**shapes)[0], strict=True))
     return names, found, [name for name in names if name not in ("data", "softmax_label")]

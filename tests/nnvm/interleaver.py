@@ -1,15 +1,10 @@
-"""Exhaustive simulation of the orders in which MXNet's engine may run a small graph: the oracle of the rules of lifetimes.
-
-A node waits for earlier nodes that write what it reads or writes, or read what it writes. Values are symbolic: a kernel must find in
-memory what it would find if every entry had its own memory.
-"""
+"""Simulation of all orders in which MXNet's engine may run a small graph: the oracle of the rules of lifetimes. Values are
+symbolic: a kernel must find what it would find if every entry had its own memory."""
 
 SHAPE, READ, CHANGE, SPOIL = range(4)
 
 
 class InterleavedGraph:
-    """The columns of an engine view, node by node."""
-
     def __init__(self, view):
         def rows(first, node):
             return range(view[first][node], view[first][node + 1])

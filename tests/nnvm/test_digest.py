@@ -1,5 +1,3 @@
-"""Digests distinguish contents of an array."""
-
 import mxnet as mx
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""Shapes, types and what is registered about operators."""
-
 import mxnet as mx
 import pytest
 

@@ -15,7 +15,6 @@ from tofu import _mxnet
 
 
 def random_view(seed):
-    """A few nodes of two workers with randomly reused buffers."""
     rng = random.Random(seed)
     variables, operators = rng.randint(1, 3), rng.randint(3, 6)
     names = "names", "group", "is_variable", "is_skipped", "first_entry", "first_read", "read", "access"
@@ -54,7 +53,6 @@ def random_view(seed):
 
 
 def add_in_place(columns, rng):
-    """Add a sum that the kernel of its second input computes; its inputs may be unfit for that."""
     first, second = sorted(rng.sample(range(len(columns["buffer"])), 2))
     node = len(columns["names"])
     for name, value in {"names": f"n{node}", "group": columns["group"][-1], "is_variable": 0, "is_skipped": 1}.items():
@@ -83,7 +81,6 @@ def test_rules_agree_with_all_orders_of_random_graphs():
 
 @pytest.fixture(scope="module")
 def small():
-    """Two layers on two workers, as MXNet will bind them."""
     graph = emit(mlp(hidden=4, layers=1, bias=False), 2, data=(4, 6), algorithm="data-parallel")
     return _mxnet.PlannedGraph(graph.handle.value, {}, {}).engine_view()
 
@@ -105,7 +102,6 @@ def test_rules_agree_with_all_orders_of_a_real_graph(small):
 
 
 def view_of(nodes, outputs, in_place=()):
-    """Write a view by hand: (name, worker, reads as (entry, access), buffers of its outputs)."""
     return {
         "names": [name for name, *_ in nodes],
         "group": np.array([worker for _, worker, _, _ in nodes]),
@@ -174,14 +170,12 @@ def test_each_broken_rule_is_named():
 
 
 def view_of_sum(nodes, added, in_place=()):
-    """A view whose last node is a sum that the kernel of the entry `added` computes."""
     view = view_of(nodes, [len(nodes) - 1], in_place)
     view["is_skipped"][-1] = view["is_added"][added] = 1
     return view
 
 
 def test_sums_that_kernels_add_to():
-    """The kernel of the second gradient must find the first where it adds."""
     first, total = ("first", 0, [], [0]), lambda *entries: ("total", 0, [(e, READ) for e in entries], [0])
     right = view_of_sum([first, ("second", 0, [], [0]), total(0, 1)], 1)
     assert is_always_right(right)

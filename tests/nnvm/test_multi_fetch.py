@@ -51,7 +51,6 @@ def boxes(draw, shape):
 
 @st.composite
 def geometries(draw):
-    """Draw the shape of a region, shapes of inputs, and pieces."""
     ndim = draw(st.integers(1, 4))
     extents = st.lists(st.integers(1, 6), min_size=ndim, max_size=ndim)
     shape = draw(extents)
@@ -153,7 +152,6 @@ def test_equals_numpy(dtype, reducer, geometry, seed, fill):
 
 
 def fetch_all(inputs, dtype, **attributes):
-    """Reduce vectors of one length."""
     count = len(inputs[0])
     piece = ((0,), (count,), [(source, (0,)) for source in range(len(inputs))])
     return run_fetch((count,), [np.array(x, dtype) for x in inputs], [piece], 0, dtype, **attributes)
@@ -219,7 +217,6 @@ def test_regions_larger_than_caches_are_written_to_memory(dtype):
 
 
 def invoke(array, out, **attributes):
-    """Call the operator on arrays, as MXNet's imperative interface does."""
     handle = ctypes.c_void_p()
     check_call(_LIB.NNGetOpHandle(b"_tofu_multi_fetch", ctypes.byref(handle)))
     _imperative_invoke(handle.value, [array], list(attributes), list(map(str, attributes.values())), out, False, False)

@@ -1,8 +1,4 @@
-"""A backend in NumPy that runs programs, and counts the bytes that they move and hold.
-
-The interpreter of descriptions computes the operators over the regions they are passed; fetches copy their pieces. The backend knows no
-more of a plan than a framework's backend does: the program, the attributes of the workers' operators, and the shards of variables.
-"""
+"""A backend in NumPy that runs programs, and counts the bytes that they move and hold."""
 
 from __future__ import annotations
 
@@ -44,7 +40,6 @@ class Execution:
     values: list[list[Array]] = field(default_factory=list)
 
     def run(self, shards: Mapping[str, Sequence[Array]]) -> list[list[Array]]:
-        """Return the shards of all results, worker by worker."""
         self.values = []
         for node in self.program.nodes:
             if node.kind is NodeKind.VARIABLE:
@@ -59,12 +54,10 @@ class Execution:
         return [[self.values[node][output] for node, output in entries] for entries in self.program.results]
 
     def cut(self, values: Mapping[str, Array]) -> dict[str, list[Array]]:
-        """Return the shards of all variables, by name."""
         named = {self.graph.tensors[tensor].name: boxes for tensor, boxes in self.boxes.items()}
         return {name: [values[name][slices(box)] for box in boxes] for name, boxes in named.items()}
 
     def run_whole(self, values: Mapping[str, Array]) -> list[Array]:
-        """Return the whole results from whole variables."""
         shapes = [self.graph.tensors[output.tensor].shape for output in self.program.outputs]
         return [
             join_shards(*result) for result in zip(self.run(self.cut(values)), self.result_boxes, shapes, strict=True)
@@ -93,8 +86,6 @@ class Execution:
 
 
 class NumpyBackend:
-    """Builder of executions, measured by the lifetimes of their buffers."""
-
     measured = "memory"
     unmeasured = ""
 
@@ -146,7 +137,6 @@ class NumpyBackend:
         """Return nothing: NumPy computes each operator by itself."""
 
     def check(self, execution, choices, measured=None, communication_bytes=None):
-        """Check the rules of programs, and that results have the sizes of the plan's shards."""
         program = execution.program
         check_program(program, communication_bytes)
         for entries, boxes in zip(program.results, execution.result_boxes, strict=True):

@@ -1,5 +1,3 @@
-"""A front end whose steps are written by hand."""
-
 from __future__ import annotations
 
 from tests.numpy_engine.operators import DESCRIPTIONS, LOWERINGS, SHAPES

@@ -1,5 +1,3 @@
-"""The operators of the NumPy engine: descriptions, shapes of outputs, and one lowering."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

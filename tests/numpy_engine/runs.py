@@ -38,7 +38,6 @@ def draw_values(name):
 
 
 def compute_whole(graph, values):
-    """Return every tensor of a step, by name."""
     known = dict(values)
     for operator in graph.operators:
         inputs = [known[graph.tensors[t].name] for t in operator.inputs]
@@ -54,7 +53,6 @@ def compute_named(name):
 
 
 def check_run(made, name):
-    """Compare results with the whole computation, and the bytes read with the plan."""
     execution = made.training
     execution.read_bytes = 0
     results = execution.run_whole(draw_values(name))
@@ -70,7 +68,6 @@ def assert_results(execution, results, expected):
 
 
 def descend_on_shards(made, values, steps, rate):
-    """Return all variables after gradient descent, each weight updated shard by shard or by the step itself."""
     execution, graph = made.training, made.graph
     shards = execution.cut(values)
     first = execution.program.n_model_outputs

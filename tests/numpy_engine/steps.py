@@ -1,5 +1,3 @@
-"""Training steps written by hand."""
-
 from __future__ import annotations
 
 from tests.numpy_engine.front_end import NumpyStep
@@ -9,7 +7,6 @@ RATE = 0.25
 
 
 def perceptron(batch=24, inputs=20, hidden=36, classes=12, has_updates=False):
-    """Return two layers, their loss and all gradients; the runner or operators of the step update the weights."""
     step = NumpyStep()
     data, labels = step.input("data", batch, inputs), step.input("labels", batch, classes)
     weights = [step.variable("weight0", hidden, inputs), step.variable("weight1", classes, hidden)]
@@ -73,7 +70,6 @@ def deep_perceptron(layers, batch=160, width=160, odd=None):
 
 
 def convolutions(batch=8, channels=6, length=21, classes=8):
-    """Return two convolutions with different padding, and their gradients; the first weight is used twice."""
     step = NumpyStep()
     data, labels = step.input("data", batch, channels, length), step.input("labels", batch, classes)
     first, last = step.variable("first", channels, channels, 3), step.variable("last", classes, channels, 4)

@@ -1,5 +1,3 @@
-"""Golden files, memory and imports of plans without a framework."""
-
 import os
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""Progress of commands if stderr is no terminal."""
-
 import pytest
 
 from tofu.planning import progress

@@ -12,7 +12,6 @@ from tofu.planning.settings import DEFAULTS, OPTIONS, Settings
 
 
 def defaults_of(function):
-    """Return the default of each keyword-only parameter."""
     parameters = inspect.signature(function).parameters.values()
     return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 

@@ -107,7 +107,6 @@ def list_next_layouts(layout, factors, cells):
 
 
 def count_least(held, wanted, factors, cells):
-    """Return the fewest elements that each worker receives by any chain, or None."""
     waiting, seen = [(0, held, cells)], set()
     while waiting:
         moved, layout, left = heapq.heappop(waiting)

@@ -1,5 +1,3 @@
-"""The Python view of an encoded program."""
-
 import numpy as np
 
 from tests.program.written import encode, list_nodes

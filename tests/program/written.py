@@ -16,7 +16,6 @@ GRAPH = Graph(
 
 
 def list_nodes():
-    """Return nodes to edit: kind, number, worker, phase, shapes, inputs, pieces, fill, begins."""
     halves = [[(0, 0), (4, 3), [(0, (0, 0))]], [(4, 0), (4, 3), [(1, (0, 0))]]]
     return [
         [NodeKind.VARIABLE, 0, 0, 0, [(4, 3)], [], [], 0.0],

@@ -1,5 +1,3 @@
-"""Advice to use data parallelism where it moves less."""
-
 import mxnet as mx
 
 import tofu

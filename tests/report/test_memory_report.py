@@ -87,7 +87,6 @@ def test_the_gpu_pool_rounds_arrays_up(monkeypatch):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_rounding_is_counted_for_every_array(name):
-    """Cover parameters with gradients, optimizer states, inputs and pool buffers."""
     symbol, table = plan(name)
     partition, report = symbol.planned(), tofu.memory_report(symbol)
     for worker, device in enumerate(report.workers):

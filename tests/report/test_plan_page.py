@@ -24,8 +24,6 @@ def partition():
 
 
 class Page(HTMLParser):
-    """Parser that collects the attributes of every element by tag."""
-
     def __init__(self, text):
         super().__init__()
         self.elements, self.open, self.unclosed = {}, [], []

@@ -1,5 +1,3 @@
-"""Tables of a plan: rows, columns and legends that fit each other."""
-
 import re
 
 import mxnet as mx

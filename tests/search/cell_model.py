@@ -1,7 +1,4 @@
-"""The cost of a plan counted element by element from its definition: an oracle that shares no code with csrc/core.
-
-An interval is a list of indices, a region a set of elements. The code is slow, and meant to be read.
-"""
+"""The cost of a plan counted element by element from its definition, an oracle that shares no code with csrc/core."""
 
 from functools import lru_cache
 from itertools import product
@@ -14,8 +11,6 @@ def take_part(indices, j, n):
 
 
 class CellModel:
-    """Counts for one graph and the factors of the levels that are decided."""
-
     def __init__(self, spec, factors):
         self.spec, self.factors = spec, tuple(factors)
         self.workers = list(product(*(range(f) for f in factors)))
@@ -24,7 +19,6 @@ class CellModel:
         self.split = lru_cache(maxsize=None)(self._split)
 
     def _split(self, extents, choice, worker):
-        """Return the worker's indices of every dimension."""
         parts = [list(range(e)) for e in extents]
         for round_, dimension in enumerate(choice):
             if dimension >= 0:
@@ -149,5 +143,4 @@ class CellModel:
         return found
 
     def total_bytes(self, operators, tensors):
-        """Return the bytes of a plan: a choice for every operator and a layout for every tensor."""
         return sum(count(*key, operators[o], tensors[t]) for count, key, o, t in self.list_incidences())

@@ -45,7 +45,6 @@ class HintedGraph:
 
     @property
     def searched(self):
-        """Return the problem for a search."""
         return self.problem.hold(0.0) if self.is_free else self.problem
 
     def untie(self):
@@ -85,7 +84,6 @@ def draw_hints(problem, rng, count, kept=()):
 
 
 def draw_hint(problem, rng, kind, position):
-    """Return a choice for each round, some of them left free."""
     rounds, history = [], []
     keeps_open = rng.random() < 0.4
     for _ in problem.factors:
@@ -188,7 +186,6 @@ def list_rivals(case, solution, fixed, rng):
 
 
 def is_tied_alike(problem, fixed, more):
-    """Return True if searches under both hints tie the same time steps."""
     return problem.keep_apart(*fixed).tied_steps == problem.keep_apart(*more).tied_steps
 
 
@@ -208,7 +205,6 @@ def asks_more(case, fixed, more, choices):
 
 
 def run(seeds, rules):
-    """Return the false claims by seed, and counts of the compared plans."""
     false, seen = {}, Counter()
     for seed in seeds:
         claim, compared = judge(draw_case(seed, rules), random.Random(seed))

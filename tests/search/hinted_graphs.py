@@ -1,5 +1,3 @@
-"""Random small graphs for searches: operators over shared matrices, and recurrences."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -32,14 +30,11 @@ def scale_rows(x, factors):
 
 
 class RandomWriter(Writer):
-    """Writer that draws operators over its matrices."""
-
     def __init__(self, rng, items):
         super().__init__()
         self.rng, self.items = rng, items
 
     def resize(self, tensor):
-        """Draw the element size of a tensor; return its position."""
         self.tensors[tensor] = replace(self.tensors[tensor], item_bytes=self.rng.choice(self.items))
         return tensor
 
@@ -58,7 +53,6 @@ class RandomWriter(Writer):
         return self.resize(output)
 
     def draw_operator(self, matrices):
-        """Add an operator that reads one of these matrices; return its result."""
         rng, x = self.rng, self.rng.choice(matrices)
         rows, columns = shape = self.tensors[x].shape
         alike = [t for t in matrices if self.tensors[t].shape == shape]

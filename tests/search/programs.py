@@ -14,7 +14,6 @@ def read_program(spec, factors, code, requests):
 
 
 def make_graph(spec):
-    """Return the graph that the check of programs reads."""
     produced = {written.tensor for operator in spec.operators for written in operator.written}
     tensors = tuple(
         Tensor(

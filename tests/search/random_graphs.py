@@ -333,7 +333,6 @@ def entangled_graph(seed, size, extents):
 
 
 def share_groups(rng, spec):
-    """Give some operators of equal extents one choice and one group."""
     for later, operator in enumerate(spec.operators):
         for earlier in spec.operators[:later]:
             if (

@@ -1,5 +1,3 @@
-"""Baselines follow section 7.3 of the paper, and give ordinary plans."""
-
 import mxnet as mx
 import pytest
 

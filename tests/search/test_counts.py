@@ -12,7 +12,6 @@ from tofu.search.topology import Arrangement
 
 
 def pose(shape, operators=1, factors=(2, 2)):
-    """Return the problem of a chain of operators over a matrix."""
     write = Writer()
     x = write.variable("x", *shape, TensorKind.INPUT)
     for _ in range(operators):

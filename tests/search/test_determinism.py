@@ -43,7 +43,6 @@ def shuffle(spec, rng):
 
 
 def needs(spec, position):
-    """Return the operators that must come before this one."""
     operator = spec.operators[position]
     tensors = {operator.follows, *(r.tensor for r in operator.reads)}
     producers = {i for i, o in enumerate(spec.operators) if tensors & {w.tensor for w in o.written}}

@@ -25,7 +25,6 @@ def partition_graph(engine, graph=None, workers=4, **settings):
 
 
 def find_extents(partition):
-    """Return the different shard shapes of each tensor."""
     problem, choices = partition.problem, partition.choices
     boxes = [
         _core.shards(problem.native, list(problem.factors), t, choices.layout(t))

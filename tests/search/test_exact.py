@@ -26,7 +26,6 @@ LIMITS = (
 
 
 def list_sequences(choices, steps):
-    """Return all sequences of feasible choices."""
     found = [()]
     for _ in range(steps):
         found = [(*history, choice) for history in found for choice in choices(history)]
@@ -34,7 +33,6 @@ def list_sequences(choices, steps):
 
 
 def list_decisions(model, spec):
-    """Return the decider of each operator, all deciders, and their choices over all rounds."""
     roots = choice_roots(spec)
     deciders = sorted(set(roots) | {("tensor", t) for t in range(len(spec.tensors))})
     domains = [

@@ -1,5 +1,3 @@
-"""Claims of plans under hints are true."""
-
 import pytest
 
 from tests.search.hinted_campaign import RULES, run
@@ -22,7 +20,6 @@ def test_no_plan_under_hints_moves_less_than_claimed(rules):
 
 
 def join_of_a_sum():
-    """Return a step whose state a becomes c + (a + b), of matrices too large to replicate."""
     write = Writer()
     a, b, c = (write.variable(name, 256, 256, TensorKind.INPUT) for name in "abc")
     return write.graph([], next_values={a: write.apply("add", c, write.apply("add", a, b))})

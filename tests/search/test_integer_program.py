@@ -25,7 +25,6 @@ def count_entries(domains, pairs):
 
 
 def fill_tables(domains, pairs):
-    """Return the bytes of each pair of choices."""
     tables = {}
     for count, key, a, b in pairs:
         table = tables.setdefault((a, b), np.zeros((len(domains[a]), len(domains[b])), np.int64))

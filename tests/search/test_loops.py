@@ -15,7 +15,6 @@ ROWS, WIDTH, ITEM = 128, 256, 4
 
 
 def make_loop(times):
-    """Return state -> tanh(state x weight), `times` times, whose last state is the output."""
     write = Writer()
     start = write.variable("start", ROWS, WIDTH, TensorKind.INPUT)
     weight = write.variable("weight", WIDTH, WIDTH)

@@ -1,8 +1,5 @@
-"""The theorems of the paper's appendix, on graphs that meet its assumptions: power-of-two extents, and each index moves one dimension.
-
-Under formula (3), which weighs round i with 2^(i-1), the order does not matter and the recursion is optimal. Under the bytes between
-workers, none of the three theorems holds; the smallest counterexamples are here (docs/decisions/0024-theorems-of-the-appendix.md).
-"""
+"""The theorems of the paper's appendix hold under formula (3), and fail under the bytes between workers
+(docs/decisions/0024-theorems-of-the-appendix.md)."""
 
 from itertools import pairwise, product
 
@@ -28,7 +25,6 @@ def make_chain(sizes, kinds="mm"):
 
 
 def list_plans(spec):
-    """Yield all plans of one round."""
     axes = [range(len(operator.extents)) for operator in spec.operators]
     dimensions = [range(len(tensor.shape)) for tensor in spec.tensors]
     for values in product(*axes, *dimensions):
@@ -45,7 +41,6 @@ def graph_of_step(sizes, step):
 
 @pytest.mark.parametrize("sizes", [(8, 8, 4), (16, 4, 8), (8, 16, 32)])
 def test_under_formula_3_the_theorems_hold(sizes):
-    """Check that a plan costs the same in any round, costs do not decrease, and the recursion is optimal."""
     steps = [graph_of_step(sizes, step) for step in range(3)]
     plans = [list(list_plans(spec)) for spec in steps]
     costs = np.array(

@@ -97,7 +97,6 @@ def test_reread_tensors_are_fetched_by_every_reader(factors):
 
 
 def make_chain():
-    """Return x -> matmul -> y -> element-wise -> z, with the weight's update."""
     spec = GraphSpec()
     x, w = spec.tensor((8, 8)), spec.tensor((8, 8))
     z = elementwise(spec, [matmul(spec, x, w)])

@@ -37,7 +37,6 @@ def partition_graph(engine, graph, workers=4, **settings):
 
 
 def find_families(graph):
-    """Return the sets of names of tied operators and tensors."""
     found = find_repeated_layers(graph, find_strategies(graph, NumpyFrontEnd()))
     operators = {frozenset(graph.operators[o].name for o in family) for family in found.operators}
     return operators, {frozenset(graph.tensors[t].name for t in family) for family in found.tensors}

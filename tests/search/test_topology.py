@@ -18,7 +18,6 @@ LARGEST_SPACE = 2000  # plans that are listed
 
 
 def count_crossing_bytes(factors, traffic):
-    """Return the bytes between workers by the first digit in which the two differ."""
     workers = list(np.ndindex(*factors))
     levels = [0] * len(factors)
     for reader, mine in enumerate(workers):

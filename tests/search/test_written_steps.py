@@ -22,7 +22,6 @@ def pose(graph, **rest):
 
 
 def solve(problem, algorithm="exact", **rest):
-    """Return the choices and the bytes that they move."""
     choices = ALGORITHMS[algorithm].solve(problem, **rest).choices
     return choices, evaluate(choices).total_bytes
 

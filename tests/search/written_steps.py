@@ -38,8 +38,6 @@ def add_share(a, b, *, share):
 
 
 class WrittenOperators:
-    """Front end for finding strategies."""
-
     descriptions = OPERATORS
 
     def infer_shapes(self, op, attributes, inputs):
@@ -50,8 +48,6 @@ class WrittenOperators:
 
 
 class Writer:
-    """Graph under construction; tensors are positions."""
-
     def __init__(self):
         self.tensors, self.operators, self.phase = [], [], Phase.FORWARD
 
@@ -60,7 +56,6 @@ class Writer:
         return len(self.tensors) - 1
 
     def apply(self, op, *inputs, **rest):
-        """Return the output of a new operator on matrices, which has the shape of its first input unless it is a product."""
         attributes = {name: rest.pop(name) for name in ("turned", "share") if name in rest}
         first, second = (self.tensors[t].shape for t in (inputs[0], inputs[-1]))
         left, right = attributes.get("turned", (False, False))
@@ -100,7 +95,6 @@ def perceptron(updates, sizes=(256, 384, 512, 128)):
 
 
 def recurrence(steps, has_phases=False, has_links=False, batch=128, width=192):
-    """Return an unrolled recurrent cell with its gradients; the loss is the last state."""
     write = Writer()
     inputs = [write.variable(f"x{t}", batch, width, TensorKind.INPUT) for t in range(steps)]
     w_in, w_state = write.variable("w_in", width, width), write.variable("w_state", width, width)

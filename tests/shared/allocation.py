@@ -9,7 +9,7 @@ from tofu import _mxnet
 
 
 def allocated_bytes(executor: Any, devices: int, others: Iterable[Any] = ()) -> list[int]:
-    """Return the bytes of distinct memory behind all arrays of an executor and the `others`, by device. Runs the executor once."""
+    """Runs the executor once."""
     storages = {}
 
     def note(handle):

@@ -1,4 +1,4 @@
-"""Long runs of many cases in processes that may die. Results go to a file as they come, so that an interrupted run continues."""
+"""Long runs of many cases in processes that may die."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_results(path: Path, case_type: type, result_type: type) -> dict[str, tu
 
 
 def choose_names(chosen: str | None, names: Iterable[str], separator: str = ",") -> list[str]:
-    """Return the names in the text of an option, or all names if it is left out. Raise BadParameter for an unknown name."""
+    """Return the names in the text of an option, or all names if it is left out."""
     known = list(names)
     selected = chosen.split(separator) if chosen else known
     if unknown := [name for name in selected if name not in known]:
@@ -74,7 +74,7 @@ def run_waiting(
 
 
 def print_problems(results: Mapping[str, tuple[Any, Any]], console: Console) -> bool:
-    """Print a line for each problem. Return True if there are none."""
+    """Return True if there are none."""
     problems = [(case, problem) for case, result in results.values() for problem in result.problems]
     for case, problem in problems:
         console.print(f"{case}, {problem}", markup=False)
@@ -82,7 +82,6 @@ def print_problems(results: Mapping[str, tuple[Any, Any]], console: Console) -> 
 
 
 def write_document(path: Path, introduction: str, table: Table, *sections: str) -> None:
-    """Write a table as text between an introduction and sections of Markdown."""
     console = Console(file=StringIO(), width=160)
     console.print(table)
     lines = [line.rstrip() for line in console.file.getvalue().splitlines() if line.strip()]
@@ -92,7 +91,6 @@ def write_document(path: Path, introduction: str, table: Table, *sections: str) 
 def _run_in_processes(
     run: Callable[[Any], tuple[Any, Any]], cases: Iterable[Any], result_type: type, jobs: int, cases_of_a_process: int
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield cases with their results, in the order in which they finish."""
     waiting, context = iter(cases), multiprocessing.get_context("spawn")
     busy: dict[Any, tuple[Any, Any, int]] = {}  # connection -> process, its case, and its number of cases
     try:
@@ -129,7 +127,6 @@ def _run_in_processes(
 
 
 def _serve(connection: Any, run: Callable[[Any], tuple[Any, Any]]) -> None:
-    """Run cases from the connection until it is closed."""
     while True:
         try:
             case = connection.recv()

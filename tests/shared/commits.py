@@ -1,5 +1,3 @@
-"""Name of the source tree, which results of long runs are kept under."""
-
 from __future__ import annotations
 
 import hashlib

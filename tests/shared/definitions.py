@@ -1,5 +1,3 @@
-"""Definitions of a script, without its actions."""
-
 from __future__ import annotations
 
 import ast
@@ -20,10 +18,8 @@ DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 
 
 def list_definitions(tree: ast.Module, makers: tuple[str, ...] = ()) -> Iterator[ast.stmt]:
-    """Yield the statements that only define something, with one import statement for each name.
-
-    Assignments count if the value is a constant, or a call of a function whose name starts with one of `makers`.
-    """
+    """Yield the statements that only define something. Assignments count if the value is a constant, or a call of a
+    function named like one of `makers`."""
     for statement in tree.body:
         if isinstance(statement, ast.Import):
             yield from (ast.copy_location(ast.Import([alias]), statement) for alias in statement.names)

@@ -22,8 +22,6 @@ SEED = 7
 
 @dataclass(frozen=True)
 class Digits:
-    """Handwritten digits: images [samples, 1, 8, 8] between 0 and 1, and classes [samples]."""
-
     train_images: np.ndarray
     train_labels: np.ndarray
     test_images: np.ndarray
@@ -31,7 +29,7 @@ class Digits:
 
 
 def load(train_samples: int | None = None) -> Digits:
-    """Return the 1,797 digits of scikit-learn: 360 for testing, and at most `train_samples` for training."""
+    """Return 360 of the 1,797 digits for testing, and at most `train_samples` for training."""
     images, labels = load_digits(return_X_y=True)
     images = (images / 16).reshape(-1, 1, 8, 8).astype(np.float32)
     train, test, train_classes, test_classes = train_test_split(
@@ -41,7 +39,6 @@ def load(train_samples: int | None = None) -> Digits:
 
 
 def input_shapes(batch_size: int = BATCH_SIZE) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the model's inputs."""
     return {"data": (batch_size, 1, 8, 8), "softmax_label": (batch_size,)}
 
 
@@ -60,7 +57,6 @@ def residual_network(filters: int = 32) -> Any:
 
 
 def _block(net: Any, filters: int, name: str, stride: int) -> Any:
-    """Return two convolutions with a shortcut, which is projected if the shape changes."""
     body = mx.sym.Activation(net, act_type="relu", name=f"{name}_relu1")
     body = _convolve(body, filters, f"{name}_conv1", stride)
     body = mx.sym.Activation(body, act_type="relu", name=f"{name}_relu2")
@@ -82,24 +78,17 @@ def _convolve(net: Any, filters: int, name: str, stride: int = 1, kernel: int = 
 
 @dataclass(frozen=True)
 class TrainingStep:
-    """Training step with its loss (mean cross-entropy) and seconds."""
-
     loss: float
     seconds: float
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """Pass over the training images, with the accuracy on the test images after it, between 0 and 1."""
-
     accuracy: float
 
 
 def train(symbol: Any, digits: Digits, epochs: int) -> Iterator[TrainingStep | Epoch]:
-    """Train a model with MXNet's own Module, reporting every step and every epoch.
-
-    Nothing in here knows of workers: `symbol` is the model for one device, or what `tofu.partition` made of it.
-    """
+    """Nothing in here knows of workers: `symbol` is the model for one device, or what `tofu.partition` made of it."""
     mx.random.seed(SEED)
     shuffle = np.random.RandomState(SEED)
     module = mx.mod.Module(symbol, context=mx.cpu())

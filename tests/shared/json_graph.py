@@ -1,5 +1,3 @@
-"""Graphs with fetches, written node by node as MXNet's JSON."""
-
 import json
 
 import mxnet as mx
@@ -26,13 +24,10 @@ def pieces_text(pieces):
 
 
 class JsonGraph:
-    """A symbol written node by node, as MXNet's JSON."""
-
     def __init__(self):
         self.nodes = []
 
     def add(self, op, name, inputs=(), group=None, after=(), **attributes):
-        """Add a node, which runs after its inputs and after the nodes `after`."""
         attrs = {key: str(value) for key, value in attributes.items()}
         if group is not None:
             attrs["__ctx_group__"] = group

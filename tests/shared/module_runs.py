@@ -21,8 +21,6 @@ HINTS = {"fc0_weight": (0, 1), "fc1_weight": (1, 1), "out_weight": (0, 0), "fc0_
 
 @dataclass(frozen=True)
 class ModuleCase:
-    """An optimizer, its parameters, and a tolerance relative to each tensor."""
-
     optimizer: str
     parameters: dict[str, Any] = field(default_factory=dict)
     bias: bool = True
@@ -33,7 +31,6 @@ class ModuleCase:
 
 
 def model(bias: bool = True) -> Any:
-    """Return two smooth layers and a classifier, with multipliers of learning rate and weight decay."""
     net = mx.sym.Variable("data")
     weight = mx.sym.Variable("fc1_weight", lr_mult=0.5, wd_mult=2.0 if bias else 0.0)
     net = mx.sym.FullyConnected(net, num_hidden=18, name="fc0", no_bias=not bias)
@@ -63,7 +60,6 @@ def bind(module: Any, dtype: str = "float64") -> Any:
 
 
 def start(module: Any, case: ModuleCase, dtype: str = "float64") -> Any:
-    """Bind a module, and initialize seeded parameters and an optimizer."""
     mx.random.seed(7)
     bind(module, dtype).init_params(mx.init.Xavier())
     return with_optimizer(module, case)
@@ -105,7 +101,7 @@ def largest_error(found: dict[str, np.ndarray], expected: dict[str, np.ndarray])
 
 @contextmanager
 def history_in_double_precision() -> Iterator[None]:
-    """Create optimizer histories in the type of the weight. MXNet creates some in float32, and cannot train float64."""
+    """MXNet creates some in float32, and cannot train float64."""
     with ExitStack() as patched:
         for module in (mxnet.optimizer.optimizer, mxnet.optimizer.contrib):
 
@@ -119,7 +115,6 @@ def history_in_double_precision() -> Iterator[None]:
 
 
 def assert_all_close(found: Any, expected: Any, rtol: float = 1e-7, atol: float = 0.0) -> None:
-    """Compare two sequences of arrays of equal length, or two mappings with the same keys."""
     if isinstance(expected, dict):
         assert found.keys() == expected.keys()
         pairs = [(name, found[name], expected[name]) for name in expected]

@@ -77,7 +77,6 @@ def resume_everywhere(case: ModuleCase, before: list[Any], after: list[Any], fol
 
 
 def load_in_mxnet(prefix: str, case: ModuleCase) -> Any:
-    """Return MXNet's module with the parameters and optimizer states of a checkpoint."""
     arguments, states = mx.model.load_params(prefix, EPOCH)
     module = mx.mod.Module(model(case.bias))
     module._arg_params, module._aux_params, module.params_initialized = arguments, states, True

@@ -1,9 +1,4 @@
-"""Independent solvers for choices with costs in pairwise tables: HiGHS (integer program) and toulbar2 (cost function network).
-
-The program has a binary variable for each choice and a continuous one for each pair of choices in a table. The variables of a pair add up
-to the binaries on both sides. The network uses the tables directly. Of a table of a variable with itself, the diagonal counts. A forbidden
-pair has no variable in the program, and the highest cost in the network.
-"""
+"""Independent solvers for choices with costs in pairwise tables: HiGHS (integer program) and toulbar2 (cost function network)."""
 
 from __future__ import annotations
 
@@ -27,19 +22,15 @@ FORBIDDEN = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Solved:
-    """Result of a solver: the least cost found, if any, and the proven lower bound."""
-
     found: int | None
     bound: int
 
     @property
     def optimum(self) -> int | None:
-        """The least cost, if it is proved optimal."""
         return self.found if self.found is not None and self.bound >= self.found else None
 
 
 def solve_program(sizes: Sizes, tables: Tables, seconds: float) -> Solved:
-    """By HiGHS, in so many seconds."""
     solver = highspy.Highs()
     solver.silent()
     solver.setOptionValue("time_limit", float(seconds))
@@ -82,7 +73,6 @@ class _Program:
         self._entries = [(owners, np.arange(ends[-1]), np.ones(ends[-1]))]  # one choice of each variable
 
     def add(self, a: Any, b: Any, table: Table, unit: int) -> None:
-        """Add the costs of a pair of variables."""
         if a == b:
             own = np.diagonal(table)
             self.barred.update((self._place[a] + np.flatnonzero(own == FORBIDDEN)).tolist())
@@ -99,13 +89,11 @@ class _Program:
             self.rows += size
 
     def list_rows(self) -> Any:
-        """Return the rows as a sparse matrix."""
         rows, columns, values = (np.concatenate(part) for part in zip(*self._entries, strict=True))
         return coo_array((values, (rows, columns)), shape=(self.rows, self.columns)).tocsr()
 
 
 def solve_network(sizes: Sizes, tables: Tables, seconds: float) -> Solved:
-    """Solve by toulbar2 within a number of seconds."""
     network = CFN()
     place = {who: network.AddVariable(f"v{n}", range(size)) for n, (who, size) in enumerate(sizes.items())}
     for (a, b), table in tables.items():

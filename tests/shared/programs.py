@@ -9,8 +9,6 @@ from tofu.program import NodeKind
 
 
 class ProgramWriter:
-    """Writer of nodes in executable order. Each method returns the position of the new node."""
-
     def __init__(self, workers):
         self.workers = workers
         self.nodes = []

@@ -1,5 +1,3 @@
-"""Random feasible plans of any model, in any framework."""
-
 from __future__ import annotations
 
 import random
@@ -19,12 +17,8 @@ Taken = Counter[tuple[str, str]]
 
 
 def random_plan(partition: Partition, seed: int, taken: Taken | None = None) -> Plan:
-    """Return a random feasible plan: an axis for each operator and a dimension for each tensor, in every round.
-
-    A tensor that an operator writes in place is split like the operator. A value that a loop carries is split like its last value. Plans of
-    odd seeds leave out tensors inside lowered operators. With `taken`, which is updated, half of the choices take the least
-    frequent axis.
-    """
+    """Return a random feasible plan. Tensors written in place are split like their operator, carries like their last
+    value. With `taken`, which is updated, half of the choices take the least frequent axis."""
     problem, rng = partition.searched.problem, random.Random(seed)
     graph = problem.graph
     operators = np.array([_random_axes(problem, o, rng, taken) for o in range(len(graph.operators))], np.int32)

@@ -25,7 +25,6 @@ class Stages(Observer):
     _used: float = field(default_factory=time.process_time)
 
     def __call__(self, name: str, value: T) -> T:
-        """Record the end of a stage and return its value."""
         self.processor_seconds[name] = self.processor_seconds.get(name, 0.0) + time.process_time() - self._used
         self.values[name] = super().__call__(name, value)
         self._used = time.process_time()
@@ -33,6 +32,5 @@ class Stages(Observer):
 
 
 def run_cold(work: Callable[..., T], *arguments: Any) -> T:
-    """Return the result of a function in a new process, without cached analyses or plans."""
     with get_context("spawn").Pool(1) as pool:
         return pool.apply(work, arguments)

@@ -59,7 +59,6 @@ def random_values(model: PlainModel, dtype: str, seed: int = 0) -> Arrays:
 def run_single(
     model: PlainModel, values: Mapping[str, np.ndarray], dtype: str, steps: int = 1
 ) -> tuple[RunNumbers, Arrays]:
-    """Return the first step on one device, and all weights and states after `steps` steps of gradient descent."""
     inputs = input_names(model)
     shapes = all_shapes(model)
     requests = {name: "null" if name in inputs else "write" for name in shapes}
@@ -135,7 +134,6 @@ def fill_free_memory() -> None:
 
 
 def largest_error(found: RunNumbers, expected: RunNumbers) -> float:
-    """Return the largest error of all outputs and gradients."""
     return max(difference.error for difference in compare_numbers(found, expected))
 
 
@@ -144,7 +142,6 @@ def weight_error(found: Arrays, expected: Arrays) -> float:
 
 
 def permute_batch(model: PlainModel, values: Arrays) -> Arrays:
-    """Return the same values with the examples of the batch in another order."""
     batch = next(iter(model.shapes.values()))[0]
     order = np.random.RandomState(1).permutation(batch)
     inputs = input_names(model)
@@ -152,7 +149,6 @@ def permute_batch(model: PlainModel, values: Arrays) -> Arrays:
 
 
 def check_graph(partition: Partition) -> None:
-    """Check that the emitted graph moves exactly the bytes of the plan."""
     traffic = count_traffic(partition.training.symbol)
     assert traffic.remote_bytes == partition.plan.communication_bytes
     assert sum(partition.plan.step_bytes) == partition.plan.communication_bytes

@@ -1,5 +1,3 @@
-"""Machine files: those shipped with Tofu, and broken ones."""
-
 import json
 
 import pytest

@@ -87,7 +87,6 @@ def test_data_dependent_indices():
 
 
 def test_complex_numbers():
-    """Take them from an input, a constant and an opaque function; real results stay real."""
     x = random.normal(size=(3, 4)) + 1j * random.normal(size=(3, 4))
     line = Opaque(np.fft.fft)
 

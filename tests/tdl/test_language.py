@@ -17,7 +17,6 @@ def traced(function, inputs, ranks, attributes=None, **options):
 
 
 def message_of(function, inputs, ranks, attributes=None):
-    """Return the message without its place, which must be a line of the description."""
     with pytest.raises(DescriptionError) as caught:
         traced(function, inputs, ranks, attributes)
     place, _, message = str(caught.value).partition(": ")

@@ -1,5 +1,3 @@
-"""Registries of descriptions: names, packages and signatures."""
-
 from __future__ import annotations
 
 import re

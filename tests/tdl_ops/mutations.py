@@ -21,14 +21,12 @@ FUNCTIONS = {
 
 
 def list_broken_values(value: Value) -> Iterator[tuple[str, Value | None]]:
-    """Yield every way to break an output, with its name; None makes the output unwritten."""
     yield from list_mutants(value)
     if not isinstance(value, Constant) or value.number:  # zeros may be
         yield "called unwritten", None
 
 
 def list_mutants(value: Value) -> Iterator[tuple[str, Value]]:
-    """Yield every way to break one place of a value, with its name."""
     yield from _break(value)
     if isinstance(value, Reduction):
         yield from ((name, replace(value, body=body)) for name, body in list_mutants(value.body))
@@ -70,8 +68,6 @@ def _break_indices(element: Element) -> Iterator[tuple[str, Value]]:
 
 
 class _Mutated(Form):
-    """Form whose value is replaced by a mutant."""
-
     def __init__(self, form: Form, number: int) -> None:
         self.form, self.number = form, number
 
@@ -81,7 +77,6 @@ class _Mutated(Form):
 
 
 def break_description(description: Description, output: int, number: int) -> Description:
-    """Return a description with mutant `number` of output `output`."""
 
     def broken(*tensors, **attributes):
         results = description.function(*tensors, **attributes)

@@ -1,5 +1,3 @@
-"""Attributes as MXNet writes them."""
-
 from __future__ import annotations
 
 import pytest

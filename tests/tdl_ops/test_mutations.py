@@ -102,7 +102,6 @@ MUTATED = [
 
 
 def list_broken(case):
-    """Yield each operator of a case with each of its mutants: operator, change, description."""
     attributes = {name: str(value) for name, value in case.attributes.items()}
     for node in execute_training_graph(case.op, attributes, case.draw_inputs(), case.wrt, seed=0):
         description, shapes = DESCRIPTIONS[node.op], [output.shape for output in node.outputs]

@@ -1,5 +1,3 @@
-"""Reports of verifications."""
-
 import re
 
 from tofu.mxnet.verify import verify_operator

@@ -43,7 +43,6 @@ def test_every_description_has_a_case():
 
 
 def test_all_gradients_are_described():
-    """Differentiate by all inputs together and by each alone, also where no case does."""
     operators = set()
     for case in load_cases():
         for wrt in (None, *((n,) for n in range(len(case.inputs)))):

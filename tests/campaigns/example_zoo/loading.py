@@ -1,5 +1,3 @@
-"""Definitions of MXNet's example scripts, which download data and train when imported."""
-
 from __future__ import annotations
 
 import ast
@@ -16,10 +14,7 @@ MAKERS = ("mx.sym.", "mx.symbol.", "namedtuple")
 
 
 def load_definitions(path: Path) -> SimpleNamespace:
-    """Return the functions, classes, constants and top-level symbols of a file.
-
-    Its neighbours can be imported. Other packages that are missing are skipped, and so are all other statements.
-    """
+    """Return the definitions of a file. Missing packages and all other statements are skipped."""
     site.addsitedir(str(path.parent))
     site.addsitedir(str(path.parent.parent))
     names = {"__name__": path.stem, "__file__": str(path), "mx": mx}

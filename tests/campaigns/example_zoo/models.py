@@ -18,21 +18,8 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class MxnetExample:
-    """A model of an example.
-
-    Attributes
-    ----------
-    path
-        The file below `example/`, or nothing if a library has the model.
-    make
-        Builds the model from the definitions of the file: a symbol, a list of symbols, or a Gluon block.
-    shapes
-        Shapes of the inputs.
-    library
-        The library that has to be installed.
-    values
-        Values of inputs that cannot be drawn at random.
-    """
+    """A model of an example. `path` is below `example/`; `make` builds the model from the definitions of that file.
+    `values` are inputs that cannot be drawn at random."""
 
     path: str
     make: Callable[[Any], Any]
@@ -73,7 +60,6 @@ def _classifier(name: str, size: int, batch: int = BATCH, **options: Any) -> Mxn
 
 
 def _recurrent(kind: str, states: int) -> MxnetExample:
-    """Return two unrolled layers over words."""
     steps, width = 6, 16
     begin = {f"l{layer}_init_{state}": (BATCH, width) for layer in range(2) for state in ("h", "c")[:states]}
 
@@ -107,13 +93,12 @@ def _with(defined: Any, name: str, **values: Any) -> Callable[..., Any]:
 
 
 def _series(defined: Any) -> Any:
-    """Return LSTNet: a convolution, a recurrence, a recurrence over steps one season apart, and a regression for each series."""
+    """LSTNet."""
     cells = [mx.rnn.GRUCell(8)], [mx.rnn.LSTMCell(8)]
     return defined.sym_gen(_feed(data=(BATCH, 12, 5), label=(BATCH, 5)), 12, [3, 6], 8, 0.2, *cells, 4, 1)[0]
 
 
 def _entities(defined: Any) -> Any:
-    """Return a tagger of words: a bidirectional recurrence over words, and convolutions over their letters."""
     sizes = {"char_embed": 6, "word_embed": 10, "char_filters": 4, "char_filter_list": [2, 3], "lstm_state_size": 8}
     cell = mx.rnn.SequentialRNNCell()
     cell.add(mx.rnn.BidirectionalCell(mx.rnn.LSTMCell(8, prefix="forward_"), mx.rnn.LSTMCell(8, prefix="back_")))
@@ -131,7 +116,6 @@ def _entities(defined: Any) -> Any:
 
 
 def _feed(**shapes: tuple[int, ...]) -> Any:
-    """Return a data iterator with names and shapes. The last one is the label."""
     *data, label = (mx.io.DataDesc(name, shape) for name, shape in shapes.items())
     return SimpleNamespace(provide_data=data, provide_label=[label])
 

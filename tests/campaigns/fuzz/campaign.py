@@ -22,19 +22,15 @@ NO_MODEL = "no model"
 
 @dataclass(frozen=True)
 class FuzzCase:
-    """A seed and the kinds of models to choose from."""
-
     seed: int
     focus: str
 
     @property
     def kind(self) -> str:
-        """Kind of the model."""
         return choose_kind(self.seed, self.focus)
 
     @property
     def key(self) -> str:
-        """Name under which the result is kept."""
         return f"{self.focus} {self.seed}"
 
     def __str__(self) -> str:
@@ -54,12 +50,10 @@ class FuzzResult:
     seconds: float = 0.0
 
     def is_without_model(self, case: FuzzCase) -> bool:
-        """Return True if MXNet refused the model or died of it on one device."""
         return self.stage == NO_MODEL or (self.stage == "died" and not (READY / case.key).exists())
 
 
 def run_seed(case: FuzzCase) -> tuple[FuzzCase, FuzzResult]:
-    """Run one model under its plans."""
     faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True)
     silence_mxnet()
     mark = READY / case.key
@@ -79,12 +73,11 @@ def run_seed(case: FuzzCase) -> tuple[FuzzCase, FuzzResult]:
 
 
 def silence_mxnet() -> None:
-    """Discard what MXNet logs."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def print_summary(results: Iterable[tuple[FuzzCase, FuzzResult]], console: Console) -> int:
-    """Print a row for each kind of model. Return the number of models that failed."""
+    """Return the number of models that failed."""
     columns = "models", "run", NO_MODEL, "plans", "refused", "one device wrong", "failures", "s a plan"
     table = Table(*columns, title="Random models under random plans")
     by_kind: dict[str, list[tuple[FuzzCase, FuzzResult]]] = {}

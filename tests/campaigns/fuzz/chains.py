@@ -51,7 +51,6 @@ READERS: tuple[Reader, ...] = (*PRODUCTS, _scaled, _plain)
 
 
 def _read_or_make(grow: Growth, columns: int) -> mx.sym.Symbol:
-    """Return a matrix with so many columns, from the model or a new input."""
     there = grow.others(lambda shape: len(shape) == 2 and shape[1] == columns)
     if there and grow.rng.random() < 0.5:
         return grow.rng.choice(there[-2:] if grow.rng.random() < 0.7 else there)
@@ -80,7 +79,6 @@ def grow_chain(grow: Growth) -> mx.sym.Symbol:
 
 
 def join(grow: Growth, made: list[mx.sym.Symbol]) -> mx.sym.Symbol:
-    """Return the tensors as one or several outputs: concatenated or added."""
     if grow.rng.random() < 0.3:
         return mx.sym.Group(made)
     parts = 1 if grow.rng.random() < 0.7 else 2

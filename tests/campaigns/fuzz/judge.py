@@ -1,9 +1,4 @@
-"""Comparison of the workers' numbers with one device, and a verdict if they differ.
-
-One device can be wrong itself, where MXNet computes in place what it must not (decision 38). Differences are therefore also compared with a
-device that computes nothing in place, and with the descriptions, executed in NumPy. Random numbers must satisfy the relation of their
-operator; results that depend on them are compared with the descriptions only.
-"""
+"""Decide who is wrong if the workers differ from one device, which can be wrong where MXNet computes in place (decision 38)."""
 
 from __future__ import annotations
 
@@ -39,7 +34,6 @@ FLOORS = {"gradient": CANCELLED, "output": 0.0}
 def find_differences(
     sample: FuzzSample, found: Results, expected: Results, noise: Results | None = None
 ) -> dict[str, str]:
-    """Return a description of each result that differs by more than the sample allows."""
     gradients = max((size(v) for name, v in expected.items() if name.startswith("gradient")), default=0.0)
     problems = {}
     for name, value in found.items():
@@ -60,7 +54,6 @@ def find_differences(
 
 
 def size(value: np.ndarray) -> float:
-    """Return the largest magnitude of the finite numbers."""
     value = np.asarray(value, np.float64)
     return float(np.abs(value[np.isfinite(value)]).max(initial=0.0))
 
@@ -124,10 +117,7 @@ def execute_descriptions(
     step: int = 0,
     known: Mapping[int, np.ndarray] | None = None,
 ) -> Results:
-    """Return outputs and gradients of a step, all or those in `names`, computed by the descriptions.
-
-    `known` are values of tensors, by position. Raises TofuError if an operator has no description.
-    """
+    """Return the results of a step by the descriptions. `known` are values of tensors, by position."""
     places = {name: place for name, place in list_results(graph, step).items() if names is None or name in names}
     values = {**_list_given(sample, graph, step), **(known or {})}
     for operator in _find_needed(graph, places.values(), values):
@@ -143,7 +133,6 @@ def execute_descriptions(
 
 
 def list_results(graph: Graph, step: int) -> dict[str, int]:
-    """Return the outputs and gradients of a step, with the positions of their tensors."""
     outputs = {f"output {n}, step {step}": position for n, position in enumerate(graph.outputs)}
     gradients = graph.gradients.items()
     return outputs | {
@@ -152,7 +141,6 @@ def list_results(graph: Graph, step: int) -> dict[str, int]:
 
 
 def _list_given(sample: FuzzSample, graph: Graph, step: int) -> dict[int, np.ndarray]:
-    """Return the values of the variables, by position."""
     given = {}
     for position, tensor in enumerate(graph.tensors):
         if tensor.name in sample.values:
@@ -163,7 +151,6 @@ def _list_given(sample: FuzzSample, graph: Graph, step: int) -> dict[int, np.nda
 
 
 def _find_needed(graph: Graph, wanted: Iterable[int], known: Collection[int]) -> list[Operator]:
-    """Return the operators that compute the tensors `wanted` from the tensors `known`, in order."""
     missing, needed = {*wanted}.difference(known), []
     for operator in reversed(graph.operators):
         if missing.intersection(operator.outputs):
@@ -196,7 +183,7 @@ def follow_drawn(sample: FuzzSample, graph: Graph, found: Results) -> dict[str, 
 def _relate(
     sample: FuzzSample, operator: Operator, given: Mapping[int, np.ndarray], found: Mapping[int, np.ndarray]
 ) -> dict[int, np.ndarray]:
-    """Return the random numbers of an operator, corrected by its relation. Return nothing if some are unknown."""
+    """Return the random numbers of an operator, corrected by its relation; nothing if some are unknown."""
     relation = sample.relations.get(operator.name)
     if relation is None or not given.keys() >= {*operator.inputs} or not found.keys() >= {*operator.outputs}:
         return {}

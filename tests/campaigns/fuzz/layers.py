@@ -1,5 +1,3 @@
-"""Random layers, with unusual sizes and attributes."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -14,7 +12,6 @@ LAYERS: list[Layer] = []
 
 
 def layer(weight: int = 1, ranks: tuple[int, ...] = (1, 2, 3, 4, 5)) -> Callable[[Layer], Layer]:
-    """Register a layer for tensors of these ranks. It returns None for a tensor that does not fit."""
 
     def register(make: Layer) -> Layer:
         LAYERS.extend([lambda grow, x, shape: make(grow, x, shape) if len(shape) in ranks else None] * weight)
@@ -231,7 +228,6 @@ def stack(grow, x, shape):
 
 
 def broadcasts(one: Shape, other: Shape) -> bool:
-    """Return True if tensors of these shapes can be combined element-wise."""
     return len(one) == len(other) and all(1 in pair or len(set(pair)) == 1 for pair in zip(one, other, strict=True))
 
 
@@ -332,7 +328,6 @@ NORMALIZATIONS = ("null", "batch", "valid")
 
 
 def head(grow: Growth, x: mx.sym.Symbol, shape: Shape) -> mx.sym.Symbol:
-    """Return a loss over a tensor."""
     r = grow.rng
     if len(shape) > 1 and r.random() < 0.4:
         return softmax_output(grow, x, shape)
@@ -342,7 +337,6 @@ def head(grow: Growth, x: mx.sym.Symbol, shape: Shape) -> mx.sym.Symbol:
 
 
 def softmax_output(grow: Growth, x: mx.sym.Symbol, shape: Shape) -> mx.sym.Symbol:
-    """Return a loss over classes along the second or the last dimension."""
     r = grow.rng
     form = r.choice(("multi_output", "preserve_shape")) if len(shape) > 2 else ""
     lines = r.choice((shape[2:], (prod(shape[2:]),))) if form == "multi_output" else shape[1:-1]
@@ -358,14 +352,12 @@ def softmax_output(grow: Growth, x: mx.sym.Symbol, shape: Shape) -> mx.sym.Symbo
 
 
 def add_layer(grow: Growth) -> None:
-    """Add a random layer over a tensor of the model, if it fits."""
     made = grow.rng.choice(LAYERS)(grow, *grow.latest())
     if made is not None:
         grow.add(made)
 
 
 def grow_layers(grow: Growth) -> mx.sym.Symbol:
-    """Return a model of 5 to 26 layers, one to three inputs, and one to three losses."""
     batch = grow.rng.choice((2, 3, 4, 5, 6, 8, 9))
     for _ in range(grow.rng.randint(1, 3)):
         shape = (batch, *(grow.rng.randint(2, 12) for _ in range(grow.rng.choice((1, 2, 3, 3)))))
@@ -380,7 +372,6 @@ VOLUMES = (convolution, pooling, pooling, cut_or_repeat, cell_by_cell)
 
 
 def grow_windows(grow: Growth) -> mx.sym.Symbol:
-    """Return two to six layers with windows over few large images or volumes, mostly split in space."""
     is_volume = grow.rng.random() < 0.3
     space = (
         [grow.rng.randint(4, 7) for _ in range(3)] if is_volume else [grow.rng.randint(6, 16), grow.rng.randint(1, 16)]

@@ -1,5 +1,3 @@
-"""From a seed to a random model."""
-
 from __future__ import annotations
 
 import random
@@ -18,19 +16,16 @@ MANY_WORKERS, SOME_WORKERS = (8, 8, 12), (2, 3, 4, 5, 6, 7, 8, 12)
 
 
 def choose_kind(seed: int, focus: str) -> str:
-    """Return the kind of model of a seed."""
     kinds = FOCUSES[focus]
     return random.Random(f"{seed} kind").choices(kinds, [KINDS[kind] for kind in kinds])[0]
 
 
 def choose_workers(seed: int, kind: str) -> int:
-    """Return the number of workers of a seed, mostly many for long chains of sums."""
     rng = random.Random(f"{seed} workers")
     return rng.choice(MANY_WORKERS if kind in ("chains", "recurrences") and rng.random() < 0.75 else SOME_WORKERS)
 
 
 def make_sample(seed: int, kind: str) -> FuzzSample:
-    """Return the model of a seed, always the same."""
     rng = random.Random(f"{seed} bits")
     if kind == "chains":
         return _finish(Growth(seed, bits=rng.choice((2, 3, 8))), grow_chain)
@@ -46,7 +41,6 @@ def _finish(grow: Growth, make) -> FuzzSample:
 
 
 def _grow_operators(grow: Growth) -> mx.sym.Symbol:
-    """Return a graph of 3 to 14 operators and layers over each other's results, or of separate operators, with one to four outputs."""
     signatures = list_signatures()
     first, number = signatures[grow.seed % len(signatures)]  # so that each operator comes first for some seed
     for _ in range(grow.rng.randint(1, 2)):
@@ -69,6 +63,5 @@ def _grow_operators(grow: Growth) -> mx.sym.Symbol:
 
 
 def random_head(grow: Growth, x: mx.sym.Symbol, shape: Shape) -> mx.sym.Symbol:
-    """Return a loss, the tensor, or the tensor without a gradient."""
     kind = grow.rng.random()
     return head(grow, x, shape) if kind < 0.4 else mx.sym.BlockGrad(x) if kind < 0.5 else x

@@ -1,8 +1,4 @@
-"""Models of all described operators, with signatures near those that they are verified with.
-
-Inputs of an operator are tensors of the model, converted to the required shape and range, or variables. Indices, lengths and special
-matrices have fixed values. Updates of weights, random numbers, and operators that MXNet has in single precision only are separate outputs.
-"""
+"""Models of all described operators, with signatures near those that they are verified with."""
 
 from __future__ import annotations
 
@@ -48,7 +44,6 @@ def cases_by_operator() -> Mapping[str, tuple[Case, ...]]:
 
 @cache
 def is_drawn(op: str) -> bool:
-    """Return True if an operator draws random numbers, by MXNet's record or by its description."""
     if _mxnet.operator_info(op)["is_random"]:
         return True
     return any(case.relations and _is_random(case) for case in cases_by_operator().get(op, ()))
@@ -67,13 +62,11 @@ def is_leaf(op: str) -> bool:
 
 @cache
 def is_alone(op: str) -> bool:
-    """Return True if an operator is not connected to the rest of a model."""
     return is_leaf(op) or not is_exact(op)
 
 
 @cache
 def is_exact(op: str) -> bool:
-    """Return True if all inputs and outputs of an operator's cases are in double precision or integers."""
     for case in cases_by_operator()[op]:
         types = {f"input{n}": given.dtype for n, given in enumerate(case.numbers)}
         _, outputs, _ = compose_case(case).infer_type(**types)
@@ -83,7 +76,6 @@ def is_exact(op: str) -> bool:
 
 
 def compose_case(case: Case, has_all_outputs: bool = False) -> mx.sym.Symbol:
-    """Return the operator over variables input0, input1, .., with its visible outputs or all."""
     symbol = compose(case.op, _write(case), len(case.inputs))
     if not has_all_outputs:
         return symbol
@@ -147,14 +139,12 @@ def bring(grow: Growth, shape: Shape, low: float, high: float) -> mx.sym.Symbol:
 
 @cache
 def list_signatures() -> tuple[tuple[str, int], ...]:
-    """Return each operator with the number of each of its cases, in random order."""
     found = [(op, number) for op, cases in sorted(cases_by_operator().items()) for number in range(len(cases))]
     random.Random(0).shuffle(found)
     return tuple(found)
 
 
 def add_operator(grow: Growth, op: str, number: int | None = None) -> None:
-    """Add an operator, at or near one of its signatures. Its outputs become tensors or heads of the model."""
     if number is None:
         number = grow.rng.randrange(len(cases_by_operator()[op]))
     case = draw_variant(op, number, grow.rng.randrange(DRAWS))
@@ -168,7 +158,7 @@ def add_operator(grow: Growth, op: str, number: int | None = None) -> None:
 
 
 def apply_case(grow: Growth, case: Case, reads_model: bool) -> list[mx.sym.Symbol]:
-    """Return the outputs of an operator. Random operators have hidden outputs too, because their gradients depend on them."""
+    """Random operators have hidden outputs too, because their gradients depend on them."""
     draws = is_drawn(case.op) and case.op in case.relations
     plain = compose_case(case, has_all_outputs=draws)
     states = plain.list_auxiliary_states()

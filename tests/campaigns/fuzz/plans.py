@@ -1,5 +1,3 @@
-"""Random plans of all kinds, as arguments of `tofu.partition`."""
-
 from __future__ import annotations
 
 import json
@@ -40,7 +38,6 @@ def list_plans(default: Partition, seed: int, randoms: int) -> Iterator[tuple[st
 
 
 def _draw_hints(default: Partition, rng: random.Random) -> dict[str, Any]:
-    """Return the choices of a random plan for some tensors and operators."""
     plan = random_plan(default, rng.randrange(2**30))
     choices = {**plan.tensors, **plan.operators}
     names = rng.sample(sorted(choices), min(rng.randint(1, MOST_HINTS), len(choices)))
@@ -48,7 +45,6 @@ def _draw_hints(default: Partition, rng: random.Random) -> dict[str, Any]:
 
 
 def _edit_plan(default: Partition, rng: random.Random) -> str:
-    """Return the default plan with some choices of a random one."""
     edited = json.loads(default.plan.to_json())
     edited.pop("digest")  # as the documentation asks of edited plans
     other = random_plan(default, rng.randrange(2**30))

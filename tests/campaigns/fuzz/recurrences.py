@@ -11,12 +11,10 @@ GATES = {"lstm": 4, "gru": 3, "rnn_relu": 1, "rnn_tanh": 1}
 
 
 def grow_recurrence(grow: Growth) -> mx.sym.Symbol:
-    """Return a recurrence over a sequence: an unrolled cell, a random cell, or the fused operator."""
     return grow.rng.choice((_unroll_cells, _unroll_own, _unroll_own, _fuse))(grow)
 
 
 def _unroll_cells(grow: Growth) -> mx.sym.Symbol:
-    """Return one or two stacked cells of MXNet, for 2 to 9 time steps, sometimes with shared weights."""
     r = grow.rng
     steps, batch, width, hidden = r.choice((2, 3, 7, 8, 9)), r.choice((2, 3, 8, 9)), r.randint(1, 6), r.randint(1, 6)
     stack = mx.rnn.SequentialRNNCell()
@@ -37,7 +35,6 @@ def _input_width(stack: mx.rnn.SequentialRNNCell, hidden: int) -> int:
 
 
 def _unroll_own(grow: Growth) -> mx.sym.Symbol:
-    """Return a cell of products with shared weights and a random layer, for 2 to 12 time steps."""
     r = grow.rng
     batch, width, hidden = r.choice((1, 2, 3, 8, 12)), r.randint(1, 5), r.choice((2, 3, 4, 8, 9))
     weights = [grow.parameter(hidden, n) for n in (width, hidden)]
@@ -64,7 +61,6 @@ def _unroll_own(grow: Growth) -> mx.sym.Symbol:
 
 
 def _fuse(grow: Growth) -> mx.sym.Symbol:
-    """Return MXNet's fused operator with one or two layers, in one or both directions."""
     r = grow.rng
     mode, layers, directions = r.choice(sorted(GATES)), r.randint(1, 2), r.choice((1, 1, 2))
     steps, batch, width, hidden = r.randint(1, 6), r.choice((2, 3, 8, 9)), r.randint(1, 6), r.randint(1, 5)

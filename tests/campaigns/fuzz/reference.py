@@ -24,13 +24,11 @@ SEED = 7  # of random numbers, so that runs can be repeated
 
 
 def find_differentiated(sample: FuzzSample) -> list[str]:
-    """Return the arguments whose gradients are requested."""
     labels = find_labels(sample.symbol)
     return [name for name, request in sample.requests.items() if request != "null" and name not in labels]
 
 
 def bind(sample: FuzzSample, symbol: mx.sym.Symbol, requests: Mapping[str, str]):
-    """Return an executor of the symbol: on one device, or on several if it is partitioned."""
     types = {name: value.dtype for name, value in sample.values.items()}
     dense = dict.fromkeys(sample.values, "default")  # MXNet does not infer it for all updates of weights
     return symbol.simple_bind(mx.cpu(), grad_req=dict(requests), type_dict=types, stype_dict=dense, **sample.shapes)
@@ -151,7 +149,6 @@ def _feed(sample: FuzzSample, executor, step: int) -> None:
 
 
 def value_of(sample: FuzzSample, name: str, step: int) -> np.ndarray:
-    """Return the value of a variable in a step."""
     is_halved = name in sample.requests and not name.startswith(FIXED)
     return sample.values[name] * 0.5**step if is_halved else sample.values[name]
 

@@ -1,5 +1,3 @@
-"""A random model with its numbers, and the model while it grows."""
-
 from __future__ import annotations
 
 import random
@@ -75,11 +73,9 @@ class Growth:
         return mx.sym.Variable(name, dtype=DOUBLE)
 
     def latest(self) -> tuple[mx.sym.Symbol, Shape]:
-        """Return a tensor, mostly one of the last three."""
         return self.rng.choice(self.tensors[-3:] if self.rng.random() < 0.8 else self.tensors)
 
     def add(self, made: mx.sym.Symbol) -> None:
-        """Add the outputs of a layer, unless they are too large."""
         names = made.list_arguments()
         _, shapes, _ = made.infer_shape(**{name: shape for name, shape in self.shapes.items() if name in names})
         self.tensors += [(o, shape) for o, shape in zip(made, shapes, strict=True) if 0 < prod(shape) <= LARGEST]
@@ -88,7 +84,6 @@ class Growth:
         return [symbol for symbol, shape in self.tensors if fits(shape)]
 
     def finish(self, symbol: mx.sym.Symbol) -> FuzzSample:
-        """Return the model with random values, requests and head gradients."""
         symbol = mx.sym.Group(_distinct([*symbol, *self.leaves]))
         names = symbol.list_arguments()
         shapes = {name: shape for name, shape in self.shapes.items() if name in names}
@@ -103,7 +98,7 @@ class Growth:
         return FuzzSample(symbol, shapes, values, requests, heads, self.tolerance, self.relations)
 
     def _draw(self, draw: np.random.RandomState, name: str, shape: Shape) -> np.ndarray:
-        """Draw a value. Weights have variance 1 / fan-in if their bits allow it; scales and variances are around 1."""
+        """Weights have variance 1 / fan-in if their bits allow it; scales and variances are around 1."""
         if name.endswith(("gamma", "var")):
             return round_to(draw.uniform(0.5, 1.5, shape), self.bits)
         bound = np.sqrt(3 / np.prod(shape[1:])) if name.endswith("weight") else 0.5
@@ -117,7 +112,6 @@ def round_to(values: np.ndarray, bits: int) -> np.ndarray:
 
 
 def infer(symbol: mx.sym.Symbol, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
-    """Return the shapes of all arguments and states by name."""
     arguments, _, states = symbol.infer_shape(**shapes)
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
     return dict(zip(names, (*arguments, *states), strict=True))
@@ -126,14 +120,13 @@ def infer(symbol: mx.sym.Symbol, shapes: Mapping[str, Shape]) -> dict[str, Shape
 def draw_heads(
     symbol: mx.sym.Symbol, shapes: Mapping[str, Shape], draw: Callable[[Shape], np.ndarray]
 ) -> tuple[np.ndarray, ...]:
-    """Return a gradient of each output, in the type of the output."""
     _, outputs, _ = symbol.infer_shape(**shapes)
     _, types, _ = symbol.infer_type()
     return tuple(draw(shape).astype(dtype) for shape, dtype in zip(outputs, types, strict=True))
 
 
 def _distinct(given: Iterable[mx.sym.Symbol]) -> list[mx.sym.Symbol]:
-    """Return distinct outputs. MXNet loses a head gradient if a tensor is an output twice."""
+    """MXNet loses a head gradient if a tensor is an output twice."""
     seen: set[tuple[str, str]] = set()
     outputs = []
     for output in given:

@@ -1,5 +1,3 @@
-"""A sample under its plans, and the checks of each plan."""
-
 from __future__ import annotations
 
 import time
@@ -29,8 +27,6 @@ ONE_DEVICE = "one device"  # kind of a dispute, in which one device is wrong
 
 @dataclass(frozen=True)
 class PlanFailure:
-    """Failure under a plan: its kind, the kind of plan and the arguments that request it, and a message."""
-
     kind: str
     plan: str
     asked: Asked
@@ -40,8 +36,6 @@ class PlanFailure:
 
 @dataclass
 class TrialOutcome:
-    """Results of a sample under its plans."""
-
     workers: int = 0
     plans: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
@@ -51,8 +45,6 @@ class TrialOutcome:
 
 
 class Trial:
-    """A sample that ran on one device and runs under any number of plans."""
-
     def __init__(self, sample: FuzzSample, workers: int) -> None:
         self.sample = sample
         self.expected = run_alone(sample)
@@ -61,7 +53,7 @@ class Trial:
         self.task: Task | None = None
 
     def partition(self, asked: Asked) -> PartitionedSymbol:
-        """Return the partitioned symbol. The analysis for the default plan is used again for other plans."""
+        """The analysis for the default plan is used again for other plans."""
         symbol = tofu.partition(self.sample.symbol, self.outcome.workers, cache=False, **asked)
         if self.task is not None:
             task = self.task
@@ -71,7 +63,7 @@ class Trial:
         return symbol
 
     def check(self, kind: str, asked: Asked, thorough: bool = False) -> Partition | None:
-        """Bind and run under a plan, and record failures. Return None if the plan is refused."""
+        """Record failures under a plan. Return None if the plan is refused."""
         fill_free_memory()
         try:
             executor = bind(self.sample, self.partition(asked), self.sample.requests)
@@ -137,17 +129,14 @@ class Trial:
 
 
 def describe(error: Exception) -> str:
-    """Return the kind of a failure that is an error."""
     return type(error).__name__
 
 
 def try_sample(
     sample: FuzzSample, workers: int, seed: int, randoms: int = 3, ready: Callable[[], None] = lambda: None
 ) -> TrialOutcome:
-    """Run a sample under its default plan, `randoms` random plans and plans of other kinds.
-
-    A model that is too small for all workers gets fewer. `ready` is called after the sample ran on one device.
-    """
+    """Run a sample under several plans. A model that is too small for all workers gets fewer. `ready` is called after the
+    run on one device."""
     started = time.process_time()
     trial = Trial(sample, workers)
     ready()

@@ -1,5 +1,3 @@
-"""Random data for examples, and steps of `jax.pmap` on one device."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -11,17 +9,14 @@ import numpy as np
 
 
 def draw(*shape: int, seed: int = 0) -> np.ndarray:
-    """Return normally distributed numbers."""
     return np.random.default_rng(seed).normal(size=shape)
 
 
 def draw_integers(*shape: int, below: int, least: int = 0, seed: int = 1) -> np.ndarray:
-    """Return labels or tokens."""
     return np.random.default_rng(seed).integers(least, below, shape).astype(np.int32)
 
 
 def on_one_replica(step: Callable[..., Any], axis_name: str) -> Callable[..., Any]:
-    """Return a step of `jax.pmap` with a mapped axis of size one."""
 
     def run(*arguments: Any) -> Any:
         arguments = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], arguments)

@@ -59,8 +59,6 @@ MAKERS = (
 
 
 class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finder of mock modules for packages that are not installed."""
-
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         is_one = any(name == package or name.startswith(package + ".") for package in STOOD_IN)
         return importlib.machinery.ModuleSpec(name, self, is_package=True) if is_one else None
@@ -79,15 +77,11 @@ NAMES = {"__version__": "9.9.9", "__name__": "stand_in", "__qualname__": "stand_
 
 
 class _Mock(MagicMock):
-    """Mock with a name and a version, as have all of its attributes."""
-
     def __getattr__(self, name: str) -> Any:
         return NAMES[name] if name in NAMES else super().__getattr__(name)
 
 
 class _AnyAttribute(type):
-    """Metaclass of classes that have every attribute."""
-
     def __getattr__(cls, name: str) -> Any:
         return _stand_in(name)
 
@@ -102,7 +96,6 @@ def _stand_in(name: str) -> Any:
 
 
 def load_module(path: Path) -> ModuleType:
-    """Import a script as a module. Its neighbours can be imported, by name or from the folders above."""
     _stand_in_for_packages(path.read_text())
     sys.path[:0] = [str(folder) for folder in path.parents[:3]]
     with suppress(ImportError):

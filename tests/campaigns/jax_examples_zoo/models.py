@@ -1,5 +1,3 @@
-"""The examples: their files, and the functions that build steps from their code."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -15,15 +13,13 @@ Made = tuple[Callable[..., Any], tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class JaxExample:
-    """An example: its file in the folder of sources, the function that builds its step, and its number type."""
-
     path: str
     make: Callable[[Any], Made]
     dtype: str = "float64"
     has_training: bool = False  # the script trains when imported, so only its definitions are loaded
 
     def build(self, source: Path) -> Made:
-        """Return the step and its arguments in the number type. For float64, `jax_enable_x64` has to be set."""
+        """For float64, `jax_enable_x64` has to be set."""
         path = source / self.path
         load = load_definitions if self.has_training or path.suffix == ".ipynb" else load_module
         step, arguments = self.make(load(path))
@@ -31,7 +27,6 @@ class JaxExample:
 
 
 def as_type(tree: Any, dtype: str) -> Any:
-    """Return a tree with real numbers of this type, except those of half precision."""
     import jax
     import jax.numpy as jnp
 
@@ -43,7 +38,6 @@ def as_type(tree: Any, dtype: str) -> Any:
 
 
 def load_examples() -> dict[str, JaxExample]:
-    """Return all examples by name."""
     from tests.campaigns.jax_examples_zoo import of_deepmind, of_equinox, of_flax, of_jax, of_nnx
 
     examples: dict[str, JaxExample] = {}

@@ -133,7 +133,6 @@ def _haiku_vqvae(notebook: Any, with_averages: bool = True) -> Made:
 
 
 def _jraph(script: Any, problem: str, limits: tuple[int, int]) -> Made:
-    """Graphs of problems, padded to one size."""
     import random
 
     import haiku
@@ -184,7 +183,6 @@ def _distrax_vae(script: Any) -> Made:
 
 
 def _distrax_hmm(script: Any) -> Made:
-    """Rates by gradient descent through the forward algorithm."""
     import distrax
 
     states, changes = script.build_latent_state(4, 4, 0.05)
@@ -286,7 +284,6 @@ def _optax_lbfgs(notebook: Any, make: Callable[[], Any] = optax.lbfgs, iteration
 
 
 def _optax_line_search(notebook: Any, search: str, **options: Any) -> Made:
-    """Gradients of a matrix product, and a step as long as its search says."""
     tx = optax.chain(optax.sgd(1.0), getattr(optax, search)(8, **options))
     x, y = draw(12, 8), draw(12, 4, seed=1)
 
@@ -301,7 +298,6 @@ def _optax_line_search(notebook: Any, search: str, **options: Any) -> Made:
 
 
 def _optax_assignment(notebook: Any) -> Made:
-    """Points that move towards those that they are assigned to."""
 
     def step(x: Any, y: Any) -> Any:
         distance, gradient = jax.value_and_grad(lambda x: notebook.get_optimal_transport(x, y)[1])(x)

@@ -17,8 +17,6 @@ from tests.campaigns.jax_examples_zoo.models import JaxExample, Made
 
 
 class Loader(list):
-    """Batches with a method `numpy()`, like a loader of torch."""
-
     def __init__(self, *arrays: np.ndarray) -> None:
         super().__init__([tuple(_Tensor(array) for array in arrays)])
 
@@ -32,7 +30,6 @@ class _Tensor:
 
 
 def trained(model: Any, tx: Any) -> tuple[Any, Any]:
-    """A model and the optimizer's state for its arrays."""
     return model, tx.init(eqx.filter(model, eqx.is_inexact_array))
 
 
@@ -114,7 +111,6 @@ def _vision_transformer(notebook: Any) -> Made:
 
 
 def _diffusion(notebook: Any) -> Made:
-    """The MLP-Mixer of score-based diffusion."""
     key = jax.random.key(0)
     model = notebook.Mixer2d((1, 8, 8), 4, 12, 16, 16, 2, 10.0, key=key)
     return _score(notebook, model)
@@ -135,7 +131,6 @@ def _score(notebook: Any, model: Any) -> Made:
 
 
 def _unet(notebook: Any) -> Made:
-    """The U-Net that the diffusion example recommends, by a regression of noise."""
     sizes = {
         "hidden_size": 8,
         "heads": 2,
@@ -158,7 +153,6 @@ def _unet(notebook: Any) -> Made:
 
 
 def _gan(notebook: Any) -> Made:
-    """Both steps, one after the other, as the example alternates them."""
     notebook.batch_size, notebook.latent_size = 4, 12
     shape = (64, 4, 1)  # height; the example's width is also the number of channels
     notebook.height, notebook.width, notebook.channels = shape
@@ -182,7 +176,6 @@ def _gan(notebook: Any) -> Made:
 
 
 def _neural_ode(notebook: Any, adjoint: str = "RecursiveCheckpointAdjoint") -> Made:
-    """The mixer's derivative as an equation that diffrax solves, trained through the solver."""
     import diffrax
 
     model = notebook.Mixer2d((1, 8, 8), 4, 8, 8, 8, 1, 1.0, key=jax.random.key(0))

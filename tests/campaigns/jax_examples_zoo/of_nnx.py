@@ -15,7 +15,6 @@ from tests.campaigns.jax_examples_zoo.models import JaxExample, Made
 
 
 def functional(train: Callable[..., Any], objects: Any, *others: Any) -> Made:
-    """A step that changes objects, as one over their state: `nnx.split` before, `nnx.merge` within."""
     structure, state = nnx.split(objects)
 
     def step(state: Any, *others: Any) -> Any:

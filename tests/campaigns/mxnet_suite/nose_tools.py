@@ -13,7 +13,6 @@ import pytest
 
 
 def make_decorator(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that copies the name and documentation of `function`."""
 
     def decorate(wrapper: Callable[..., Any]) -> Callable[..., Any]:
         functools.update_wrapper(wrapper, function)
@@ -24,7 +23,6 @@ def make_decorator(function: Callable[..., Any]) -> Callable[[Callable[..., Any]
 
 
 def raises(*errors: type[BaseException]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator for tests that must raise one of these errors."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)

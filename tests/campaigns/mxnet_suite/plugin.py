@@ -21,7 +21,6 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    """Partition models from now on, in the processes that run tests."""
     if not hasattr(config, "workerinput"):
         return
     import tofu  # noqa: F401  before MXNet, which it makes importable

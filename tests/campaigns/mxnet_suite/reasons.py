@@ -26,5 +26,4 @@ REASONS: dict[tuple[str, str, str], str] = {
 
 
 def find_reason(file: str, test: str, way: str) -> str:
-    """Return the reason for a failure, or an empty text."""
     return REASONS.get((file, test, way)) or REASONS.get((file, test, "")) or ""

@@ -1,7 +1,4 @@
-"""Ways to partition all models of this process.
-
-MXNet's names are replaced before the tests are imported, so that the tests do not change.
-"""
+"""Ways to partition all models of this process, by replacing MXNet's names before the tests are imported."""
 
 from __future__ import annotations
 
@@ -25,13 +22,12 @@ MAKERS = ("array", "empty", "ones", "zeros", "random.normal", "random.randn", "r
 
 
 def find_options(symbol: Any) -> dict[str, str]:
-    """Return the options for a symbol. Operators without descriptions are replicated."""
+    """Operators without descriptions are replicated."""
     operators = {node["op"] for node in json.loads(symbol.tojson())["nodes"]}
     return {**OPTIONS, "undescribed": "error" if operators.isdisjoint(UNDESCRIBED) else "replicate"}
 
 
 def partition_symbols(workers: int) -> None:
-    """Make `simple_bind` and `bind` partition every symbol."""
     import mxnet as mx
 
     import tofu
@@ -50,7 +46,6 @@ def partition_symbols(workers: int) -> None:
 
 
 def partition_modules(workers: int) -> None:
-    """Replace `Module`, `BucketingModule` and `SVRGModule` by Tofu's, over `workers` devices."""
     import mxnet as mx
     from mxnet.contrib.svrg_optimization import svrg_module
 

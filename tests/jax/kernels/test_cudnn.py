@@ -81,7 +81,6 @@ def make_step(is_causal=False, kv_heads=HEADS, bias=None, fixed_bias=None, lengt
 
 
 def run_on_one_device(step, *arguments):
-    """Compute the equations of the step one by one, with the reference for cuDNN."""
     source = tofu.jax.read_step(step, arguments)
     return source.native.step.compute(jax.tree.leaves(arguments))
 

@@ -24,7 +24,6 @@ def make_mesh(*sizes):
 
 
 def use_collectives(x, w):
-    """Return results of every collective: a product summed over `y`, and neighbours along `x`."""
     h = lax.psum(x @ w, "y")
     gathered = lax.all_gather(h, "x", axis=0, tiled=True)
     size = lax.psum(1, "x")

@@ -76,7 +76,6 @@ def test_splash_attention_is_split_by_the_batch():
 
 
 def run_tiles(body, grid, specs, out, shape=(8, 12), **options):
-    """Return a function that runs a body on blocks; each operand and the result has a (block, index map) pair."""
 
     def run(*arrays):
         call = pl.pallas_call(

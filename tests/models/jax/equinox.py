@@ -1,5 +1,3 @@
-"""Training steps of equinox. The module with its functions is part of the state."""
-
 from __future__ import annotations
 
 import equinox as eqx
@@ -14,7 +12,6 @@ def draw(*shape):
 
 
 def _train(module, find_loss, tx, *others):
-    """Return a step under eqx.filter_jit, as in the documentation of equinox."""
 
     @eqx.filter_jit
     def step(state, *others):
@@ -27,7 +24,6 @@ def _train(module, find_loss, tx, *others):
 
 
 def perceptron():
-    """Return a step of a module with activations as leaves, and a key for each row of the batch."""
     one, two = jax.random.split(jax.random.key(0))
     module = eqx.nn.Sequential(
         [
@@ -47,8 +43,6 @@ def perceptron():
 
 
 class Attending(eqx.Module):
-    """Attention followed by a convolution."""
-
     attention: eqx.nn.MultiheadAttention
     norm: eqx.nn.LayerNorm
     convolution: eqx.nn.Conv1d
@@ -71,8 +65,6 @@ def attending():
 
 
 class Normalized(eqx.Module):
-    """BatchNorm with statistics in a separate state."""
-
     norm: eqx.nn.BatchNorm
     last: eqx.nn.Linear
 
@@ -82,7 +74,6 @@ class Normalized(eqx.Module):
 
 
 def normalized():
-    """Return a step with batch normalization under jax.vmap and separate statistics."""
     module, statistics = eqx.nn.make_with_state(
         lambda: Normalized(
             eqx.nn.BatchNorm(32, axis_name="batch", mode="batch", dtype=jnp.float64),

@@ -37,7 +37,6 @@ def _shapes(tree: Tree, dtype: str = "float32") -> Tree:
 
 
 def descend(loss: Loss) -> Callable[..., Any]:
-    """Return a step of gradient descent. The state is the parameters."""
 
     def step(params: Tree, data: Tree) -> tuple[Tree, jax.Array]:
         value, gradients = jax.value_and_grad(loss)(params, data)
@@ -71,7 +70,6 @@ def _cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
 
 
 def mlp(batch: int = 256, width: int = 1024, layers: int = 4, classes: int = 64) -> StepModel:
-    """Return equal dense layers under Adam."""
     params = _shapes(
         [{"w": (width, width), "b": (width,)}] * layers + [{"w": (width, classes), "b": (classes,)}],
     )
@@ -97,7 +95,6 @@ def transformer(
     has_adam: bool = False,
     is_scanned: bool = False,
 ) -> StepModel:
-    """Return a causal language model under gradient descent or Adam, with unrolled layers or a `lax.scan`."""
     head = width // heads
     block = {
         "ln1": (width,),
@@ -142,7 +139,6 @@ def transformer(
 def lstm(
     batch: int = 64, width: int = 256, layers: int = 2, steps: int = 4, classes: int = 64, is_loop: bool = False
 ) -> StepModel:
-    """Return a stack of cells over time, unrolled or by `lax.scan`."""
     cell_shapes = {"x": (width, 4 * width), "h": (width, 4 * width), "b": (4 * width,)}
     params = _shapes({"cells": [cell_shapes] * layers, "out": (width, classes)})
 
@@ -182,7 +178,6 @@ def _normalize_channels(x: jax.Array, scale: jax.Array) -> jax.Array:
 
 
 def resnet(batch: int = 32, size: int = 16, widths: tuple[int, ...] = (32, 64), classes: int = 16) -> StepModel:
-    """Return residual blocks of convolutions with batch normalization."""
     before, blocks = widths[0], []
     for width in widths:
         blocks.append(

@@ -40,8 +40,6 @@ def train(find_loss, tx):
 
 
 class Block(nn.Module):
-    """A Transformer block with dropout."""
-
     width: int = 32
 
     @nn.compact
@@ -55,8 +53,6 @@ class Block(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    """A Transformer over tokens."""
-
     vocabulary: int = 64
     width: int = 32
 
@@ -80,7 +76,6 @@ def make_state(model, *inputs, tx):
 
 
 def transformer():
-    """Return a step with embeddings, causal attention, and dropout with keys from the step counter."""
     tokens = draw_labels(8, 17, classes=64)
     state = make_state(LanguageModel(), tokens[:, :-1], tx=schedule_adamw())
 
@@ -98,8 +93,6 @@ def transformer():
 
 
 class VisionTransformer(nn.Module):
-    """Vision Transformer over patches of an image."""
-
     @nn.compact
     def __call__(self, x, train=True):
         x = nn.Conv(32, (4, 4), strides=(4, 4), padding="VALID", **F64)(x)
@@ -125,8 +118,6 @@ def vision_transformer():
 
 
 class Residual(nn.Module):
-    """Two convolutions with BatchNorm and a shortcut."""
-
     channels: int
     stride: int = 1
 
@@ -142,8 +133,6 @@ class Residual(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Residual blocks over images."""
-
     @nn.compact
     def __call__(self, x, train=True):
         x = nn.relu(nn.BatchNorm(use_running_average=not train, **F64)(nn.Conv(16, (3, 3), use_bias=False, **F64)(x)))
@@ -152,13 +141,10 @@ class ResNet(nn.Module):
 
 
 class StateWithStatistics(train_state.TrainState):
-    """Training state of flax with BatchNorm's statistics."""
-
     batch_stats: Any
 
 
 def resnet():
-    """Return a step with moving statistics, a mutable collection that is part of the state."""
     model, images = ResNet(), draw(16, 16, 16, 3)
     variables = jax.tree.map(lambda x: x.astype(jnp.float64), model.init(jax.random.key(0), images))
     state = StateWithStatistics.create(
@@ -180,8 +166,6 @@ def resnet():
 
 
 class Recurrent(nn.Module):
-    """Recurrent cells over a sequence."""
-
     @nn.compact
     def __call__(self, x):
         cell = partial(nn.GRUCell, 16, **F64)
@@ -196,13 +180,10 @@ def _train_linen(model, x, tx):
 
 
 def recurrent():
-    """Return a step with scans over time, one of them reversed."""
     return _train_linen(Recurrent(), draw(8, 6, 16), optax.rmsprop(1e-2))
 
 
 class Layer(nn.Module):
-    """Layer that `Stacked` scans over."""
-
     @nn.compact
     def __call__(self, x, _):
         h = nn.silu(nn.Dense(64, **F64)(nn.LayerNorm(**F64)(x)))
@@ -210,8 +191,6 @@ class Layer(nn.Module):
 
 
 class Stacked(nn.Module):
-    """Layers in a scan with rematerialization."""
-
     @nn.compact
     def __call__(self, x):
         stack = nn.scan(nn.remat(Layer), variable_axes={"params": 0}, split_rngs={"params": True}, length=4)
@@ -219,13 +198,10 @@ class Stacked(nn.Module):
 
 
 def stacked():
-    """Return a step with a scan over layers under jax.checkpoint."""
     return _train_linen(Stacked(), draw(16, 32), optax.adamw(1e-2, eps=1e-6))
 
 
 class Experts(nn.Module):
-    """A mixture of experts."""
-
     experts: int = 8
 
     @nn.compact
@@ -242,7 +218,6 @@ class Experts(nn.Module):
 
 
 def experts():
-    """Return a step with two of eight experts for each row, up to their capacity."""
     return _train_linen(Experts(), draw(32, 16), optax.adafactor(1e-2, min_dim_size_to_factor=16))
 
 
@@ -259,7 +234,6 @@ def _find_loss(params, batch):
 
 
 def accumulated():
-    """Return a step that adds gradients in a scan over parts of the batch."""
     params, tx = _draw_layers(), optax.adam(1e-2)
 
     def step(state, batch):
@@ -276,7 +250,6 @@ def accumulated():
 
 
 def optimized(tx):
-    """Return a step with an optimizer that uses the loss and searches along a line."""
     tx, params = optax.with_extra_args_support(tx), _draw_layers()
 
     def step(state, batch):
@@ -290,7 +263,6 @@ def optimized(tx):
 
 
 def scaled():
-    """Return a step with flax's loss scaling, which skips updates with gradients that are not finite."""
     params, tx = _draw_layers(), optax.adam(1e-2)
 
     def step(state, batch):
@@ -305,7 +277,6 @@ def scaled():
 
 
 def averaged():
-    """Return a step with an average of the parameters that every second step updates."""
     params, tx = _draw_layers(), optax.sgd(1e-2)
     update = train(_find_loss, tx)
 

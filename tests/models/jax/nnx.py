@@ -18,8 +18,6 @@ F64 = {"dtype": jnp.float64, "param_dtype": jnp.float64}
 
 
 class Perceptron(nnx.Module):
-    """Two layers with BatchNorm and dropout between."""
-
     def __init__(self, rngs):
         self.first = nnx.Linear(32, 64, rngs=rngs, **F64)
         self.norm = nnx.BatchNorm(64, rngs=rngs, **F64)
@@ -31,7 +29,6 @@ class Perceptron(nnx.Module):
 
 
 def perceptron():
-    """Return a step with an optimizer object, moving statistics and keys that change in the step."""
     model = Perceptron(nnx.Rngs(0))
     graph, state = nnx.split((model, ModelAndOptimizer(model, optax.adam(1e-2, eps=1e-6))))
     state = jax.tree.map(lambda x: x.astype(jnp.float64) if x.dtype == jnp.float32 else x, state)  # moving statistics
@@ -48,8 +45,6 @@ def perceptron():
 
 
 class NnxBlock(nnx.Module):
-    """A Transformer block."""
-
     def __init__(self, rngs):
         self.attention_norm = nnx.LayerNorm(32, rngs=rngs, **F64)
         self.attention = nnx.MultiHeadAttention(
@@ -64,8 +59,6 @@ class NnxBlock(nnx.Module):
 
 
 class NnxLanguageModel(nnx.Module):
-    """A Transformer over tokens."""
-
     def __init__(self, rngs):
         self.embed, self.block = nnx.Embed(64, 32, rngs=rngs, **F64), NnxBlock(rngs)
         self.last = nnx.Linear(32, 64, rngs=rngs, **F64)
@@ -75,7 +68,6 @@ class NnxLanguageModel(nnx.Module):
 
 
 def transformer():
-    """Return a step with separate parameters, and keys of dropout."""
     graph, params, rest = nnx.split(NnxLanguageModel(nnx.Rngs(0, dropout=1)), nnx.Param, ...)
     tx = optax.adamw(1e-2, eps=1e-6)
 

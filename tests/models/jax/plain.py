@@ -8,7 +8,6 @@ import numpy as np
 
 
 def descend(loss):
-    """Return a step of gradient descent on a loss of (params, data)."""
 
     def step(params, data):
         value, gradients = jax.value_and_grad(loss)(params, data)

@@ -1,4 +1,4 @@
-"""The models of the paper's evaluation and Transformers, at any size. A model is built from shapes: nothing is allocated."""
+"""Models of the paper's evaluation and Transformers, from shapes alone."""
 
 from tests.models.paper.by_name import build_model
 from tests.models.paper.model import PaperModel

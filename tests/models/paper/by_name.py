@@ -1,5 +1,3 @@
-"""Models of the paper by name, at full size or with narrower layers."""
-
 from __future__ import annotations
 
 import re
@@ -22,11 +20,7 @@ MEASURED: dict[str, Callable[[], PaperModel]] = {
 
 
 def build_model(name: str, batch: int, scale: int = 1) -> PaperModel:
-    """Return the model of a name such as wresnet-152-10, rnn-8-8k or transformer-12, with all widths divided by `scale`.
-
-    Numbers of layers, time steps, classes and the size of images stay. Raises ValueError for another name, and for a scale that
-    does not divide the widths.
-    """
+    """Return the model of a name such as wresnet-152-10, rnn-8-8k or transformer-12, with all widths divided by `scale`."""
     if scale < 1:
         raise ValueError(f"The scale is {scale}; it divides the widths of layers, so it is 1 or more.")
     if found := re.fullmatch(r"wresnet-(\d+)-(\d+)", name.lower()):

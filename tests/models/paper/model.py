@@ -1,5 +1,3 @@
-"""A model to measure: its symbol and the shapes of its inputs."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -17,22 +15,17 @@ WEIGHT_BYTES = 4  # float32
 
 @dataclass(frozen=True)
 class PaperModel:
-    """A training symbol and the shapes of its inputs (labels are inferred)."""
-
     name: str
     symbol: Any
     shapes: Mapping[str, tuple[int, ...]]
 
     def read(self, settings: Settings, observe: Observer | None = None) -> Task:
-        """Run the pipeline up to the search problem, with every parameter trained."""
         return read_trained(self.symbol, self.shapes, settings, observe)
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of all parameters by name, without inputs and labels."""
         shapes, _, _ = self.symbol.infer_shape(**self.shapes)
         named = zip(self.symbol.list_arguments(), shapes, strict=True)
         return {n: shape for n, shape in named if n not in self.shapes and not n.endswith("label")}
 
     def weight_bytes(self) -> int:
-        """Return the bytes of all parameters."""
         return WEIGHT_BYTES * sum(prod(shape) for shape in self.weight_shapes().values())

@@ -29,7 +29,6 @@ def rnn(
 
 
 def bidirectional(hidden: int, batch: int = 128, *, time_steps: int = 20, classes: int = 1000) -> PaperModel:
-    """Return a bidirectional layer of GRU over embedded words, which predicts a word at every time step."""
     cells = [mx.rnn.GRUCell(hidden, prefix=f"{side}_") for side in ("left", "right")]
     words = mx.sym.Embedding(mx.sym.Variable("data"), input_dim=classes, output_dim=hidden, name="embedding")
     begin = [mx.sym.Variable(f"begin{i}") for i in range(2)]

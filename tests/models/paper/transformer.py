@@ -1,5 +1,3 @@
-"""Transformer encoders with self-attention and a feed-forward part in every layer, normalized before each."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -21,13 +19,10 @@ def transformer(
     experts: int = 0,
     dtype: str = "float32",
 ) -> PaperModel:
-    """Return an encoder over `length` tokens that predicts every token of the output.
-
-    The products of the attention run over (batch, head) as one dimension. `heads_first` makes it (head, batch), so that it can be
-    split by heads, as Megatron-LM does; the other way it can be split by batch. With `experts`, every second layer is a mixture of so many
-    feed-forward parts: each token goes to one, as in a Switch Transformer (Fedus et al. 2021), each of which takes a quarter more than its
-    share of a sequence's tokens; those beyond skip the layer.
-    """
+    """Return an encoder. Its products of the attention run over (batch, head) as one dimension; `heads_first` makes it
+    (head, batch), which can be split by heads, as in Megatron-LM. With `experts`, every second layer is a mixture as in
+    a Switch Transformer (Fedus et al. 2021): each expert takes a quarter more than its share of tokens, and the others
+    skip the layer."""
     tokens = batch * length
     net = mx.sym.Embedding(
         mx.sym.Variable("data"), input_dim=vocabulary, output_dim=hidden, dtype=dtype, name="embedding"

@@ -13,7 +13,6 @@ HALVES = [((0, 0), (2, 3), [(0, (0, 0))]), ((2, 0), (2, 3), [(1, (0, 0))])]
 
 
 def assemble(pieces=HALVES, region=(4, 3), reader="w0"):
-    """A (4, 3) tensor in two shards by rows, fetched whole by the first worker and read there."""
     graph = JsonGraph()
     shards = [graph.add("null", f"x@{w}", group=f"w{w}", __shape__=(2, 3), __dtype__=0) for w in range(2)]
     fetch = graph.fetch("x@0#2", shards, region, pieces, "w0", dtype=0)
@@ -83,7 +82,6 @@ def test_outputs_of_another_shape():
 
 
 def test_runs_before_every_bind(monkeypatch):
-    """For training and inference, unless TOFU_CHECK=0."""
     broken = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, name="fc")
     monkeypatch.setattr(
         "tofu.mxnet.check.execution._compare_outputs", lambda found, expected: ["fc is broken"] if expected else []

@@ -1,5 +1,3 @@
-"""Comparison of runs: which values are drawn, and that wrong numbers are found."""
-
 from dataclasses import replace
 
 import mxnet as mx

@@ -19,12 +19,10 @@ ROWS = np.random.RandomState(0).standard_normal((LENGTH, LINES))
 
 
 def numpy_symbol(name, *args, **attributes):
-    """Return a function of a symbol that calls an operator of MXNet's NumPy interface."""
     return lambda x: getattr(S.np, name)(x.as_np_ndarray(), *args, **attributes).as_nd_ndarray()
 
 
 def compare(function, workers, values, hints=None, **options):
-    """Compare the results of a partitioned function with one device, bit for bit. Return the plan."""
     x = S.Variable("x", dtype=values.dtype.name)
     symbol = S.Group([S.BlockGrad(S.identity(output)) for output in function(x)])
     split = tofu.partition(symbol, workers, hints={"x": 0} if hints is None else hints, **options)

@@ -1,5 +1,3 @@
-"""Types of inputs are stated at bind, declared by variables, or inferred, as in MXNet."""
-
 from __future__ import annotations
 
 from itertools import product

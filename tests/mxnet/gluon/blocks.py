@@ -1,5 +1,3 @@
-"""Small Gluon blocks, their data, and a training loop."""
-
 from __future__ import annotations
 
 import mxnet as mx

@@ -11,7 +11,6 @@ from tests.mxnet.gluon.blocks import LOSS, build, build_perceptron, draw, list_p
 
 
 def keep_arrays(partition):
-    """Arrays and views taken once follow the parameters, and writes to them count."""
     net, found = partition(build_perceptron()), []
     net(draw(6, 5))
     weight, gradient = net[0].weight.data(), net[0].weight.grad()
@@ -57,7 +56,6 @@ def keep_arrays_of_before(partition):
 
 
 def set_values_before_backward(partition):
-    """Backward reads what was written to parameters after its forward pass."""
     net, found = partition(build_perceptron()), []
     net(draw(6, 5))
     weight = net[1].weight.data()
@@ -97,7 +95,6 @@ def add_gradients(partition):
 
 
 def zero_before_backward(partition):
-    """Gradients are zeroed between forward and backward."""
     net, plain = partition(build_perceptron()), build(nn.Dense(5, in_units=5, prefix="plain_"))
     parameters, found = net.collect_params(), []
     parameters.update(plain.collect_params())
@@ -138,7 +135,6 @@ def gradients_of_zeros_again(partition):
 
 
 def call_twice(partition):
-    """Two calls share a backward; a third is never differentiated."""
     net = partition(build_perceptron())
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
     found = []
@@ -154,7 +150,6 @@ def call_twice(partition):
 
 
 def backward_apart(partition):
-    """Two graphs are differentiated in turn, and the last one leaves its gradients."""
     net = partition(build_perceptron())
     with autograd.record():
         first, second = net(draw(6, 5)).sum(), (net(draw(6, 5, seed=1)) ** 2).sum()
@@ -168,7 +163,6 @@ def backward_apart(partition):
 
 
 def differentiate_inputs(partition):
-    """An input has a gradient, and blocks on one device precede."""
     net, before = partition(build_perceptron()), build(nn.Dense(5, prefix="before_"))
     data = draw(6, 3)
     data.attach_grad()
@@ -217,7 +211,6 @@ def freeze(partition):
 
 
 def grow_between_call_and_backward(partition):
-    """The block gets a layer while a call waits for its backward."""
     net = partition(build_perceptron())
     net(draw(6, 5))
     with autograd.record():

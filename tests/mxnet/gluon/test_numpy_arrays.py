@@ -48,8 +48,6 @@ def train(net, data, label, optimizer="adam", steps=3, **options):
 
 
 class NumpyAttention(nn.HybridBlock):
-    """A block of `mx.np` and `mx.npx` operators with two inputs."""
-
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         with self.name_scope():
@@ -62,8 +60,6 @@ class NumpyAttention(nn.HybridBlock):
 
 
 class Tagger(nn.HybridBlock):
-    """A lookup, an LSTM with passed states, and a dense layer."""
-
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         with self.name_scope():
@@ -105,7 +101,6 @@ def recurrent(partition):
 
 
 def deferred(partition):
-    """A block that its first call initializes."""
     mx.random.seed(1)
     net = nn.HybridSequential(prefix="net_")
     net.add(nn.Dense(8, activation="relu", prefix="a_"), nn.Dense(4, prefix="b_"))
@@ -114,7 +109,6 @@ def deferred(partition):
 
 
 def gradients(partition):
-    """Added gradients of parameters, and the gradient of an input."""
     net = partition(prepare(nn.Dense(4, prefix="a_"), draw(6, 5)))
     net.collect_params().setattr("grad_req", "add")
     data = draw(6, 5)

@@ -1,5 +1,3 @@
-"""Outputs, states, hooks and summaries of a partitioned block equal one device."""
-
 from __future__ import annotations
 
 import ctypes
@@ -16,7 +14,6 @@ from tests.shared.module_runs import assert_all_close
 
 
 def run_gru_cell(workers, used):
-    """A cell returns its output twice, the second time as its state."""
     net = build(gluon.rnn.GRUCell(4, input_size=6, prefix="cell_"))
     tofu.gluon.partition(net, workers)
     data = draw(8, 6)
@@ -92,7 +89,6 @@ def test_invalid_shapes_raise_mxnets_error():
 
 
 def test_a_summary_equals_one_device(capsys):
-    """Before the first call, after it, and after training."""
 
     def make():
         net = mx.gluon.nn.HybridSequential(prefix="net_")

@@ -1,5 +1,3 @@
-"""Scripts of Gluon's users equal one device."""
-
 from __future__ import annotations
 
 import numpy as np

@@ -138,7 +138,6 @@ def test_elementwise_optimizers_update_shards_as_whole_weights(case):
 
 
 def move_to_host(array):
-    """Move a parameter whole to the host, as another plan might place it."""
     whole = tuple((0, extent) for extent in array.shape)
     array.move(ShardedTensor(array.name, array.shape, array.layout.dtype, [whole], [mx.cpu(0)]))
 
@@ -153,7 +152,6 @@ def test_keys_stay_the_same_when_parameters_move(updates):
 
 
 def test_values_shared_before_planning_are_sent_as_shards_later():
-    """Loading states shares values before any call."""
     net, servers = build_split(), Servers()
     net(draw(6, 5))
     trainer = gluon.Trainer(net.collect_params(), "adam", kvstore=servers)

@@ -1,5 +1,3 @@
-"""Training scripts of Gluon's users; `partition` is the only line by which runs differ."""
-
 from __future__ import annotations
 
 import mxnet as mx
@@ -11,7 +9,6 @@ from tests.mxnet.gluon.blocks import build, build_images, build_perceptron, draw
 
 
 def train_images(partition):
-    """BatchNorm and evaluation at other batch sizes between the steps."""
     net, found = partition(build_images()), []
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.01})
     for rows in (4, 6, 4):
@@ -28,7 +25,6 @@ def trainer_before_partition(partition):
 
 
 def continue_after_training(partition):
-    """Existing values and gradients are kept."""
     net = build_perceptron()
     for parameter in net.collect_params().values():
         parameter.grad_req = "add"
@@ -38,7 +34,6 @@ def continue_after_training(partition):
 
 
 def clip_gradients(partition):
-    """MXNet's own function, in single precision."""
     net = build_perceptron()
     net.cast("float32")
     net = partition(net)
@@ -53,8 +48,6 @@ def clip_gradients(partition):
 
 
 class Pair(nn.HybridBlock):
-    """Two inputs, one nested, and three outputs."""
-
     def __init__(self):
         super().__init__(prefix="pair_")
         with self.name_scope():
@@ -78,7 +71,6 @@ def several_inputs(partition):
 
 
 def recurrent(partition):
-    """A fused layer with its states as inputs and outputs."""
     net = partition(build(gluon.rnn.LSTM(8, input_size=5, prefix="lstm_")))
     states = [mx.nd.zeros((1, 4, 8), dtype="float64"), mx.nd.zeros((1, 4, 8), dtype="float64")]
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
@@ -127,7 +119,6 @@ def hybridize_again(partition):
 
 
 def save_and_load(partition, folder):
-    """Files of parameters and of a Trainer's states are MXNet's, both ways."""
     net = partition(build_perceptron())
     net.hybridize()
     trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.1})

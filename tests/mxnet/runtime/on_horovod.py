@@ -1,7 +1,4 @@
-"""One of several machines of `test_horovod.py`.
-
-python on_horovod.py RESULTS.npz
-"""
+"""One of several machines of `test_horovod.py`."""
 
 import sys
 from pathlib import Path
@@ -15,7 +12,6 @@ import mxnet as mx
 
 
 def share(module):
-    """Start from the parameters of the first machine."""
     parameters, states = module.get_params()
     hvd.broadcast_parameters(parameters, root_rank=0)
     module.set_params(parameters, states)

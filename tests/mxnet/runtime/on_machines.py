@@ -1,7 +1,4 @@
-"""One of several machines of `test_cluster.py`, or a single machine with the joint batch.
-
-python on_machines.py RESULTS.npz
-"""
+"""One of several machines of `test_cluster.py`, or a single machine with the joint batch."""
 
 import os
 import sys
@@ -21,7 +18,6 @@ def draw(*shape, seed):
 
 
 def list_batches(rank, machines):
-    """This machine's share of each batch."""
     part = ROWS // machines
     own = slice(rank * part, (rank + 1) * part)
     return [(draw(ROWS, 6, seed=s)[own], draw(ROWS, 4, seed=100 + s)[own]) for s in range(STEPS)]
@@ -38,7 +34,7 @@ def split(net):
 
 
 def train_module(module, batches, seed, start, *optimizer):
-    """Return the parameters after one step per batch. `start` shares the initial values if the optimizer does not."""
+    """`start` shares the initial values if the optimizer does not."""
     module.bind(
         *([mx.io.DataDesc(name, a.shape, "float64")] for name, a in zip(("data", "label"), batches[0], strict=True))
     )
@@ -54,7 +50,6 @@ def train_module(module, batches, seed, start, *optimizer):
 
 
 def train_block(batches, seed, make_trainer, rows):
-    """Return the parameters of a Gluon block after one step per batch. The trainer divides gradients by `rows`."""
     net = mx.gluon.nn.HybridSequential(prefix="net_")
     net.add(mx.gluon.nn.Dense(8, activation="tanh", in_units=6, prefix="c_"))
     net.add(mx.gluon.nn.Dense(4, in_units=8, prefix="d_"))

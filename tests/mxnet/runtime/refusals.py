@@ -1,5 +1,3 @@
-"""Expected error messages."""
-
 import pytest
 
 

@@ -1,4 +1,4 @@
-"""Arrays of an executor keep their identity and hold what MXNet's arrays hold. Each script runs on one device and on workers."""
+"""Arrays of an executor keep their identity and hold what MXNet's arrays hold."""
 
 import ctypes
 
@@ -146,7 +146,6 @@ def reshape_smaller_and_back(executor):
 
 
 def write_there_and_back_again(executor):
-    """An executor that shares the weights runs in between."""
     smaller = executor.reshape(data=(3, 4))
     weight = executor.arg_dict["fc1_weight"]
     kept = weight.asnumpy().copy()

@@ -1,5 +1,3 @@
-"""MXNet's BucketingModule over partitioned symbols, and Tofu's BucketingModule."""
-
 import mxnet as mx
 import numpy as np
 
@@ -8,7 +6,6 @@ from tests.shared.module_runs import BATCH, CLASSES, assert_all_close, largest_e
 
 
 def sequence_model(length):
-    """A recurrent net whose weights the time steps and the buckets share."""
     data, label = mx.sym.Variable("data"), mx.sym.Variable("softmax_label")
     embedded = mx.sym.Embedding(data, input_dim=20, output_dim=8, name="embed", dtype="float64")
     steps = mx.sym.SliceChannel(embedded, num_outputs=length, axis=1, squeeze_axis=True, name="steps")

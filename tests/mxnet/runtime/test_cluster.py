@@ -29,7 +29,6 @@ def start(path, **environment):
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """The results of two machines and of one alone."""
     folder = tmp_path_factory.mktemp("machines")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -49,7 +48,6 @@ def results(tmp_path_factory):
 
 
 def test_machines_train_as_one_with_the_joint_batch(results):
-    """The Module starts from the values of the first machine; the Gluon block is updated by machines and by servers."""
     first, second, alone = results
     assert {"a_weight", "c_weight", "servers c_weight"} <= first.keys()
     for name, found in first.items():
@@ -67,8 +65,6 @@ def bind_module():
 
 
 class Server:
-    """A slow kvstore of one machine."""
-
     type, num_workers, rank = "dist_sync", 1, 0
 
     def __init__(self):

@@ -50,7 +50,6 @@ def saved(tmp_path_factory):
 
 
 def flips(content, count, seed=0):
-    """Yield copies with one flipped bit."""
     rng = np.random.default_rng(seed)
     for position in rng.integers(0, 8 * len(content), count):
         changed = bytearray(content)

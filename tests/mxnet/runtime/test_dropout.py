@@ -17,14 +17,11 @@ def network():
 
 
 def masked_network():
-    """The same network with an input for the mask."""
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=WIDTH, name="fc0")
     return mx.sym.FullyConnected(net * mx.sym.Variable("mask"), num_hidden=6, name="fc1")
 
 
 class DropoutRun:
-    """One seeded training step and the mask of each worker."""
-
     def __init__(self, hints, seed=5):
         self.executor = tofu.bind(
             tofu.partition(network(), 4, hints=hints), type_dict={"data": "float64"}, data=(BATCH, WIDTH)
@@ -101,7 +98,6 @@ RECURRENCE = mx.sym.RNN(
 
 
 def masked_weight(shape):
-    """A product with a masked weight, and the mask."""
     mask = mx.sym.Dropout(mx.sym.Variable("weight", shape=shape), p=0.5, name="drop")
     product = mx.sym.FullyConnected(
         mx.sym.Variable("data"), weight=mask, num_hidden=shape[0], no_bias=True, name="product"

@@ -150,7 +150,6 @@ def test_a_reshape_keeps_the_types_that_were_bound():
 
 
 def accumulate(route, grad_req):
-    """Two steps with added gradients, an update, zeroed gradients, and one more step."""
     module = (ONE_DEVICE | ROUTES)[route]()
     module.bind(*described(BATCH), grad_req=grad_req, inputs_need_grad=True)
     mx.random.seed(3)

@@ -48,7 +48,6 @@ class Machines:
 
 @pytest.fixture
 def horovod(monkeypatch):
-    """A stand-in for Horovod whose second machine has the same gradients as the first."""
     module = types.ModuleType("horovod.mxnet")
 
     class DistributedOptimizer(mx.optimizer.Optimizer):
@@ -115,7 +114,6 @@ def test_each_distinct_shard_is_averaged_once(horovod, route):
 
 
 def check_elements(reduced, parameters):
-    """Check that each element is sent once per step."""
     names = [name for name, _ in reduced]
     assert len(names) == len(set(names)) * on_machines.STEPS
     elements = sum(gradient.size for _, gradient in reduced)

@@ -1,6 +1,4 @@
-"""Arguments that are converted, ignored with a warning, or refused wherever they are passed. Other refusals are in
-`tests/campaigns/mistake_cases`.
-"""
+"""Arguments that are converted, ignored with a warning, or refused wherever they are passed."""
 
 import re
 

@@ -1,5 +1,3 @@
-"""Errors for models that cannot be partitioned name the place in the model and a remedy."""
-
 import json
 
 import mxnet as mx

@@ -18,7 +18,6 @@ def variables(*names):
 
 
 def of_one_sum():
-    """Both variables share one gradient array."""
     first, second = variables("first", "second")
     return mx.sym.square(first + second)
 

@@ -11,7 +11,6 @@ from tofu.mxnet.runtime.executor.executor import Executor
 
 
 def train(symbol, model, steps=6, **bind):
-    """Fit mx.mod.Module as a user script does."""
     rng = np.random.RandomState(0)
     batch = model.shapes["data"]
     data = rng.uniform(-1, 1, (batch[0] * 2, *batch[1:]))

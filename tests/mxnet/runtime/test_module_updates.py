@@ -1,5 +1,3 @@
-"""The Updater of mx.mod.Module over a partitioned symbol updates shards in place."""
-
 from functools import partial
 
 import mxnet as mx

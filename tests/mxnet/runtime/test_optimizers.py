@@ -87,8 +87,6 @@ def test_states_are_sharded_as_their_weights(optimizer):
 
 
 class UserOptimizer(mx.optimizer.Optimizer):
-    """Clips by the norm of the gradient, centres rows, keeps a sorted history: any NDArray operation."""
-
     def create_state(self, index, weight):
         return mx.nd.array(weight, ctx=weight.context)
 
@@ -105,8 +103,6 @@ class UserOptimizer(mx.optimizer.Optimizer):
 
 
 class NoisyOptimizer(mx.optimizer.Optimizer):
-    """Accumulates gradients, resets them every second step by an operator that changes its input, and adds noise."""
-
     def create_state(self, index, weight):
         return mx.nd.zeros(weight.shape, weight.context, weight.dtype)
 
@@ -211,7 +207,6 @@ def has_states_sharded_as_weights(module):
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "rmsprop"])
 def test_states_follow_their_weights_to_other_plans_and_workers(optimizer, tmp_path):
-    """A batch that the plan does not fit changes the plan; a checkpoint is loaded on any number of workers."""
     case, steps = ModuleCase(optimizer, {"momentum": 0.9} if optimizer == "sgd" else {}), batches(2, dtype="float32")
     symbol = tofu.partition(model(), 4, hints={"data": 0})
     module = start(tofu.mod.Module(symbol), case, "float32")

@@ -52,7 +52,6 @@ def run_block():
 
 @pytest.fixture
 def counted(monkeypatch):
-    """Count how often a model is compiled and a plan searched."""
     calls = {"compile": 0, "search": 0}
 
     def count(name, call):

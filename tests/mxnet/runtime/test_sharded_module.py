@@ -34,7 +34,6 @@ def described(*shapes):
 
 
 def bind_mlp(**options):
-    """The perceptron of tests.models.plain on two workers, with initial parameters."""
     module = tofu.mod.Module(mlp().symbol, ngpus=2)
     module.bind([("data", (12, 17))], [("softmax_label", (12,))], **options)
     module.init_params(mx.init.Xavier())
@@ -323,7 +322,6 @@ def test_optimizer_and_updater_are_mxnets():
 
 
 def test_a_module_shares_the_parameters_and_the_optimizer_of_another():
-    """Two modules with two batch sizes, and so two plans, train in turn."""
     results = []
     for route in ("one", "module"):
         long = start(ROUTES[route](model()), SGD)

@@ -1,5 +1,3 @@
-"""Sharded tensors: host memory while they are saved, loaded and initialized, and regions of many dimensions."""
-
 import itertools
 import threading
 from pathlib import Path
@@ -17,13 +15,11 @@ TENSOR_BYTES = 4 * WIDTH * WIDTH
 
 
 def resident_bytes():
-    """Return the bytes of this process in memory, without mapped files."""
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon:"))
     return int(line.split()[1]) << 10
 
 
 def peak_bytes(run):
-    """Return by how many bytes the process grew at most while `run` ran."""
     done = threading.Event()
     before = resident_bytes()
     seen = [before]
@@ -43,7 +39,6 @@ def peak_bytes(run):
 
 
 def wide_module():
-    """Square weights of 36 MiB, one split by columns, one by both dimensions."""
     net = mx.sym.Variable("data")
     for layer in range(LAYERS):
         net = mx.sym.FullyConnected(net, num_hidden=WIDTH, no_bias=True, name=f"fc{layer}")

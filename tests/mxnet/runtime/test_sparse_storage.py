@@ -24,7 +24,6 @@ LAZY = [
 
 
 def machine():
-    """A factorization machine with csr data and row_sparse weights."""
     data = mx.sym.Variable("data", stype="csr")
     factors = mx.sym.Variable("factors", shape=(FEATURES, FACTORS), stype="row_sparse", init=mx.init.Normal(0.1))
     weight = mx.sym.Variable("weight", shape=(FEATURES, 1), stype="row_sparse", init=mx.init.Normal(0.1))
@@ -37,7 +36,6 @@ def machine():
 
 
 def lookup(sparse_grad=True):
-    """An embedding of which a batch reads few rows."""
     table = mx.sym.Embedding(
         mx.sym.Variable("data"), input_dim=FEATURES, output_dim=6, sparse_grad=sparse_grad, name="table"
     )
@@ -87,7 +85,6 @@ def train(symbol, kind, module, optimizer, parameters):
     ],
 )
 def test_training_equals_one_device(kind, optimizer, parameters):
-    """Lazy optimizers leave rows unchanged that a batch does not read."""
     alone = train(kind(), kind, mx.mod.Module, optimizer, parameters)
     for workers, module in ((2, mx.mod.Module), (3, tofu.mod.Module)):
         found = train(tofu.partition(kind(), ngpus=workers), kind, module, optimizer, parameters)

@@ -1,5 +1,3 @@
-"""MXNet's SVRGModule over a partitioned symbol, and Tofu's own, equal one device in double precision."""
-
 from functools import partial
 
 import mxnet as mx
@@ -20,7 +18,6 @@ def build():
 
 
 def make_batches():
-    """Batches of 6 rows; the last one is padded."""
     rng = np.random.RandomState(0)
     x, y = rng.randn(20, 5), rng.randn(20, 4)
     return mx.io.NDArrayIter(mx.nd.array(x, dtype="float64"), mx.nd.array(y, dtype="float64"), 6, label_name="y")

@@ -55,7 +55,6 @@ def train_at_once():
 
 
 def count_plain_operators(others, results):
-    """A thread without shards, while others have replaced MXNet's functions."""
     results["plain"] = None
     while any(thread.is_alive() for thread in others):
         ones = mx.nd.ones((3, 4))

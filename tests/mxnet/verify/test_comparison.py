@@ -55,7 +55,6 @@ def test_a_gradient_that_changes_an_input_left_by_its_forward_operator_is_notice
 
 
 def change_outputs(monkeypatch, op, number, change):
-    """Let the kernel of `op` write something else to one output."""
 
     def run_changed(name, attributes, inputs, shapes, dtypes, pattern=0):
         outputs, after = run_kernel(name, attributes, inputs, shapes, dtypes, pattern)

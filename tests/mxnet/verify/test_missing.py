@@ -72,7 +72,6 @@ CONVOLUTION = {"kernel": (3,), "num_filter": 2, "no_bias": True}
 
 
 def hide_windows(descriptions, name):
-    """Describe the first input as read whole per sample, and the others as read whole."""
     hidden = Opaque()
 
     def description(data, *others, output_shapes):

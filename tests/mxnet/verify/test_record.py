@@ -1,5 +1,3 @@
-"""The verification record, and the coverage counted from it."""
-
 import inspect
 import json
 from dataclasses import replace
