@@ -49,10 +49,16 @@ class Workers:
         """Number of the worker that runs."""
         if "me" not in self._picked:
             number: Any = 0
-            for name, factor in zip(self.axis_names, self.factors, strict=True):
-                number = number * factor + lax.axis_index(name)
+            for axis, factor in enumerate(self.factors):
+                number = number * factor + self._find_digit(axis)
             self._picked["me"] = lax.convert_element_type(number, np.uint32)
         return self._picked["me"]
+
+    def _find_digit(self, axis: int) -> Any:
+        """Return the position along an axis of the mesh of the worker that runs."""
+        if ("digit", axis) not in self._picked:
+            self._picked["digit", axis] = lax.axis_index(self.axis_names[axis])
+        return self._picked["digit", axis]
 
     def pick(self, table: Any) -> list[Any]:
         """Return this worker's row of `table`, as a list of numbers.
@@ -96,8 +102,7 @@ class Workers:
 
     def _slice(self, one: Slice, x: Any) -> Any:
         size = x.shape[one.dimension] // self.factors[one.axis]
-        digit = self.me // np.uint32(prod(self.factors[one.axis + 1 :])) % np.uint32(self.factors[one.axis])
-        begin = lax.convert_element_type(digit, np.int32) * np.int32(size)
+        begin = self._find_digit(one.axis) * size
         begins = [begin if d == one.dimension else np.int32(0) for d in range(x.ndim)]
         return take_box(x, begins, [size if d == one.dimension else extent for d, extent in enumerate(x.shape)])
 
