@@ -25,9 +25,9 @@ from rich.table import Table
 import tofu
 from tests.models.paper import PaperModel, build_model
 from tofu import _mxnet
+from tofu.formatting import format_bytes
 from tofu.host.host_memory import read_free_bytes
 from tofu.mxnet.frontend.read_symbol import find_labels
-from tofu.plan import format_bytes
 
 GIB = 2**30
 OPTIMIZER, OPTIMIZER_PARAMETERS = "sgd", {"learning_rate": 0.01, "momentum": 0.9}

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
@@ -22,6 +21,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tofu.errors import PlanError, raise_together
+from tofu.formatting import align, format_bytes, format_seconds, format_workers, shorten_line
 from tofu.validation import (
     LARGEST_COUNT,
     MOST_DIMENSIONS,
@@ -319,63 +319,12 @@ class Plan:
         )
 
 
-def shorten_line(line: str) -> str:
-    """Return a line of a program as `file:line`, relative to the working directory if the file is below it."""
-    below = os.path.join(os.getcwd(), "")
-    return line.removeprefix(below)
-
-
-def format_count(count: int, noun: str) -> str:
-    """Return a count and its noun: 8 workers, 1 worker."""
-    return f"{count} {noun}{'s' if count != 1 else ''}"
-
-
-def format_workers(factors: Sequence[int]) -> str:
-    """Return the number of workers and its factors: 6 workers (3 x 2), 1 worker."""
-    rounds = f" ({' x '.join(map(str, factors))})" if factors else ""
-    return f"{format_count(prod(factors), 'worker')}{rounds}"
-
-
-def format_bytes(count: float, digits: int = 1) -> str:
-    """Return a count of bytes with a unit: 1023 B, 1.5 KiB, 2.3 GiB."""
-    if count < 0:
-        return f"-{format_bytes(-count, digits)}"
-    if count < 1024:
-        return f"{count:.0f} B"
-    for unit in ("KiB", "MiB", "GiB"):
-        count /= 1024
-        if count < 1024:
-            return f"{count:.{digits}f} {unit}"
-    return f"{count / 1024:.{digits}f} TiB"
-
-
-def format_seconds(seconds: float) -> str:
-    """Return a time with a unit: 12 us, 3.4 ms, 1.25 s, 7.5 hours."""
-    if seconds >= 3600:
-        return f"{seconds / 3600:.3g} hours"
-    for unit, size in (("us", 1e-6), ("ms", 1e-3)):
-        if seconds < 1000 * size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s"
-
-
-def format_rate(per_second: float) -> str:
-    """Return a rate to three digits: 0.123, 45.6, 12,300."""
-    return f"{float(f'{per_second:.3g}'):,.12g}"
-
-
 def _read_dimension(value: Any, what: str) -> int | None:
     return None if value is None else read_integer(value, what, most=MOST_DIMENSIONS)
 
 
 def _read_axis(value: Any, what: str) -> str | None:
     return None if value is None else read_string(value, what)
-
-
-def align(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return rows of a table as lines with aligned columns."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 _integers, _texts = partial(read_list, read=read_integer), partial(read_list, read=read_string)

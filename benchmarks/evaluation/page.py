@@ -15,7 +15,7 @@ from benchmarks.evaluation.search_table import PAPER, SearchTime
 from benchmarks.evaluation.search_table import TABLE as SEARCH
 from benchmarks.evaluation.tables import read_commits, read_table
 from tests.models.paper import rnn, wresnet
-from tofu.plan import format_seconds
+from tofu.formatting import format_seconds
 from tofu.simulation.machine import Machine
 
 # Table 2 of the paper: GiB of weights, gradients and one history. RNN-8-6K does not fit its neighbours; it may be a misprint of 25.5.

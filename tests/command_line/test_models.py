@@ -9,7 +9,7 @@ from tests.command_line.calls import assert_refused, run
 from tests.models.plain import plain_cnn
 from tofu.command_line.arguments import read_hints, read_optimizer, read_shapes
 from tofu.command_line.planning_options import spell_as_options
-from tofu.plan import format_bytes
+from tofu.formatting import format_bytes
 from tofu.report.alternatives import find_alternatives
 
 

@@ -1,7 +1,7 @@
 import mxnet as mx
 
 import tofu
-from tofu.plan import format_bytes
+from tofu.formatting import format_bytes
 from tofu.report.data_parallel import describe_data_parallel
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import tofu
 from tests.models.normalized import resnet_v1
-from tofu.plan import format_bytes, format_rate, format_seconds
+from tofu.formatting import format_bytes, format_rate, format_seconds
 from tofu.report.alternatives import choose_layers, find_alternatives
 from tofu.report.durations import describe_durations
 from tofu.report.layers import list_layers

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from tofu.plan import Plan, format_bytes
+from tofu.formatting import format_bytes
+from tofu.plan import Plan
 from tofu.planning.settings import read_plan
 
 SCALARS = ("workers", "factors", "algorithm", "optimality", "fingerprint", "kept", "reread", "bandwidths", "latencies")

@@ -15,7 +15,7 @@ from tofu.command_line.planning_options import OUTPUT, check_plot, takes
 from tofu.command_line.requests import ModelRequest, takes_model
 from tofu.engines import MXNET
 from tofu.errors import TofuError
-from tofu.plan import format_bytes
+from tofu.formatting import format_bytes
 from tofu.planning.fitting import explain_none, find_fitting
 from tofu.report.console import make_console
 from tofu.report.memory import MemoryComparison, print_report

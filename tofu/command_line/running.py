@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from rich.console import Console
 
-from tofu.plan import format_count
+from tofu.formatting import format_count
 from tofu.planning.progress import track_progress
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 
 from tofu.compare.numbers import Difference
-from tofu.plan import align, format_bytes
+from tofu.formatting import align, format_bytes
 
 MOST_LISTED = 12
 WIDER = "in float64, to tell errors from rounding; with the model's own types, fewer bytes are moved"

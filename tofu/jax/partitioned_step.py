@@ -14,43 +14,30 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tofu.errors import PlanError, ShapeError, UnsupportedError, raise_together
+from tofu.errors import UnsupportedError
+from tofu.formatting import format_count
 from tofu.host.writing import write_atomically
-from tofu.jax.argument_checks import WeakTypeCheck, check_leaves, list_weak, refuse_shapes
+from tofu.jax.argument_checks import check_leaves, refuse_shapes
 from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
 from tofu.jax.engine import make_engine
 from tofu.jax.frontend.equations import ValueType, as_type
-from tofu.jax.frontend.names import (
-    describe_difference,
-    describe_node_difference,
-    name_leaves,
-    name_parameters,
-    order_arguments,
-)
+from tofu.jax.frontend.names import order_arguments
 from tofu.jax.frontend.read_step import check_arguments, donate, read_step
-from tofu.jax.frontend.static_leaves import (
-    NUMBERS,
-    Empty,
-    StaticLeaf,
-    describe_changed,
-    flatten_arrays,
-    is_static,
-    name_all,
-)
+from tofu.jax.frontend.static_leaves import NUMBERS, Empty, StaticLeaf
 from tofu.jax.frontend.versions import in_precision
 from tofu.jax.hosts import ProcessAgreement, count_host_bytes
 from tofu.jax.memory import StepMemory, predict_memory, read_compiled
 from tofu.jax.placement import copy_repeated_donations, place_array, place_copy, place_local_rows, place_operand
-from tofu.jax.planning import plan_step, read_settings
-from tofu.jax.pytrees import make_state_hints, matches_hint, read_state_layouts, unflatten_arrays, unflatten_values
+from tofu.jax.planning import plan_on_same_state, plan_step
+from tofu.jax.pytrees import unflatten_arrays, unflatten_values
+from tofu.jax.step_arguments import StepArguments
 from tofu.jax.transformations import Transformation, choose_settings, make_transformable
 from tofu.pipeline import Partition
-from tofu.plan import Plan, format_count
+from tofu.plan import Plan
 from tofu.planning.progress import track_progress
 from tofu.report.console import print_to_text
 from tofu.report.plan_page import render_page
 from tofu.report.plan_table import alternatives_table
-from tofu.search.topology import arrange_as
 from tofu.simulation import Simulation, read_machine
 from tofu.simulation.simulate import read_states, simulate_partition
 from tofu.validation import show, show_with_type
@@ -105,15 +92,10 @@ class PartitionedStep:
         self._transformed: dict[Transformation, PartitionedStep] = {}
         self._donate_argnums, self._donated = donate_argnums, native.donated
         self._program, self._run = program, program.compile(mesh, self._donated)
-        self._leaf_names = [native.name_tensor(partition.graph, number) for number in native.step.inputs]
-        types = [native.step.types[number] for number in native.step.inputs]
-        self._types = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
-        self._weak_types = WeakTypeCheck(step, native, self._leaf_names)
-        self._arguments = native.arguments_tree.children()
-        names = [f"constant_{n}" for n in range(len(self._constant_shardings))]
-        self._agreement = ProcessAgreement(
-            mesh, partition.plan, [*native.arguments_tree.split(self._leaf_names), names]
-        )
+        names = [native.name_tensor(partition.graph, number) for number in native.step.inputs]
+        self._arguments = StepArguments(step, native, names)
+        constants = [f"constant_{n}" for n in range(len(self._constant_shardings))]
+        self._agreement = ProcessAgreement(mesh, partition.plan, [*self._arguments.split(names), constants])
 
     @property
     def plan(self) -> Plan:
@@ -148,7 +130,7 @@ class PartitionedStep:
         """Arrays that the step closes over, placed as planned. They are the last operands of the program."""
         values = list(self._native.step.constants.values())
         with jax.ensure_compile_time_eval():  # an outer trace must not capture them
-            self._agreement.check({len(self._arguments): values})
+            self._agreement.check({len(self._arguments.trees): values})
             return [
                 place_operand(place_array(value, layout), layout)
                 for value, layout in zip(values, self._constant_shardings, strict=True)
@@ -157,10 +139,10 @@ class PartitionedStep:
     @in_planned_precision
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run one step. Arguments that are not placed as planned are moved first; `place` avoids that."""
-        leaves = self._flatten(order_arguments(self._step, args, named))
-        refuse_shapes(leaves, self._leaf_names)
-        self._agreement.check(dict(enumerate(self._native.arguments_tree.split(leaves))))
-        result_types = self._find_result_types(leaves)
+        leaves = self._arguments.flatten(order_arguments(self._step, args, named))
+        refuse_shapes(leaves, self._arguments.names)
+        self._agreement.check(dict(enumerate(self._arguments.split(leaves))))
+        result_types = self._arguments.find_result_types(leaves)
         results = self._run_leaves(leaves)
         if result_types is not None:
             results = list(map(_as_type, results, result_types))
@@ -185,7 +167,9 @@ class PartitionedStep:
         run = jax.jit(self._program.function(self.mesh))
 
         def run_whole(*leaves: Any) -> list[Any]:
-            check_leaves(leaves, self._types, self._leaf_names)  # custom_vjp may have replaced the leaves
+            check_leaves(
+                leaves, self._arguments.types, self._arguments.names
+            )  # custom_vjp may have replaced the leaves
             made: list[Any] = run(*map(place_operand, leaves, self._argument_shardings), *self._constants)
             for position, sharding in self._uneven_results.items():
                 made[position] = sharding.restore(made[position])
@@ -224,8 +208,8 @@ class PartitionedStep:
             return native.results_tree.unflatten(function(*jax.tree.leaves(arguments)), keep)
 
         step.__name__ = self.name
-        leaves = self._flatten(order_arguments(self._step, args, named))
-        self._find_result_types(leaves)
+        leaves = self._arguments.flatten(order_arguments(self._step, args, named))
+        self._arguments.find_result_types(leaves)
         structs = self._program.argument_structs(self.mesh)[: len(leaves)]
         pairs = zip(leaves, structs, self._argument_shardings, strict=True)
         leaves = [
@@ -260,11 +244,12 @@ class PartitionedStep:
         If several processes run the step, each process passes the complete argument, or arrays that already are on the
         devices of all processes. Raises ShapeError if the tree, a shape or a type differs from the plan.
         """
-        leaves, names, types, layout = self._flatten_argument(value, argument)
+        leaves = self._arguments.flatten_one(value, argument)
+        names, types, layout = self._describe_leaves(argument)
         check_leaves(leaves, types, names)
         refuse_shapes(leaves, names)
         self._agreement.check({argument: leaves})
-        return unflatten_arrays(self._arguments[argument], list(map(place_copy, leaves, layout)))
+        return unflatten_arrays(self._arguments.trees[argument], list(map(place_copy, leaves, layout)))
 
     @in_planned_precision
     def place_part(self, value: Any, argument: int = 1) -> Any:
@@ -274,33 +259,17 @@ class PartitionedStep:
         n passes rows n B/P up to (n + 1) B/P, counted along dimension 0. Rows that the plan stores in another process
         are sent there. Every process passes the same scalars. Raises ShapeError if the arrays do not have these shapes.
         """
-        leaves, names, types, layout = self._flatten_argument(value, argument)
+        leaves = self._arguments.flatten_one(value, argument)
+        names, types, layout = self._describe_leaves(argument)
         refuse_shapes(leaves, names)
         self._agreement.check({})
-        return unflatten_arrays(self._arguments[argument], list(map(place_local_rows, names, leaves, types, layout)))
+        placed = map(place_local_rows, names, leaves, types, layout)
+        return unflatten_arrays(self._arguments.trees[argument], list(placed))
 
-    def _flatten_argument(
-        self, value: Any, argument: int
-    ) -> tuple[list[Any], list[str], list[jax.ShapeDtypeStruct], list[Any]]:
-        if argument not in range(len(self._arguments)):
-            raise UnsupportedError(
-                f"argument is {show(argument)}; it must be one of the step's arguments 0 to {len(self._arguments) - 1}."
-            )
-        leaves, given = flatten_arrays(value, self._native.has_static_numbers)
-        planned, tree = self._arguments[argument], self._native.arguments_tree
-        names, types, layout = (
-            tree.split(each)[argument] for each in (self._leaf_names, self._types, self._argument_shardings)
-        )
-        if given != planned:
-            name = name_parameters(self._step, len(self._arguments))[argument]
-            there = tree.split(tree.pick(self._native.names))[argument]
-            difference = describe_difference(there, given.pick(name_leaves(name, value, is_static)))
-            difference = difference or describe_node_difference(planned.tree, given.tree, name)
-            raise ShapeError(
-                f"The value does not match {name}, argument {argument} of the step.{difference} To place another argument, pass its "
-                "number, as in place(batch, argument=1)."
-            )
-        return leaves, names, types, layout
+    def _describe_leaves(self, argument: int) -> tuple[list[Any], ...]:
+        """Return the names, types and shardings of the leaves of an argument."""
+        each = self._arguments.names, self._arguments.types, self._argument_shardings
+        return tuple(self._arguments.split(values)[argument] for values in each)
 
     @in_planned_precision
     def check_replicas(self) -> bool:
@@ -358,27 +327,7 @@ class PartitionedStep:
         if options.get("topology") is not None:
             raise UnsupportedError(f"topology= cannot differ from {self.name}, which uses the same devices. Remove it.")
         source = donate(read_step(step, tuple(example_args), self._native.has_static_numbers), donate_argnums)
-        hints = make_state_hints(source, *read_state_layouts(self.partition, part))
-        read_settings(self.plan.workers, options)  # validates hints=
-        own_hints = dict(options.pop("hints", None) or {})
-        raise_together(
-            PlanError,
-            f"The first argument keeps its layout from {self.name}, and hints= contradict it. Remove these hints, or pass them there:",
-            [
-                f"{name} is split along {steps}"
-                for name, steps in hints.items()
-                if not matches_hint(own_hints, name, steps)
-            ],
-        )
-        settings = read_settings(self.plan.workers, {**options, "hints": {**own_hints, **hints}})
-        if settings.plan is not None and settings.plan.factors != self.plan.factors:
-            raise PlanError(
-                f"The plan has factors {settings.plan.factors}, and that of {self.name} {self.plan.factors}, whose layouts the state has. "
-                "Remove plan= to search for a plan with these factors."
-            )
-        steps = arrange_as(self.plan)
-        engine = make_engine(self.uneven)
-        made = plan_step(source, replace(settings, arrangement=steps), engine=engine)
+        made = plan_on_same_state(self.partition, self.name, source, part, options, make_engine(self.uneven))
         return PartitionedStep(step, made, self.mesh, donate_argnums, self.uneven)
 
     @in_planned_precision
@@ -426,37 +375,6 @@ class PartitionedStep:
     def __repr__(self) -> str:
         devices = format_count(self.plan.workers, "device")
         return f"<{self.name} on {devices}, {self.plan.communication_bytes:,} bytes moved in a step>"
-
-    def _describe_argument_difference(self, given: Any) -> str:
-        planned = self._native.arguments_tree.tree.children()
-        pairs = zip(planned, given.children(), name_parameters(self._step, len(planned)), strict=False)
-        differences = (describe_node_difference(*pair) for pair in pairs)
-        return next(filter(None, differences), f" It has {len(planned)}, and {len(given.children())} are given.")
-
-    def _flatten(self, args: Sequence[Any]) -> list[Any]:
-        given, planned = tuple(args), self._native.arguments_tree
-        leaves: list[Any]
-        leaves, tree = jax.tree.flatten(given)
-        if planned.static or tree != planned.tree:  # the fast path: this runs in every step
-            leaves, found = flatten_arrays(given, self._native.has_static_numbers)
-            if found != planned:
-                there, names = self._native.names, name_all(self._step, given)
-                difference = describe_difference(planned.pick(there), found.pick(names))
-                difference = difference or describe_changed(there, planned, found)
-                detail = difference or self._describe_argument_difference(found.tree)
-                raise ShapeError(
-                    f"The step was planned for other arguments.{detail} Call tofu.jax.partition again for these, or give others."
-                )
-        check_leaves(leaves, self._types, self._leaf_names)
-        return leaves
-
-    def _find_result_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
-        """Return the types of the results if a call has other weak types than planned, otherwise None.
-
-        Raise ShapeError if the step would then compute in other types.
-        """
-        weak = list_weak(leaves)
-        return None if weak == self._weak_types.planned else self._weak_types.find_result_types(weak)
 
 
 def _as_type(value: Any, type_: ValueType) -> Any:

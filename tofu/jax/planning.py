@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tofu.engine import Engine, Source
 from tofu.errors import DeviceError, PlanError, UnsupportedError, raise_together, suggest
 from tofu.jax.engine import JAX
 from tofu.jax.frontend.read_step import divide_step, hoist_loop_sums
+from tofu.jax.pytrees import make_state_hints, matches_hint, read_state_layouts
 from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partition, observe_by_environment
 from tofu.plan import Plan
 from tofu.planning.progress import search_progress
 from tofu.planning.settings import OPTIONS, Settings, read_options
+from tofu.search.topology import arrange_as
 from tofu.validation import MOST_WORKERS
 
 PLANNING_OPTIONS = tuple(name for name in OPTIONS if name != "for_training")
@@ -58,12 +61,17 @@ def choose_form(source: Source, settings: Settings) -> Source:
     is skipped.
     """
     given = settings.plan or settings.saved
+    hinted = [name for name in settings.hints or {} if _has(source, name)]
     for form in _list_forms(source, settings):
-        names, kept = ({*version.graph.tensor_index, *version.graph.operator_index} for version in (source, form))
-        is_named = not (names - kept).intersection(settings.hints or {})
-        if given.fingerprint == form.graph.fingerprint if given is not None else is_named:
+        if given is not None and given.fingerprint == form.graph.fingerprint:
+            return form
+        if given is None and all(_has(form, name) for name in hinted):
             return form
     return source
+
+
+def _has(source: Source, name: str) -> bool:
+    return name in source.graph.tensor_index or name in source.graph.operator_index
 
 
 def _list_forms(source: Source, settings: Settings) -> Iterator[Source]:
@@ -115,3 +123,33 @@ def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
     settings = Settings(workers, **values)
     settings.check()
     return settings
+
+
+def plan_on_same_state(
+    partition: Partition, name: str, source: Source, part: Callable[[Any], Any], options: dict[str, Any], engine: Engine
+) -> Partition:
+    """Plan another step whose first argument has the layout of a part of a planned step's state.
+
+    `name` is that of the planned step. Raise ShapeError if the part differs from the argument, or PlanError if `options`
+    contradict the layout.
+    """
+    planned = partition.plan
+    hints = make_state_hints(source, *read_state_layouts(partition, part))
+    read_settings(planned.workers, options)  # validates hints=
+    own_hints = dict(options.pop("hints", None) or {})
+    raise_together(
+        PlanError,
+        f"The first argument keeps its layout from {name}, and hints= contradict it. Remove these hints, or pass them there:",
+        [
+            f"{tensor} is split along {dimensions}"
+            for tensor, dimensions in hints.items()
+            if not matches_hint(own_hints, tensor, dimensions)
+        ],
+    )
+    settings = read_settings(planned.workers, {**options, "hints": {**own_hints, **hints}})
+    if settings.plan is not None and settings.plan.factors != planned.factors:
+        raise PlanError(
+            f"The plan has factors {settings.plan.factors}, and that of {name} {planned.factors}, whose layouts the state has. "
+            "Remove plan= to search for a plan with these factors."
+        )
+    return plan_step(source, replace(settings, arrangement=arrange_as(planned)), engine=engine)

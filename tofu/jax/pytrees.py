@@ -11,10 +11,11 @@ import jax
 
 from tofu.engine import Source
 from tofu.errors import ShapeError, UnsupportedError, raise_together
+from tofu.formatting import format_count
 from tofu.jax.backend.uneven import UnevenArray
 from tofu.jax.frontend.static_leaves import StaticLeaf, Structure, flatten_arrays
 from tofu.pipeline import Partition
-from tofu.plan import DimensionChoice, format_count
+from tofu.plan import DimensionChoice
 
 MOST_LETTERS = 200  # limits a user's error message
 

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from tofu.errors import InfeasibleError, PlanError
+from tofu.formatting import align, format_bytes, format_seconds
 from tofu.mxnet.planning import read_trained
 from tofu.mxnet.runtime.symbol.arguments import read_settings, read_shapes
 from tofu.pipeline import Observer, Task, build_partition
-from tofu.plan import Plan, align, format_bytes, format_seconds
+from tofu.plan import Plan
 from tofu.planning.memory_limit import Point, price_plan
 from tofu.planning.selection import Selection, make_tradeoffs
 from tofu.planning.settings import Settings

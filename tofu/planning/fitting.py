@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from tofu.analysis import InputAccess, OutputAccess
 from tofu.errors import InfeasibleError
-from tofu.plan import format_bytes
+from tofu.formatting import format_bytes
 from tofu.search import Problem
 from tofu.sizes import format_limit
 

@@ -23,7 +23,7 @@ from math import ceil
 import numpy as np
 
 from tofu.engine import Measured
-from tofu.plan import format_bytes
+from tofu.formatting import format_bytes
 from tofu.planning.fitting import explain_none, find_fitting
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS, Algorithm, Hints

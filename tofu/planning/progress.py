@@ -11,7 +11,7 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import track
 
-from tofu.plan import format_bytes
+from tofu.formatting import format_bytes
 
 SILENT_SECONDS = 1.0  # between two lines on a terminal
 SECONDS_OF_A_LINE = 10.0  # between two lines if stderr is no terminal

@@ -8,8 +8,9 @@ from dataclasses import dataclass, fields, replace
 
 from tofu.engine import Measured
 from tofu.errors import InfeasibleError, PlanError, raise_together
+from tofu.formatting import format_bytes
 from tofu.graph import Graph, TensorKind
-from tofu.plan import Plan, format_bytes
+from tofu.plan import Plan
 from tofu.planning.memory_limit import SEARCHES_OF_A_TRADEOFF, Measure, Tradeoff, explain_misfit
 from tofu.planning.settings import DEFAULTS, Settings
 from tofu.search import Choices, Problem

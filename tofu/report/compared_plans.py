@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tofu.errors import ShapeError, TofuError, on_one_line
+from tofu.formatting import format_bytes
 from tofu.pipeline import Partition
-from tofu.plan import format_bytes
 from tofu.planning.settings import DEFAULTS, Settings
 from tofu.report.console import print_legend, print_notes
 

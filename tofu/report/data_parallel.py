@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tofu.errors import InfeasibleError, TofuError
+from tofu.formatting import format_bytes
 from tofu.graph import TensorKind
 from tofu.pipeline import Partition
-from tofu.plan import format_bytes
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tofu.formatting import format_bytes, format_rate, format_seconds
 from tofu.pipeline import Partition
-from tofu.plan import format_bytes, format_rate, format_seconds
 from tofu.simulation.machine import list_machines, read_machine
 from tofu.simulation.simulate import measure_partition, simulate
 from tofu.simulation.timeline import Simulation

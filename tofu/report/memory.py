@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from rich.console import Console
 from rich.table import Table
 
-from tofu.plan import format_bytes
+from tofu.formatting import format_bytes
 from tofu.report.console import print_legend, print_to_text
 from tofu.sizes import format_limit, read_bytes
 

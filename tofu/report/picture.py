@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tofu.errors import TofuError
-from tofu.plan import format_bytes
+from tofu.formatting import format_bytes
 
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 

@@ -13,9 +13,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 
 from tofu.errors import TofuError
+from tofu.formatting import format_bytes, format_count, format_seconds, shorten_line
 from tofu.graph import Phase
 from tofu.pipeline import Partition
-from tofu.plan import DimensionChoice, Plan, format_bytes, format_count, format_seconds, shorten_line
+from tofu.plan import DimensionChoice, Plan
 from tofu.report.alternatives import choose_layers, find_alternatives
 from tofu.report.data_parallel import describe_data_parallel, plan_data_parallel
 from tofu.report.durations import describe_durations

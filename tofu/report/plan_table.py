@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tofu.engine import Backend
+from tofu.formatting import format_bytes, format_seconds, format_workers, shorten_line
 from tofu.pipeline import Partition
-from tofu.plan import format_bytes, format_seconds, format_workers, shorten_line
 from tofu.report.alternatives import check_layer, find_alternatives
 from tofu.report.console import print_legend
 from tofu.report.layers import LayerRow, explain_axes, find_operator, list_layers

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tofu.plan import format_seconds
+from tofu.formatting import format_seconds
 from tofu.report.picture import new_figure
 from tofu.simulation import Simulation
 from tofu.simulation.tasks import is_update

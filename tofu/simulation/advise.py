@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from tofu.errors import InfeasibleError, TofuError, on_one_line
+from tofu.formatting import align, format_bytes, format_rate, format_seconds
 from tofu.pipeline import Observer, Partition, Task, make_partition
-from tofu.plan import Plan, align, format_bytes, format_rate, format_seconds
+from tofu.plan import Plan
 from tofu.planning.settings import DEFAULTS, Settings
 from tofu.search.algorithms import DEFAULT_ALGORITHM, SEARCHES
 from tofu.simulation.machine import Machine

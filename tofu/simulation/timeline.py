@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tofu.plan import format_bytes, format_rate, format_seconds
+from tofu.formatting import format_bytes, format_rate, format_seconds
 from tofu.program import NodeKind, PlannedProgram
 from tofu.simulation.machine import Machine
 from tofu.simulation.tasks import Tasks, is_update

@@ -36,14 +36,9 @@ class Progression:
         return Progression(self.shape, self.first + factor * other.first, strides)
 
 
-def find_progression(
-    builder: StepBuilder, operand: Operand, shape: tuple[int, ...] | None = None
-) -> Progression | None:
-    """Return the numbers of an operand as a progression, or None if they are unknown until the step runs or are none.
-
-    A scalar is a progression of any `shape`.
-    """
-    return _Finder(builder).find(operand, shape)
+def find_progression(builder: StepBuilder, operand: Operand) -> Progression | None:
+    """Return the numbers of an operand as a progression, or None if they are none, or unknown until the step runs."""
+    return _Finder(builder).find(operand)
 
 
 class _Finder:
@@ -52,6 +47,7 @@ class _Finder:
         self.left = MOST_EQUATIONS
 
     def find(self, operand: Operand, shape: tuple[int, ...] | None = None) -> Progression | None:
+        """Return an operand as a progression. A scalar in the program is one of any `shape`."""
         type_ = self.builder.find_type(operand)
         if type_.is_key or not jnp.issubdtype(type_.dtype, jnp.integer):
             return None

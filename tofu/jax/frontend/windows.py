@@ -6,7 +6,7 @@ fetch more than the elements that a worker lacks, so they are replaced by slices
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +48,6 @@ class Positions:
     count: int
     batch: int | None = None
 
-    def is_all(self, extent: int) -> bool:
-        """Return True if these are all positions of a dimension of this extent, in order."""
-        return (self.first, self.stride, self.count) == (0, 1, extent)
-
     @property
     def least(self) -> int:
         """The smallest position."""
@@ -72,10 +68,22 @@ class KnownLookup:
         The positions along each dimension whose indices are known.
     rest
         The indices of the other dimensions, as operands whose last dimension has extent 1.
+    batches
+        The dimension of the indices that belongs to each batch dimension of the array. Dimensions along which known
+        positions follow each other are batch dimensions too.
     """
 
     known: Mapping[int, Positions]
     rest: Mapping[int, Operand]
+    batches: Mapping[int, int]
+
+    def without_batches(self, dimensions: Iterable[int]) -> tuple[int, ...]:
+        """Return the dimensions of the array that are no batch dimensions."""
+        return tuple(d for d in dimensions if d not in self.batches)
+
+    def list_batches(self) -> tuple[int, ...]:
+        """Return the dimension of the indices for each batch dimension of the array, in their order."""
+        return tuple(self.batches[d] for d in sorted(self.batches))
 
     def read(self, array: Any) -> Any:
         """Return the elements of an array at the known positions."""
@@ -154,32 +162,25 @@ def read_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
     found = _find_lookup(builder, operand, indices, numbers.start_index_map, sizes, collapsed, batched, params["mode"])
     if found is None:
         return None
-    joined = batched | {d: at.batch for d, at in found.known.items() if at.batch is not None}
     batch = [d for d in range(rank) if d not in numbers.offset_dims]
 
     def read(operand: Any, *rest: Any) -> Any:
         part = found.read(operand)
         if rest:
-            kept, slice_sizes = _join_batches(joined), list(sizes)
-            for d, at in found.known.items():
-                slice_sizes[d] = 1 if at.batch is not None else at.count
+            slice_sizes = [found.known[d].count if d in found.known else size for d, size in enumerate(sizes)]
+            slice_sizes = [1 if d in found.batches else size for d, size in enumerate(slice_sizes)]
             changed = numbers._replace(
-                collapsed_slice_dims=tuple(d for d in numbers.collapsed_slice_dims if d not in joined),
+                collapsed_slice_dims=found.without_batches(numbers.collapsed_slice_dims),
                 start_index_map=tuple(found.rest),
-                operand_batching_dims=kept[0],
-                start_indices_batching_dims=kept[1],
+                operand_batching_dims=tuple(sorted(found.batches)),
+                start_indices_batching_dims=found.list_batches(),
             )
-            others = {
-                **params,
-                "dimension_numbers": changed,
-                "slice_sizes": tuple(slice_sizes),
-                "indices_are_sorted": False,
-            }
-            return equation.primitive.bind(part, lax.concatenate(rest, rest[0].ndim - 1), **others)
-        part = lax.squeeze(part, [d for d in collapsed if d not in joined])
-        kept_dims = [d for d in range(operand.ndim) if d not in collapsed or d in joined]
+            others = {**params, "dimension_numbers": changed, "slice_sizes": tuple(slice_sizes)}
+            return _bind(equation, others, rest, part)
+        part = lax.squeeze(part, found.without_batches(collapsed))
+        kept_dims = [d for d in range(operand.ndim) if d not in collapsed or d in found.batches]
         inner = iter(numbers.offset_dims)
-        target = [batch[joined[d]] if d in joined else next(inner) for d in kept_dims]
+        target = [batch[found.batches[d]] if d in found.batches else next(inner) for d in kept_dims]
         order = sorted(range(len(target)), key=target.__getitem__)
         return lax.broadcast_in_dim(lax.transpose(part, order), types[0].shape, sorted(target))
 
@@ -205,30 +206,28 @@ def write_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueT
     found = _find_lookup(builder, operand, indices, dimensions, sizes, inserted, batched, params["mode"])
     if found is None:
         return None
-    joined = batched | {d: at.batch for d, at in found.known.items() if at.batch is not None}
     batch = [d for d in range(len(written)) if d not in numbers.update_window_dims]
     is_complete = not found.rest
-    if is_complete and (is_applied or len(joined) < len(batch)):
+    if is_complete and (is_applied or len(found.batches) < len(batch)):
         return None
-    join, is_window = JOINED[name], is_complete and not joined
+    join, is_window = JOINED[name], is_complete and not found.batches
     if is_window and join is not None and not _is_large(sizes, type_.shape):
         return None
 
     def write(operand: Any, update: Any, *rest: Any) -> Any:
         if is_complete:
-            source = [batch[joined[d]] if d in joined else windows.get(d) for d in range(operand.ndim)]
+            source = [batch[found.batches[d]] if d in found.batches else windows.get(d) for d in range(operand.ndim)]
             own = lax.transpose(update, [n for n in source if n is not None])
             return found.write(operand, lax.reshape(own, found.find_shape(type_.shape)), join)
-        kept = _join_batches(joined)
         changed = numbers._replace(
-            inserted_window_dims=tuple(d for d in numbers.inserted_window_dims if d not in joined),
+            inserted_window_dims=found.without_batches(numbers.inserted_window_dims),
             scatter_dims_to_operand_dims=tuple(found.rest),
-            operand_batching_dims=kept[0],
-            scatter_indices_batching_dims=kept[1],
+            operand_batching_dims=tuple(sorted(found.batches)),
+            scatter_indices_batching_dims=found.list_batches(),
         )
-        indices = lax.concatenate(rest, rest[0].ndim - 1)
-        others = {**params, "dimension_numbers": changed, "indices_are_sorted": False}
-        return found.write(operand, equation.primitive.bind(found.read(operand), indices, update, **others))
+        return found.write(
+            operand, _bind(equation, {**params, "dimension_numbers": changed}, rest, found.read(operand), update)
+        )
 
     return builder.substitute(equation, write, (operand, update, *found.rest.values()))
 
@@ -267,6 +266,7 @@ def roll(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -
 
 
 def _find_piece(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand, int, int]:
+    """Return the array that an operand is a slice of along a dimension, and where the slice begins and ends."""
     maker = builder.find_maker(operand)
     if maker is not None and maker.primitive.name == "slice" and set(maker.params["strides"] or (1,)) == {1}:
         (source,) = maker.inputs
@@ -308,6 +308,11 @@ def _find_lookup(
     batched: Mapping[int, int],
     mode: Any,
 ) -> KnownLookup | None:
+    """Return which positions of a gather or scatter are known, or None if none are.
+
+    `dimensions` are those that the indices name, `sizes` those of a window. `batched` maps batch dimensions of the
+    operand to those of the indices.
+    """
     shape = builder.find_type(operand).shape
     known: dict[int, Positions] = {}
     rest: dict[int, Operand] = {}
@@ -320,10 +325,12 @@ def _find_lookup(
             rest[d] = piece
         else:
             known[d] = at
-    return KnownLookup(known, rest) if known and len(known) + len(rest) == len(dimensions) else None
+    batches = {**batched, **{d: at.batch for d, at in known.items() if at.batch is not None}}
+    return KnownLookup(known, rest, batches) if known and len(known) + len(rest) == len(dimensions) else None
 
 
 def _list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
+    """Return the indices along each dimension as separate operands, or nothing if the program does not concatenate them."""
     shape = builder.find_type(indices).shape
     if shape[-1:] == (1,):
         return [indices]
@@ -335,6 +342,7 @@ def _list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
 
 
 def _find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapsed: bool) -> Positions | None:
+    """Return the positions that indices along one dimension name, or None if they are unknown or of another form."""
     found = find_progression(builder, piece)
     if found is None:
         return None
@@ -347,11 +355,14 @@ def _find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapse
     return Positions(found.first, found.strides[d], found.shape[d], d)
 
 
-def _join_batches(joined: Mapping[int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return tuple(sorted(joined)), tuple(joined[d] for d in sorted(joined))
+def _bind(equation: Equation, params: Mapping[str, Any], rest: Sequence[Any], array: Any, *update: Any) -> Any:
+    """Return the result of a gather or scatter with the indices `rest`, which may not be sorted any more."""
+    indices = lax.concatenate(rest, rest[0].ndim - 1)
+    return equation.primitive.bind(array, indices, *update, **{**params, "indices_are_sorted": False})
 
 
 def _is_dropped(builder: StepBuilder, equation: Equation, sizes: Sequence[int]) -> bool:
+    """Return True if a scatter writes nothing, because its only window is not inside of the array."""
     indices, numbers = equation.inputs[1], equation.params["dimension_numbers"]
     if equation.params["mode"] != lax.GatherScatterMode.FILL_OR_DROP or len(builder.find_type(indices).shape) != 1:
         return False

@@ -18,6 +18,7 @@ from tofu.compare.agreement import WIDER, Agreement
 from tofu.compare.numbers import Difference, relative_error
 from tofu.engine import Engine, Source
 from tofu.errors import InternalError, TofuError
+from tofu.formatting import format_bytes
 from tofu.host.host_memory import read_free_bytes
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.frontend.names import name_arguments, name_leaves
@@ -27,7 +28,6 @@ from tofu.jax.hosts import list_devices
 from tofu.jax.memory import predict_one_device
 from tofu.jax.partitioned_step import PartitionedStep
 from tofu.jax.planning import plan_step
-from tofu.plan import format_bytes
 from tofu.planning.settings import Settings
 
 ROUNDING = {"float64": 1e-10, "float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}

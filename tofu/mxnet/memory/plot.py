@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tofu.formatting import format_bytes
 from tofu.mxnet.memory.report import USES, DeviceMemory, MemoryReport
-from tofu.plan import format_bytes
 from tofu.report.picture import choose_unit, new_figure
 
 HELD = ("parameters", "optimizer states", "inputs and states")

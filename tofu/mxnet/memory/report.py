@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from tofu.plan import format_bytes
+from tofu.formatting import format_bytes
 from tofu.report.memory import MemoryComparison, name_workers
 
 GRADIENTS, ACTIVATIONS, FETCH_BUFFERS = range(3)

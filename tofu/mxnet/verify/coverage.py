@@ -17,10 +17,10 @@ from statistics import median
 from rich.table import Table
 
 from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.formatting import align
 from tofu.mxnet.lowerings import LOWERINGS
 from tofu.mxnet.verify.campaign import CaseResult
 from tofu.mxnet.verify.record import RecordEntry
-from tofu.plan import align
 from tofu.tdl import Description
 from tofu.verification.comparison import Compared
 from tofu.verification.table import tabulate

@@ -13,8 +13,9 @@ from typing import Any
 import mxnet as mx
 
 from tofu.errors import ExecutionError, OutOfMemoryError, TofuError, UnsupportedError
+from tofu.formatting import format_bytes
 from tofu.host.host_memory import read_free_bytes, read_total_bytes
-from tofu.plan import Plan, format_bytes
+from tofu.plan import Plan
 
 NO_MEMORY = re.compile(r"allocate|out of memory|bad_alloc", re.IGNORECASE)
 MEMORY_REMEDY = (

@@ -11,10 +11,10 @@ import mxnet as mx
 
 from tofu import _mxnet
 from tofu.errors import DeviceError
+from tofu.formatting import format_bytes
 from tofu.mxnet.memory.account import count_rounding
 from tofu.mxnet.runtime.executor.failures import MEMORY_REMEDY, AllocationFailureError
 from tofu.pipeline import Partition
-from tofu.plan import format_bytes
 from tofu.program import worker_group
 
 # The package mxnet-cu112 has machine code for the compute capabilities 5.0, 6.0, 7.0, 8.0 and 8.6. It also runs on other capabilities of

@@ -9,11 +9,11 @@ import mxnet as mx
 import numpy as np
 
 from tofu.errors import ShapeError
+from tofu.formatting import format_bytes
 from tofu.host.host_memory import read_free_bytes
 from tofu.mxnet.frontend.read_symbol import read_graph, read_training
 from tofu.mxnet.memory.account import account_one_device
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
-from tofu.plan import format_bytes
 
 Shapes = Mapping[str, tuple[int, ...]]
 COPIES = 5

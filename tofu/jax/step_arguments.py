@@ -1,0 +1,96 @@
+"""Take the arguments of a call apart, and compare them with those that the step was planned for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from tofu.errors import ShapeError, UnsupportedError
+from tofu.jax.argument_checks import WeakTypeCheck, check_leaves, list_weak
+from tofu.jax.frontend.equations import ValueType
+from tofu.jax.frontend.names import describe_difference, describe_node_difference, name_leaves, name_parameters
+from tofu.jax.frontend.read_step import Native
+from tofu.jax.frontend.static_leaves import describe_changed, flatten_arrays, is_static, name_all
+from tofu.validation import show
+
+
+class StepArguments:
+    """The arguments that a step was planned for.
+
+    Attributes
+    ----------
+    names, types
+        The name of each leaf, and its shape and type.
+    trees
+        The tree of each argument.
+    """
+
+    def __init__(self, step: Callable[..., Any], native: Native, names: Sequence[str]) -> None:
+        types = [native.step.types[number] for number in native.step.inputs]
+        self.names, self.types = names, [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
+        self.trees = native.arguments_tree.children()
+        self._step, self._native = step, native
+        self._weak_types = WeakTypeCheck(step, native, names)
+
+    def split(self, values: Sequence[Any]) -> list[list[Any]]:
+        """Return values of all leaves as a list for each argument."""
+        return self._native.arguments_tree.split(values)
+
+    def flatten(self, args: Sequence[Any]) -> list[Any]:
+        """Return the leaves of the arguments of a call.
+
+        Raise ShapeError if a tree, shape or type differs from the plan, or UnsupportedError if an array was deleted.
+        """
+        given, planned = tuple(args), self._native.arguments_tree
+        leaves: list[Any]
+        leaves, tree = jax.tree.flatten(given)
+        if planned.static or tree != planned.tree:  # the fast path: this runs in every step
+            leaves, found = flatten_arrays(given, self._native.has_static_numbers)
+            if found != planned:
+                there, names = self._native.names, name_all(self._step, given)
+                difference = describe_difference(planned.pick(there), found.pick(names))
+                difference = difference or describe_changed(there, planned, found)
+                detail = difference or self._describe_nodes(found.tree)
+                raise ShapeError(
+                    f"The step was planned for other arguments.{detail} Call tofu.jax.partition again for these, or give others."
+                )
+        check_leaves(leaves, self.types, self.names)
+        return leaves
+
+    def flatten_one(self, value: Any, argument: int) -> list[Any]:
+        """Return the leaves of one argument.
+
+        Raise UnsupportedError for an argument that the step does not have, or ShapeError if the tree differs from the plan.
+        """
+        if argument not in range(len(self.trees)):
+            raise UnsupportedError(
+                f"argument is {show(argument)}; it must be one of the step's arguments 0 to {len(self.trees) - 1}."
+            )
+        leaves, given = flatten_arrays(value, self._native.has_static_numbers)
+        planned = self.trees[argument]
+        if given != planned:
+            name = name_parameters(self._step, len(self.trees))[argument]
+            there = self.split(self._native.arguments_tree.pick(self._native.names))[argument]
+            difference = describe_difference(there, given.pick(name_leaves(name, value, is_static)))
+            difference = difference or describe_node_difference(planned.tree, given.tree, name)
+            raise ShapeError(
+                f"The value does not match {name}, argument {argument} of the step.{difference} To place another argument, pass its "
+                "number, as in place(batch, argument=1)."
+            )
+        return leaves
+
+    def find_result_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
+        """Return the types of the results if a call has other weak types than planned, otherwise None.
+
+        Raise ShapeError if the step would then compute in other types.
+        """
+        weak = list_weak(leaves)
+        return None if weak == self._weak_types.planned else self._weak_types.find_result_types(weak)
+
+    def _describe_nodes(self, given: Any) -> str:
+        planned = self._native.arguments_tree.tree.children()
+        pairs = zip(planned, given.children(), name_parameters(self._step, len(planned)), strict=False)
+        differences = (describe_node_difference(*pair) for pair in pairs)
+        return next(filter(None, differences), f" It has {len(planned)}, and {len(given.children())} are given.")
