@@ -112,7 +112,7 @@ def pad(operand, *value, padding_config, literals=()):
     if complex(dict(literals)[1]).imag:
         raise UnsupportedError("padding with a complex number is not described: use where")
     if any(inner for _, _, inner in padding_config):
-        raise UnsupportedError("padding between random keys is not described")
+        raise UnsupportedError("padding between elements is described only for numbers")
     return lambda *i: operand[tuple(v - low for v, (low, _, _) in zip(i, padding_config, strict=True))]
 
 

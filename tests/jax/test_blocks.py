@@ -127,3 +127,17 @@ def test_hints_and_plans_of_the_step_as_written_hold():
     again = tofu.jax.partition(step, 4, (x,), plan=Plan.from_json(written.plan.to_json()))
     assert again.plan.operators == written.plan.operators
     assert "cumsum" not in check_step(step, 4, x).plan.operators
+
+
+def test_names_mean_the_same_operators_in_blocks():
+    """Only the second of these has equal blocks."""
+
+    def step(x):
+        return lax.top_k(lax.cumsum(lax.cumsum(x, 0), 1), 2)
+
+    source = read_step(step, (jnp.ones((7, 16)),))
+    divided = divide_step(source, 4)
+    assert "cumsum" in divided.graph.operator_index
+    assert not {"cumsum_1", "top_k"} & divided.graph.operator_index.keys()
+    assert source.graph.tensor_index.keys() <= divided.graph.tensor_index.keys()
+    check_step(step, 4, jnp.ones((7, 16)), hints={"cumsum": "i1"})

@@ -149,3 +149,27 @@ def test_a_part_that_is_only_padding_has_its_number(workers, extent, room):
     x = jnp.ones(extent)
     made = tofu.jax.partition(lambda x: lax.pad(x, -1.0, (room,)), workers, (x,), cache=False)
     np.testing.assert_array_equal(made(x), lax.pad(x, -1.0, (room,)))
+
+
+def gather(x, indices, offset, sizes):
+    collapsed = tuple(d for d in range(2) if sizes[d] == 1)
+    numbers = lax.GatherDimensionNumbers((offset,), collapsed, (0,))
+    return lax.gather(x, indices, numbers, sizes)
+
+
+UNUSUAL = {
+    "one index in a vector": lambda x: gather(x, jnp.arange(1), 0, (1, 4)),
+    "indices that count along one element": lambda x: gather(x, lax.broadcasted_iota("int32", (3, 1), 1), 1, (1, 4)),
+    "slices that span a part of another dimension": lambda x: gather(x, jnp.arange(6)[:, None], 1, (1, 2)),
+    "updates of a part of another dimension": lambda x: lax.scatter(
+        x, jnp.arange(3)[:, None] * 2, x[:3, :2] + 9, lax.ScatterDimensionNumbers((1,), (0,), (0,))
+    ),
+    "an update of everything": lambda x: lax.dynamic_update_slice(x, x * 2, (0, 0)),
+}
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_unusual_indices(name):
+    x = jnp.arange(24.0).reshape(6, 4)
+    made = tofu.jax.partition(UNUSUAL[name], 2, (x,))
+    np.testing.assert_array_equal(made(x), jax.jit(UNUSUAL[name])(x))

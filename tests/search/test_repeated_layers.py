@@ -10,7 +10,7 @@ from tests.numpy_engine.backend import NumpyBackend
 from tests.numpy_engine.front_end import NumpyFrontEnd
 from tests.numpy_engine.steps import deep_perceptron
 from tofu import core
-from tofu.search import find_strategies, repeated_layers
+from tofu.search import find_strategies, repeated_layers, solve
 from tofu.search.repeated_layers import LEAST_LAYERS, find_repeated_layers
 
 TYING, APART, SHARING, SHARING_APART = (
@@ -83,6 +83,20 @@ def test_tying_the_first_and_last_layer_costs_a_little():
         partition_graph(engine, deep_perceptron(8, batch=32)).plan.communication_bytes for engine in (TYING, APART)
     )
     assert apart < tied < 1.1 * apart
+
+
+@pytest.mark.parametrize(
+    ("largest", "optimality"), [(1, "optimal among plans that treat each repeated layer alike"), (0, "optimal")]
+)
+def test_a_search_that_is_too_large_ties_all_layers_or_none(monkeypatch, largest, optimality):
+    attempt = solve._attempt
+
+    def fail(search, problem):
+        is_large = problem.layers.operators and problem.period > largest
+        return RuntimeError("too large") if is_large else attempt(search, problem)
+
+    monkeypatch.setattr(solve, "_attempt", fail)
+    assert partition_graph(TYING, deep_perceptron(8)).plan.optimality == optimality
 
 
 def test_small_graphs_are_not_tied(monkeypatch):

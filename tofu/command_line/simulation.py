@@ -69,7 +69,7 @@ def simulate(
     check_plot(plot)
     states_per_weight = model_request.states if states_per_weight is None else states_per_weight
     if model_request.settings.workers == 1:
-        found = simulate_one_device(model_request.over(2).read(), machine, states_per_weight)
+        found = simulate_one_device(model_request.read(), machine, states_per_weight)
     else:
         found = simulate_partition(model_request.compile(), machine, states_per_weight)
     click.echo(str(found))

@@ -1,4 +1,4 @@
-"""Delay Ctrl-C while a block completes, and let SIGTERM unwind the stack like Ctrl-C."""
+"""Let SIGTERM unwind the stack like Ctrl-C, and delay both while a block completes."""
 
 from __future__ import annotations
 
@@ -33,20 +33,21 @@ def _raise_terminated(_number: int, _frame: Any) -> None:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delay a Ctrl-C that arrives in the block until the block is complete.
+    """Delay a Ctrl-C or SIGTERM that arrives in the block until the block is complete.
 
     Use this for blocks of milliseconds that must not stop halfway, such as issuing work to a framework. In other threads
     it does nothing, because Python interrupts only the main thread.
     """
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield
-        return
-    arrived: list[Any] = []
-    signal.signal(signal.SIGINT, lambda _, frame: arrived.append(frame))
+    is_main = threading.current_thread() is threading.main_thread()
+    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)} if is_main else {}
+    handlers = {number: handler for number, handler in found.items() if callable(handler)}
+    arrived: dict[int, Any] = {}
+    for number in handlers:
+        signal.signal(number, arrived.__setitem__)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
-        if arrived:
-            handler(signal.SIGINT, arrived[-1])
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for received, frame in arrived.items():
+            handlers[signal.Signals(received)](received, frame)

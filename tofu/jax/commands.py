@@ -60,8 +60,7 @@ class StepRequest:
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
         """Simulate ways to train on a machine with different numbers of devices, and return them."""
-        settings = self.over(2).settings
-        return advise_source(self.source, settings, machine, counts, engine=self.engine, report=report)
+        return advise_source(self.source, self.over(1).settings, machine, counts, engine=self.engine, report=report)
 
     def verify(self, dtype: str | None, seed: int, **_: Any) -> Agreement:
         """Run the step on one device and on all devices, and compare every result."""

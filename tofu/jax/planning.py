@@ -61,17 +61,18 @@ def choose_form(source: Source, settings: Settings) -> Source:
     is skipped.
     """
     given = settings.plan or settings.saved
-    hinted = [name for name in settings.hints or {} if _has(source, name)]
     for form in _list_forms(source, settings):
         if given is not None and given.fingerprint == form.graph.fingerprint:
             return form
-        if given is None and all(_has(form, name) for name in hinted):
+        if given is None and not _list_lost(source, form).intersection(settings.hints or {}):
             return form
     return source
 
 
-def _has(source: Source, name: str) -> bool:
-    return name in source.graph.tensor_index or name in source.graph.operator_index
+def _list_lost(source: Source, form: Source) -> set[str]:
+    """Return the names of tensors and operators that a form of a step lacks."""
+    before, now = source.graph, form.graph
+    return (before.tensor_index.keys() - now.tensor_index) | (before.operator_index.keys() - now.operator_index)
 
 
 def _list_forms(source: Source, settings: Settings) -> Iterator[Source]:

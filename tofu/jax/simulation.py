@@ -20,7 +20,7 @@ from tofu.simulation.machine import read_machine
 from tofu.simulation.simulate import simulate_one_device
 from tofu.simulation.timeline import Simulation
 
-FEWEST = 2  # the smallest number of workers to plan for
+ONE_WORKER = 1  # whose step is that of one device
 
 
 def simulate(step: Any, *given: Any) -> Simulation:
@@ -46,7 +46,7 @@ def simulate(step: Any, *given: Any) -> Simulation:
         made = step.planned() if isinstance(step, DeferredStep) else step
         return made.simulate(given[0])
     example_args, machine = _read_given(step, given, "simulate")
-    settings = read_settings(FEWEST, {})
+    settings = read_settings(ONE_WORKER, {})
     return simulate_one_device(analyse(_read(step, example_args), settings, Observer()), read_machine(machine), 0)
 
 
@@ -70,7 +70,7 @@ def advise(step: Any, *given: Any, workers: Sequence[int] = (), **options: Any) 
         The machine is unknown, an option is wrong, or the step cannot be traced or planned.
     """
     example_args, machine = _read_given(step, given, "advise")
-    return advise_source(_read(step, example_args), read_settings(FEWEST, options), machine, workers)
+    return advise_source(_read(step, example_args), read_settings(ONE_WORKER, options), machine, workers)
 
 
 def advise_source(

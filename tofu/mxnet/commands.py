@@ -61,7 +61,7 @@ class SymbolRequest:
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
         """Return a simulation for each number of workers in `counts`, on a machine; see `tofu.advise`."""
         make = plan_in_best_form(self.symbol, self.shapes)
-        return advise(self.over(2).read(), machine, counts, states, report, make)
+        return advise(self.over(1).read(), machine, counts, states, report, make)
 
     def verify(
         self, dtype: str | None, seed: int, inference: bool, values: Mapping[str, Any], grad_req: str

@@ -11,7 +11,7 @@ from tofu.engine import Source
 from tofu.errors import InfeasibleError, PlanError, TofuError
 from tofu.graph import Graph
 from tofu.mxnet.engine import MXNET
-from tofu.mxnet.frontend.blocks import has_blocks, name_blocks
+from tofu.mxnet.frontend.blocks import BLOCKED, has_blocks, name_blocks
 from tofu.mxnet.frontend.inference import check_names
 from tofu.mxnet.frontend.read_symbol import WRITTEN, Form, read_graph, read_training
 from tofu.mxnet.frontend.refusals import refuse_unpartitionable
@@ -75,7 +75,14 @@ def _list_forms(symbol: Any, settings: Settings) -> list[Form]:
         return name not in hints if given is None else name_blocks(name) in given.operators
 
     whole = [Form(cells) for cells in unrolled]
-    return [*whole, *(replace(form, blocks=settings.workers, divides=divides) for form in whole if has_blocks(symbol))]
+    return [
+        *whole,
+        *(
+            replace(form, blocks=settings.workers, divides=divides)
+            for form in whole
+            if has_blocks(symbol) and settings.workers > 1
+        ),
+    ]
 
 
 def _list_operators(source: Source) -> list[tuple[str, str]]:
@@ -90,7 +97,8 @@ def _choose_form(
 ) -> Task:
     """Return the form whose plan has the least communication; of equal forms the first.
 
-    Operators in blocks that the plan does not use are left whole.
+    With an interconnect, this is the least time of communication. Operators in blocks that the plan does not use are
+    left whole.
     """
     chosen, form, plan = written, WRITTEN, _plan_form(written)
     if isinstance(plan, Plan) and plan.communication_bytes == 0:
@@ -102,7 +110,7 @@ def _choose_form(
             chosen, form, plan = task, other, found
     if isinstance(plan, TofuError):
         raise plan
-    if idle := _find_idle(written.source.graph, chosen.source.graph, plan):
+    if form.blocks > 1 and (idle := _find_idle(written.source.graph, chosen.source.graph, plan)):
         narrow = replace(form, divides=lambda name: form.divides(name) and name not in idle)
         narrowed = analyse(read(narrow))
         return chosen if _is_better(plan, _plan_form(narrowed)) else narrowed
@@ -120,7 +128,13 @@ def _plan_form(task: Task) -> Plan | TofuError:
 def _is_better(found: Plan | TofuError, other: Plan | TofuError) -> bool:
     if not isinstance(found, Plan):
         return False
-    return not isinstance(other, Plan) or found.communication_bytes < other.communication_bytes
+    return not isinstance(other, Plan) or _count_communication(found) < _count_communication(other)
+
+
+def _count_communication(plan: Plan) -> float:
+    """Return what the search minimised: seconds of communication if the plan has them, otherwise bytes."""
+    seconds = plan.communication_seconds
+    return plan.communication_bytes if seconds is None else seconds
 
 
 def _find_idle(written: Graph, divided: Graph, plan: Plan) -> set[str]:
@@ -128,7 +142,8 @@ def _find_idle(written: Graph, divided: Graph, plan: Plan) -> set[str]:
     idle = set()
     for operator in written.operators:
         name = name_blocks(operator.name)
-        if name not in divided.operator_index or name in written.operator_index:
+        is_divided = operator.op in BLOCKED and name in divided.operator_index
+        if not is_divided or name in written.operator_index:
             continue
         apart = divided.tensors[divided.operators[divided.operator_index[name]].outputs[0]]
         extents = zip(apart.shape, written.tensors[operator.inputs[0]].shape, strict=False)
@@ -177,9 +192,11 @@ def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Cal
     """Return a function that plans a plain symbol for the settings of a task, in the form that suits these settings."""
 
     def plan(task: Task) -> Partition:
-        return plan_task(read_trained(symbol, shapes, task.settings, Observer()))
+        if len(_list_forms(symbol, task.settings)) == 1:
+            return plan_task(task)
+        return plan_task(replace(read_trained(symbol, shapes, task.settings, Observer()), states=task.states))
 
-    return plan if has_blocks(symbol) else plan_task
+    return plan
 
 
 def plan_task(task: Task, progress: Progress | None = None, observe: Observer | None = None) -> Partition:

@@ -18,7 +18,7 @@ from tofu.simulation.simulate import DEFAULT_STATES, read_states, simulate_one_d
 from tofu.simulation.timeline import Simulation
 
 EXAMPLE = "data=(64, 3, 224, 224)"
-FEWEST = 2  # workers of a plan
+ONE_WORKER = 1  # whose graph is that of one device
 
 
 @explain_call(f'tofu.simulate(symbol, "8xH100", {EXAMPLE})')
@@ -65,7 +65,7 @@ def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shape
         )
         return simulate_partition(made, described, states)
     return simulate_one_device(
-        _read(symbol, shapes, read_settings(FEWEST), list_keyword_arguments(simulate)), described, states
+        _read(symbol, shapes, read_settings(ONE_WORKER), list_keyword_arguments(simulate)), described, states
     )
 
 
@@ -79,7 +79,7 @@ def advise(
     is partitioned, its hints are used, but not its number of workers, plan, interconnect and memory limit. `simulate`
     describes the other arguments and the errors.
     """
-    settings = symbol.settings.over(FEWEST) if isinstance(symbol, PartitionedSymbol) else read_settings(FEWEST)
+    settings = symbol.settings.over(ONE_WORKER) if isinstance(symbol, PartitionedSymbol) else read_settings(ONE_WORKER)
     model = _read_model(symbol, shapes, list_keyword_arguments(advise))
     task, make = read_trained(*model, settings), plan_in_best_form(*model)
     return find_advice(task, read_machine(machine), workers, read_states(states), make=make)

@@ -86,12 +86,19 @@ class Problem:
         """Return the problem for a search that decides for equal operators and tensors separately."""
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
 
-    def list_looser(self) -> Iterator[Problem]:
-        """Yield problems to search if the search of this problem is too large. They are smaller, or cover other plans."""
-        if self.layers.operators:
-            kinds = _list_kinds(self.accesses)
-            yield replace(self, layers=find_repeated_layers(self.graph, self.accesses, 1).refine(kinds), period=1)
-            yield replace(self, layers=NO_PARTS)
+    def list_attempts(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Iterator[Problem]:
+        """Yield the problems to search in turn, if the one before is too large. All respect the fixed choices.
+
+        First every second repeated layer shares a choice, then each one, then none.
+        """
+        tied = self.keep_apart(operators, tensors)
+        yield tied
+        if tied.layers.operators:
+            layers = find_repeated_layers(self.graph, self.accesses, 1).refine(_list_kinds(self.accesses))
+            merged = replace(self, layers=layers, period=1).keep_apart(operators, tensors)
+            if merged.layers.operators:
+                yield merged
+            yield replace(tied, layers=NO_PARTS)
 
     def keep_apart(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
         """Return the problem for a search that respects fixed choices, which may differ between equal operators.

@@ -54,7 +54,8 @@ def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], perio
     if not seeds:
         return NO_PARTS
     families: dict[int, list[int]] = defaultdict(list)
-    for node, colour in enumerate(_refine(wiring, seeds).tolist()):
+    elementwise = frozenset(o for o, access in enumerate(accesses) if access.elementwise)
+    for node, colour in enumerate(_refine(wiring, seeds, elementwise).tolist()):
         families[colour].append(node)
     first_tensor = len(graph.operators)
     alike = [family for family in families.values() if len(family) > 1]
@@ -81,9 +82,8 @@ def _find_seeds(wiring: Wiring, period: int) -> dict[int, object]:
             if len(equal.counterparts) < LEAST_LAYERS:
                 continue
             first, *others = sorted(equal.counterparts)
-            distance = gcd(
-                *(step - first for step in others)
-            )  # 2 if a layer is two steps, such as attention and perceptron
+            # The distance is 2 if a layer is two steps, such as attention and perceptron.
+            distance = gcd(*(step - first for step in others))
             for step, counterpart in equal.counterparts.items():
                 for reference, position in counterpart.items():
                     seeds[position] = number, reference, step // distance % period
@@ -93,10 +93,10 @@ def _find_seeds(wiring: Wiring, period: int) -> dict[int, object]:
     return seeds
 
 
-def _refine(wiring: Wiring, seeds: Mapping[int, object]) -> Colours:
+def _refine(wiring: Wiring, seeds: Mapping[int, object], elementwise: frozenset[int]) -> Colours:
     """Return a colour for every operator, then for every tensor. Nodes of one colour correspond."""
     start = _mix(np.array(_number(_describe_nodes(wiring, seeds)), dtype=np.uint64))
-    targets, sources, ports = _list_edges(wiring)
+    targets, sources, ports = _list_edges(wiring, elementwise)
     order = np.argsort(targets, kind="stable")
     targets, sources, ports = targets[order], sources[order], _mix(ports[order])
     first = np.flatnonzero(np.diff(targets, prepend=-1))  # the first edge of each target
@@ -126,23 +126,28 @@ def _number(descriptions: Sequence[object]) -> list[int]:
     return [numbers.setdefault(description, len(numbers)) for description in descriptions]
 
 
-def _list_counted(wiring: Wiring) -> list[bool]:
+def _list_counted(wiring: Wiring, elementwise: frozenset[int]) -> list[bool]:
     """Return, for each tensor, True if it tells its neighbours apart.
 
-    Single elements do not, because they are never split, nor do sums in a chain, such as the norm of all gradients.
+    Single elements do not, because they are never split, nor do links between equal element-wise operators, such as a sum of
+    the gradients of all layers.
     """
     graph, is_counted = wiring.graph, []
     for tensor, (producer, _), readers in zip(graph.tensors, wiring.producers, wiring.readers, strict=True):
-        is_link = producer >= 0 and len(readers) == 1 and wiring.kinds[producer] == wiring.kinds[readers[0][0]]
+        is_link = (
+            producer in elementwise and len(readers) == 1 and wiring.kinds[producer] == wiring.kinds[readers[0][0]]
+        )
         is_counted.append(prod(tensor.shape) > 1 and not is_link)
     return is_counted
 
 
-def _list_edges(wiring: Wiring) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Colours]:
+def _list_edges(
+    wiring: Wiring, elementwise: frozenset[int]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Colours]:
     """Return the two ends of all edges, in both directions, and the role that each edge has at its first end."""
     graph = wiring.graph
     first = len(graph.operators)
-    is_counted = _list_counted(wiring)
+    is_counted = _list_counted(wiring, elementwise)
     links = [
         (role, slot, o, first + t)
         for o, op in enumerate(graph.operators)

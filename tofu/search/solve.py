@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import chain
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -135,19 +134,19 @@ def _search(problem: Problem, fixed: FixedChoices, search: Callable[[_core.Graph
 
     If the fixed choices contradict ties between equal operators or tensors, the search has no ties.
     """
-    tied, failures = problem.keep_apart(*fixed), []
+    failure: RuntimeError | None = None
     with refuse_excess(problem):
         try:
-            for searched in chain([tied], tied.list_looser()):
+            for searched in problem.list_attempts(*fixed):
                 result = _attempt(search, searched)
                 if not isinstance(result, RuntimeError):
                     return result, searched
-                failures.append(result)
+                failure = failure or result
         except ValueError:  # the fixed choices differ on tied tensors
             return _search_untied(problem.untie(), search)
     raise InfeasibleError(
-        f"The search gave up: {restore_names(str(failures[0]), problem.graph)} (hints= fixes choices)"
-    ) from failures[0]
+        f"The search gave up: {restore_names(str(failure), problem.graph)} (hints= fixes choices)"
+    ) from failure
 
 
 def _attempt(search: Callable[[_core.Graph], Result], problem: Problem) -> Result | RuntimeError:

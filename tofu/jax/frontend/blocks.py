@@ -21,7 +21,7 @@ from tofu.jax.frontend.trace import StepBuilder
 Blocked = Callable[[Any], Any]
 """A function that computes a primitive from its operand, block by block."""
 
-JOINED: Mapping[str, Callable[[Any, Any], Any]] = {
+BLOCK_JOINS: Mapping[str, Callable[[Any, Any], Any]] = {
     "cumsum": lax.add,
     "cumprod": lax.mul,
     "cummax": lax.max,
@@ -69,7 +69,7 @@ def _add_blocked(builder: StepBuilder, equation: Equation, blocked: Blocked) -> 
 def _find_blocked(builder: StepBuilder, equation: Equation, workers: int) -> Blocked | None:
     """Return the function that computes an equation in blocks, or None if there is none or it would not be faster."""
     name, params = equation.primitive.name, equation.params
-    if name not in JOINED and name not in EXTREMES and name != "top_k":
+    if name not in BLOCK_JOINS and name not in EXTREMES and name != "top_k":
         return None
     type_ = builder.find_type(equation.inputs[0])
     axis = params["axes"][0] if name in EXTREMES else params.get("axis", -1) % len(type_.shape)
@@ -114,10 +114,10 @@ def _accumulate(name: str, axis: int, blocks: int, reverse: bool, neutral: Any, 
     room[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
     before = accumulate(lax.pad(totals, neutral, room), axis, reverse)
     spread = lax.broadcast_in_dim(before, within_blocks.shape, [d + (d > axis) for d in range(x.ndim)])
-    return lax.reshape(JOINED[name](spread, within_blocks), x.shape)
+    return lax.reshape(BLOCK_JOINS[name](spread, within_blocks), x.shape)
 
 
-def _number(shape: Sequence[int], dtype: Any, axis: int, step: int) -> Any:
+def _make_offsets(shape: Sequence[int], dtype: Any, axis: int, step: int) -> Any:
     return lax.broadcasted_iota(dtype, shape, axis) * np.asarray(step, dtype)
 
 
@@ -127,7 +127,7 @@ def _find_extreme(name: str, axis: int, blocks: int, dtype: Any, x: Any) -> Any:
     first = find(apart, axis + 1, dtype)  # NaN counts as the extreme
     best = lax.expand_dims(find(EXTREMES[name](apart, (axis + 1,)), axis, dtype), (axis,))
     is_best = lax.broadcasted_iota(dtype, first.shape, axis) == best
-    position = first + _number(first.shape, dtype, axis, apart.shape[axis + 1])
+    position = first + _make_offsets(first.shape, dtype, axis, apart.shape[axis + 1])
     return lax.reduce_sum(lax.select(is_best, position, lax.full_like(position, 0)), (axis,))
 
 
@@ -135,7 +135,7 @@ def _find_largest(axis: int, blocks: int, k: int, x: Any) -> tuple[Any, Any]:
     """Find the k largest elements of each block, and the k largest of these. Equal elements keep their order."""
     apart = jnp.moveaxis(_into_blocks(x, axis, blocks), (axis, axis + 1), (-2, -1))
     values, positions = lax.top_k(apart, k)
-    positions = positions + _number(positions.shape, positions.dtype, positions.ndim - 2, apart.shape[-1])
+    positions = positions + _make_offsets(positions.shape, positions.dtype, positions.ndim - 2, apart.shape[-1])
     candidates = [lax.reshape(found, (*found.shape[:-2], blocks * k)) for found in (values, positions)]
     largest, chosen = lax.top_k(candidates[0], k)
     found = jnp.take_along_axis(candidates[1], chosen, -1)

@@ -18,11 +18,15 @@ LOOKED_THROUGH = frozenset(("convert_element_type", "copy"))
 
 @dataclass(frozen=True)
 class Progression:
-    """An array of integers: at position i, `first + sum(strides[d] * i[d])`."""
+    """An array of integers: at position i, `first + sum(strides[d] * i[d])`. Along one element the stride is 0."""
 
     shape: tuple[int, ...]
     first: int
     strides: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        strides = (stride if extent > 1 else 0 for stride, extent in zip(self.strides, self.shape, strict=True))
+        object.__setattr__(self, "strides", tuple(strides))
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -81,8 +85,8 @@ class _Finder:
             return found
         if name == "broadcast_in_dim":
             strides = [0] * len(shape)
-            for d, own, extent in zip(params["broadcast_dimensions"], found.strides, found.shape, strict=True):
-                strides[d] = own if extent > 1 else 0
+            for d, stride in zip(params["broadcast_dimensions"], found.strides, strict=True):
+                strides[d] = stride
             return Progression(shape, found.first, tuple(strides))
         if name == "rev":
             ends = {d: found.strides[d] * (shape[d] - 1) for d in params["dimensions"]}

@@ -215,7 +215,7 @@ def hoist_loop_sums(source: Source) -> Source | None:
 def divide_step(source: Source, workers: int) -> Source | None:
     """Return the step with operators such as cumulative sums computed in blocks, or None if it has no such operator."""
     step = divide_into_blocks(source.native.step, workers)
-    return None if step is None else _rewrite(source, step)
+    return None if step is None else _keep_names(_rewrite(source, step), source)
 
 
 def _rewrite(source: Source, step: Step) -> Source:
@@ -224,6 +224,28 @@ def _rewrite(source: Source, step: Step) -> Source:
     state = sum(tensor.kind is TensorKind.PARAMETER for tensor in given)
     graph, tensor_of = make_graph(step, [tensor.name for tensor in given], state)
     return Source(graph, replace(native, step=step, tensor_of=tensor_of, written=native.of_one_device))
+
+
+def _keep_names(rewritten: Source, source: Source) -> Source:
+    """Return a rewritten step in which everything that the original has keeps its name, and nothing else has one of these."""
+    tensors, operators = UniqueNames(tuple(source.graph.tensor_index)), UniqueNames(tuple(source.graph.operator_index))
+    number_of = {tensor: number for number, tensor in rewritten.native.tensor_of.items()}
+    written_tensors = source.native.tensor_of
+    written_operators = {id(operator.origin): operator.name for operator in source.graph.operators}
+
+    def name_tensor(position: int, tensor: Tensor) -> str:
+        written = written_tensors.get(number_of[position])
+        return tensors.take(tensor.name) if written is None else source.graph.tensors[written].name
+
+    def name_operator(operator: Operator) -> str:
+        return written_operators.get(id(operator.origin)) or operators.take(operator.name)
+
+    graph = replace(
+        rewritten.graph,
+        tensors=tuple(replace(t, name=name_tensor(n, t)) for n, t in enumerate(rewritten.graph.tensors)),
+        operators=tuple(replace(o, name=name_operator(o)) for o in rewritten.graph.operators),
+    )
+    return replace(rewritten, graph=graph)
 
 
 def _name_alike(graph: Graph, tensor_as: Mapping[int, int], written: Graph) -> Graph:

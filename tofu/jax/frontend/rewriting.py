@@ -203,8 +203,8 @@ def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[Value
         around: list[tuple[int, int, int]] = []
         for extent, (low, high, inner) in zip(x.shape, config, strict=True):
             first = low % (inner + 1)
-            apart += [extent, 1]
-            between += [(0, 0, 0), (first, inner - first, 0)]
+            apart += [extent, 1] if inner else [extent]
+            between += [(0, 0, 0), (first, inner - first, 0)] if inner else [(0, 0, 0)]
             spread.append(extent * (inner + 1))
             around.append((low - first, high - (inner - first), 0))
         return lax.pad(lax.reshape(lax.pad(lax.reshape(x, apart), number, between), spread), number, around)

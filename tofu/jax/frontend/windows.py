@@ -19,7 +19,7 @@ from tofu.jax.frontend.progressions import find_progression
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
 
-JOINED: dict[str, Callable[[Any, Any], Any] | None] = {
+SCATTER_JOINS: dict[str, Callable[[Any, Any], Any] | None] = {
     "scatter": None,
     "scatter-add": lax.add,
     "scatter-sub": lax.sub,
@@ -143,6 +143,8 @@ def update_window(builder: StepBuilder, equation: Equation, types: Sequence[Valu
         return None
     operand, update, *starts = equation.inputs
     window, shape = builder.find_type(update).shape, types[0].shape
+    if window == shape:
+        return [update]
     found = _list_constant(starts, shape, window)
     partial = sum(size < extent for size, extent in zip(window, shape, strict=True))
     if len(found) < partial or not _is_large(window, shape):
@@ -190,7 +192,7 @@ def read_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
 def write_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace a scatter by an update of the elements at known positions; return None if no positions are known."""
     name, (type_, *_) = equation.primitive.name, types
-    if name not in JOINED or type_.is_key or not builder.is_planned:
+    if name not in SCATTER_JOINS or type_.is_key or not builder.is_planned:
         return None
     (operand, indices, update), params = equation.inputs, equation.params
     numbers, written = params["dimension_numbers"], builder.find_type(update).shape
@@ -210,7 +212,7 @@ def write_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueT
     is_complete = not found.rest
     if is_complete and (is_applied or len(found.batches) < len(batch)):
         return None
-    join, is_window = JOINED[name], is_complete and not found.batches
+    join, is_window = SCATTER_JOINS[name], is_complete and not found.batches
     if is_window and join is not None and not _is_large(sizes, type_.shape):
         return None
 
@@ -314,7 +316,8 @@ def _find_lookup(
     operand to those of the indices.
     """
     shape = builder.find_type(operand).shape
-    known: dict[int, Positions] = {}
+    partial = (d for d in range(len(shape)) if d not in dimensions and d not in batched and sizes[d] < shape[d])
+    known = {d: Positions(0, 1, sizes[d]) for d in partial}
     rest: dict[int, Operand] = {}
     for d, piece in zip(dimensions, _list_pieces(builder, indices), strict=False):
         at = _find_positions(builder, piece, sizes[d], d in collapsed)
@@ -326,7 +329,7 @@ def _find_lookup(
         else:
             known[d] = at
     batches = {**batched, **{d: at.batch for d, at in known.items() if at.batch is not None}}
-    return KnownLookup(known, rest, batches) if known and len(known) + len(rest) == len(dimensions) else None
+    return KnownLookup(known, rest, batches) if known and {*known, *rest}.issuperset(dimensions) else None
 
 
 def _list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
