@@ -116,7 +116,7 @@ class Plan:
         recurrence. Without this, the operators of a group share a fetched region. Empty without a memory limit.
     worker_bytes, measured
         Bytes that each worker needs. If `measured` is "memory", these are all buffers, without the temporary workspace
-        of kernels. If it is "arguments", these are the arguments of the step alone.
+        of kernels. If it is "arguments", these are the arguments of the step alone. `measured` is not compared.
     algorithm, optimality
         The algorithm that found the plan, and a sentence about what is proved of its cost.
     search_seconds
@@ -158,7 +158,7 @@ class Plan:
     digest: str = field(default="", compare=False)
     lines: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     undescribed: Mapping[str, Undescribed] = field(default_factory=dict)
-    measured: str = MEMORY
+    measured: str = field(default=MEMORY, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))

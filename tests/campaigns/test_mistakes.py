@@ -84,11 +84,13 @@ def find_message(code, names, error):
 @pytest.mark.parametrize("name", MISTAKES)
 def test_message_names_the_remedy_and_nothing_is_lost(names, name, monkeypatch):
     mistake = MISTAKES[name]
+    assert mistake.keys() <= {"code", "error", "remedy"}
+    assert not ("error" in mistake and mistake["code"].startswith("$")), "commands only print"
     monkeypatch.chdir(names["folder"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         message = find_message(mistake["code"], names, getattr(tofu, mistake.get("error", "TofuError")))
-    remedies = mistake.get("remedy", [])
+    remedies = mistake["remedy"]
     for remedy in [remedies] if isinstance(remedies, str) else remedies:
         assert remedy in message
     assert len(message) <= LONGEST_MESSAGE

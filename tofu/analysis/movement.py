@@ -63,7 +63,7 @@ def find_absent(
 def _match(
     source: list[Indices], target: list[Indices], chosen: tuple[str, int] | None, extents: Mapping[str, int]
 ) -> tuple[AbsentElement | None, AbsentElement | None] | None:
-    """Return the dimensions that the source and the target lack, or None if their elements differ in more than that."""
+    """Return which element of a dimension the source lacks, and which the target lacks, or None if they differ in more."""
     if chosen is None:
         return (None, None) if _are_moved(source, target, extents) else None
     axis, position = chosen

@@ -112,6 +112,7 @@ def _examine_gpus(gpus: int) -> Iterator[Finding]:
 
 
 def _try(check: Callable[[], object]) -> str:
+    """Return the error of a check as one line, or an empty string if it passes."""
     try:
         check()
     except (ImportError, OSError, RuntimeError, ValueError) as error:

@@ -107,9 +107,9 @@ def advise(
 ) -> None:
     """Recommend a number of devices and a plan for MODEL.
 
-    Simulates several ways to train on a machine: the default plan, the plan that replicates as much as memory
-    allows, and data parallelism, each on several numbers of devices, and one device alone. Prints them as a table,
-    the fastest that fits first. If more devices gain less than 5 %, fewer are recommended.
+    Simulates several ways to train on a machine, each on several numbers of devices: the default plan ("everything
+    split"), the plan that replicates as much as memory allows ("replicas within memory"), and data parallelism. Prints
+    them and one device alone as a table, the fastest that fits first. If more devices gain less than 5 %, fewer are recommended.
 
     Each time has a range. One end assumes that the machine computes 30 % faster and moves data 30 % slower than its
     file describes. The other end assumes the reverse.

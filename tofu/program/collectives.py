@@ -170,7 +170,7 @@ def find_layout(boxes: Sequence[Box], shape: Shape, factors: Sequence[int]) -> L
     layout = []
     for axis in range(len(factors)):
         other = boxes[prod(factors[axis + 1 :])]
-        moved = [d for d, (first, two) in enumerate(zip(boxes[0], other, strict=True)) if first != two]
+        moved = [d for d, (first, second) in enumerate(zip(boxes[0], other, strict=True)) if first != second]
         if len(moved) > 1:
             return None
         layout.append(moved[0] if moved else REPLICATED)

@@ -321,7 +321,7 @@ class _Aligner:
         fill = max(fills, default=0.0)
         same: Hashable = None
         if inputs == (self.shards.get(tensor),):  # a region, or a result in another layout
-            same = tensor, boxes, fill, tuple((piece_.reader, piece_.begin, piece_.extent) for piece_ in read)
+            same = tensor, boxes, fill, tuple((piece.reader, piece.begin, piece.extent) for piece in read)
             if same in self.regions:
                 self.known[entries] = self.regions[same]
                 return self.regions[same]
@@ -377,9 +377,7 @@ class _Aligner:
             kind, number, position = key
             if kind == "fetched":
                 lists = (fetched.get((number, worker), []) for worker in range(self.program.workers))
-                numbers[key] = self.find(
-                    tuple(values_[position] if position < len(values_) else None for values_ in lists)
-                )
+                numbers[key] = self.find(tuple(alike[position] if position < len(alike) else None for alike in lists))
             else:
                 numbers[key] = self.find_tensor(number) if kind == "shards" else number
         inputs = tuple(dict.fromkeys(numbers.values()))
@@ -389,7 +387,7 @@ class _Aligner:
             return Read(inputs.index(numbers[keys[entry]]), self.nodes[entry.node].worker, begin, along)
 
         found = [
-            TransferPiece(piece_.reader, piece_.begin, piece_.extent, tuple(map(read_from, piece_.sources)))
-            for piece_ in pieces
+            TransferPiece(piece.reader, piece.begin, piece.extent, tuple(map(read_from, piece.sources)))
+            for piece in pieces
         ]
         return inputs, found

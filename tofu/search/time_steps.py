@@ -102,6 +102,7 @@ def _count_before(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
 
 
 def _count_after(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
+    """Return the number of anchors that need each forward operator, itself excluded. Exact on a chain."""
     left = {anchor: len(anchors) - i for i, anchor in enumerate(anchors)}
     return _count_along(reversed(list(wiring.forward)), wiring.followers, left)
 

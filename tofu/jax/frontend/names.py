@@ -58,7 +58,7 @@ def describe_node_difference(planned: Any, given: Any, path: str) -> str:
         return f" {path} is a {kind.__name__} with other static fields."
     keys = fields if kind is dict else getattr(kind, "_fields", range(len(children)))
     found = map(describe_node_difference, children, given.children(), (f"{path}/{key}" for key in keys))
-    return next((name for name in found if name), "")
+    return next((difference for difference in found if difference), "")
 
 
 def _list_some(names: Sequence[str], most: int = 4) -> str:

@@ -259,7 +259,7 @@ def _name_alike(graph: Graph, tensor_as: Mapping[int, int], written: Graph) -> G
     return replace(
         graph,
         tensors=tuple(
-            replace(tensor_, name=written.tensors[tensor_as[n]].name) for n, tensor_ in enumerate(graph.tensors)
+            replace(tensor, name=written.tensors[tensor_as[n]].name) for n, tensor in enumerate(graph.tensors)
         ),
         operators=tuple(replace(operator, name=maker[tensor_as[operator.outputs[0]]]) for operator in graph.operators),
     )

@@ -76,7 +76,7 @@ def run_in_overlapping_parts(
         regions = [
             [find_region(written.rows, whole.shape, part, access.extents) for part in some] for some in (parts, own)
         ]
-        kept = [_crop(*cropped) for cropped in zip(its_own, *regions, strict=True)]
+        kept = [_crop(piece, held, owned) for piece, held, owned in zip(its_own, *regions, strict=True)]
         made.append(_read_bits(combine_outputs(kept, written, splits, access, whole.shape), whole.dtype))
     return made
 

@@ -154,10 +154,10 @@ def _is_number(value: Any) -> bool:
     return hasattr(value, "dtype") or isinstance(value, (bool, int, float, complex))
 
 
-def _excuse(expected: Any, shaken: Any) -> str:
+def _excuse(expected: Any, perturbed: Any) -> str:
     if expected.size and not np.isfinite(expected).any():
         return "one device gives no numbers"
-    if expected.dtype.kind not in "f" and not np.array_equal(expected, shaken):
+    if expected.dtype.kind not in "f" and not np.array_equal(expected, perturbed):
         return "integers or booleans that depend on rounding"
     return ""
 

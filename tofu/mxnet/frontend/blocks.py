@@ -42,7 +42,8 @@ def divide_into_blocks(
 ) -> Any:
     """Return the symbol with operators along a dimension in blocks. `shapes` and `types` describe all variables.
 
-    Operators whose names `divides` refuses stay whole. The last operator of the blocks has the name of the operator.
+    Operators whose names `divides` refuses stay whole. The last operator of the blocks has the name of the
+    operator, unless that has two outputs.
     """
 
     def find(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:
@@ -123,6 +124,7 @@ class _Blocked:
                 return False
         if self.op == "_np_cumsum" and self.dtype == "float16":
             return False  # sums of blocks may overflow in both directions where a sum of all elements does not
+        # NumPy's argmax and argmin return int64, which represents every position.
         has_positions = self.op in ("argmax", "argmin", "argmax_channel", "topk")
         is_represented = not has_positions or extent <= POSITIONS[position]
         return self.blocks > 1 and self.size >= 2 * count and is_represented

@@ -342,10 +342,12 @@ class PartitionedOperator:
 
 
 def _make_anchor(context: Any) -> Any:
+    """Return an array whose gradient counts the calls that one backward pass ran through."""
     anchor = mx.nd.zeros((1,), ctx=context)
     anchor.attach_grad()
     return anchor
 
 
 def _serves(own: Any, wanted: Any) -> bool:
+    """Return True if an executor for `own` can run `wanted`. Executors for training also run inference."""
     return bool(own[:2] == wanted[:2] and (own[2:] == wanted[2:] or wanted[2] is None))

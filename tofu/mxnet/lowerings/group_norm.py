@@ -43,6 +43,7 @@ def _is_possible(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _start(parts: Parts, slot: int) -> tuple[Composition, _Layout]:
+    """Return a composition, and the names of the dimensions of the data, which is the operator's input `slot`."""
     shape = parts.shape(slot)
     space = tuple(f"s{d}" for d in range(len(shape) - 2))
     steps = Composition(parts, parts.graph_tensors[parts.whole.inputs[slot]].dtype)

@@ -96,6 +96,8 @@ def _compare_plans(process_set: Any, text: str) -> None:
 
 @dataclass(frozen=True)
 class _Shard:
+    """Shard of a gradient, with the attributes of a parameter that Horovod's Trainer reads."""
+
     array: Any
     grad_req: str = "write"
 

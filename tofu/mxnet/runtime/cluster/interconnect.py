@@ -63,6 +63,7 @@ def _across(worker: int, block: int, parts: int) -> int:
 
 
 def _order(count: int, rates: dict[Pair, float]) -> list[int]:
+    """Return the devices in greedy order: each next device is the one that reads fastest from the last devices."""
     order = [0]
     while len(order) < count:
         rest = [device for device in range(count) if device not in order]

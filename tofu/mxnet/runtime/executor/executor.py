@@ -220,6 +220,7 @@ class Executor:
                 self.sharded.variables[name].scatter(whole)
 
     def _was_written(self, name: str, whole: Any) -> bool:
+        """Return True if MXNet counted a write to a complete array since the array was last scattered."""
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
             whole.move(variable)  # includes what was written to the whole array

@@ -212,6 +212,7 @@ class ShardedExecutor:
             raise self._explain(torn, failure) from failure
 
     def _find_failures(self) -> tuple[list[str], Exception | None]:
+        """Return the parameters that an update failed to write, and the first error of any operator. Forget both."""
         if self._current is None or not self._has_unread:
             return [], None
         parameters = {t.name for t in self.partition.graph.tensors if t.kind is TensorKind.PARAMETER}

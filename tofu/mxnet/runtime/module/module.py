@@ -227,6 +227,7 @@ class Module(RunningModule):
         self._save_states(fname, None)
 
     def _save_states(self, fname: str, parameters: str | None) -> None:
+        """Write the optimizer's states. `parameters` is the digest of the file of parameters that belongs to them."""
         optimizer = self._require_optimizer()
         optimizer.place_states(self.executor)
         save_states(fname, optimizer.content, Facts(self._steps, parameters))

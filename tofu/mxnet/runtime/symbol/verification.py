@@ -134,6 +134,7 @@ def _read_values(values: Any) -> dict[str, Any]:
 
 
 def _read_array(value: Any) -> Array | None:
+    """Return the value as an array, or None if its rows differ in length."""
     if isinstance(value, mx.nd.NDArray):
         return np.asarray(value.asnumpy())
     with warnings.catch_warnings():
