@@ -81,7 +81,8 @@ void CheckRoundTrip(const tofu::Program& program) {
     CHECK(found.kind == node.kind && found.id == node.id && found.worker == node.worker);
     CHECK(found.phase == node.phase && found.fill_bits == node.fill_bits);
     CHECK(found.shapes == node.shapes && found.begins == node.begins);
-    CHECK(found.inputs == node.inputs && tofu::WritePieces(found.pieces) == tofu::WritePieces(node.pieces));
+    CHECK(found.inputs == node.inputs &&
+          tofu::WritePieces(found.pieces) == tofu::WritePieces(node.pieces));
   }
 }
 
