@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -13,9 +14,11 @@
 #include <vector>
 
 #include "core/cost/sharing.h"
+#include "core/search/coarse_grids.h"
 #include "core/search/exact_bound.h"
 #include "core/search/exact_problem.h"
 #include "core/search/exact_state.h"
+#include "core/search/polish.h"
 #include "core/search/shared_search.h"
 
 namespace tofu {
@@ -35,6 +38,7 @@ class ExactSearch {
 
   ExactResult Run() {
     FindRecursivePlan();
+    if (limits_.may_join_rounds && grid_.num_rounds() > kMostJoined) SearchCoarseGrids();
     try {
       problem_ = BuildExactProblem(graph_, grid_, variables_, Ceiling(),
                                    {MostEntries(), limits_.max_bytes},
@@ -43,6 +47,7 @@ class ExactSearch {
       Solve();
     } catch (const std::length_error& error) {
       if (!has_plan()) throw std::runtime_error(error.what());
+      if (!state_.has_plan()) PolishPlan();
     } catch (const std::bad_alloc&) {
       // Bounds that were proved before stay valid.
       if (!has_plan()) throw;
@@ -53,7 +58,7 @@ class ExactSearch {
  private:
   bool has_plan() const { return assignment_ || state_.has_plan(); }
 
-  int64_t Ceiling() const { return assignment_ ? result_.recursive_bytes + 1 : kForbiddenBytes; }
+  int64_t Ceiling() const { return assignment_ ? best_bytes_ + 1 : kForbiddenBytes; }
 
   /*! \brief The most entries of all tables. If tables take longer than the search may, the
    * recursion's plan is the result. */
@@ -73,15 +78,101 @@ class ExactSearch {
 
   void FindRecursivePlan() {
     try {
-      result_.plan = SearchRecursive(graph_, grid_, hints_,
-                                     [this](int, int64_t) { state_.Report("recursive"); });
-      assignment_ = result_.plan.assignment;
-      for (int64_t bytes : result_.plan.round_bytes) result_.recursive_bytes += bytes;
+      const SearchResult found = SearchRecursive(
+          graph_, grid_, hints_, [this](int, int64_t) { state_.Report("recursive"); });
+      result_.recursive_bytes = SumBytes(found);
+      Offer(found);
     } catch (const std::runtime_error&) {
       // Too densely connected for elimination: message passing will find a plan.
     } catch (const std::bad_alloc&) {
       // Message passing will find a plan.
     }
+  }
+
+  static int64_t SumBytes(const SearchResult& found) {
+    return std::accumulate(found.round_bytes.begin(), found.round_bytes.end(), int64_t{0});
+  }
+
+  /*! \brief Start from this plan if it is better than those before it. Return true if it is. */
+  bool Offer(const SearchResult& found) {
+    const int64_t bytes = SumBytes(found);
+    if (assignment_ && bytes >= best_bytes_) return false;
+    assignment_ = found.assignment;
+    result_.plan = found;
+    best_bytes_ = bytes;
+    state_.SetStart(bytes);
+    return true;
+  }
+
+  /*! \brief Search on coarse grids: round by round on all, and exactly on the most promising. */
+  void SearchCoarseGrids() {
+    constexpr size_t kMostExact = 4;
+    constexpr double kShare = 0.15;  // of the remaining effort, for each exact search
+    std::vector<CoarsePlan> plans;
+    for (const JoinedRounds& joined : ListCoarseGrids(grid_, kMostJoined)) {
+      state_.Report("coarse grids");
+      TryOnCoarseGrid(joined, [&](const WorkerGrid& coarse, const Hints& hints) {
+        const SearchResult found = SearchRecursive(graph_, coarse, hints, {});
+          fprintf(stderr, "rec");
+          for (int j : joined) fprintf(stderr, " %d", j);
+          fprintf(stderr, " %.3f\n", SumBytes(found) / 1e9);
+        }
+        plans.push_back({SumBytes(found), joined});
+        return found;
+      });
+    }
+    std::stable_sort(plans.begin(), plans.end(),
+                     [](const CoarsePlan& a, const CoarsePlan& b) { return a.bytes < b.bytes; });
+    if (plans.size() > kMostExact) plans.resize(kMostExact);
+    for (const CoarsePlan& plan : plans) {
+      TryOnCoarseGrid(plan.joined, [&](const WorkerGrid& coarse, const Hints& hints) {
+        return SearchPart(coarse, hints, kShare, "coarse grids");
+      });
+    }
+  }
+
+  /*! \brief Offer the plan of search(coarse grid, hints) for the grid. */
+  template <typename Search>
+  void TryOnCoarseGrid(const JoinedRounds& joined, const Search& search) {
+    const std::optional<Hints> hints = JoinHints(hints_, joined);
+    if (!hints) return;
+    try {
+      const SearchResult found = search(JoinRounds(grid_, joined), *hints);
+      const bool better = Offer(RefinePlan(graph_, grid_, hints_, found.assignment, joined));
+        fprintf(stderr, "  try");
+        for (int j : joined) fprintf(stderr, " %d", j);
+        fprintf(stderr, " %.3f %d\n", SumBytes(found) / 1e9, better);
+      }
+    } catch (const std::runtime_error&) {
+      // Too densely connected.
+    } catch (const std::invalid_argument&) {
+      // Hints cannot be met on this grid.
+    }
+  }
+
+  /*! \brief Search exactly with more hints or fewer rounds, in a share of the remaining effort. */
+  SearchResult SearchPart(const WorkerGrid& grid, const Hints& hints, double share,
+                          const char* stage) {
+    ExactLimits limits = state_.MakeLimits(share);
+    limits.may_join_rounds = false;
+    const ExactProgress report = [&](const std::string&, int64_t, int64_t) {
+      state_.Report(stage);
+    };
+    ExactResult found = SearchExact(graph_, grid, hints, limits, report);
+    state_.AddSeconds(found.spent_seconds);
+    return std::move(found.plan);
+  }
+
+  /*! \brief Improve the plan two rounds at a time, without tables over all rounds. */
+  void PolishPlan() {
+    constexpr double kShare = 0.1;  // of the remaining effort, for two rounds
+    if (!limits_.may_join_rounds) return;
+    ForEachTwoRounds(
+        grid_.num_rounds(), [this] { return state_.IsOver(); },
+        [&](int first, int second) {
+          const Hints fixed = FixOtherRounds(*assignment_, hints_, first, second);
+          return Offer(SearchPart(grid_, fixed, kShare, "two rounds"));
+        });
   }
 
   /*! \brief Count the effort and memory of the tables, without which nothing can be proved. */
@@ -124,8 +215,16 @@ class ExactSearch {
     result_.lower_bound = is_counted ? std::min(state_.bound(), cost.total_bytes) : 0;
     result_.held_bytes = state_.held_bytes();
     result_.is_optimal = state_.is_optimal() && is_counted;
+    result_.spent_seconds = limits_.seconds - state_.SecondsLeft();
     return std::move(result_);
   }
+
+  struct CoarsePlan {
+    int64_t bytes;
+    JoinedRounds joined;
+  };
+
+  static constexpr int kMostJoined = 3;  // rounds of a coarse grid
 
   const Graph& graph_;
   const WorkerGrid& grid_;
@@ -134,7 +233,8 @@ class ExactSearch {
   SearchVariables variables_;
   ExactState state_;
   ExactProblem problem_;
-  std::optional<Assignment> assignment_;
+  std::optional<Assignment> assignment_;  // the best plan before the search of all rounds
+  int64_t best_bytes_ = 0;                // its cost
   ExactResult result_;
 };
 

@@ -11,6 +11,10 @@
  *
  * A plan whose cost equals the bound is optimal, so it needs no elimination. If the time is over
  * before a proof, the result is the best plan found and the bound.
+ *
+ * The search starts from the plan of the recursive search. With more than three rounds, it also
+ * starts from plans on coarse grids (coarse_grids.h). If the tables of all rounds are too large, it
+ * improves the best of these plans two rounds at a time.
  */
 #ifndef TOFU_CORE_SEARCH_EXACT_H_
 #define TOFU_CORE_SEARCH_EXACT_H_
@@ -37,7 +41,8 @@ struct ExactLimits {
   double seconds = 60;
   size_t max_table_entries = size_t{1} << 22;  // entries of an elimination table, 18 bytes each
   double clock_seconds = 0;                    // 0 stands for kMostSlowness times `seconds`
-  double max_bytes = 0x1p31;  // bytes of the problem, and of the tables of an elimination
+  double max_bytes = 0x1p31;    // bytes of the problem, and of the tables of an elimination
+  bool may_join_rounds = true;  // may start from plans on coarse grids (coarse_grids.h)
 };
 
 /*! \brief On a machine that is slower by more than this factor, the clock ends the search, and
@@ -52,6 +57,7 @@ struct ExactResult {
   int64_t recursive_bytes = 0;  // cost of the recursive search's plan; 0 if it found none
   int64_t held_bytes = 0;       // most bytes of all tables at one time
   int num_sweeps = 0;           // sweeps of message passing
+  double spent_seconds = 0;     // effort, counted in operations
 };
 
 /*! \brief Callback that receives the stage, the best bytes so far or -1, and the bound. An

@@ -53,6 +53,10 @@ ExactProblem BuildExactProblem(const Graph& graph, const WorkerGrid& grid,
                                const SearchVariables& variables, int64_t ceiling,
                                const ExactSize& size, const std::function<void()>& pause);
 
+inline int CountRounds(const ExactProblem& problem) {
+  return static_cast<int>(problem.sequences.front()->front().size());
+}
+
 /*! \brief Convert an assignment to values. A variable that lacks the sequence gets -1. */
 std::vector<int> FindValues(const ExactProblem& problem, const SearchVariables& variables,
                             const Assignment& assignment);

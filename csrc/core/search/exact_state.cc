@@ -49,7 +49,7 @@ ExactLimits ExactState::MakeLimits(double share) const {
 }
 
 void ExactState::Report(const char* stage) const {
-  if (progress_) progress_(stage, has_plan() ? bytes() : -1, bound_);
+  if (progress_) progress_(stage, has_plan() ? bytes() : start_bytes_, bound_);
 }
 
 void ExactState::Offer(const Part& part, const std::vector<int>& values) {

@@ -40,6 +40,9 @@ class ExactState {
   /*! \brief Count work, in additions. */
   void Spend(double additions) { spent_ += additions / kAdditionsPerSecond; }
 
+  /*! \brief Count the effort of another search. */
+  void AddSeconds(double seconds) { spent_ += seconds; }
+
   /*! \brief Count bytes of tables that are held at the same time. */
   void Hold(double bytes) { held_bytes_ = std::max(held_bytes_, static_cast<int64_t>(bytes)); }
   int64_t held_bytes() const { return held_bytes_; }
@@ -49,6 +52,9 @@ class ExactState {
 
   /*! \brief Return true if `share` of the work is done, or the clock is far beyond it. */
   bool IsOver(double share = 1) const;
+
+  /*! \brief Report this cost until the state has a plan. */
+  void SetStart(int64_t bytes) { start_bytes_ = bytes; }
 
   /*! \brief Call the progress function, which may throw an exception to stop the search. */
   void Report(const char* stage) const;
@@ -87,8 +93,9 @@ class ExactState {
   const ExactLimits& limits_;
   const ExactProgress& progress_;
   std::chrono::steady_clock::time_point started_;
-  double spent_ = 0;        // seconds, counted in work
-  int64_t held_bytes_ = 0;  // most bytes at one time
+  double spent_ = 0;          // seconds, counted in work
+  int64_t start_bytes_ = -1;  // cost of a plan that is not in `values_`
+  int64_t held_bytes_ = 0;    // most bytes at one time
   std::vector<int> values_;
   Weight weight_ = 0;
   int64_t bound_ = 0;

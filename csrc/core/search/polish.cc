@@ -28,31 +28,29 @@ KeptValues FreeRounds(const ExactProblem& problem, const KeptValues& originals,
   return kept;
 }
 
-void ForEachTwoRounds(const ExactProblem& problem, const ExactState& state,
-                      const std::function<bool()>& is_over,
-                      const std::function<void(int first, int second)>& search) {
-  if (!state.has_plan()) return;
-  const int rounds = static_cast<int>(problem.sequences.front()->front().size());
+void ForEachTwoRounds(int rounds, const std::function<bool()>& is_over,
+                      const std::function<bool(int first, int second)>& improve) {
   const int pairs = rounds * (rounds - 1) / 2;
   int idle = 0;  // pairs in a row without an improvement
   while (rounds > 2) {
     for (int first = 0; first < rounds; ++first) {
       for (int second = first + 1; second < rounds; ++second) {
         if (idle == pairs || is_over()) return;
-        const Weight before = state.weight();
-        search(first, second);
-        idle = state.weight() < before ? 0 : idle + 1;
+        idle = improve(first, second) ? 0 : idle + 1;
       }
     }
   }
 }
 
 void Polish(const ExactProblem& problem, const Part& part, ExactState* state) {
+  if (!state->has_plan()) return;
   ForEachTwoRounds(
-      problem, *state, [state] { return state->IsOver(); },
+      CountRounds(problem), [state] { return state->IsOver(); },
       [&](int first, int second) {
+        const Weight before = state->weight();
         const KeptValues kept = FreeRounds(problem, part.originals, state->values(), first, second);
         state->Solve(Select(part, kept));
+        return state->weight() < before;
       });
 }
 

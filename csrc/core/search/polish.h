@@ -18,11 +18,10 @@ namespace tofu {
 KeptValues FreeRounds(const ExactProblem& problem, const KeptValues& originals,
                       const std::vector<int>& values, int first, int second);
 
-/*! \brief Call `search` with pairs of rounds until no pair improves the plan of `state`, or
- * is_over() returns true. */
-void ForEachTwoRounds(const ExactProblem& problem, const ExactState& state,
-                      const std::function<bool()>& is_over,
-                      const std::function<void(int first, int second)>& search);
+/*! \brief Call improve(first, second) with pairs of rounds until it returns false for all pairs,
+ * or is_over() returns true. With two rounds, there is nothing to fix. */
+void ForEachTwoRounds(int rounds, const std::function<bool()>& is_over,
+                      const std::function<bool(int first, int second)>& improve);
 
 /*! \brief Improve the best plan until no pair of rounds helps or the time is over. */
 void Polish(const ExactProblem& problem, const Part& part, ExactState* state);

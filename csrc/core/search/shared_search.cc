@@ -133,9 +133,12 @@ class SharedSearch {
       const int64_t gap = state_.bytes() - state_.bound();
       return gap <= state_.bound() / kNarrow || state_.IsOver(kPolishShare);
     };
-    ForEachTwoRounds(problem_, state_, is_over, [&](int first, int second) {
+    if (!state_.has_plan()) return;
+    ForEachTwoRounds(CountRounds(problem_), is_over, [&](int first, int second) {
+      const Weight before = state_.weight();
       Search(FreeRounds(problem_, part_.originals, state_.values(), first, second), unknown,
              state_.bytes(), 0, kTwoRoundsShare);
+      return state_.weight() < before;
     });
   }
 

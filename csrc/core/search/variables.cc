@@ -208,6 +208,16 @@ double SearchVariables::CountSequences(int variable) const {
   return count;
 }
 
+bool SearchVariables::IsSequence(int variable, const std::vector<int>& choices) const {
+  std::vector<int> history;
+  for (int choice : choices) {
+    const std::vector<int> possible = Choices(variable, history);
+    if (std::find(possible.begin(), possible.end(), choice) == possible.end()) return false;
+    history.push_back(choice);
+  }
+  return true;
+}
+
 std::vector<std::vector<int>> SearchVariables::Domains(
     int round, const std::vector<std::vector<int>>& histories) const {
   std::vector<std::vector<int>> domains;

@@ -67,6 +67,9 @@ class SearchVariables {
   /*! \brief Count the sequences of a variable without listing them. */
   double CountSequences(int variable) const;
 
+  /*! \brief Return true if the variable can take this sequence of choices, whatever its hint. */
+  bool IsSequence(int variable, const std::vector<int>& choices) const;
+
   /*! \brief Return "tensor 3" or "operator 5", for the first member of the class. */
   std::string Name(int variable) const { return NameOf(subjects_[variable]); }
 
