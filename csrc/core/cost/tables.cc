@@ -14,8 +14,11 @@
 
 namespace tofu {
 
-CostTables::CostTables(const Graph& graph)
-    : graph_(graph), grid_({}), incidences_(CollectIncidences(graph, FindBoundSharers(graph))) {
+CostTables::CostTables(const Graph& graph, Tabulate tabulate)
+    : graph_(graph),
+      tabulate_(std::move(tabulate)),
+      grid_({}),
+      incidences_(CollectIncidences(graph, FindBoundSharers(graph))) {
   signatures_.reserve(incidences_.size());
   for (const Incidence& incidence : incidences_)
     signatures_.push_back(numbers_.Of(DescribeIncidence(graph, incidence)));
@@ -37,8 +40,7 @@ ChoiceList CostTables::Intern(std::vector<std::vector<int>> choices) {
 const std::vector<int64_t>& CostTables::Get(size_t incidence, const ChoiceList& operator_choices,
                                             const ChoiceList& layouts) {
   const auto found = tables_.try_emplace(KeyOf({incidence, &operator_choices, &layouts}));
-  if (found.second)
-    found.first->second = Compute(incidences_[incidence], operator_choices, layouts);
+  if (found.second) found.first->second = Compute({incidence, &operator_choices, &layouts});
   return found.first->second;
 }
 
@@ -64,9 +66,7 @@ void CostTables::Prepare(const std::vector<Request>& requests, const std::functi
     const size_t end = std::min(begin + kBatch, missing.size());
     ParallelFor(end - begin, 1, [&](size_t first, size_t last) {
       for (size_t i = begin + first; i < begin + last; ++i) {
-        const Request& request = *missing[i].first;
-        *missing[i].second =
-            Compute(incidences_[request.incidence], *request.operator_choices, *request.layouts);
+        *missing[i].second = Compute(*missing[i].first);
       }
     });
     pause();
@@ -79,20 +79,26 @@ std::string CostTables::KeyOf(const Request& request) const {
   return AsKey(key, 3);
 }
 
-std::vector<int64_t> CostTables::Compute(const Incidence& incidence,
-                                         const ChoiceList& operator_choices,
-                                         const ChoiceList& layouts) const {
-  const Tensor& tensor = graph_.tensor(incidence.tensor);
+std::vector<int64_t> CostTables::Compute(const Request& request) const {
+  return tabulate_(graph_, incidences_[request.incidence], grid_, request.operator_choices->choices,
+                   request.layouts->choices);
+}
+
+std::vector<int64_t> TabulateIncidence(const Graph& graph, const Incidence& incidence,
+                                       const WorkerGrid& grid,
+                                       const std::vector<std::vector<int>>& choices,
+                                       const std::vector<std::vector<int>>& layouts) {
+  const Tensor& tensor = graph.tensor(incidence.tensor);
   std::vector<PlacedLayout> placed;
-  placed.reserve(layouts.choices.size());
-  for (const std::vector<int>& layout : layouts.choices)
-    placed.push_back(PlaceLayout(graph_, incidence.tensor, grid_, layout));
+  placed.reserve(layouts.size());
+  for (const std::vector<int>& layout : layouts)
+    placed.push_back(PlaceLayout(graph, incidence.tensor, grid, layout));
   std::vector<int64_t> bytes;
-  bytes.reserve(operator_choices.choices.size() * placed.size());
-  for (const std::vector<int>& choice : operator_choices.choices) {
-    const PlacedAccess access = PlaceAccess(graph_, incidence, grid_, choice);
+  bytes.reserve(choices.size() * placed.size());
+  for (const std::vector<int>& choice : choices) {
+    const PlacedAccess access = PlaceAccess(graph, incidence, grid, choice);
     for (const PlacedLayout& layout : placed)
-      bytes.push_back(IncidenceBytes(incidence, access, layout, grid_, tensor));
+      bytes.push_back(IncidenceBytes(incidence, access, layout, grid, tensor));
   }
   return bytes;
 }

@@ -31,9 +31,21 @@ struct ChoiceList {
   std::vector<std::vector<int>> choices;
 };
 
+/*! \brief A function that returns the table of an incidence: the cost of choice i and layout j at
+ * [i * layouts.size() + j]. */
+using Tabulate = std::function<std::vector<int64_t>(
+    const Graph& graph, const Incidence& incidence, const WorkerGrid& grid,
+    const std::vector<std::vector<int>>& choices, const std::vector<std::vector<int>>& layouts)>;
+
+/*! \brief Return the table of an incidence with IncidenceBytes. */
+std::vector<int64_t> TabulateIncidence(const Graph& graph, const Incidence& incidence,
+                                       const WorkerGrid& grid,
+                                       const std::vector<std::vector<int>>& choices,
+                                       const std::vector<std::vector<int>>& layouts);
+
 class CostTables {
  public:
-  explicit CostTables(const Graph& graph);
+  explicit CostTables(const Graph& graph, Tabulate tabulate = TabulateIncidence);
 
   const std::vector<Incidence>& incidences() const { return incidences_; }
   size_t num_tables() const { return tables_.size(); }
@@ -71,10 +83,10 @@ class CostTables {
 
  private:
   std::string KeyOf(const Request& request) const;
-  std::vector<int64_t> Compute(const Incidence& incidence, const ChoiceList& operator_choices,
-                               const ChoiceList& layouts) const;
+  std::vector<int64_t> Compute(const Request& request) const;
 
   const Graph& graph_;
+  Tabulate tabulate_;
   WorkerGrid grid_;
   std::vector<Incidence> incidences_;
   std::vector<int> signatures_;  // by incidence

@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "core/cost/sharing.h"
+#include "core/search/class_search.h"
 #include "core/search/coarse_grids.h"
-#include "core/search/exact_bound.h"
 #include "core/search/exact_problem.h"
 #include "core/search/exact_state.h"
 #include "core/search/polish.h"
-#include "core/search/shared_search.h"
+#include "core/search/solve_problem.h"
 
 namespace tofu {
 
@@ -38,7 +38,10 @@ class ExactSearch {
 
   ExactResult Run() {
     FindRecursivePlan();
-    if (limits_.may_join_rounds && grid_.num_rounds() > kMostJoined) SearchCoarseGrids();
+    const bool is_large = limits_.may_join_rounds && grid_.num_rounds() > kMostJoined;
+    if (is_large) SearchCoarseGrids();
+    if (is_large && assignment_) SearchByClasses();
+    if (is_large && is_proved()) return MakeResult();
     try {
       problem_ = BuildExactProblem(graph_, grid_, variables_, Ceiling(),
                                    {MostEntries(), limits_.max_bytes},
@@ -57,6 +60,9 @@ class ExactSearch {
 
  private:
   bool has_plan() const { return assignment_ || state_.has_plan(); }
+
+  /*! \brief Return true if the plan that the search starts from costs no more than the bound. */
+  bool is_proved() const { return assignment_ && best_bytes_ <= state_.bound(); }
 
   int64_t Ceiling() const { return assignment_ ? best_bytes_ + 1 : kForbiddenBytes; }
 
@@ -93,12 +99,12 @@ class ExactSearch {
     return std::accumulate(found.round_bytes.begin(), found.round_bytes.end(), int64_t{0});
   }
 
+  bool Offer(const SearchResult& found) { return Offer(found.assignment, SumBytes(found)); }
+
   /*! \brief Start from this plan if it is better than those before it. Return true if it is. */
-  bool Offer(const SearchResult& found) {
-    const int64_t bytes = SumBytes(found);
+  bool Offer(const Assignment& plan, int64_t bytes) {
     if (assignment_ && bytes >= best_bytes_) return false;
-    assignment_ = found.assignment;
-    result_.plan = found;
+    assignment_ = plan;
     best_bytes_ = bytes;
     state_.SetStart(bytes);
     return true;
@@ -113,10 +119,6 @@ class ExactSearch {
       state_.Report("coarse grids");
       TryOnCoarseGrid(joined, [&](const WorkerGrid& coarse, const Hints& hints) {
         const SearchResult found = SearchRecursive(graph_, coarse, hints, {});
-          fprintf(stderr, "rec");
-          for (int j : joined) fprintf(stderr, " %d", j);
-          fprintf(stderr, " %.3f\n", SumBytes(found) / 1e9);
-        }
         plans.push_back({SumBytes(found), joined});
         return found;
       });
@@ -138,11 +140,7 @@ class ExactSearch {
     if (!hints) return;
     try {
       const SearchResult found = search(JoinRounds(grid_, joined), *hints);
-      const bool better = Offer(RefinePlan(graph_, grid_, hints_, found.assignment, joined));
-        fprintf(stderr, "  try");
-        for (int j : joined) fprintf(stderr, " %d", j);
-        fprintf(stderr, " %.3f %d\n", SumBytes(found) / 1e9, better);
-      }
+      Offer(RefinePlan(graph_, grid_, hints_, found.assignment, joined));
     } catch (const std::runtime_error&) {
       // Too densely connected.
     } catch (const std::invalid_argument&) {
@@ -183,21 +181,17 @@ class ExactSearch {
                          sizeof(int64_t) * entries + CountTableBytes(problem_.pairwise)));
   }
 
-  void Solve() {
-    if (!problem_.stars.empty()) return SolveShared();
-    Part part = MakePart(std::move(problem_.pairwise));
-    if (assignment_) state_.Offer(part, FindValues(problem_, variables_, *assignment_));
-    state_.DropDominated(&part);
-    if (state_.Solve(part) >= 0) return state_.Prove();
-    const BoundStatistics statistics = SearchByBounds(problem_, &part, &state_);
-    result_.num_sweeps = statistics.num_sweeps;
+  void SearchByClasses() {
+    const ClassSearchResult found =
+        SearchClasses(graph_, grid_, variables_, *assignment_, best_bytes_, &state_);
+    state_.RaiseBound(found.lower_bound);
+    if (found.plan) Offer(*found.plan, found.bytes);
   }
 
-  void SolveShared() {
-    std::vector<int> values(variables_.size(), 0);
-    if (assignment_) values = FindValues(problem_, variables_, *assignment_);
-    state_.Offer(values, EvaluateShared(problem_, values));
-    result_.num_sweeps = SearchShared(problem_, &state_).num_sweeps;
+  void Solve() {
+    std::vector<int> start;
+    if (assignment_) start = FindValues(problem_, variables_, *assignment_);
+    result_.num_sweeps = SolveProblem(start, &problem_, &state_).num_sweeps;
   }
 
   ExactResult MakeResult() {
@@ -214,7 +208,7 @@ class ExactSearch {
     result_.plan.round_bytes = cost.round_bytes;
     result_.lower_bound = is_counted ? std::min(state_.bound(), cost.total_bytes) : 0;
     result_.held_bytes = state_.held_bytes();
-    result_.is_optimal = state_.is_optimal() && is_counted;
+    result_.is_optimal = is_counted && (state_.is_optimal() || state_.bound() >= cost.total_bytes);
     result_.spent_seconds = limits_.seconds - state_.SecondsLeft();
     return std::move(result_);
   }

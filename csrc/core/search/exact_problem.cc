@@ -13,7 +13,9 @@
 #include <tuple>
 #include <utility>
 
+#include "core/base/numbering.h"
 #include "core/base/parallel.h"
+#include "core/cost/class_cost.h"
 #include "core/cost/sharing.h"
 #include "core/cost/tables.h"
 #include "core/search/ties.h"
@@ -25,56 +27,26 @@ namespace {
 class Tabulation {
  public:
   Tabulation(const Graph& graph, const WorkerGrid& grid, const SearchVariables& variables,
-             int64_t ceiling, const ExactSize& size)
+             Counting counting, int64_t ceiling, const ExactSize& size)
       : graph_(graph),
         grid_(grid),
         variables_(variables),
+        counting_(counting),
         ceiling_(ceiling),
         size_(size),
-        tables_(graph),
+        tables_(graph, counting == Counting::kExact ? TabulateIncidence : BoundIncidence),
         regions_(graph, grid) {
     tables_.SetGrid(grid);
-    CheckSize();
-    problem_.sequences = variables.Sequences();
-    std::map<const std::vector<std::vector<int>>*, int> known;
-    for (const SharedSequences& sequences : problem_.sequences) {
-      const auto found = known.emplace(sequences.get(), static_cast<int>(lists_.size()));
-      if (found.second) lists_.push_back(tables_.Intern(*sequences));
-      list_of_.push_back(found.first->second);
-    }
   }
 
-  ExactProblem Run(const std::function<void()>& pause) {
-    AddTies();
-    AddHolding();
-    Prepare(pause);
-    AddCosts();
-    OrderVariables();
-    return std::move(problem_);
-  }
-
- private:
-  int OperatorVariable(size_t i) const { return variables_.OfOperator(tables_.incidences()[i].op); }
-  int TensorVariable(size_t i) const { return variables_.OfTensor(tables_.incidences()[i].tensor); }
-  const ChoiceList& List(int variable) const { return lists_[list_of_[variable]]; }
-
-  /*! \brief Count bytes that the problem is about to take. */
-  void Hold(double bytes) {
-    problem_.held_bytes += bytes;
-    if (problem_.held_bytes > size_.max_bytes) {
-      throw std::length_error("the exact search would hold more than " +
-                              std::to_string(static_cast<int64_t>(size_.max_bytes)) + " bytes");
-    }
-  }
-
-  /*! \brief Raise std::length_error for a problem that is too large, before anything is allocated.
-   */
-  void CheckSize() {
-    const std::vector<int> kinds = variables_.NumberSequences();
+  /*! \brief Throw std::length_error for a problem that is too large, before anything is allocated.
+   * `kinds` is equal for variables with equal sequences, and count(variable) is their number. */
+  template <typename Count>
+  void CheckSize(const std::vector<int>& kinds, const Count& count) {
     std::vector<double> counts;  // number of sequences, by kind
     for (int v = 0; v < variables_.size(); ++v) {
       if (kinds[v] == static_cast<int>(counts.size())) {
-        counts.push_back(variables_.CountSequences(v));
+        counts.push_back(count(v));
         if (counts.back() > kMaxSequences)
           throw std::length_error(variables_.Name(v) +
                                   " has too many choices for the exact search");
@@ -98,6 +70,37 @@ class Tabulation {
     }
     Hold(2 * sizeof(int64_t) * entries);  // their sums take as much
     Hold(placed * static_cast<double>(CountThreads()));
+  }
+
+  ExactProblem Run(std::vector<SharedSequences> sequences, const std::function<void()>& pause) {
+    problem_.sequences = std::move(sequences);
+    problem_.is_by_class = counting_ == Counting::kByClass;
+    std::map<const std::vector<std::vector<int>>*, int> known;
+    for (const SharedSequences& of_variable : problem_.sequences) {
+      const auto found = known.emplace(of_variable.get(), static_cast<int>(lists_.size()));
+      if (found.second) lists_.push_back(tables_.Intern(*of_variable));
+      list_of_.push_back(found.first->second);
+    }
+    AddTies();
+    AddHolding();
+    Prepare(pause);
+    AddCosts();
+    OrderVariables();
+    return std::move(problem_);
+  }
+
+ private:
+  int OperatorVariable(size_t i) const { return variables_.OfOperator(tables_.incidences()[i].op); }
+  int TensorVariable(size_t i) const { return variables_.OfTensor(tables_.incidences()[i].tensor); }
+  const ChoiceList& List(int variable) const { return lists_[list_of_[variable]]; }
+
+  /*! \brief Count bytes that the problem is about to take. */
+  void Hold(double bytes) {
+    problem_.held_bytes += bytes;
+    if (problem_.held_bytes > size_.max_bytes) {
+      throw std::length_error("the exact search would hold more than " +
+                              std::to_string(static_cast<int64_t>(size_.max_bytes)) + " bytes");
+    }
   }
 
   /*! \brief Bytes in the problem, in lists of choices, and in keys. */
@@ -223,12 +226,18 @@ class Tabulation {
         regions_of_.try_emplace({tables_.signature(i), List(OperatorVariable(i)).id});
     if (found.second) {
       const Incidence& incidence = tables_.incidences()[i];
-      for (const std::vector<int>& choice : List(OperatorVariable(i)).choices) {
-        Hold(BytesOfBoxes(incidence.tensor));  // regions are compared as a whole
-        found.first->second.push_back(regions_.Of(incidence.op, *incidence.reads.front(), choice));
-      }
+      for (const std::vector<int>& choice : List(OperatorVariable(i)).choices)
+        found.first->second.push_back(NumberRegions(incidence, choice));
     }
     return found.first->second;
+  }
+
+  int NumberRegions(const Incidence& incidence, const std::vector<int>& choice) {
+    const Input& input = *incidence.reads.front();
+    if (counting_ == Counting::kByClass)
+      return sizes_.Of(DescribeSizes(graph_, grid_, incidence.op, input, choice));
+    Hold(BytesOfBoxes(incidence.tensor));  // regions are compared as a whole
+    return regions_.Of(incidence.op, input, choice);
   }
 
   Star MakeStar(const std::vector<size_t>& reads) {
@@ -306,24 +315,51 @@ class Tabulation {
   const Graph& graph_;
   const WorkerGrid& grid_;
   const SearchVariables& variables_;
+  Counting counting_;
   int64_t ceiling_;
   ExactSize size_;
   CostTables tables_;
   std::vector<ChoiceList> lists_;
   std::vector<int> list_of_;  // by variable
   RegionNumbers regions_;
+  Numbering sizes_;
   std::map<std::pair<int, int>, std::vector<int>> regions_of_;  // by signature and list of choices
   // Stars by centre, readers and patterns.
   std::map<std::vector<std::pair<int, std::vector<int>>>, size_t> star_of_form_;
   ExactProblem problem_;
 };
 
+/*! \brief Return numbers that are equal for variables that share sequences. */
+std::vector<int> NumberShared(const std::vector<SharedSequences>& sequences) {
+  std::map<const void*, int> known;
+  std::vector<int> numbers;
+  for (const SharedSequences& of_variable : sequences) {
+    numbers.push_back(
+        known.emplace(of_variable.get(), static_cast<int>(known.size())).first->second);
+  }
+  return numbers;
+}
+
 }  // namespace
 
 ExactProblem BuildExactProblem(const Graph& graph, const WorkerGrid& grid,
                                const SearchVariables& variables, int64_t ceiling,
                                const ExactSize& size, const std::function<void()>& pause) {
-  return Tabulation(graph, grid, variables, ceiling, size).Run(pause);
+  Tabulation tabulation(graph, grid, variables, Counting::kExact, ceiling, size);
+  tabulation.CheckSize(variables.NumberSequences(),
+                       [&](int variable) { return variables.CountSequences(variable); });
+  return tabulation.Run(variables.Sequences(), pause);
+}
+
+ExactProblem BuildProblem(const Graph& graph, const WorkerGrid& grid,
+                          const SearchVariables& variables, std::vector<SharedSequences> sequences,
+                          Counting counting, int64_t ceiling, const ExactSize& size,
+                          const std::function<void()>& pause) {
+  Tabulation tabulation(graph, grid, variables, counting, ceiling, size);
+  tabulation.CheckSize(NumberShared(sequences), [&](int variable) {
+    return static_cast<double>(sequences[variable]->size());
+  });
+  return tabulation.Run(std::move(sequences), pause);
 }
 
 std::vector<int> FindValues(const ExactProblem& problem, const SearchVariables& variables,

@@ -27,6 +27,7 @@ struct ExactProblem {
   std::vector<SharedSequences> sequences;  // for each variable, the sequences that its values are
   std::vector<Star> stars;                 // costs of shared regions
   std::vector<int> order;                  // order of the variables in the graph
+  bool is_by_class = false;                // costs are bounds for classes of sequences
   size_t num_entries = 0;                  // entries of all distinct tables
   double held_bytes = 0;                   // estimate of all memory
 };
@@ -53,8 +54,20 @@ ExactProblem BuildExactProblem(const Graph& graph, const WorkerGrid& grid,
                                const SearchVariables& variables, int64_t ceiling,
                                const ExactSize& size, const std::function<void()>& pause);
 
+/*! \brief The cost of a pair of sequences: what IncidenceBytes returns, or a lower bound for all
+ * sequences of their classes (class_cost.h). */
+enum class Counting { kExact, kByClass };
+
+/*! \brief Tabulate the problem over some sequences of each variable. Throws like
+ * BuildExactProblem. */
+ExactProblem BuildProblem(const Graph& graph, const WorkerGrid& grid,
+                          const SearchVariables& variables, std::vector<SharedSequences> sequences,
+                          Counting counting, int64_t ceiling, const ExactSize& size,
+                          const std::function<void()>& pause);
+
+/*! \brief Return the number of rounds in which values can be changed one by one. */
 inline int CountRounds(const ExactProblem& problem) {
-  return static_cast<int>(problem.sequences.front()->front().size());
+  return problem.is_by_class ? 0 : static_cast<int>(problem.sequences.front()->front().size());
 }
 
 /*! \brief Convert an assignment to values. A variable that lacks the sequence gets -1. */

@@ -186,6 +186,7 @@ class SharedSearch {
     ExactState found(limits, report);
     ExactProblem problem;
     problem.sequences = problem_.sequences;
+    problem.is_by_class = problem_.is_by_class;
     problem.order = OrderWithStars();
     found.Hold(CountTableBytes(part.problem));
     found.Offer(part, best);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/base/numbering.h"
+#include "core/cost/class_cost.h"
 #include "core/graph/canonical.h"
 
 namespace tofu {
@@ -145,17 +146,35 @@ std::vector<std::vector<int>> SearchVariables::SequencesOf(int variable) const {
   return sequences;
 }
 
-std::vector<SharedSequences> SearchVariables::Sequences() const {
+template <typename List>
+std::vector<SharedSequences> SearchVariables::ShareSequences(const List& list) const {
   std::vector<SharedSequences> all;
   std::vector<SharedSequences> known;
   for (int number : NumberSequences()) {
     if (number == static_cast<int>(known.size())) {
-      known.push_back(std::make_shared<std::vector<std::vector<int>>>(
-          SequencesOf(static_cast<int>(all.size()))));
+      known.push_back(
+          std::make_shared<std::vector<std::vector<int>>>(list(static_cast<int>(all.size()))));
     }
     all.push_back(known[number]);
   }
   return all;
+}
+
+std::vector<SharedSequences> SearchVariables::Sequences() const {
+  return ShareSequences([this](int variable) { return SequencesOf(variable); });
+}
+
+std::vector<SharedSequences> SearchVariables::Classes() const {
+  const std::vector<int> kinds = NumberRounds(grid_);
+  return ShareSequences([&](int variable) {
+    std::vector<std::vector<int>> classes;
+    const auto describe = [&](const std::vector<int>& sequence) {
+      return DescribeClass(kinds, sequence);
+    };
+    for (Histories& histories : GroupSequences(variable, describe))
+      classes.push_back(std::move(histories.first));
+    return classes;
+  });
 }
 
 std::vector<int> SearchVariables::NumberSequences() const {
@@ -176,36 +195,80 @@ std::vector<int> SearchVariables::NumberSequences() const {
   return numbers;
 }
 
-double SearchVariables::CountSequences(int variable) const {
-  // Later choices depend on the number of parts of each dimension, not on their order.
-  struct Histories {
-    std::vector<int> first;
-    double count = 0;
-  };
-  std::map<std::vector<int64_t>, Histories> by_parts;
-  by_parts[std::vector<int64_t>(ExtentsOf(graph_, subjects_[variable]).size(), 1)] = {{}, 1};
+template <typename Describe>
+std::vector<SearchVariables::Histories> SearchVariables::GroupSequences(
+    int variable, const Describe& describe) const {
+  std::vector<Histories> groups = {{{}, 1}};
   for (int round = 0; round < grid_.num_rounds(); ++round) {
     const int hint = hints_[variable].empty() ? kFree : hints_[variable][round];
-    std::map<std::vector<int64_t>, Histories> longer;
-    for (const auto& [parts, histories] : by_parts) {
+    std::map<decltype(describe(std::vector<int>())), Histories> longer;
+    for (const Histories& group : groups) {
       for (int choice :
-           hint == kReplicated ? std::vector<int>{hint} : Choices(variable, histories.first)) {
+           hint == kReplicated ? std::vector<int>{hint} : Choices(variable, group.first)) {
         if (hint != kFree && hint != choice) continue;
-        std::vector<int64_t> next = parts;
-        if (choice != kReplicated) next[choice] *= grid_.factor(round);
-        Histories& found = longer[next];
-        if (found.count == 0) {
-          found.first = histories.first;
-          found.first.push_back(choice);
-        }
-        found.count += histories.count;
+        std::vector<int> sequence = group.first;
+        sequence.push_back(choice);
+        Histories& found = longer[describe(sequence)];
+        if (found.count == 0) found.first = std::move(sequence);
+        found.count += group.count;
       }
     }
-    by_parts = std::move(longer);
+    groups.clear();
+    for (auto& item : longer) groups.push_back(std::move(item.second));
   }
+  return groups;
+}
+
+double SearchVariables::CountSequences(int variable) const {
+  const size_t dimensions = ExtentsOf(graph_, subjects_[variable]).size();
+  const auto count_parts = [&](const std::vector<int>& sequence) {
+    std::vector<int64_t> parts(dimensions, 1);
+    for (size_t round = 0; round < sequence.size(); ++round) {
+      if (sequence[round] != kReplicated)
+        parts[sequence[round]] *= grid_.factor(static_cast<int>(round));
+    }
+    return parts;
+  };
   double count = 0;
-  for (const auto& [parts, histories] : by_parts) count += histories.count;
+  for (const Histories& histories : GroupSequences(variable, count_parts)) count += histories.count;
   return count;
+}
+
+std::vector<std::vector<int>> SearchVariables::ListClass(int variable,
+                                                         const std::vector<int>& kinds,
+                                                         const std::vector<int>& sequence) const {
+  std::vector<std::pair<int, int>> left;  // kinds and choices that are not placed
+  for (size_t round = 0; round < kinds.size(); ++round)
+    left.emplace_back(kinds[round], sequence[round]);
+  std::vector<std::vector<int>> members = {{}};
+  for (int round = 0; round < grid_.num_rounds(); ++round) {
+    const int hint = hints_[variable].empty() ? kFree : hints_[variable][round];
+    std::vector<std::vector<int>> longer;
+    for (const std::vector<int>& history : members) {
+      std::vector<std::pair<int, int>> rest = left;
+      for (int placed = 0; placed < round; ++placed)
+        rest.erase(
+            std::find(rest.begin(), rest.end(), std::make_pair(kinds[placed], history[placed])));
+      for (int choice : hint == kReplicated ? std::vector<int>{hint} : Choices(variable, history)) {
+        if (hint != kFree && hint != choice) continue;
+        if (std::find(rest.begin(), rest.end(), std::make_pair(kinds[round], choice)) == rest.end())
+          continue;
+        longer.push_back(history);
+        longer.back().push_back(choice);
+      }
+    }
+    members = std::move(longer);
+  }
+  return members;
+}
+
+std::vector<std::vector<int>> SearchVariables::ChoicesOf(const Assignment& plan) const {
+  std::vector<std::vector<int>> choices(subjects_.size());
+  for (size_t variable = 0; variable < choices.size(); ++variable) {
+    const Subject& subject = subjects_[variable];
+    choices[variable] = subject.is_tensor ? plan.tensors[subject.id] : plan.operators[subject.id];
+  }
+  return choices;
 }
 
 bool SearchVariables::IsSequence(int variable, const std::vector<int>& choices) const {

@@ -60,6 +60,17 @@ class SearchVariables {
    */
   std::vector<SharedSequences> Sequences() const;
 
+  /*! \brief Return one sequence of each class (class_cost.h) for each variable. Variables with
+   * equal sequences share them. */
+  std::vector<SharedSequences> Classes() const;
+
+  /*! \brief Return the sequences in the class of `sequence`. `kinds` is by round (NumberRounds). */
+  std::vector<std::vector<int>> ListClass(int variable, const std::vector<int>& kinds,
+                                          const std::vector<int>& sequence) const;
+
+  /*! \brief Return the choices of a plan, by variable. */
+  std::vector<std::vector<int>> ChoicesOf(const Assignment& plan) const;
+
   /*! \brief Return a number for each variable, equal for variables with equal sequences, without
    * listing the sequences. */
   std::vector<int> NumberSequences() const;
@@ -95,6 +106,19 @@ class SearchVariables {
   void AddHint(const std::string& name, int variable, const std::vector<int>& hint, int num_rounds);
   std::vector<int> Choices(int variable, const std::vector<int>& history) const;
   std::vector<std::vector<int>> SequencesOf(int variable) const;
+
+  /*! \brief Sequences with the same number of parts in each dimension, which have the same
+   * choices afterwards. */
+  struct Histories {
+    std::vector<int> first;
+    double count = 0;
+  };
+  /*! \brief Group the sequences of a variable by describe(sequence). */
+  template <typename Describe>
+  std::vector<Histories> GroupSequences(int variable, const Describe& describe) const;
+  /*! \brief Return list(variable) for each variable, shared by variables with equal sequences. */
+  template <typename List>
+  std::vector<SharedSequences> ShareSequences(const List& list) const;
 
   const Graph& graph_;
   const WorkerGrid& grid_;

@@ -1,0 +1,44 @@
+/*!
+ * \file class_cost.h
+ * \brief Lower bounds on the cost of an incidence, for all orders of its choices at once.
+ *
+ * Two sequences of choices belong to one *class* if they split the same dimensions equally often
+ * among rounds of equal factor and price. 64 workers have 729 layouts of a matrix, in 28 classes.
+ * Regions and shards of a class have the same sizes, and differ in the workers that hold them. The
+ * bytes that a worker lacks are least if its region and its shard overlap as much as their sizes
+ * allow. So sizes alone bound the cost of all pairs of sequences from two classes.
+ */
+#ifndef TOFU_CORE_COST_CLASS_COST_H_
+#define TOFU_CORE_COST_CLASS_COST_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "core/cost/cost.h"
+#include "core/geometry/geometry.h"
+#include "core/graph/graph.h"
+
+namespace tofu {
+
+/*! \brief Return, for each round, the number of its kind. Rounds of one kind have equal factors,
+ * prices and latencies. */
+std::vector<int> NumberRounds(const WorkerGrid& grid);
+
+/*! \brief Return numbers that are equal for sequences of one class. `kinds` is by round. */
+std::vector<int> DescribeClass(const std::vector<int>& kinds, const std::vector<int>& choices);
+
+/*! \brief Return a table like CostTables::Compute: for each choice and layout, a lower bound of
+ * IncidenceBytes for all choices and layouts of their classes. */
+std::vector<int64_t> BoundIncidence(const Graph& graph, const Incidence& incidence,
+                                    const WorkerGrid& grid,
+                                    const std::vector<std::vector<int>>& choices,
+                                    const std::vector<std::vector<int>>& layouts);
+
+/*! \brief Return numbers that are equal if some workers' regions of a read may be equal for
+ * sequences of two classes: the sizes of the regions. */
+std::vector<int64_t> DescribeSizes(const Graph& graph, const WorkerGrid& grid, int op,
+                                   const Input& input, const std::vector<int>& choice);
+
+}  // namespace tofu
+
+#endif  // TOFU_CORE_COST_CLASS_COST_H_

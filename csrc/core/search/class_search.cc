@@ -1,0 +1,148 @@
+/*!
+ * \file class_search.cc
+ * \brief Bounds over classes, and plans within the best of them.
+ */
+#include "core/search/class_search.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "core/cost/class_cost.h"
+#include "core/search/exact_problem.h"
+#include "core/search/solve_problem.h"
+
+namespace tofu {
+
+namespace {
+
+using Sequences = std::vector<std::vector<int>>;
+
+class ClassSearch {
+ public:
+  ClassSearch(const Graph& graph, const WorkerGrid& grid, const SearchVariables& variables,
+              const Assignment& best, int64_t bytes, ExactState* state)
+      : graph_(graph),
+        grid_(grid),
+        variables_(variables),
+        best_(variables.ChoicesOf(best)),
+        bytes_(bytes),
+        state_(*state),
+        kinds_(NumberRounds(grid)) {}
+
+  ClassSearchResult Run() {
+    try {
+      BoundByClasses();
+      if (result_.lower_bound < bytes_) SearchInClasses();
+    } catch (const std::length_error&) {
+      // Too many classes, or too many sequences in them.
+    } catch (const std::bad_alloc&) {
+      // The bound remains.
+    }
+    return std::move(result_);
+  }
+
+ private:
+  static constexpr double kBoundShare = 0.4;  // of the remaining effort
+  static constexpr double kPlanShare = 0.4;
+  static constexpr double kAdditionsPerClass = 100;  // additions for an entry of a table
+
+  void BoundByClasses() {
+    const ExactLimits limits = state_.MakeLimits(kBoundShare);
+    const ExactProgress report = MakeReport("classes");
+    ExactState state(limits, report);
+    ExactProblem problem =
+        BuildProblem(graph_, grid_, variables_, variables_.Classes(), Counting::kByClass,
+                     bytes_ + 1, MakeSize(limits), [&] { state_.Report("classes"); });
+    state.Spend(kAdditionsPerClass * static_cast<double>(problem.num_entries));
+    std::vector<int> start;
+    for (size_t v = 0; v < best_.size(); ++v) start.push_back(FindClass(problem, v, best_[v]));
+    SolveProblem(start, &problem, &state);
+    state_.TakeEffort(state);
+    result_.lower_bound = state.bound();
+    for (size_t v = 0; v < best_.size(); ++v)
+      classes_.push_back((*problem.sequences[v])[state.values()[v]]);
+  }
+
+  /*! \brief Search among the sequences of the classes that were found, and those of the best plan.
+   */
+  void SearchInClasses() {
+    const ExactLimits limits = state_.MakeLimits(kPlanShare);
+    const ExactProgress report = MakeReport("orders");
+    ExactState state(limits, report);
+    ExactProblem problem =
+        BuildProblem(graph_, grid_, variables_, ListMembers(), Counting::kExact, bytes_ + 1,
+                     MakeSize(limits), [&] { state_.Report("orders"); });
+    std::vector<int> start;
+    for (size_t v = 0; v < best_.size(); ++v) {
+      const Sequences& sequences = *problem.sequences[v];
+      start.push_back(static_cast<int>(std::find(sequences.begin(), sequences.end(), best_[v]) -
+                                       sequences.begin()));
+    }
+    SolveProblem(start, &problem, &state);
+    state_.TakeEffort(state);
+    if (state.bytes() >= bytes_) return;
+    result_.plan = ToAssignment(problem, variables_, state.values());
+    result_.bytes = state.bytes();
+  }
+
+  ExactProgress MakeReport(const char* stage) const {
+    return [this, stage](const std::string&, int64_t, int64_t) { state_.Report(stage); };
+  }
+
+  static ExactSize MakeSize(const ExactLimits& limits) {
+    return {kMaxExactEntries, limits.max_bytes};
+  }
+
+  int FindClass(const ExactProblem& problem, size_t variable, const std::vector<int>& sequence) {
+    std::map<std::vector<int>, int>& known = class_of_[problem.sequences[variable].get()];
+    if (known.empty()) {
+      for (const std::vector<int>& of_class : *problem.sequences[variable])
+        known.emplace(DescribeClass(kinds_, of_class), static_cast<int>(known.size()));
+    }
+    return known.at(DescribeClass(kinds_, sequence));
+  }
+
+  std::vector<SharedSequences> ListMembers() const {
+    const std::vector<int> numbers = variables_.NumberSequences();
+    std::map<std::pair<int, std::vector<std::vector<int>>>, SharedSequences> known;
+    std::vector<SharedSequences> members;
+    for (int v = 0; v < variables_.size(); ++v) {
+      SharedSequences& of_variable = known[{numbers[v], {classes_[v], best_[v]}}];
+      if (of_variable == nullptr) {
+        Sequences sequences = variables_.ListClass(v, kinds_, classes_[v]);
+        sequences.push_back(best_[v]);
+        std::sort(sequences.begin(), sequences.end());
+        sequences.erase(std::unique(sequences.begin(), sequences.end()), sequences.end());
+        of_variable = std::make_shared<Sequences>(std::move(sequences));
+      }
+      members.push_back(of_variable);
+    }
+    return members;
+  }
+
+  const Graph& graph_;
+  const WorkerGrid& grid_;
+  const SearchVariables& variables_;
+  Sequences best_;  // by variable
+  int64_t bytes_;
+  ExactState& state_;
+  std::vector<int> kinds_;  // by round
+  Sequences classes_;       // by variable, a sequence of the best class
+  std::map<const void*, std::map<std::vector<int>, int>> class_of_;
+  ClassSearchResult result_;
+};
+
+}  // namespace
+
+ClassSearchResult SearchClasses(const Graph& graph, const WorkerGrid& grid,
+                                const SearchVariables& variables, const Assignment& best,
+                                int64_t bytes, ExactState* state) {
+  return ClassSearch(graph, grid, variables, best, bytes, state).Run();
+}
+
+}  // namespace tofu

@@ -1,0 +1,41 @@
+/*!
+ * \file class_search.h
+ * \brief Search over classes of choices, whose number hardly grows with the number of workers.
+ *
+ * Sequences of choices that split the same dimensions equally often are one *class* (class_cost.h).
+ * With a lower bound as the cost of two classes, the search over classes is a relaxation: its least
+ * cost is a lower bound for all plans. Its plan says how often each dimension is split. A second
+ * search, among the sequences of these classes, decides in which rounds.
+ */
+#ifndef TOFU_CORE_SEARCH_CLASS_SEARCH_H_
+#define TOFU_CORE_SEARCH_CLASS_SEARCH_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "core/cost/cost.h"
+#include "core/graph/graph.h"
+#include "core/search/exact.h"
+#include "core/search/exact_state.h"
+#include "core/search/variables.h"
+
+namespace tofu {
+
+struct ClassSearchResult {
+  int64_t lower_bound = 0;
+  std::optional<Assignment> plan;  // the best plan among sequences of the best classes
+  int64_t bytes = 0;               // its cost
+};
+
+/*!
+ * \brief Bound the cost of all plans, and look for a better plan than `best`, which costs `bytes`.
+ *
+ * The searches take a share of the effort of `state`, which only counts it.
+ */
+ClassSearchResult SearchClasses(const Graph& graph, const WorkerGrid& grid,
+                                const SearchVariables& variables, const Assignment& best,
+                                int64_t bytes, ExactState* state);
+
+}  // namespace tofu
+
+#endif  // TOFU_CORE_SEARCH_CLASS_SEARCH_H_
