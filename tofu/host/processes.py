@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from multiprocessing import active_children, get_context
 from typing import Any, TypeVar
 
+from tofu.host.interrupts import uninterrupted
+
 T = TypeVar("T")
 
 
@@ -26,7 +28,7 @@ def map_in_processes(
     others = {*active_children()}
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), start, start_arguments)
     try:
-        with hidden_from_interrupts():
+        with uninterrupted(), hidden_from_interrupts():
             results = pool.map(function, *arguments)
         yield from results
     except BaseException:
@@ -38,9 +40,9 @@ def map_in_processes(
 
 
 @contextmanager
-def hidden_from_interrupts() -> Iterator[None]:
-    """Block Ctrl-C in processes that are started in the block. This process receives it, and ends them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+def hidden_from_interrupts(*others: signal.Signals) -> Iterator[None]:
+    """Block Ctrl-C and `others` in processes that are started in the block. This process receives them afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, *others))
     try:
         yield
     finally:

@@ -63,6 +63,7 @@ class ClassSearch {
     for (size_t v = 0; v < best_.size(); ++v) start.push_back(FindClass(problem, v, best_[v]));
     SolveProblem(start, &problem, &state);
     state_.TakeEffort(state);
+if(getenv("DBG")) fprintf(stderr,"classes: entries %.0f best %.4f bound %.4f spent %.2f\n",(double)problem.num_entries,state.bytes()/1e9,state.bound()/1e9,limits.seconds-state.SecondsLeft());
     result_.lower_bound = state.bound();
     for (size_t v = 0; v < best_.size(); ++v)
       classes_.push_back((*problem.sequences[v])[state.values()[v]]);
@@ -85,6 +86,7 @@ class ClassSearch {
     }
     SolveProblem(start, &problem, &state);
     state_.TakeEffort(state);
+if(getenv("DBG")) fprintf(stderr,"orders: entries %.0f best %.4f bound %.4f spent %.2f\n",(double)problem.num_entries,state.bytes()/1e9,state.bound()/1e9,limits.seconds-state.SecondsLeft());
     if (state.bytes() >= bytes_) return;
     result_.plan = ToAssignment(problem, variables_, state.values());
     result_.bytes = state.bytes();

@@ -39,8 +39,7 @@ class ExactSearch {
   ExactResult Run() {
     FindRecursivePlan();
     const bool is_large = limits_.may_join_rounds && grid_.num_rounds() > kMostJoined;
-    if (is_large) SearchCoarseGrids();
-    if (is_large && assignment_) SearchByClasses();
+    if (is_large) SearchOnLargeGrid();
     if (is_large && is_proved()) return MakeResult();
     try {
       problem_ = BuildExactProblem(graph_, grid_, variables_, Ceiling(),
@@ -59,6 +58,13 @@ class ExactSearch {
   }
 
  private:
+  static constexpr int kMostJoined = 3;  // rounds of a coarse grid
+
+  struct CoarsePlan {
+    int64_t bytes;
+    JoinedRounds joined;
+  };
+
   bool has_plan() const { return assignment_ || state_.has_plan(); }
 
   /*! \brief Return true if the plan that the search starts from costs no more than the bound. */
@@ -110,10 +116,23 @@ class ExactSearch {
     return true;
   }
 
-  /*! \brief Search on coarse grids: round by round on all, and exactly on the most promising. */
-  void SearchCoarseGrids() {
-    constexpr size_t kMostExact = 4;
-    constexpr double kShare = 0.15;  // of the remaining effort, for each exact search
+  /*! \brief Bound all plans by classes, and look for plans on coarse grids: round by round on all
+   * grids, and exactly on the most promising until the gap is narrow. */
+  void SearchOnLargeGrid() {
+    constexpr double kShare = 0.2;     // of the remaining effort, for each exact search
+    constexpr int64_t kNarrow = 1000;  // the gap is 1 / kNarrow of the bound
+    std::vector<CoarsePlan> plans = SearchCoarseGrids();
+    if (assignment_) SearchByClasses();
+    for (const CoarsePlan& plan : plans) {
+      if (best_bytes_ - state_.bound() <= state_.bound() / kNarrow || state_.IsOver(0.7)) return;
+      TryOnCoarseGrid(plan.joined, [&](const WorkerGrid& coarse, const Hints& hints) {
+        return SearchPart(coarse, hints, kShare, "coarse grids");
+      });
+    }
+  }
+
+  /*! \brief Search round by round on all coarse grids. Return them, the best first. */
+  std::vector<CoarsePlan> SearchCoarseGrids() {
     std::vector<CoarsePlan> plans;
     for (const JoinedRounds& joined : ListCoarseGrids(grid_, kMostJoined)) {
       state_.Report("coarse grids");
@@ -125,12 +144,7 @@ class ExactSearch {
     }
     std::stable_sort(plans.begin(), plans.end(),
                      [](const CoarsePlan& a, const CoarsePlan& b) { return a.bytes < b.bytes; });
-    if (plans.size() > kMostExact) plans.resize(kMostExact);
-    for (const CoarsePlan& plan : plans) {
-      TryOnCoarseGrid(plan.joined, [&](const WorkerGrid& coarse, const Hints& hints) {
-        return SearchPart(coarse, hints, kShare, "coarse grids");
-      });
-    }
+    return plans;
   }
 
   /*! \brief Offer the plan of search(coarse grid, hints) for the grid. */
@@ -212,13 +226,6 @@ class ExactSearch {
     result_.spent_seconds = limits_.seconds - state_.SecondsLeft();
     return std::move(result_);
   }
-
-  struct CoarsePlan {
-    int64_t bytes;
-    JoinedRounds joined;
-  };
-
-  static constexpr int kMostJoined = 3;  // rounds of a coarse grid
 
   const Graph& graph_;
   const WorkerGrid& grid_;

@@ -46,7 +46,7 @@ class Sandbox:
         context = get_context("spawn")
         self._pipe, other = context.Pipe()
         self._process = context.Process(target=_serve, args=(other, self._modules), daemon=True)
-        with hidden_from_interrupts():
+        with hidden_from_interrupts(signal.SIGTERM):  # a process whose start breaks off would print a traceback
             self._process.start()
         other.close()
 
