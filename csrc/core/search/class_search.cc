@@ -5,6 +5,7 @@
 #include "core/search/class_search.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <new>
@@ -50,34 +51,45 @@ class ClassSearch {
   static constexpr double kBoundShare = 0.4;  // of the remaining effort
   static constexpr double kPlanShare = 0.4;
   static constexpr double kAdditionsPerClass = 100;  // additions for an entry of a table
+  static constexpr double kAdditionsPerWorker = 24;  // additions to compute a worker's box
 
   void BoundByClasses() {
     const ExactLimits limits = state_.MakeLimits(kBoundShare);
     const ExactProgress report = MakeReport("classes");
     ExactState state(limits, report);
-    ExactProblem problem =
-        BuildProblem(graph_, grid_, variables_, variables_.Classes(), Counting::kByClass,
-                     bytes_ + 1, MakeSize(limits), [&] { state_.Report("classes"); });
+    ExactProblem problem = BuildProblem(
+        graph_, grid_, variables_, variables_.Classes(), Counting::kByClass, bytes_ + 1,
+        MakeSize(limits, kAdditionsPerClass), [&] { state_.Report("classes"); });
     state.Spend(kAdditionsPerClass * static_cast<double>(problem.num_entries));
     std::vector<int> start;
     for (size_t v = 0; v < best_.size(); ++v) start.push_back(FindClass(problem, v, best_[v]));
     SolveProblem(start, &problem, &state);
     state_.TakeEffort(state);
-if(getenv("DBG")) fprintf(stderr,"classes: entries %.0f best %.4f bound %.4f spent %.2f\n",(double)problem.num_entries,state.bytes()/1e9,state.bound()/1e9,limits.seconds-state.SecondsLeft());
     result_.lower_bound = state.bound();
     for (size_t v = 0; v < best_.size(); ++v)
       classes_.push_back((*problem.sequences[v])[state.values()[v]]);
   }
 
   /*! \brief Search among the sequences of the classes that were found, and those of the best plan.
+   * If these are too many, only those that split a dimension in neighbouring rounds are searched.
    */
   void SearchInClasses() {
+    try {
+      SearchAmong(ListMembers(false));
+    } catch (const std::length_error&) {
+      SearchAmong(ListMembers(true));
+    }
+  }
+
+  void SearchAmong(std::vector<SharedSequences> members) {
     const ExactLimits limits = state_.MakeLimits(kPlanShare);
     const ExactProgress report = MakeReport("orders");
     ExactState state(limits, report);
+    const double additions = kAdditionsPerWorker * static_cast<double>(grid_.num_workers());
     ExactProblem problem =
-        BuildProblem(graph_, grid_, variables_, ListMembers(), Counting::kExact, bytes_ + 1,
-                     MakeSize(limits), [&] { state_.Report("orders"); });
+        BuildProblem(graph_, grid_, variables_, std::move(members), Counting::kExact, bytes_ + 1,
+                     MakeSize(limits, additions), [&] { state_.Report("orders"); });
+    state.Spend(additions * static_cast<double>(problem.num_entries));
     std::vector<int> start;
     for (size_t v = 0; v < best_.size(); ++v) {
       const Sequences& sequences = *problem.sequences[v];
@@ -86,7 +98,6 @@ if(getenv("DBG")) fprintf(stderr,"classes: entries %.0f best %.4f bound %.4f spe
     }
     SolveProblem(start, &problem, &state);
     state_.TakeEffort(state);
-if(getenv("DBG")) fprintf(stderr,"orders: entries %.0f best %.4f bound %.4f spent %.2f\n",(double)problem.num_entries,state.bytes()/1e9,state.bound()/1e9,limits.seconds-state.SecondsLeft());
     if (state.bytes() >= bytes_) return;
     result_.plan = ToAssignment(problem, variables_, state.values());
     result_.bytes = state.bytes();
@@ -96,8 +107,30 @@ if(getenv("DBG")) fprintf(stderr,"orders: entries %.0f best %.4f bound %.4f spen
     return [this, stage](const std::string&, int64_t, int64_t) { state_.Report(stage); };
   }
 
-  static ExactSize MakeSize(const ExactLimits& limits) {
-    return {kMaxExactEntries, limits.max_bytes};
+  /*! \brief The entries that can be computed in half of the effort. */
+  static ExactSize MakeSize(const ExactLimits& limits, double additions_per_entry) {
+    const double affordable = limits.seconds / 2 * kAdditionsPerSecond / additions_per_entry;
+    return {static_cast<size_t>(std::min<double>(affordable, kMaxExactEntries)), limits.max_bytes};
+  }
+
+  /*! \brief The number of neighbouring rounds with different choices. */
+  static int CountChanges(const std::vector<int>& sequence) {
+    int changes = 0;
+    for (size_t round = 1; round < sequence.size(); ++round)
+      changes += sequence[round] != sequence[round - 1];
+    return changes;
+  }
+
+  /*! \brief Leave the sequences with the fewest changes. */
+  static void KeepFewestChanges(Sequences* sequences) {
+    int fewest = std::numeric_limits<int>::max();
+    for (const std::vector<int>& sequence : *sequences)
+      fewest = std::min(fewest, CountChanges(sequence));
+    const auto has_more = [&](const std::vector<int>& sequence) {
+      return CountChanges(sequence) > fewest;
+    };
+    sequences->erase(std::remove_if(sequences->begin(), sequences->end(), has_more),
+                     sequences->end());
   }
 
   int FindClass(const ExactProblem& problem, size_t variable, const std::vector<int>& sequence) {
@@ -109,7 +142,7 @@ if(getenv("DBG")) fprintf(stderr,"orders: entries %.0f best %.4f bound %.4f spen
     return known.at(DescribeClass(kinds_, sequence));
   }
 
-  std::vector<SharedSequences> ListMembers() const {
+  std::vector<SharedSequences> ListMembers(bool in_neighbours) const {
     const std::vector<int> numbers = variables_.NumberSequences();
     std::map<std::pair<int, std::vector<std::vector<int>>>, SharedSequences> known;
     std::vector<SharedSequences> members;
@@ -117,6 +150,7 @@ if(getenv("DBG")) fprintf(stderr,"orders: entries %.0f best %.4f bound %.4f spen
       SharedSequences& of_variable = known[{numbers[v], {classes_[v], best_[v]}}];
       if (of_variable == nullptr) {
         Sequences sequences = variables_.ListClass(v, kinds_, classes_[v]);
+        if (in_neighbours) KeepFewestChanges(&sequences);
         sequences.push_back(best_[v]);
         std::sort(sequences.begin(), sequences.end());
         sequences.erase(std::unique(sequences.begin(), sequences.end()), sequences.end());

@@ -5,6 +5,7 @@
 #include "core/search/exact.h"
 
 #include <algorithm>
+#include <limits>
 #include <new>
 #include <numeric>
 #include <optional>
@@ -119,16 +120,20 @@ class ExactSearch {
   /*! \brief Bound all plans by classes, and look for plans on coarse grids: round by round on all
    * grids, and exactly on the most promising until the gap is narrow. */
   void SearchOnLargeGrid() {
-    constexpr double kShare = 0.2;     // of the remaining effort, for each exact search
-    constexpr int64_t kNarrow = 1000;  // the gap is 1 / kNarrow of the bound
+    constexpr double kShare = 0.2;        // of the remaining effort, for each exact search
+    constexpr double kCoarseShare = 0.6;  // of the whole effort
+    constexpr int64_t kNarrow = 1000;     // the gap is 1 / kNarrow of the bound
     std::vector<CoarsePlan> plans = SearchCoarseGrids();
     if (assignment_) SearchByClasses();
     for (const CoarsePlan& plan : plans) {
-      if (best_bytes_ - state_.bound() <= state_.bound() / kNarrow || state_.IsOver(0.7)) return;
+      const bool is_narrow =
+          assignment_ && best_bytes_ - state_.bound() <= state_.bound() / kNarrow;
+      if (is_narrow || state_.IsOver(kCoarseShare)) break;
       TryOnCoarseGrid(plan.joined, [&](const WorkerGrid& coarse, const Hints& hints) {
         return SearchPart(coarse, hints, kShare, "coarse grids");
       });
     }
+    if (assignment_ && state_.bound() == 0) SearchByClasses();
   }
 
   /*! \brief Search round by round on all coarse grids. Return them, the best first. */
@@ -136,9 +141,10 @@ class ExactSearch {
     std::vector<CoarsePlan> plans;
     for (const JoinedRounds& joined : ListCoarseGrids(grid_, kMostJoined)) {
       state_.Report("coarse grids");
+      plans.push_back({std::numeric_limits<int64_t>::max(), joined});
       TryOnCoarseGrid(joined, [&](const WorkerGrid& coarse, const Hints& hints) {
         const SearchResult found = SearchRecursive(graph_, coarse, hints, {});
-        plans.push_back({SumBytes(found), joined});
+        plans.back().bytes = SumBytes(found);
         return found;
       });
     }

@@ -54,20 +54,26 @@ class Tabulation {
       }
       Hold(counts[kinds[v]] * sizeof(Weight));
     }
-    std::set<std::tuple<int, int, int>> known;  // tables that are counted
-    double entries = 0;
-    double placed = 0;  // bytes of all layouts of a tensor
+    std::map<std::tuple<int, int, int>, double> entries_of;  // by table
+    double placed = 0;                                       // bytes of all layouts of a tensor
     for (size_t i = 0; i < tables_.incidences().size(); ++i) {
       const int op = kinds[OperatorVariable(i)];
       const int tensor = kinds[TensorVariable(i)];
-      if (known.insert({tables_.signature(i), op, tensor}).second)
-        entries += counts[op] * counts[tensor];
+      entries_of[{tables_.signature(i), op, tensor}] = counts[op] * counts[tensor];
       placed = std::max(placed, counts[tensor] * BytesOfLayout(tables_.incidences()[i].tensor));
     }
-    if (entries > static_cast<double>(size_.max_entries)) {
+    std::vector<double> sizes;
+    for (const auto& table : entries_of) sizes.push_back(table.second);
+    std::sort(sizes.begin(), sizes.end());
+    double entries = std::accumulate(sizes.begin(), sizes.end(), 0.0);
+    const auto most = static_cast<double>(size_.max_entries);
+    if (counting_ == Counting::kExact && entries > most) {
       throw std::length_error("the tables of the exact search would have more than " +
                               std::to_string(size_.max_entries) + " entries");
     }
+    // Without some costs, a lower bound is still one.
+    for (; entries > most; sizes.pop_back()) entries -= sizes.back();
+    most_table_entries_ = sizes.empty() ? 0 : sizes.back();
     Hold(2 * sizeof(int64_t) * entries);  // their sums take as much
     Hold(placed * static_cast<double>(CountThreads()));
   }
@@ -142,10 +148,19 @@ class Tabulation {
     }
   }
 
+  /*! \brief Return true unless the incidence is left out of a lower bound. */
+  bool IsCounted(size_t i) const {
+    const auto rows = static_cast<double>(List(OperatorVariable(i)).choices.size());
+    return rows * static_cast<double>(List(TensorVariable(i)).choices.size()) <=
+           most_table_entries_;
+  }
+
   void Prepare(const std::function<void()>& pause) {
     std::vector<CostTables::Request> requests;
-    for (size_t i = 0; i < tables_.incidences().size(); ++i)
-      requests.push_back({i, &List(OperatorVariable(i)), &List(TensorVariable(i))});
+    for (size_t i = 0; i < tables_.incidences().size(); ++i) {
+      if (IsCounted(i))
+        requests.push_back({i, &List(OperatorVariable(i)), &List(TensorVariable(i))});
+    }
     problem_.num_entries = tables_.CountMissingEntries(requests);
     tables_.Prepare(requests, pause);
   }
@@ -182,6 +197,7 @@ class Tabulation {
     const std::vector<char> held = FindHeldTensors(graph_);
     for (size_t i = 0; i < tables_.incidences().size(); ++i) {
       const Incidence& incidence = tables_.incidences()[i];
+      if (!IsCounted(i)) continue;
       if (graph_.shares_regions() && !incidence.is_write && !held[incidence.tensor] &&
           graph_.op(incidence.op).follows_tensor < 0) {
         groups[{incidence.tensor, incidence.phase}].push_back(i);
@@ -320,7 +336,8 @@ class Tabulation {
   ExactSize size_;
   CostTables tables_;
   std::vector<ChoiceList> lists_;
-  std::vector<int> list_of_;  // by variable
+  std::vector<int> list_of_;       // by variable
+  double most_table_entries_ = 0;  // larger tables are left out
   RegionNumbers regions_;
   Numbering sizes_;
   std::map<std::pair<int, int>, std::vector<int>> regions_of_;  // by signature and list of choices

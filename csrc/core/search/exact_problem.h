@@ -59,7 +59,7 @@ ExactProblem BuildExactProblem(const Graph& graph, const WorkerGrid& grid,
 enum class Counting { kExact, kByClass };
 
 /*! \brief Tabulate the problem over some sequences of each variable. Throws like
- * BuildExactProblem. */
+ * BuildExactProblem. If costs are lower bounds, tables that are too large are left out instead. */
 ExactProblem BuildProblem(const Graph& graph, const WorkerGrid& grid,
                           const SearchVariables& variables, std::vector<SharedSequences> sequences,
                           Counting counting, int64_t ceiling, const ExactSize& size,
