@@ -26,9 +26,10 @@ from tofu.jax.frontend.extrema import find_compared_with_extremum
 from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.versions import scatters_sums, shard_map, vary
 from tofu.program import PlannedProgram, is_checked
+from tofu.program.alignment import align_workers
 from tofu.program.check_collectives import check_collectives
 from tofu.program.collectives import Collective, Layout, recognize
-from tofu.program.lockstep import Compute, Lockstep, align
+from tofu.program.lockstep import Compute, Lockstep
 from tofu.program.parts import list_shards
 from tofu.search.choices import REPLICATED
 
@@ -69,7 +70,7 @@ class SpmdProgram:
     @cached_property
     def program(self) -> Lockstep:
         """The program as instructions, each of which all workers run at the same time."""
-        return align(self._written, self.problem.factors, lambda tensor: list_shards(self.choices, tensor))
+        return align_workers(self._written, self.problem.factors, lambda tensor: list_shards(self.choices, tensor))
 
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
