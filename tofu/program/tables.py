@@ -68,14 +68,14 @@ class ProgramTables:
 
     def count_remote_bytes(self, item_bytes: Sequence[int]) -> int:
         """Count the bytes that fetches read from other workers' memory. `item_bytes` has the element size of each tensor."""
-        cells = self.piece_extent.prod(axis=1)[self.source_piece]
+        elements = self.piece_extent.prod(axis=1)[self.source_piece]
         owner = self.entry_node[self.source_entry]
         is_remote = self.node_worker[owner] != self.node_worker[self.source_node]
-        sizes = np.asarray(item_bytes, np.int64)[self.node_id[self.source_node[is_remote]]]
-        return int((cells[is_remote] * sizes).sum())
+        item_sizes = np.asarray(item_bytes, np.int64)[self.node_id[self.source_node[is_remote]]]
+        return int((elements[is_remote] * item_sizes).sum())
 
 
 def read_tables(code: npt.NDArray[np.int64]) -> ProgramTables:
     """Decode a program into tables. Raises ValueError if it cannot be decoded."""
-    found: dict[str, Any] = _core.program_tables(code)
-    return ProgramTables(**found)
+    columns: dict[str, Any] = _core.program_tables(code)
+    return ProgramTables(**columns)
