@@ -312,7 +312,7 @@ class _Graph:
                 self._add_operator(item, lengths)
 
     def _add_operator(self, equation: Equation, lengths: tuple[int, ...]) -> None:
-        behind = len(lengths) - equation.has_rows
+        behind = len(lengths) - equation.has_separate_sums
         summed = lengths[behind - equation.loops_summed : behind]
         addends = prod(summed)
         times = prod(lengths) // addends

@@ -324,4 +324,6 @@ def _shorten(loop: Loop, wanted: set[int]) -> Loop:
         carries = tuple(c for c in loop.carries if c.last in wanted or c.value in wanted)
         wanted.update(x for c in carries for x in (c.first, c.following) if isinstance(x, int))
         equations = _keep_needed(loop.equations, wanted)
-    return replace(loop, equations=equations, carries=carries, rows=tuple(n for n in loop.rows if n in wanted))
+    return replace(
+        loop, equations=equations, carries=carries, separate_sums=tuple(n for n in loop.separate_sums if n in wanted)
+    )
