@@ -160,7 +160,7 @@ class Equation:
         values.update(zip(self.outputs, results, strict=True))
 
     def with_operands(self, replacements: Mapping[int, Operand]) -> Equation:
-        """Return the equation with the operands in `replacements` replaced."""
+        """Return the equation with some operands replaced."""
         return replace(self, inputs=tuple(_substitute(x, replacements) for x in self.inputs))
 
 
@@ -176,6 +176,15 @@ class LoopCarry:
     first: Operand
     following: Operand
     last: int
+
+    def __str__(self) -> str:
+        first, following = _format_operand(self.first), _format_operand(self.following)
+        return f"v{self.value} = {first} then {following}, at the end v{self.last}"
+
+    def with_operands(self, replacements: Mapping[int, Operand]) -> LoopCarry:
+        """Return the carry with some operands replaced."""
+        first, following = (_substitute(operand, replacements) for operand in (self.first, self.following))
+        return replace(self, first=first, following=following)
 
 
 @dataclass(frozen=True)
@@ -220,12 +229,8 @@ class Loop:
     separate_sums: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        carried = (
-            f"v{c.value} = {_format_operand(c.first)} then {_format_operand(c.following)}, at the end v{c.last}"
-            for c in self.carries
-        )
-        lines = [f"{self.scope}: {self.length} times", *carried, *"\n".join(map(str, self.equations)).splitlines()]
-        return "\n    ".join(lines)
+        lines = [f"{self.scope}: {self.length} times", *map(str, self.carries)]
+        return "\n    ".join([*lines, *"\n".join(map(str, self.equations)).splitlines()])
 
     def without_constant_carries(self) -> Loop:
         """Return the loop without carries that never change. Their readers use the values from outside instead."""
@@ -236,14 +241,10 @@ class Loop:
         return replace(self, carries=carries).with_operands(operand_by_constant)
 
     def with_operands(self, replacements: Mapping[int, Operand]) -> Loop:
-        """Return the loop with the operands in `replacements` replaced."""
-        carries = tuple(
-            replace(c, first=_substitute(c.first, replacements), following=_substitute(c.following, replacements))
-            for c in self.carries
-        )
-        return replace(
-            self, equations=tuple(item.with_operands(replacements) for item in self.equations), carries=carries
-        )
+        """Return the loop with some operands replaced."""
+        equations = tuple(item.with_operands(replacements) for item in self.equations)
+        carries = tuple(carry.with_operands(replacements) for carry in self.carries)
+        return replace(self, equations=equations, carries=carries)
 
     def walk_sums(self, depth: int = 1) -> Iterator[LoopSum]:
         """Yield the equations in this loop whose results the loop sums, in total or for each iteration.
@@ -253,14 +254,9 @@ class Loop:
         for item in self.equations:
             if isinstance(item, Loop):
                 yield from item.walk_sums(depth + 1)
-            elif item.loops_summed and depth <= item.loops_summed + item.has_separate_sums:
-                is_outermost = depth == item.loops_summed + item.has_separate_sums
-                yield LoopSum(
-                    item,
-                    item.has_separate_sums and depth == 1,
-                    is_outermost,
-                    (self.length,) if item.has_separate_sums else (),
-                )
+            elif item.loops_summed and depth <= (outermost := item.loops_summed + item.has_separate_sums):
+                stack_shape = (self.length,) if item.has_separate_sums else ()
+                yield LoopSum(item, item.has_separate_sums and depth == 1, depth == outermost, stack_shape)
 
     def compute(self, values: dict[int, Any]) -> None:
         """Run the loop and add all values to `values`. Within the loop, these are the values of the last iteration."""
@@ -270,10 +266,10 @@ class Loop:
                 values.pop(loop_sum.number, None)
                 values.pop(_separate_sums_of(loop_sum.number), None)
         separate_numbers = [loop_sum.number for loop_sum in loop_sums if loop_sum.is_separate]
-        stacked_elements: dict[int, list[Any]] = {}
-        carried_values = [read_operand(carry.first, values) for carry in self.carries]
+        elements_by_stack: dict[int, list[Any]] = {}
+        carried = [read_operand(carry.first, values) for carry in self.carries]
         for t in reversed(range(self.length)) if self.reverse else range(self.length):
-            values.update(zip((carry.value for carry in self.carries), carried_values, strict=True))
+            values.update(zip((carry.value for carry in self.carries), carried, strict=True))
             for number in (*separate_numbers, *self.separate_sums):
                 values.pop(number, None)
                 if t in (sum_by_iteration := values.get(_separate_sums_of(number), {})):
@@ -282,17 +278,15 @@ class Loop:
                 if isinstance(item, Equation) and item.primitive is LOOP_CELL:
                     values[item.outputs[0]] = read_operand(item.inputs[0], values)[t]
                 elif isinstance(item, Equation) and item.primitive is LOOP_STACK:
-                    stacked_elements.setdefault(item.outputs[0], []).append(read_operand(item.inputs[0], values))
+                    elements_by_stack.setdefault(item.outputs[0], []).append(read_operand(item.inputs[0], values))
                 else:
                     item.compute(values)
             for number in separate_numbers:
                 values.setdefault(_separate_sums_of(number), {})[t] = values[number]
-            carried_values = [read_operand(carry.following, values) for carry in self.carries]
-        values.update(zip((carry.last for carry in self.carries), carried_values, strict=True))
-        values.update(
-            (stack, jax.numpy.stack(elements[:: -1 if self.reverse else 1]))
-            for stack, elements in stacked_elements.items()
-        )
+            carried = [read_operand(carry.following, values) for carry in self.carries]
+        values.update(zip((carry.last for carry in self.carries), carried, strict=True))
+        for stack, elements in elements_by_stack.items():
+            values[stack] = jax.numpy.stack(elements[::-1] if self.reverse else elements)
 
 
 def _separate_sums_of(number: int) -> int:

@@ -88,11 +88,8 @@ class _Hoister:
         return tuple(hoisted)
 
     def _rename(self, item: Item) -> Item:
-        return (
-            item.with_operands({old: self.find_current(old) for old in self.current_by_old})
-            if self.current_by_old
-            else item
-        )
+        current = {old: self.find_current(old) for old in self.current_by_old}
+        return item.with_operands(current) if current else item
 
     def _hoist_from_loop(self, loop: Loop) -> list[Equation | Loop]:
         body, remaining_carries = _LoopBody(self, loop), []
@@ -142,12 +139,8 @@ class _HoistedSum:
     has_product: bool = False
 
     def copy(self) -> _HoistedSum:
-        return replace(
-            self,
-            moved_equations=dict(self.moved_equations),
-            summed_equations=dict(self.summed_equations),
-            separate_sums=dict(self.separate_sums),
-        )
+        moved, summed = dict(self.moved_equations), dict(self.summed_equations)
+        return replace(self, moved_equations=moved, summed_equations=summed, separate_sums=dict(self.separate_sums))
 
 
 @dataclass
@@ -164,65 +157,50 @@ class _LoopBody:
 
     def __init__(self, hoister: _Hoister, loop: Loop) -> None:
         self._hoister = hoister
-        inner_loops = [equation for equation in loop.equations if isinstance(equation, Loop)]
-        sums = [
-            loop_sum
-            for inner_loop in inner_loops
-            for loop_sum in inner_loop.walk_sums()
+        inner_loops = [item for item in loop.equations if isinstance(item, Loop)]
+        loop_sums = [loop_sum for each in inner_loops for loop_sum in each.walk_sums()]
+        complete_sums = {
+            loop_sum.number: loop_sum.equation
+            for loop_sum in loop_sums
             if loop_sum.is_outermost and not loop_sum.stack_shape
-        ]
+        }
         stacks = {
-            result: (inner_loop, equation)
-            for inner_loop in inner_loops
-            for result, equation in _map_results(inner_loop).items()
+            result: (each, equation)
+            for each in inner_loops
+            for result, equation in _map_results(each).items()
             if equation.primitive is LOOP_STACK
         }
-        self._values = _BodyValues(
-            _map_results(loop), {loop_sum.number: loop_sum.equation for loop_sum in sums}, stacks
-        )
+        self._values = _BodyValues(_map_results(loop), complete_sums, stacks)
         self._values_inside = {result for equation in walk_all(loop.equations) for result in equation.outputs}
-        self._values_inside.update(carry.value for each in _walk_loops(loop) for carry in each.carries)
-        self._values_inside.update(
-            carry.last for each in _walk_loops(loop) if each is not loop for carry in each.carries
-        )
+        for each in _walk_loops(loop):
+            self._values_inside.update(carry.value for carry in each.carries)
+            self._values_inside.update(carry.last for carry in each.carries if each is not loop)
         self._read_counts = Counter(_list_operands(loop))
         self._moved_values: set[int] = set()
-        self._sum_dtypes: dict[int, Any] = {}  # by summed value
-        self._separate_sum_dtypes: dict[int, Any] = {}  # by value with separate sums
+        self._summed_equations: dict[int, Equation] = {}  # in their new form, by result
         self._completing_loops: dict[int, Loop] = {}  # by id of the inner loop
 
     def find_sum(self, carry: LoopCarry) -> _HoistedSum | None:
         """Return the sum that a carry computes, or None if the carry is no sum or its summands include no product."""
-        add_equation = (
-            self._values.equation_by_result.get(carry.following) if isinstance(carry.following, int) else None
-        )
-        type_ = self._hoister.types[carry.value]
-        if (
-            add_equation is None
-            or add_equation.primitive.name not in ("add", "add_any")
-            or not jnp.issubdtype(type_.dtype, np.number)
-        ):
+        if not isinstance(carry.following, int):
+            return None
+        add_equation, type_ = self._values.equation_by_result.get(carry.following), self._hoister.types[carry.value]
+        if add_equation is None or add_equation.primitive.name not in ("add", "add_any"):
             return None
         summands = [x for x in add_equation.inputs if x != carry.value]
-        if len(summands) != 1 or not isinstance(summands[0], int):
+        if len(summands) != 1 or not isinstance(summands[0], int) or not jnp.issubdtype(type_.dtype, np.number):
             return None
         if self._read_counts[carry.value] != 1 or self._read_counts[add_equation.outputs[0]] != 1:
             return None
         hoisted_sum = _HoistedSum(add_equation, summands[0])
-        return (
-            hoisted_sum
-            if self._analyze_summand(summands[0], type_.dtype, hoisted_sum, self._values) and hoisted_sum.has_product
-            else None
-        )
+        is_sum = self._analyze_summand(summands[0], type_.dtype, hoisted_sum, self._values)
+        return hoisted_sum if is_sum and hoisted_sum.has_product else None
 
     def _analyze_summand(self, value: Operand, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues) -> bool:
         """Add to `hoisted_sum` how a value can be summed over the loop. Return False if it cannot."""
-        if (
-            not isinstance(value, int)
-            or self._read_counts[value] != 1
-            or value in self._moved_values
-            or value in self._sum_dtypes
-        ):
+        if not isinstance(value, int) or self._read_counts[value] != 1:
+            return False
+        if value in self._moved_values or value in self._summed_equations:
             return False
         if value in body_values.sums:
             hoisted_sum.summed_equations[value] = body_values.sums[value]
@@ -291,13 +269,9 @@ class _LoopBody:
         if isinstance(operand, Literal) or operand not in self._values_inside:
             return True
         equation = body_values.equation_by_result.get(operand)
-        if (
-            equation is None
-            or self._read_counts[operand] != 1
-            or operand in self._moved_values
-            or not equation.inputs
-            or len(equation.outputs) != 1
-        ):
+        if equation is None or self._read_counts[operand] != 1 or operand in self._moved_values:
+            return False
+        if not equation.inputs or len(equation.outputs) != 1:
             return False
         operand_equations: dict[int, Equation] = {}
         if equation.primitive in (LOOP_CELL, LOOP_STACK) or not all(
@@ -311,22 +285,22 @@ class _LoopBody:
     def remove_sum(self, hoisted_sum: _HoistedSum, dtype: Any) -> None:
         """Move the equations of a sum behind the loop, and sum the remaining equations in the loop in the type `dtype`."""
         self._moved_values.update(hoisted_sum.moved_equations, hoisted_sum.add_equation.outputs)
-        self._sum_dtypes.update(dict.fromkeys(hoisted_sum.summed_equations, dtype))
-        for value, separate_sum in hoisted_sum.separate_sums.items():
+        for value, equation in hoisted_sum.summed_equations.items():
+            depth = equation.loops_summed + 1
+            self._summed_equations[value] = replace(equation, loops_summed=depth, summed_dtype=dtype)
+        for stack_value, separate_sum in hoisted_sum.separate_sums.items():
             self._moved_values.update(separate_sum.moved_equations, separate_sum.add_equation.outputs)
-            self._separate_sum_dtypes.update(dict.fromkeys(separate_sum.summed_equations, dtype))
-            loop, _ = self._values.stacks[value]
-            completing_loop = self._completing_loops.get(
-                id(loop), replace(loop, equations=(), carries=(), separate_sums=())
-            )
-            equations = [
-                *self._list_moved_equations(separate_sum, dtype),
-                replace(separate_sum.add_equation, checkpoint=None),
-            ]
+            for value, equation in separate_sum.summed_equations.items():
+                changed = replace(equation, loops_summed=1, has_separate_sums=True, summed_dtype=dtype)
+                self._summed_equations[value] = changed
+            loop, _ = self._values.stacks[stack_value]
+            empty_loop = replace(loop, equations=(), carries=(), separate_sums=())
+            before = self._completing_loops.get(id(loop), empty_loop)
+            stack_equation = replace(separate_sum.add_equation, checkpoint=None)
             self._completing_loops[id(loop)] = replace(
-                completing_loop,
-                equations=(*completing_loop.equations, *equations),
-                separate_sums=(*completing_loop.separate_sums, *separate_sum.summed_equations),
+                before,
+                equations=(*before.equations, *self._list_moved_equations(separate_sum, dtype), stack_equation),
+                separate_sums=(*before.separate_sums, *separate_sum.summed_equations),
             )
 
     def list_following_equations(self, carry: LoopCarry, hoisted_sum: _HoistedSum) -> Iterator[Equation]:
@@ -335,12 +309,8 @@ class _LoopBody:
         if self._hoister.is_zero(carry.first):
             self._hoister.current_by_old[carry.last] = hoisted_sum.summand
         else:
-            yield replace(
-                hoisted_sum.add_equation,
-                inputs=(carry.first, hoisted_sum.summand),
-                outputs=(carry.last,),
-                checkpoint=None,
-            )
+            inputs = carry.first, hoisted_sum.summand
+            yield replace(hoisted_sum.add_equation, inputs=inputs, outputs=(carry.last,), checkpoint=None)
 
     def _list_moved_equations(self, hoisted_sum: _HoistedSum, dtype: Any) -> Iterator[Equation]:
         """Yield the moved equations of a sum. Those that depend on sums compute in the type `dtype`."""
@@ -366,12 +336,8 @@ class _LoopBody:
         for item in items:
             if isinstance(item, Loop):
                 remaining.append(replace(item, equations=self.list_remaining(item.equations)))
-            elif sum_dtypes := [self._sum_dtypes[n] for n in item.outputs if n in self._sum_dtypes]:
-                remaining.append(replace(item, loops_summed=item.loops_summed + 1, summed_dtype=sum_dtypes[0]))
-            elif separate_dtypes := [
-                self._separate_sum_dtypes[n] for n in item.outputs if n in self._separate_sum_dtypes
-            ]:
-                remaining.append(replace(item, loops_summed=1, has_separate_sums=True, summed_dtype=separate_dtypes[0]))
+            elif summed := [self._summed_equations[n] for n in item.outputs if n in self._summed_equations]:
+                remaining += summed
             elif not self._moved_values.intersection(item.outputs):
                 remaining.append(item)
         return tuple(remaining)

@@ -35,10 +35,10 @@ def name_leaves(argument: str, tree: Any, is_leaf: Callable[[Any], bool] | None 
 def describe_difference(planned: Sequence[str], given: Sequence[str]) -> str:
     """Describe missing and surplus leaves, one sentence each, or return "" if there are none."""
     missing = [name for name in planned if name not in set(given)]
-    strange = [name for name in given if name not in set(planned)]
+    unplanned = [name for name in given if name not in set(planned)]
     return "".join(
-        f" {what}: {_list_some(names)}."
-        for what, names in (("Missing", missing), ("Not planned for", strange))
+        f" {heading}: {_list_some(names)}."
+        for heading, names in (("Missing", missing), ("Not planned for", unplanned))
         if names
     )
 
@@ -48,21 +48,21 @@ def describe_node_difference(planned: Any, given: Any, path: str) -> str:
 
     `path` is the name of the tree.
     """
-    before, now = planned.node_data(), given.node_data()
-    if before is None or now is None:
+    planned_data, given_data = planned.node_data(), given.node_data()
+    if planned_data is None or given_data is None:
         return ""
-    (kind, fields), children = before, planned.children()
-    if now[0] is not kind:
-        return f" {path} is a {now[0].__name__}, and was planned as a {kind.__name__}."
-    if now[1] != fields or len(given.children()) != len(children):
-        return f" {path} is a {kind.__name__} with other static fields."
-    keys = fields if kind is dict else getattr(kind, "_fields", range(len(children)))
-    found = map(describe_node_difference, children, given.children(), (f"{path}/{key}" for key in keys))
-    return next((difference for difference in found if difference), "")
+    (node_type, fields), children = planned_data, planned.children()
+    if given_data[0] is not node_type:
+        return f" {path} is a {given_data[0].__name__}, and was planned as a {node_type.__name__}."
+    if given_data[1] != fields or len(given.children()) != len(children):
+        return f" {path} is a {node_type.__name__} with other static fields."
+    keys = fields if node_type is dict else getattr(node_type, "_fields", range(len(children)))
+    differences = map(describe_node_difference, children, given.children(), (f"{path}/{key}" for key in keys))
+    return next((difference for difference in differences if difference), "")
 
 
-def _list_some(names: Sequence[str], most: int = 4) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _list_some(names: Sequence[str], most_names: int = 4) -> str:
+    return ", ".join(names[:most_names]) + (f" and {len(names) - most_names} more" if len(names) > most_names else "")
 
 
 def order_arguments(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -77,9 +77,9 @@ def order_arguments(function: Callable[..., Any], args: Sequence[Any], named: Ma
         bound = signature.bind(*args, **named)
     except TypeError as error:
         unknown = [f"{name}{suggest(name, signature.parameters)}" for name in named if name not in signature.parameters]
-        what = f"it has no {', '.join(unknown)}" if unknown else str(error)
+        problem = f"it has no {', '.join(unknown)}" if unknown else str(error)
         raise UnsupportedError(
-            f"The arguments do not match the step's parameters: {what}. The signature is step{signature}."
+            f"The arguments do not match the step's parameters: {problem}. The signature is step{signature}."
         ) from error
     if bound.kwargs:
         raise UnsupportedError(
