@@ -84,11 +84,7 @@ class Native:
     def list_leaves(self, positions: Any) -> list[int]:
         """Return the positions of all leaves of some arguments. `positions` is as in `list_arguments`."""
         begins = list(accumulate((tree.num_leaves for tree in self.arguments_tree.children()), initial=0))
-        return [
-            leaf
-            for argument in self.list_arguments(positions)
-            for leaf in range(begins[argument], begins[argument + 1])
-        ]
+        return [leaf for n in self.list_arguments(positions) for leaf in range(begins[n], begins[n + 1])]
 
 
 def check_arguments(example_args: Any) -> None:
@@ -192,11 +188,7 @@ def _count_state(arguments: Sequence[Any], state: Structure, traced: Traced, nam
         ):
             continue
         leaf_types = zip(names, map(find_dtype, state_leaves), map(find_dtype, candidate_shapes), strict=False)
-        changed = [
-            f"{name}, from {planned_type} to {result_type}"
-            for name, planned_type, result_type in leaf_types
-            if planned_type != result_type
-        ]
+        changed = [f"{name}, from {before} to {after}" for name, before, after in leaf_types if before != after]
         if not changed:
             return len(state_leaves)
         if jax.tree_util.treedef_is_leaf(state.tree):
@@ -216,10 +208,8 @@ def hoist_loop_sums(source: Source) -> Source | None:
         return None
     rewritten = _rewrite(source, step)
     pairs = ((rewritten.native.tensor_of.get(number), tensor) for number, tensor in native.tensor_of.items())
-    graph = _name_alike(
-        rewritten.graph, {new_tensor: tensor for new_tensor, tensor in pairs if new_tensor is not None}, source.graph
-    )
-    return replace(rewritten, graph=graph)
+    original_by_tensor = {new_tensor: tensor for new_tensor, tensor in pairs if new_tensor is not None}
+    return replace(rewritten, graph=_name_alike(rewritten.graph, original_by_tensor, source.graph))
 
 
 def divide_step(source: Source, workers: int) -> Source | None:
@@ -241,10 +231,8 @@ def _keep_names(rewritten: Source, source: Source) -> Source:
 
     All other tensors and operators get names that the original step does not have.
     """
-    tensor_names, operator_names = (
-        UniqueNames(tuple(source.graph.tensor_index)),
-        UniqueNames(tuple(source.graph.operator_index)),
-    )
+    tensor_names = UniqueNames(tuple(source.graph.tensor_index))
+    operator_names = UniqueNames(tuple(source.graph.operator_index))
     number_of = {tensor: number for number, tensor in rewritten.native.tensor_of.items()}
     original_tensors = source.native.tensor_of
     original_operators = {id(operator.origin): operator.name for operator in source.graph.operators}
@@ -271,12 +259,9 @@ def _name_alike(graph: Graph, original_by_tensor: Mapping[int, int], original: G
     the initial value there gets the name of the operator that added to the sum in the loop.
     """
     name_by_tensor = {tensor: operator.name for operator in original.operators for tensor in operator.outputs}
-    name_by_tensor.update(
-        (carry.last, name_by_tensor[value])
-        for carry in original.carries
-        for value in carry.values
-        if value in name_by_tensor
-    )
+    for carry in original.carries:
+        names = [name_by_tensor[value] for value in carry.values if value in name_by_tensor]
+        name_by_tensor.update((carry.last, name) for name in names)
     return replace(
         graph,
         tensors=tuple(
@@ -302,11 +287,7 @@ def make_graph(step: Step, names: Sequence[str], state_count: int = 0) -> tuple[
     builder.add_all(step.equations)
     tensors, tensor_of = builder.tensors, builder.tensor_of
     pairs = zip(step.inputs[:state_count], step.outputs[:state_count], strict=True)
-    next_values = {
-        tensor_of[argument]: tensor_of[result]
-        for argument, result in pairs
-        if isinstance(result, int) and argument != result
-    }
+    next_values = {tensor_of[n]: tensor_of[x] for n, x in pairs if isinstance(x, int) and n != x}
     other_results = (tensor_of[x] for x in step.outputs[state_count:] if isinstance(x, int))
     outputs = tuple(dict.fromkeys(t for t in other_results if not tensors[t].is_given))
     graph = Graph(

@@ -66,16 +66,16 @@ def _compute_scalars(builder: StepBuilder, equation: Equation, types: Sequence[V
     return [Literal(np.asarray(value), type_) for value, type_ in zip(results, types, strict=True)]
 
 
-def _reduce_without_devices(
-    builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
-) -> Sequence[Operand] | None:
+def _reduce_locally(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace a reduction over batch axes of `jax.vmap`, such as `psum`, by a reduction of dimensions."""
     name, axes = equation.primitive.name, equation.params.get("axes", ())
     if name not in REDUCTIONS or not all(isinstance(axis, int) for axis in axes):
         return None
-    return builder.substitute(
-        equation, lambda *operands: [REDUCTIONS[name](x, axes) for x in operands], equation.inputs
-    )
+
+    def reduce_dimensions(*operands: Any) -> list[Any]:
+        return [REDUCTIONS[name](operand, axes) for operand in operands]
+
+    return builder.substitute(equation, reduce_dimensions, equation.inputs)
 
 
 def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
@@ -121,13 +121,9 @@ def _write_completely(builder: StepBuilder, equation: Equation, types: Sequence[
     if not name.startswith("scatter"):
         return None
     operand, _, update = equation.inputs
-    dimension_numbers, (type_,) = equation.params["dimension_numbers"], types
+    numbers, (type_,) = equation.params["dimension_numbers"], types
     written = builder.find_type(update)
-    if (
-        dimension_numbers.scatter_dims_to_operand_dims
-        or dimension_numbers.operand_batching_dims
-        or written.shape != type_.shape
-    ):
+    if numbers.scatter_dims_to_operand_dims or numbers.operand_batching_dims or written.shape != type_.shape:
         return None
     operation = name.removeprefix("scatter").lstrip("-_")
     if operation:
@@ -220,11 +216,8 @@ def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[Value
             inner_padding += [(0, 0, 0), (first, inner - first, 0)] if inner else [(0, 0, 0)]
             merged_shape.append(extent * (inner + 1))
             outer_padding.append((low - first, high - (inner - first), 0))
-        return lax.pad(
-            lax.reshape(lax.pad(lax.reshape(x, split_shape), pad_value, inner_padding), merged_shape),
-            pad_value,
-            outer_padding,
-        )
+        spread = lax.pad(lax.reshape(x, split_shape), pad_value, inner_padding)
+        return lax.pad(lax.reshape(spread, merged_shape), pad_value, outer_padding)
 
     number = equation.inputs[1].value
     return builder.substitute(equation, lambda x: pad(x, number), equation.inputs[:1])
@@ -247,11 +240,8 @@ def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[Va
         for d, (extent, (low, high, inner)) in enumerate(zip(x.shape, config, strict=True)):
             if low or high or inner:
                 position = lax.broadcasted_iota(np.int32, shape, d) - low
-                is_element &= (
-                    (position >= 0)
-                    & (position <= (extent - 1) * (inner + 1))
-                    & (lax.rem(position, np.int32(inner + 1)) == 0)
-                )
+                is_element &= (position >= 0) & (position <= (extent - 1) * (inner + 1))
+                is_element &= lax.rem(position, np.int32(inner + 1)) == 0
         return lax.select(is_element, lax.pad(x, np.zeros((), x.dtype), config), jnp.full(shape, pad_value, x.dtype))
 
     return builder.substitute(equation, pad, equation.inputs)
@@ -259,7 +249,7 @@ def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 RULES: tuple[Rule, ...] = (
     _compute_scalars,
-    _reduce_without_devices,
+    _reduce_locally,
     _divide_barrier,
     _put_in_memory,
     _read_completely,
@@ -302,6 +292,5 @@ def _without_literals(builder: StepBuilder, equation: Equation) -> Equation:
         primitive = primitives.broadcast_in_dim_p
         return builder.add(primitive, number.type, [number], equation, shape=(), broadcast_dimensions=(), sharding=None)
 
-    return replace(
-        equation, inputs=tuple(broadcast_literal(x) if isinstance(x, Literal) else x for x in equation.inputs)
-    )
+    inputs = tuple(broadcast_literal(x) if isinstance(x, Literal) else x for x in equation.inputs)
+    return replace(equation, inputs=inputs)

@@ -76,9 +76,8 @@ def trace_step(
     @wraps(function)
     def run(*traced: ArrayLeaves) -> list[Any]:
         pairs = zip(names, traced, flat_arguments, strict=True)
-        results = function(
-            *(rebuild(name, partial(tree.unflatten, leaves.arrays)) for name, leaves, (_, tree) in pairs)
-        )
+        trees = [rebuild(name, partial(tree.unflatten, leaves.arrays)) for name, leaves, (_, tree) in pairs]
+        results = function(*trees)
         check_tree("result", results)
         arrays, structure = flatten_arrays(results, static_numbers)
         if not all(map(is_array, arrays)):
@@ -107,9 +106,8 @@ def _list_effects(jaxpr: core.Jaxpr, call_line: Line = UNKNOWN_LINE) -> Iterator
     """Yield the primitives with side effects, with their lines. `call_line` is the line of the call around the jaxpr."""
     for equation in jaxpr.eqns:
         equation_line = find_line(equation, call_line)
-        inner_effects = [
-            name for body in list_bodies(equation.params) for name in _list_effects(body.jaxpr, equation_line)
-        ]
+        bodies = list_bodies(equation.params)
+        inner_effects = [name for body in bodies for name in _list_effects(body.jaxpr, equation_line)]
         yield from inner_effects
         if equation.effects and not inner_effects:
             yield f"{equation.primitive.name} at {equation_line}"
