@@ -185,9 +185,8 @@ class PartitionedStep:
             source = read_step(function, argument_shapes)
             settings = choose_settings(self.partition, transformation, source)
             partition = plan_step(source, settings, engine=make_engine(self.uneven))
-            self._step_by_transformation[transformation] = PartitionedStep(
-                function, partition, self.mesh, (), self.uneven
-            )
+            step = PartitionedStep(function, partition, self.mesh, (), self.uneven)
+            self._step_by_transformation[transformation] = step
         return self._step_by_transformation[transformation]
 
     @in_planned_precision

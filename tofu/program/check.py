@@ -220,12 +220,7 @@ def _check_results(program: Program) -> Iterator[str]:
 
 def _find_tensors(tables: ProgramTables, graph: Graph) -> Column:
     """Return the tensor of each entry. Copies of operators must have the right number of outputs."""
-    first_output = np.cumsum([0, *(len(operator.outputs) for operator in graph.operators)])
-    outputs = _column(chain.from_iterable(operator.outputs for operator in graph.operators))
-    tensors: Column = tables.node_id[tables.entry_node]
-    is_copy = tables.node_kind[tables.entry_node] == NodeKind.OPERATOR
-    tensors[is_copy] = outputs[first_output[tensors[is_copy]] + tables.entry_output[is_copy]]
-    return tensors
+    return tables.find_entry_tensors(NodeKind.OPERATOR, [operator.outputs for operator in graph.operators])
 
 
 def _column(values: Iterable[object]) -> Column:

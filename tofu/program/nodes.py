@@ -110,18 +110,14 @@ def _list_pieces(tables: ProgramTables, shapes: list[tuple[Shape, ...]]) -> list
     first_read = tables.read_node.searchsorted(tables.source_node)
     input_numbers = (tables.source_read - first_read).tolist()
     entry_ranks = tables.entry_rank[tables.source_entry].tolist()
-    source_rows = zip(
-        input_numbers, tables.source_begin.tolist(), tables.source_along.tolist(), entry_ranks, strict=True
-    )
+    begins, alongs = tables.source_begin.tolist(), tables.source_along.tolist()
     piece_sources = [
-        PieceSource(number, tuple(begin[:rank]), tuple(along[:rank])) for number, begin, along, rank in source_rows
+        PieceSource(number, tuple(begin[:rank]), tuple(along[:rank]))
+        for number, begin, along, rank in zip(input_numbers, begins, alongs, entry_ranks, strict=True)
     ]
     sources = _group_by_row(len(ranks), tables.source_piece.tolist(), piece_sources)
     boxes = zip(ranks, tables.piece_begin.tolist(), tables.piece_extent.tolist(), sources, strict=True)
-    return [
-        Piece(tuple(begin[:rank]), tuple(extent[:rank]), sources_of_piece)
-        for rank, begin, extent, sources_of_piece in boxes
-    ]
+    return [Piece(tuple(begin[:rank]), tuple(extent[:rank]), reads) for rank, begin, extent, reads in boxes]
 
 
 def _group_by_row(row_count: int, rows: Iterable[int], values: Iterable[Any]) -> list[tuple[Any, ...]]:

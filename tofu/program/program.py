@@ -84,14 +84,8 @@ class Program:
     @cached_property
     def entry_tensor(self) -> npt.NDArray[np.int64]:
         """The tensor of each entry."""
-        tables, operators = self.tables, self.graph.operators
-        first_output = np.cumsum([0, *(len(operator.outputs) for operator in operators)])
-        output_tensors = np.array([t for operator in operators for t in operator.outputs], np.int64)
-        numbers = tables.node_id[tables.entry_node]
-        is_output = tables.node_kind[tables.entry_node] == NodeKind.OPERATOR
-        tensors: npt.NDArray[np.int64] = numbers.copy()
-        tensors[is_output] = output_tensors[first_output[numbers[is_output]] + tables.entry_output[is_output]]
-        return tensors
+        outputs = [operator.outputs for operator in self.graph.operators]
+        return self.tables.find_entry_tensors(NodeKind.OPERATOR, outputs)
 
     @cached_property
     def entry_bytes(self) -> npt.NDArray[np.int64]:

@@ -66,6 +66,15 @@ class ProgramTables:
         entry: Column = self.read_entry[self.source_read]
         return entry
 
+    def find_entry_tensors(self, operator_kind: int, operator_outputs: Sequence[Sequence[int]]) -> Column:
+        """Return the tensor of each entry. `operator_outputs` has the output tensors of each operator."""
+        first_output = np.cumsum([0, *map(len, operator_outputs)])
+        outputs = np.array([tensor for tensors in operator_outputs for tensor in tensors], np.int64)
+        tensors: Column = self.node_id[self.entry_node]
+        is_output = self.node_kind[self.entry_node] == operator_kind
+        tensors[is_output] = outputs[first_output[tensors[is_output]] + self.entry_output[is_output]]
+        return tensors
+
     def count_remote_bytes(self, item_bytes: Sequence[int]) -> int:
         """Count the bytes that fetches read from other workers' memory. `item_bytes` has the element size of each tensor."""
         elements = self.piece_extent.prod(axis=1)[self.source_piece]

@@ -169,8 +169,7 @@ RULES: dict[type, Callable[[Workers, Any, Any], Any]] = {
 def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
     """Return the region of an array that begins at computed positions.
 
-    A single integer is selected by a sum instead of a slice: if an integer is sliced from a product, JAX 0.6.2 on CPUs loses
-    a factor.
+    A single integer is selected by a sum, because JAX 0.6.2 on CPUs loses a factor if it slices an integer from a product.
     """
     is_known = all(isinstance(begin, (int, np.integer)) for begin in begins)
     if is_known or prod(extents) > 1 or not jnp.issubdtype(array.dtype, jnp.integer):

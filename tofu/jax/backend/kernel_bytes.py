@@ -20,47 +20,45 @@ def find_kernel_bytes(program: Program) -> dict[int, int]:
     """
     graph, nodes = program.graph, program.nodes
     first_workers_nodes = [number for number, node in enumerate(nodes) if node.worker == 0]
-    value_by_entry: dict[Entry, int] = {}
+    value_of: dict[Entry, int] = {}
     types: list[ValueType] = []  # fusion needs the shapes only
-    byte_counts: list[int] = []
-    times_by_value: list[int] = []
+    sizes: list[int] = []
+    times: list[int] = []
     operations: list[Operation] = []
     operator_of: dict[int, int] = {}  # value -> its operator
     stored_values: set[int] = set()
 
     def add(entry: Entry, tensor: int) -> int:
-        value_by_entry[entry] = len(types)
+        value_of[entry] = len(types)
         shape = nodes[entry.node].shapes[entry.output]
         types.append(ValueType(shape, None))
-        byte_counts.append(prod(shape) * graph.tensors[tensor].item_bytes)
-        times_by_value.append(graph.tensors[tensor].times)
-        return value_by_entry[entry]
+        sizes.append(prod(shape) * graph.tensors[tensor].item_bytes)
+        times.append(graph.tensors[tensor].times)
+        return value_of[entry]
 
     for number in first_workers_nodes:
         node = nodes[number]
-        reads = tuple(dict.fromkeys(value_by_entry[entry] for entry in node.inputs if entry in value_by_entry))
+        reads = tuple(dict.fromkeys(value_of[entry] for entry in node.inputs if entry in value_of))
         if node.kind is NodeKind.VARIABLE:
             add(Entry(number, 0), node.id)
         elif node.kind is NodeKind.FETCH:
             stored_values.update(reads)
             operations.append(Operation(FETCH, reads, (add(Entry(number, 0), node.id),)))
         elif (name := graph.operators[node.id].op) in ALIASES:
-            value_by_entry.update((Entry(number, n), value_by_entry[entry]) for n, entry in enumerate(node.inputs))
+            value_of.update((Entry(number, n), value_of[entry]) for n, entry in enumerate(node.inputs))
         else:
             makes = tuple(add(Entry(number, n), tensor) for n, tensor in enumerate(graph.operators[node.id].outputs))
             operator_of.update(dict.fromkeys(makes, node.id))
             operations.append(Operation(name, reads, makes))
-            stored_values.update(value for value in reads if times_by_value[value] != times_by_value[makes[0]])
-    stored_values.update(
-        value_by_entry[entry] for entries in program.results for entry in entries if entry in value_by_entry
-    )
+            stored_values.update(value for value in reads if times[value] != times[makes[0]])
+    results = (entry for entries in program.results for entry in entries)
+    stored_values.update(value_of[entry] for entry in results if entry in value_of)
     for node in nodes:
         if node.kind is NodeKind.FETCH and node.worker:
-            stored_values.update(value_by_entry[entry] for entry in node.inputs if entry in value_by_entry)
-    bytes_by_operator: dict[int, int] = {}
+            stored_values.update(value_of[entry] for entry in node.inputs if entry in value_of)
+    kernel_bytes: dict[int, int] = {}
     for operation in fuse(operations, stored_values, types):
         if operation.name != FETCH:
-            bytes_by_operator[operator_of[operation.makes[0]]] = sum(
-                byte_counts[value] for value in (*operation.reads, *operation.makes)
-            )
-    return bytes_by_operator
+            accessed = (*operation.reads, *operation.makes)
+            kernel_bytes[operator_of[operation.makes[0]]] = sum(sizes[value] for value in accessed)
+    return kernel_bytes

@@ -37,10 +37,9 @@ from tofu.search.choices import REPLICATED
 
 @dataclass
 class _Scope:
-    """A worker's arrays in the step or in a loop body.
+    """A worker's arrays in the step or in a loop body, by value of the `Lockstep` program.
 
-    `values` has the array of each value of the `Lockstep` program. The partial sums over loops are found by the number of
-    the summed value in the step.
+    Partial sums over loops are found by the number of the summed value in the step.
     """
 
     values: dict[int, Any]
@@ -70,9 +69,8 @@ class SpmdProgram:
         self.workers = Workers(self.problem.factors)
         self.compared = find_compared_with_extremum(self.step)
         self._operator_by_origin = {id(operator.origin): n for n, operator in enumerate(self.problem.graph.operators)}
-        self.summed_equations = {
-            equation.outputs[0]: equation for equation in self.step.walk() if equation.loops_summed
-        }
+        summed = (equation for equation in self.step.walk() if equation.loops_summed)
+        self.summed_equations = {equation.outputs[0]: equation for equation in summed}
 
     @cached_property
     def program(self) -> Lockstep:
@@ -82,16 +80,15 @@ class SpmdProgram:
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
         """The collectives that transfer each value. They are checked before anything runs."""
-        collectives_by_value = {
-            value: recognize(self.program, transfer) for value, transfer in self.program.transfers.items()
-        }
+        transfers = self.program.transfers
+        collectives_by_value = {value: recognize(self.program, transfer) for value, transfer in transfers.items()}
         if is_checked():
             if self.program.moved_bytes > self._planned.remote_bytes:
                 raise InternalError(
                     f"Transfers move {self.program.moved_bytes} bytes, and the program {self._planned.remote_bytes}."
                 )
             for value, collectives in collectives_by_value.items():
-                check_collectives(self.program, self.program.transfers[value], collectives)
+                check_collectives(self.program, transfers[value], collectives)
         return collectives_by_value
 
     @cached_property
@@ -114,13 +111,8 @@ class SpmdProgram:
 
     def compile(self, mesh: Mesh, donated: Sequence[int] = ()) -> Any:
         """Return the jitted function from operands to results."""
-        argument_shardings, result_shardings = self.shardings(mesh), self.result_shardings(mesh)
-        return jax.jit(
-            self.function(mesh),
-            in_shardings=tuple(argument_shardings),
-            out_shardings=result_shardings,
-            donate_argnums=tuple(donated),
-        )
+        function, ins, outs = self.function(mesh), tuple(self.shardings(mesh)), self.result_shardings(mesh)
+        return jax.jit(function, in_shardings=ins, out_shardings=outs, donate_argnums=tuple(donated))
 
     def function(self, mesh: Mesh) -> Callable[..., list[Any]]:
         """Return the function from operands to results, to be jitted with `shardings` and `result_shardings`."""
@@ -174,9 +166,8 @@ class SpmdProgram:
 
     def uneven_results(self, mesh: Mesh) -> dict[int, UnevenSharding]:
         """Return the shardings of results with overlapping shards, by position."""
-        layout_owners = {
-            n: self._find_layout_owner(n, x) for n, x in enumerate(self.step.outputs) if isinstance(x, int)
-        }
+        values = ((n, x) for n, x in enumerate(self.step.outputs) if isinstance(x, int))
+        layout_owners = {n: self._find_layout_owner(n, number) for n, number in values}
         return self._find_uneven(layout_owners, self.result_shardings(mesh))
 
     def _find_uneven(self, numbers: Mapping[int, int], shardings: Sequence[NamedSharding]) -> dict[int, UnevenSharding]:

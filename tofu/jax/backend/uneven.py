@@ -130,7 +130,7 @@ class Shard:
 class UnevenArray:
     """An array that is stored in overlapping shards, because the devices cannot divide it equally.
 
-    A partitioned step takes and returns such arrays. They are used like JAX arrays: `np.asarray`, `jnp.asarray`, operators,
+    A partitioned step takes and returns such arrays. Each is used like a JAX array: `np.asarray`, `jnp.asarray`, operators,
     indices and methods (`sum`, `reshape`, `at`) see the complete array. It has no `sharding` or `device`. A copy has the
     same shards. A pickled array becomes an ordinary JAX array.
 

@@ -149,8 +149,6 @@ def _is_shape(shape: Any) -> bool:
 def _is_number(dtype: Any) -> bool:
     number_types = np.number, np.bool_, jax.dtypes.extended
     try:
-        return dtype == jax.dtypes.float0 or any(
-            jax.dtypes.issubdtype(dtype, number_type) for number_type in number_types
-        )
+        return dtype == jax.dtypes.float0 or any(jax.dtypes.issubdtype(dtype, each) for each in number_types)
     except TypeError:
         return False

@@ -69,10 +69,7 @@ class KernelCall:
 
     def find_shapes(self, operands: Sequence[Any]) -> list[Any]:
         """Return the shapes and types of the results."""
-        structs = [
-            jax.ShapeDtypeStruct(operand.shape, operand.dtype, weak_type=getattr(operand, "weak_type", False))
-            for operand in operands
-        ]
+        structs = [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False)) for x in operands]
         return list(jax.eval_shape(without_shard_maps(self.run), *structs))
 
     def find_rule(self, operands: Sequence[Any]) -> SplitRule:

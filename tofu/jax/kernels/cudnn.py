@@ -47,8 +47,8 @@ def find_attention_rule(
     is their batch.
     """
     query, key, bias, offsets, pages = shapes[0], shapes[1], shapes[3], shapes[6], shapes[8]
-    d = 1 if is_heads_first else 2
-    heads_per_key = query[d] // key[d]
+    heads_axis = 1 if is_heads_first else 2
+    heads_per_key = query[heads_axis] // key[heads_axis]
     has_batch = len(offsets) != 2 and len(pages) != 4
     batch: Dimension = ("batch", 1) if has_batch else ()
     head: Dimension = ("heads", heads_per_key)
@@ -61,7 +61,7 @@ def find_attention_rule(
     biases: Dimensions = ()
     if len(bias) == 4:
         bias_batch: Dimension = batch if bias[0] == query[0] > 1 else ()
-        biases = (bias_batch, head if bias[1] == query[d] > 1 else (), (), ())
+        biases = (bias_batch, head if bias[1] == query[heads_axis] > 1 else (), (), ())
     lengths = tuple(
         (batch,) if len(shape) == 1 and shape[0] == query[0] else ((),) * len(shape) for shape in shapes[4:6]
     )

@@ -32,7 +32,7 @@ def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
     # An axis of one device splits nothing, and most bodies do not name it, so it needs no batch axis.
     sizes = {axis: size for axis, size in sizes.items() if size > 1 or _names_axis(body.jaxpr, axis)}
     operand_specs, result_specs = (
-        [[[n for n in names if n in sizes] for names in spec] for spec in array_specs] for array_specs in specs
+        [[[n for n in names if n in sizes] for names in spec] for spec in each] for each in specs
     )
 
     def run(*operands: Any) -> list[Any]:

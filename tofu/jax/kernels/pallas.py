@@ -184,9 +184,8 @@ class _PallasCall:
                 tuple(extents[d[0]] * d[1] if d else size for d, size in zip(dimensions, block.shape, strict=True))
                 for dimensions, block in zip(rule.outputs, self.blocks[self.num_inputs :], strict=True)
             ]
-            grid = [
-                extents[f"grid{n}"] * group_sizes[n] if n in group_sizes else size for n, size in enumerate(self.grid)
-            ]
+            sizes = {axis: extents[f"grid{axis}"] * positions for axis, positions in group_sizes.items()}
+            grid = [sizes.get(axis, size) for axis, size in enumerate(self.grid)]
             results: Sequence[Any] = self.primitive.bind(*operands, **resize_grid(self.parameters, grid, shapes))
             return results
 

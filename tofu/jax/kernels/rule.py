@@ -142,22 +142,20 @@ def _list_numbers(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, numbers)) or "no"
 
 
-def _parse_dimensions(array_text: str, rule_text: str) -> list[str]:
-    if array_text.strip() in ("", "()"):
+def _parse_dimensions(part: str, text: str) -> list[str]:
+    if part.strip() in ("", "()"):
         return []
     dimensions = []
-    for grouped, name, unsplit, unknown in TOKENS.findall(array_text):
+    for grouped, name, unsplit, unknown in TOKENS.findall(part):
         if unknown:
             raise DescriptionError(
-                f"{rule_text!r} is no rule: {unknown!r} in {array_text.strip()!r} is neither a name nor _. {SYNTAX}"
+                f"{text!r} is no rule: {unknown!r} in {part.strip()!r} is neither a name nor _. {SYNTAX}"
             )
         dimensions.append(f"({grouped}" if grouped else name or unsplit)
     names = [name.lstrip("(") for name in dimensions if name != "_"]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise DescriptionError(
-            f"{rule_text!r} is no rule: an array has two dimensions of {repeated[0]}. Write _ for one."
-        )
+        raise DescriptionError(f"{text!r} is no rule: an array has two dimensions of {repeated[0]}. Write _ for one.")
     return dimensions
 
 

@@ -91,14 +91,12 @@ def _read_in_widest_type(
     step: Any, arguments: Sequence[Any], dtype: str | None, seed: int
 ) -> tuple[bool, Source, list[Any]]:
     is_enabled = bool(jax.config.jax_enable_x64)
-    for double, drawn_dtype in (
-        [(dtype == "float64", dtype)] if dtype is not None else [(True, "float64"), (is_enabled, None)]
-    ):
+    widest_first = [(True, "float64"), (is_enabled, None)]
+    for double, drawn_dtype in widest_first if dtype is None else [(dtype == "float64", dtype)]:
         with in_precision(double):
             random = np.random.default_rng(seed)
-            drawn_arguments = [
-                jax.tree.map(partial(_draw, dtype=drawn_dtype, random=random), tree) for tree in arguments
-            ]
+            draw = partial(_draw, dtype=drawn_dtype, random=random)
+            drawn_arguments = [jax.tree.map(draw, tree) for tree in arguments]
             try:
                 return double, read_step(step, tuple(drawn_arguments)), drawn_arguments
             except Exception:  # the step itself names narrower types
@@ -154,9 +152,8 @@ def _run_on_one_device(step: Any, arguments: Sequence[Any]) -> Any:
 
     arrays = iter(jax.jit(run)([leaves[n] for n in array_positions]))
     result_leaves, structure = results
-    return jax.tree.unflatten(
-        structure, [next(arrays) if isinstance(leaf, jax.Array) else leaf for leaf in result_leaves]
-    )
+    results_with_arrays = [next(arrays) if isinstance(leaf, jax.Array) else leaf for leaf in result_leaves]
+    return jax.tree.unflatten(structure, results_with_arrays)
 
 
 def _is_number(value: Any) -> bool:

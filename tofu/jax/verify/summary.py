@@ -110,11 +110,8 @@ def check_names(names: Collection[str]) -> None:
 def results_table(results: Sequence[CaseReport]) -> Table:
     """Return a table with a row for each primitive: signatures, strategies, accuracy, and disagreements."""
     missing = {strategy.op for result in results for strategy in result.missing}
-    verified_equations = [verified for result in results for verified in result.verified]
+    equations = [equation for result in results for equation in result.verified]
     return tabulate(
         "primitive",
-        (
-            (verified.report, 1, bool(verified.problems) or verified.report.op in missing)
-            for verified in verified_equations
-        ),
+        ((equation.report, 1, bool(equation.problems) or equation.report.op in missing) for equation in equations),
     )
