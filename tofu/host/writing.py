@@ -76,7 +76,6 @@ def _open_temporary(target: str) -> tuple[str, IO[bytes]]:
 
 
 def _is_unlocked(path: str) -> bool:
-    """Return True if no process holds the lock on a file, because its writer is dead."""
     with suppress(OSError), open(path, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True

@@ -103,7 +103,6 @@ class WeakTypeCheck:
         return step
 
     def _compare(self, weak_types: WeakTypes, step: Step) -> None:
-        """Raise ShapeError unless a step with these weak types has the types of the planned step."""
         planned_step = self._native.of_one_device
         planned_equations, equations = _list_types(planned_step), _list_types(step)
         for planned, actual in zip(planned_equations, equations, strict=False):

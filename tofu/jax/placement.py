@@ -182,7 +182,6 @@ def _split_by_process(devices: list[Any], process_count: int, shape: tuple[int, 
 
 
 def _make_keys(placed_data: jax.Array, value: Any, sharding: NamedSharding) -> jax.Array:
-    """Return placed data as random keys if `value` consists of random keys, and unchanged otherwise."""
     if not (isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)):
         return placed_data
     implementation = jax.random.key_impl(value)

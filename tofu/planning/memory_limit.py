@@ -135,7 +135,7 @@ class Tradeoff:
         self.split_all()  # may move less if the search above ran out of time
         if replicated.most_bytes > limit:
             self._bisect_price(limit, replicated)
-            if limit < self._smallest() <= NEARLY * limit:
+            if limit < self._find_smallest_peak() <= NEARLY * limit:
                 self.sweep()  # other prices may hold less at the same time
         for point in sorted(self._list_fitting(limit), key=_rank)[:KEEPING_PLANS]:
             self._keep_fitting(point, limit)
@@ -146,11 +146,11 @@ class Tradeoff:
     def _list_fitting(self, limit: int) -> list[Point]:
         return [point for point in self.points if point.most_bytes <= limit]
 
-    def _smallest(self) -> int:
+    def _find_smallest_peak(self) -> int:
         return min(point.most_bytes for point in self.points)
 
     def _keep_fitting(self, point: Point, limit: int) -> None:
-        """Bisect for the number of tensors whose fetched regions can be kept. Add the plans tried."""
+        """Bisect for the number of tensors whose fetched regions can be kept."""
         candidates = list_worth_keeping(point.choices)
 
         def fits(count: int) -> bool:
@@ -159,7 +159,7 @@ class Tradeoff:
         _bisect_count(0, len(candidates) + 1, len(candidates), fits)
 
     def _reread_fitting(self, point: Point, limit: int) -> None:
-        """Bisect for the fewest tensors to fetch again. Add the plans tried."""
+        """Bisect for the fewest tensors to fetch again."""
         candidates = list_worth_rereading(point.choices)
 
         def is_too_large(count: int) -> bool:
@@ -168,7 +168,7 @@ class Tradeoff:
         _bisect_count(0, len(candidates) + 1, len(candidates), is_too_large)
 
     def _bisect_price(self, limit: int, too_large: Point) -> None:
-        """Bisect for the lowest price at which the plan fits, then refine. Add the plans tried."""
+        """Bisect for the lowest price at which the plan fits, then refine."""
         low, high = LOWEST_PRICE, HIGHEST_PRICE
         price_too_large = 0.0
         fits = self.at_price(high)
@@ -186,7 +186,7 @@ class Tradeoff:
         self._refine(limit, fits, too_large, price_too_large)
 
     def _refine(self, limit: int, fitting: Point, too_large: Point, held_price: float) -> None:
-        """Bisect for how many tensors of the too large plan can stay replicated, the smallest first. Add the plans tried."""
+        """Bisect for how many tensors of the too large plan can stay replicated, the smallest first."""
         copies, fitting_copies = ((point.choices.tensors == REPLICATED).sum(axis=1) for point in (too_large, fitting))
         sizes = [tensor.size_bytes for tensor in self.problem.graph.tensors]
         candidates = sorted(np.flatnonzero(copies > fitting_copies), key=lambda t: (sizes[t], t))
@@ -231,7 +231,7 @@ def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
         f"{format_bytes(point.most_bytes)} on worker {worker}, {format_bytes(point.most_bytes - limit)} too much: "
         f"{format_bytes(variable_bytes)} of parameters, states and inputs (the largest: {largest}), "
         f"{format_bytes(point.most_bytes - variable_bytes)} of gradients, activations and buffers. "
-        + _advise(tradeoff, limit, max(workers + 1, ceil(total_bytes / limit)))
+        + _advise_workers(tradeoff, limit, max(workers + 1, ceil(total_bytes / limit)))
     )
 
 
@@ -242,7 +242,9 @@ def _list_variable_bytes(choices: Choices) -> Iterator[tuple[str, int]]:
             yield tensor.name, int((shards[:, :, 1] - shards[:, :, 0]).prod(axis=1).max()) * tensor.item_bytes
 
 
-def _advise(tradeoff: Tradeoff, limit: int, least_workers: int) -> str:
+def _advise_workers(tradeoff: Tradeoff, limit: int, least_workers: int) -> str:
+    """Return how many workers would be enough, at least `least_workers`, or why no number is."""
+
     def plan_for(workers: int) -> Point:
         problem = tradeoff.problem.arrange(Arrangement(factorize(workers)))
         choices = ALGORITHMS["recursive"].solve(problem, effort=tradeoff.effort).choices

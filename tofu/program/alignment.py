@@ -1,7 +1,6 @@
 """Alignment of the workers' programs: conversion of a `Program` to a `Lockstep` program.
 
-An *entry* is the output of a node on one worker. The entries of several workers become one value, and the fetches that
-assemble them become one transfer.
+An *entry* is the output of a node on one worker. The entries of several workers become one value.
 """
 
 from __future__ import annotations
@@ -89,7 +88,6 @@ class _Aligner:
         return Compute(operator, inputs, outputs)
 
     def _find_shard_entries(self) -> dict[int, EntryByWorker]:
-        """Return the entries that hold the shards of each tensor."""
         shard_entries: dict[int, list[Entry | None]] = {}
         for number, node in enumerate(self.nodes):
             for output in range(len(node.shapes)):
@@ -200,7 +198,6 @@ class _Aligner:
     def _list_pieces(
         self, tensor: int, entries: EntryByWorker, boxes: Sequence[Box]
     ) -> tuple[list[_EntryPiece], list[TransferPiece]]:
-        """Return the `pieces` and the `copies` of the transfer that assembles these entries."""
         pieces: list[_EntryPiece] = []
         copies: list[TransferPiece] = []
         assembled: set[Entry] = set()
@@ -251,7 +248,6 @@ class _Aligner:
         )
 
     def _find_offset(self, entry: Entry, boxes: Sequence[Box]) -> Shape:
-        """Return the position of an entry in the box of its worker."""
         node = self.nodes[entry.node]
         return tuple(n - begin for n, (begin, _) in zip(node.begins[0], boxes[node.worker], strict=True))
 

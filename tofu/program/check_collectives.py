@@ -120,7 +120,6 @@ def _check_pieces(program: Lockstep, transfer: Transfer) -> None:
 
 
 def _locate(box: Box, begin: Sequence[int]) -> tuple[int, ...]:
-    """Return the position in the tensor of an element at position `begin` in a box."""
     return tuple(first + offset for (first, _), offset in zip(box, begin, strict=True))
 
 

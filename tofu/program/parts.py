@@ -40,7 +40,6 @@ def count_own_positions(choices: Choices, operator: int) -> dict[int, tuple[int,
 
 
 def _is_even(extents: Sequence[int], axes: Sequence[int], factors: Sequence[int]) -> bool:
-    """Return True if all parts are equally long when each factor divides its axis."""
     part_extents = list(extents)
     for axis, factor in zip(axes, factors, strict=True):
         if axis != REPLICATED:

@@ -145,7 +145,6 @@ class _Fusion:
             self.roots[n] = self._find_roots(n, n in computed_once)
 
     def _find_roots(self, n: int, is_computed_once: bool) -> dict[int, bool]:
-        """Return the entry of `roots` for operation `n`. If `is_computed_once` is True, it is its own root."""
         operation = self.operations[n]
         roots: dict[int, bool] = {}
         for reader in self.readers[n]:
@@ -161,7 +160,6 @@ class _Fusion:
         return {**fusible_roots, **({n: False} if is_result or len(fusible_roots) < len(roots) else {})}
 
     def _reads_repeatedly(self, n: int, reader: int) -> bool:
-        """Return True if the reader reads an element of operation `n` more than once."""
         results, operands = self.operations[reader].makes, self.operations[n].makes
         is_repeating = self.operations[reader].name in REPEATING
         return is_repeating and self._count_elements(results) > self._count_elements(operands)

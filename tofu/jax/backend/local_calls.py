@@ -32,7 +32,7 @@ class WorkerSelection(Protocol):
     def pick(self, table: Any) -> list[Any]:
         """Return the worker's row of `table`."""
 
-    def take_part(self, whole: Any, boxes: Sequence[Box]) -> Any:
+    def take_part(self, replicated: Any, boxes: Sequence[Box]) -> Any:
         """Return the worker's shard of a replicated value."""
 
 
@@ -154,10 +154,9 @@ def find_repeated_elements(
 
 
 def share_parameters(equation: Equation, attributes_by_worker: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the parameters that an equation has on all workers.
+    """Return the parameters that an equation has on all workers, changed by the workers' attributes.
 
-    `attributes_by_worker` has the attributes in which each worker differs from the complete operator. Raise InternalError if
-    a parameter differs between workers.
+    Raise InternalError if a parameter differs between workers.
     """
     parameters = dict(equation.params)
     for name in {name for attributes in attributes_by_worker for name in attributes} & parameters.keys():
@@ -185,7 +184,6 @@ def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Do the same as `_draw_all` for a primitive that also returns the next key."""
     key, all_bits = call.bind(operands, shape=call.equation.params["shape"])
     return [key, call.take_part(all_bits, 1)]
 
@@ -291,7 +289,6 @@ def find_fill(fill_value: Any, dtype: Any) -> Any:
 
 
 def _scatter(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Scatter into an array of zeros with the complete extents, at the shard's position, and cut out the shard."""
     operand, indices, updates = operands
     if _is_complete(call):
         return call.bind(operands)
@@ -305,7 +302,6 @@ def _scatter(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Write the part of the update that is in the worker's shard."""
     operand, update, *starts = operands
     if _is_complete(call):
         return call.bind(operands)
@@ -336,10 +332,9 @@ def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 def _find_begins(
     call: LocalCall, shape: Sequence[int], window_sizes: Sequence[int], starts: Sequence[Any]
 ) -> list[Any]:
-    """Return the position of a window relative to the worker's shard of an array with this shape. It may be outside.
+    """Return the position of a window relative to the worker's shard, which may be outside of the shard.
 
-    As in JAX, the window is first moved into the complete array. XLA would skip this step if it merged the slice with
-    another one.
+    As in JAX, the window is first moved into the array of this shape. XLA does not move it if it merges two slices.
     """
     complete_extents, split_dimensions = call.find_complete_extents(), _list_split_dimensions(call)
     index_dtype = jnp.int64 if any(jnp.result_type(start) == jnp.int64 for start in starts) else jnp.int32
@@ -360,13 +355,13 @@ def _read_along(array: Any, dimension: int, begin: Any, size: int) -> tuple[Any,
 
 
 def _list_split_dimensions(call: LocalCall) -> set[int]:
-    """Return the dimensions along which some worker's shard does not begin at the first element."""
+    """Return the dimensions along which a shard does not begin at the first element."""
     begins = [attributes.get("first", ()) for attributes in call.attributes_by_worker]
     return {d for begin in begins for d, first in enumerate(begin) if first}
 
 
 def _is_complete(call: LocalCall) -> bool:
-    """Return True if all workers' shards begin at the first element, so that positions need no offset."""
+    """Return True if all shards begin at the first element."""
     return not _list_split_dimensions(call)
 
 

@@ -1,8 +1,7 @@
 """Run a plan as one program for all workers, in which each worker computes its part of every equation.
 
-The program follows the equations of the step and the instructions of a `Lockstep` program. Collectives transfer regions
-of arrays between workers. A region with several readers is fetched once. A value that a loop reads from outside is
-fetched before the loop.
+The program follows the equations of the step and the instructions of a `Lockstep` program. A region with several readers
+is fetched once. A value that a loop reads from outside is fetched before the loop.
 """
 
 from __future__ import annotations
@@ -129,7 +128,10 @@ class SpmdProgram:
 
         If `is_checked` is True, JAX raises TypeError or ValueError if it cannot prove that replicas are equal.
         """
-        specs = tuple(s.spec for s in self.shardings(mesh)), [s.spec for s in self.result_shardings(mesh)]
+        specs = (
+            tuple(sharding.spec for sharding in self.shardings(mesh)),
+            [sharding.spec for sharding in self.result_shardings(mesh)],
+        )
         return shard_map(self.run, mesh, *specs, is_checked=is_checked)
 
     def check_replicas(self, mesh: Mesh) -> bool:
@@ -246,7 +248,6 @@ class SpmdProgram:
         return {tensor: number for number, tensor in self.native.tensor_of.items()}
 
     def _read_operands(self, equation: Equation, compute: Compute, scope: _Scope) -> list[Any]:
-        """Return the operands of an equation, with barriers if a `jax.checkpoint` computes it again."""
         inputs, operands = iter(compute.inputs), []
         for operand in equation.inputs:
             if isinstance(operand, Literal):
@@ -277,12 +278,10 @@ class SpmdProgram:
         self._set_results(equation, results, scope)
 
     def _list_shards(self, equation: Equation) -> list[int]:
-        """Return the values that hold the shards of an equation's results."""
         tensors = (self.native.tensor_of[number] for number in equation.outputs)
         return [self.program.shards[tensor] for tensor in tensors if tensor in self.program.shards]
 
     def _set_results(self, equation: Equation, results: Sequence[Any], scope: _Scope) -> None:
-        """Store an equation's results, and the shards that are computed from them."""
         compute = self._find_compute(equation)
         assert compute is not None, equation
         for number, value, result in zip(equation.outputs, compute.outputs, results, strict=True):
@@ -341,7 +340,6 @@ class SpmdProgram:
             self._set_results(stack, [stacked_results], scope)
 
     def _make_zero_sum(self, loop_sum: LoopSum) -> Any:
-        """Return the zeros with which a worker begins a sum."""
         operator, dtype = self.number_of(loop_sum.equation), self.step.types[loop_sum.number].dtype
         shape = self.program.values[self.program.computes[operator].outputs[0]].shape
         zeros = jnp.zeros((*loop_sum.stack_shape, *shape), dtype)
@@ -357,7 +355,6 @@ class SpmdProgram:
         return vary(carried, self._list_split_axes(self._find_layout(value)))
 
     def _list_split_axes(self, choices: Sequence[int]) -> list[str]:
-        """Return the mesh axes along which an operator or a tensor is split."""
         return [name for name, choice in zip(self.workers.axis_names, choices, strict=True) if choice != REPLICATED]
 
     def _fetch_from_outside(self, items: Sequence[Equation | Loop], scope: _Scope) -> None:

@@ -67,7 +67,7 @@ def count_traffic(text: str, devices: int, host_devices: int = 0) -> CollectiveT
     """Return the traffic of one run of an optimized HLO program. If `host_devices` is 0, there is only one host."""
     computations, entry = _split_computations(text)
     runs = _count_runs(computations, entry)
-    hidden_channels = _find_hidden(computations)
+    hidden_channels = _find_hidden_channels(computations)
     traffic = CollectiveTraffic()
     for name, lines in computations.items():
         has_fused_start = any(FUSED_START in line for line in lines)
@@ -85,7 +85,8 @@ def count_traffic(text: str, devices: int, host_devices: int = 0) -> CollectiveT
     return traffic
 
 
-def _find_hidden(computations: Mapping[str, Sequence[str]]) -> set[str]:
+def _find_hidden_channels(computations: Mapping[str, Sequence[str]]) -> set[str]:
+    """Return the channels of collectives that a fusion with computation includes."""
     hidden_channels: set[str] = set()
     for lines in computations.values():
         channels = {match[1] for line in lines if (match := FUSED.search(line))}
@@ -138,6 +139,7 @@ def _list_calls(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 
 def _count_bytes(line: str, collective: re.Match[str], devices: int, host_devices: int) -> tuple[float, float]:
+    """Return the bytes that all devices receive in a collective, and the share of them that comes from other hosts."""
     kind = collective["kind"]
     size = sum(_list_results(collective))
     if kind == "collective-permute":
@@ -156,7 +158,7 @@ def _count_bytes(line: str, collective: re.Match[str], devices: int, host_device
 
 
 def _find_share_between_hosts(pairs: Sequence[tuple[int, int]], host_devices: int) -> float:
-    return sum(a // host_devices != b // host_devices for a, b in pairs) / max(len(pairs), 1)
+    return sum(source // host_devices != target // host_devices for source, target in pairs) / max(len(pairs), 1)
 
 
 def _list_results(collective: re.Match[str]) -> list[float]:

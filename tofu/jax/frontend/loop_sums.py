@@ -72,7 +72,7 @@ class _Hoister:
     count: int = 0
 
     def find_current(self, operand: Operand) -> Operand:
-        """Return the operand that replaces an operand, or the operand itself."""
+        """Return the operand that now stands for an operand."""
         while isinstance(operand, int) and operand in self.current_by_old:
             operand = self.current_by_old[operand]
         return operand
@@ -153,7 +153,7 @@ class _BodyValues:
 
 
 class _LoopBody:
-    """The body of a loop. `find_sum` is called for each carry, and then `remove_sum` if the carry is a sum."""
+    """The body of a loop. Call `find_sum` for each carry, and `remove_sum` if the carry is a sum."""
 
     def __init__(self, hoister: _Hoister, loop: Loop) -> None:
         self._hoister = hoister

@@ -185,8 +185,8 @@ def _trace_implementation(
     implementation = equation.primitive.impl
     if DESCRIPTIONS.get(equation.primitive.name) is not None or is_of_jax(implementation):
         return None
-    given = map(builder.find_type, equation.inputs)
-    shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in given]
+    types_of_operands = map(builder.find_type, equation.inputs)
+    shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types_of_operands]
     run = partial(implementation, **equation.params)
     try:
         closed = jax.make_jaxpr(lambda *operands: jax.tree.leaves(run(*operands)))(*shapes)

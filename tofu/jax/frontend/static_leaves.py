@@ -138,18 +138,18 @@ def name_all(function: Callable[..., Any], arguments: Sequence[Any]) -> list[str
     return name_arguments(function, arguments, is_leaf=is_static)
 
 
-def describe_changed(names: Sequence[str], planned: Structure, given: Structure) -> str:
+def describe_changed(names: Sequence[str], planned: Structure, passed: Structure) -> str:
     """Describe static leaves that differ from the plan, one sentence each.
 
     Return "" if the trees differ in another way. `names` has a name for each leaf.
     """
-    if planned.tree != given.tree:
+    if planned.tree != passed.tree:
         return ""
-    given_leaves = dict(given.static)
+    passed_leaves = dict(passed.static)
     return "".join(
-        f" {names[n]} is {given_leaves[n]!r}, and {planned_leaf!r} is part of the step."
+        f" {names[n]} is {passed_leaves[n]!r}, and {planned_leaf!r} is part of the step."
         for n, planned_leaf in planned.static
-        if n in given_leaves and planned_leaf != given_leaves[n]
+        if n in passed_leaves and planned_leaf != passed_leaves[n]
     )
 
 

@@ -138,7 +138,6 @@ class _PallasCall:
         return followed_dimensions
 
     def _find_followed_dimension(self, block: BlockSpecification, axis: int) -> _FollowedDimension:
-        """Return the dimension of an array that follows a grid axis."""
         strides = [self._find_stride(block, d, axis) for d in range(len(block.shape))]
         positions = lcm(*(stride.positions for stride in strides if stride is not None))
         following = [(d, stride) for d, stride in enumerate(strides) if stride is not None and stride.blocks]
@@ -201,7 +200,6 @@ class _PallasCall:
 
 
 def _list_grid_reads(jaxpr: Jaxpr) -> Iterator[int]:
-    """Yield the grid axes whose position or size a body reads."""
     for equation in jaxpr.eqns:
         if equation.primitive.name in ("program_id", "num_programs"):
             yield equation.params["axis"]
@@ -225,7 +223,6 @@ def _extract_dimension_map(index_map: ClosedJaxpr, dimension: int) -> tuple[Clos
 
 
 def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Return the values of an index map at all positions of a grid of these sizes."""
     positions = np.indices(sizes, np.int32).reshape(len(sizes), -1)
     (blocks,) = jax.vmap(jaxpr_as_fun(index_map))(*positions)
     return np.asarray(blocks).reshape(sizes)

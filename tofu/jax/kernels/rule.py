@@ -143,6 +143,7 @@ def _list_numbers(numbers: Iterable[int]) -> str:
 
 
 def _parse_dimensions(part: str, text: str) -> list[str]:
+    """Return the names of an array's dimensions: "h", "_", or "(h" for a dimension with several elements for each position of h."""
     if part.strip() in ("", "()"):
         return []
     dimensions = []
@@ -201,6 +202,7 @@ def _read_dimension(row: Row, access: OperatorAccess) -> Dimension:
 
 
 def _is_independent(access: OperatorAccess, axis: int) -> bool:
+    """Return True if positions of an axis read different elements, and their results are concatenated or summed."""
     if access.axes[axis] in access.fetched_axes or any(axis in read.addend_axes for read in access.inputs):
         return False
     for written in access.outputs:

@@ -54,9 +54,9 @@ class CaseReport:
     @property
     def problems(self) -> tuple[str, ...]:
         """Everything that must be fixed in a description, the analysis, the backend or the case."""
-        found = [f"{verified.report.op}: {problem}" for verified in self.verified for problem in verified.problems]
+        problems = [f"{verified.report.op}: {problem}" for verified in self.verified for problem in verified.problems]
         return tuple(
-            dict.fromkeys((*found, *(f"{missing.op}: missing strategy {missing.cut}" for missing in self.missing)))
+            dict.fromkeys((*problems, *(f"{missing.op}: missing strategy {missing.cut}" for missing in self.missing)))
         )
 
 
@@ -136,12 +136,12 @@ def _find_missing(node: EquationCase, case: PrimitiveCase, number: int, seed: in
 
     With one draw, a strategy may be exact by chance.
     """
-    found = find_missing(node)
+    missing_strategies = find_missing(node)
     for draw in range(1, DRAWS):
-        found = found and tuple(
-            missing for missing in find_missing(_make_node(case, number, seed + draw)) if missing in found
+        missing_strategies = missing_strategies and tuple(
+            missing for missing in find_missing(_make_node(case, number, seed + draw)) if missing in missing_strategies
         )
-    return found
+    return missing_strategies
 
 
 def _make_node(case: PrimitiveCase, number: int, seed: int) -> EquationCase:

@@ -64,7 +64,7 @@ def verify_node(node: EquationCase) -> VerifiedEquation:
     strategies = tuple(_check_split(node, access, (axis,), PARTS) for axis in axes)
     pairs = tuple(_check_split(node, access, pair, PARTS[:1]) for pair in combinations(axes, 2))
     by_parts = report.description_error is None and bool(strategies)
-    compared = [Comparison(n, Compared.PARTS, whole.size) for n, whole in enumerate(node.outputs)]
+    compared = [Comparison(n, Compared.PARTS, output.size) for n, output in enumerate(node.outputs)]
     report = replace(
         report,
         strategies=strategies,
@@ -96,7 +96,7 @@ def _compare_numbers(node: EquationCase, description: Description) -> NodeReport
         return replace(empty_report, checked=f"not executed: {error}")
     limit = max(TOLERANCE, find_precision(array.dtype.name for array in (*node.inputs, *node.outputs)))
     pairs = list(enumerate(zip(computed, node.outputs, strict=True)))
-    errors = {n: find_error(_round(value, output), output) for n, (value, output) in pairs}
+    errors = {n: find_error(_round_integers(value, output), output) for n, (value, output) in pairs}
     problems = [
         f"output {n} of the description is off by {error:.1e}" for n, error in errors.items() if not error <= limit
     ]
@@ -110,11 +110,12 @@ def _compare_numbers(node: EquationCase, description: Description) -> NodeReport
 
 
 def _is_exact(array: Array) -> bool:
+    """Return True if float64, in which descriptions compute, represents all numbers of an array."""
     return array.dtype.kind not in "iu" or array.dtype.itemsize < 8 or bool((np.abs(array.astype(float)) < 2**53).all())
 
 
-def _round(value: Array, whole: Array) -> Array:
-    return value.astype(whole.dtype) if whole.dtype.kind in "biu" else value
+def _round_integers(value: Array, reference: Array) -> Array:
+    return value.astype(reference.dtype) if reference.dtype.kind in "biu" else value
 
 
 def _check_split(
@@ -153,7 +154,7 @@ def _list_overlapping(
     if any(access.axes[axis] in access.fetched_axes for axis in axes):
         return []
     uneven, extents = find_uneven_axes(access), access.extents
-    least_counts = {axis: _find_count(extents[axis], has_remainder=axis in uneven) for axis in axes}
+    least_counts = {axis: _find_part_count(extents[axis], has_remainder=axis in uneven) for axis in axes}
     candidates = [least_counts, *(counts for counts in equal_counts if counts != least_counts)]
     remainder_axes_by_candidate = [
         {axis for axis, count in counts.items() if extents[axis] % count} for counts in candidates
@@ -165,7 +166,7 @@ def _list_overlapping(
     ]
 
 
-def _find_count(extent: int, has_remainder: bool) -> int:
+def _find_part_count(extent: int, has_remainder: bool) -> int:
     """Return the smallest number of parts with or without a remainder. If there is none with one, return one without."""
     counts = range(2, extent + 1)
     return next((n for n in counts if has_remainder and extent % n), next(n for n in counts if extent % n == 0))
