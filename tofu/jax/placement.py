@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import jax
@@ -75,7 +76,7 @@ def place_copy(value: Any, sharding: Sharding) -> Any:
         return placed.copy() if isinstance(value, UnevenArray) else placed
     if not isinstance(value, jax.Array):
         return placed
-    shard_shapes = (each_sharding.shard_shape(value.shape) for each_sharding in (value.sharding, sharding))
+    shard_shapes = (each.shard_shape(value.shape) for each in (value.sharding, sharding))
     return jnp.copy(placed) if len(set(shard_shapes)) == 1 else placed
 
 
@@ -135,10 +136,8 @@ def place_local_rows(name: str, local_rows: Any, planned: jax.ShapeDtypeStruct, 
             f"{name} has shape {np.shape(local_rows)}, and the part of {shape} that each of {len(processes)} processes has is "
             f"{(f'1/{len(processes)} of {shape[0]}' if remainder else row_count, *shape[1:])}."
         )
-    host_rows, begin_by_process = (
-        read_host_value(_copy_host_array(local_rows)),
-        {process: n * row_count for n, process in enumerate(processes)},
-    )
+    host_rows = read_host_value(_copy_host_array(local_rows))
+    begin_by_process = {process: n * row_count for n, process in enumerate(processes)}
     begin = begin_by_process[jax.process_index()]
 
     def read_region(index: tuple[slice, ...]) -> Any:
@@ -184,7 +183,5 @@ def _split_by_process(devices: list[Any], process_count: int, shape: tuple[int, 
 def _make_keys(placed_data: jax.Array, value: Any, sharding: NamedSharding) -> jax.Array:
     if not (isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)):
         return placed_data
-    implementation = jax.random.key_impl(value)
-    return jax.jit(lambda numbers: jax.random.wrap_key_data(numbers, impl=implementation), out_shardings=sharding)(
-        placed_data
-    )
+    wrap = partial(jax.random.wrap_key_data, impl=jax.random.key_impl(value))
+    return jax.jit(wrap, out_shardings=sharding)(placed_data)

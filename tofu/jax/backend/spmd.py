@@ -128,11 +128,9 @@ class SpmdProgram:
 
         If `is_checked` is True, JAX raises TypeError or ValueError if it cannot prove that replicas are equal.
         """
-        specs = (
-            tuple(sharding.spec for sharding in self.shardings(mesh)),
-            [sharding.spec for sharding in self.result_shardings(mesh)],
-        )
-        return shard_map(self.run, mesh, *specs, is_checked=is_checked)
+        specs = [sharding.spec for sharding in self.shardings(mesh)]
+        result_specs = [sharding.spec for sharding in self.result_shardings(mesh)]
+        return shard_map(self.run, mesh, tuple(specs), result_specs, is_checked=is_checked)
 
     def check_replicas(self, mesh: Mesh) -> bool:
         """Return True if JAX proves that replicas are equal.
@@ -173,17 +171,14 @@ class SpmdProgram:
         return self._find_uneven(layout_owners, self.result_shardings(mesh))
 
     def _find_uneven(self, numbers: Mapping[int, int], shardings: Sequence[NamedSharding]) -> dict[int, UnevenSharding]:
-        sharding_by_position = {
-            position: find_sharding(
-                list_shards(self.choices, self.native.tensor_of[number]),
-                self._find_layout(number),
-                self.workers.factors,
-                self.step.types[number].shape,
-                shardings[position],
-            )
-            for position, number in numbers.items()
-        }
-        return {position: sharding for position, sharding in sharding_by_position.items() if sharding is not None}
+        uneven_shardings: dict[int, UnevenSharding] = {}
+        for position, number in numbers.items():
+            boxes = list_shards(self.choices, self.native.tensor_of[number])
+            shape, layout = self.step.types[number].shape, self._find_layout(number)
+            sharding = find_sharding(boxes, layout, self.workers.factors, shape, shardings[position])
+            if sharding is not None:
+                uneven_shardings[position] = sharding
+        return uneven_shardings
 
     def argument_structs(self, mesh: Mesh) -> list[jax.ShapeDtypeStruct]:
         """Return the shapes and types of the operands."""

@@ -74,10 +74,8 @@ class SplitRule:
     def add_batch(self, batched: Sequence[bool], axis: str) -> SplitRule:
         """Return the rule under `jax.vmap`. Batched inputs and all outputs then begin with the new axis."""
         batch_dimension: Dimension = (axis, 1)
-        inputs = (
-            (batch_dimension, *group) if is_batched else group
-            for group, is_batched in zip(self.inputs, batched, strict=True)
-        )
+        pairs = zip(self.inputs, batched, strict=True)
+        inputs = ((batch_dimension, *group) if is_batched else group for group, is_batched in pairs)
         return SplitRule(tuple(inputs), tuple((batch_dimension, *group) for group in self.outputs))
 
     def find_extents(self, shapes: Sequence[Shape]) -> dict[str, int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tofu.analysis import OperatorAccess
+from tofu.analysis import OperatorAccess, OutputAccess
 from tofu.jax.backend.local_calls import BITS, LocalCall, RepeatedElements, find_repeated_elements, share_parameters
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK
 from tofu.jax.verify.nodes import EquationCase, read_numbers
@@ -49,7 +49,7 @@ def run_in_parts(node: EquationCase, access: OperatorAccess, splits: Mapping[int
     Raise SplitError if the parts do not make up the complete outputs. Raise InternalError if workers with equal shards
     would need different programs.
     """
-    parts = [dict(zip(splits, ranges, strict=True)) for ranges in product(*splits.values())]
+    parts = _list_parts(splits)
     shapes = [output.shape for output in node.outputs]
     if any(access.axes[axis] in access.fetched_axes for axis in splits):
         pieces = [move_cells(node.inputs, access, part, shapes) for part in parts]
@@ -65,25 +65,23 @@ def run_in_overlapping_parts(
     node: EquationCase, access: OperatorAccess, splits: Mapping[int, Sequence[Range]]
 ) -> list[Array]:
     """Do the same as `run_in_parts` with parts of equal lengths, which overlap. Each part keeps only its own elements."""
-    overlapping_splits = {axis: _round_up(ranges) for axis, ranges in splits.items()}
-    parts, own_parts = (
-        [dict(zip(splits, ranges, strict=True)) for ranges in product(*ranges_by_axis.values())]
-        for ranges_by_axis in (overlapping_splits, splits)
-    )
+    parts, own_parts = _list_parts({axis: _round_up(ranges) for axis, ranges in splits.items()}), _list_parts(splits)
     own_counts = {axis: tuple(part[axis][1] - part[axis][0] for part in own_parts) for axis in splits}
     pieces = _run_parts(node, access, parts, True, find_repeated_elements(node.equation, access, own_counts))
     outputs = []
     for output, written, output_pieces in zip(node.outputs, access.outputs, zip(*pieces, strict=True), strict=True):
-        regions = [
-            [find_region(written.rows, output.shape, part, access.extents) for part in ranges_by_axis]
-            for ranges_by_axis in (parts, own_parts)
-        ]
-        cropped = [
-            _crop(piece, part_region, own_region)
-            for piece, part_region, own_region in zip(output_pieces, *regions, strict=True)
-        ]
+        regions = (_find_regions(output, written, access, each) for each in (parts, own_parts))
+        cropped = list(map(_crop, output_pieces, *regions))
         outputs.append(_read_bits(combine_outputs(cropped, written, splits, access, output.shape), output.dtype))
     return outputs
+
+
+def _list_parts(splits: Mapping[int, Sequence[Range]]) -> list[Part]:
+    return [dict(zip(splits, ranges, strict=True)) for ranges in product(*splits.values())]
+
+
+def _find_regions(output: Array, written: OutputAccess, access: OperatorAccess, parts: Sequence[Part]) -> list[Box]:
+    return [find_region(written.rows, output.shape, part, access.extents) for part in parts]
 
 
 def _read_bits(output: Array, dtype: np.dtype[Any]) -> Array:
@@ -98,9 +96,8 @@ def _round_up(ranges: Sequence[Range]) -> list[Range]:
 
 
 def _crop(piece: Array, region: Box, own_region: Box) -> Array:
-    return piece[
-        tuple(slice(begin - first, end - first) for (begin, end), (first, _) in zip(own_region, region, strict=True))
-    ]
+    begins = [begin for begin, _ in region]
+    return piece[tuple(slice(b - first, e - first) for (b, e), first in zip(own_region, begins, strict=True))]
 
 
 def _have_equal_lengths(ranges: Sequence[Range]) -> bool:
@@ -119,7 +116,7 @@ def _run_parts(
         for part in parts
     ]
     boxes = [
-        [find_region(written.rows, output.shape, part, access.extents) for part in parts]
+        _find_regions(output, written, access, parts)
         for output, written in zip(node.outputs, access.outputs, strict=True)
     ]
     attributes_by_part = [
@@ -137,15 +134,10 @@ def _run_parts(
         if node.equation.primitive in (LOOP_CELL, LOOP_STACK):
             results = node.evaluate(operands)
         else:
-            results = LocalCall(node.equation, parameters, attributes_by_part, boxes, SingleWorker(n), repeated).run(
-                operands
-            )
-        pieces.append(
-            [
-                _check_shape(read_numbers(result), region_shape(output_boxes[n]))
-                for result, output_boxes in zip(results, boxes, strict=True)
-            ]
-        )
+            call = LocalCall(node.equation, parameters, attributes_by_part, boxes, SingleWorker(n), repeated)
+            results = call.run(operands)
+        shapes = [region_shape(output_boxes[n]) for output_boxes in boxes]
+        pieces.append([_check_shape(read_numbers(x), shape) for x, shape in zip(results, shapes, strict=True)])
     return pieces
 
 

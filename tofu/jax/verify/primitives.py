@@ -83,30 +83,24 @@ def analyse_node(description: Description, node: EquationCase) -> OperatorAccess
 
 
 def _compare_numbers(node: EquationCase, description: Description) -> NodeReport:
-    empty_report = NodeReport(node.op, None, "", (), ())
+    report = NodeReport(node.op, None, "", (), ())
     if node.has_keys or not all(map(_is_exact, (*node.inputs, *node.outputs))):
-        return replace(
-            empty_report, checked="not executed: keys and large integers are no numbers of the interpreter's"
-        )
+        reason = "not executed: keys and large integers are no numbers of the interpreter's"
+        return replace(report, checked=reason)
     try:
         computed = interpret(description, node.attributes, node.inputs, [output.shape for output in node.outputs])
     except TooManyPointsError:
         raise
     except TofuError as error:
-        return replace(empty_report, checked=f"not executed: {error}")
+        return replace(report, checked=f"not executed: {error}")
     limit = max(TOLERANCE, find_precision(array.dtype.name for array in (*node.inputs, *node.outputs)))
     pairs = list(enumerate(zip(computed, node.outputs, strict=True)))
     errors = {n: find_error(_round_integers(value, output), output) for n, (value, output) in pairs}
-    problems = [
-        f"output {n} of the description is off by {error:.1e}" for n, error in errors.items() if not error <= limit
-    ]
-    compared = [Comparison(n, Compared.NUMBERS, count_numbers(value, output)) for n, (value, output) in pairs]
-    return replace(
-        empty_report,
-        description_error=max(errors.values(), default=0.0),
-        problems=tuple(problems),
-        compared=tuple(compared),
-    )
+    too_large = {n: error for n, error in errors.items() if not error <= limit}
+    problems = tuple(f"output {n} of the description is off by {error:.1e}" for n, error in too_large.items())
+    compared = tuple(Comparison(n, Compared.NUMBERS, count_numbers(value, output)) for n, (value, output) in pairs)
+    largest = max(errors.values(), default=0.0)
+    return replace(report, description_error=largest, problems=problems, compared=compared)
 
 
 def _is_exact(array: Array) -> bool:
@@ -123,14 +117,11 @@ def _check_split(
 ) -> StrategyReport:
     limit = find_precision(array.dtype.name for array in (*node.inputs, *node.outputs))
     errors, problems, compared_count = [0.0], list[str](), 0
-    equal_counts = [
-        dict.fromkeys(axes, count) for count in counts if count <= min(access.extents[axis] for axis in axes)
-    ]
+    least_extent = min(access.extents[axis] for axis in axes)
+    equal_counts = [dict.fromkeys(axes, count) for count in counts if count <= least_extent]
     overlapping = _list_overlapping(access, axes, equal_counts)
-    for run, numbers in (
-        *((run_in_parts, counts) for counts in equal_counts),
-        *((run_in_overlapping_parts, o) for o in overlapping),
-    ):
+    runs = [(run_in_parts, each) for each in equal_counts] + [(run_in_overlapping_parts, each) for each in overlapping]
+    for run, numbers in runs:
         try:
             combined = run(node, access, {axis: split_range(access.extents[axis], n) for axis, n in numbers.items()})
         except Exception as error:  # JAX may reject shards with any error
@@ -156,18 +147,16 @@ def _list_overlapping(
     uneven, extents = find_uneven_axes(access), access.extents
     least_counts = {axis: _find_part_count(extents[axis], has_remainder=axis in uneven) for axis in axes}
     candidates = [least_counts, *(counts for counts in equal_counts if counts != least_counts)]
-    remainder_axes_by_candidate = [
-        {axis for axis, count in counts.items() if extents[axis] % count} for counts in candidates
-    ]
-    return [
-        counts
-        for counts, remainder_axes in zip(candidates, remainder_axes_by_candidate, strict=True)
-        if remainder_axes and remainder_axes <= set(uneven)
-    ]
+    overlapping = []
+    for counts in candidates:
+        remainder_axes = {axis for axis, count in counts.items() if extents[axis] % count}
+        if remainder_axes and remainder_axes <= set(uneven):
+            overlapping.append(counts)
+    return overlapping
 
 
 def _find_part_count(extent: int, has_remainder: bool) -> int:
-    """Return the smallest number of parts with or without a remainder. If there is none with one, return one without."""
+    """Return the smallest number of parts that leaves a remainder, if asked for and possible, or none."""
     counts = range(2, extent + 1)
     return next((n for n in counts if has_remainder and extent % n), next(n for n in counts if extent % n == 0))
 
