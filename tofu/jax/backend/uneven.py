@@ -97,7 +97,7 @@ class UnevenSharding:
 
     @cached_property
     def _joined_positions(self) -> list[np.ndarray[Any, Any] | None]:
-        """For each dimension, the source of each position in the joined array, or None if the positions are equal."""
+        """For each dimension, the positions in the array of the joined array's elements, or None if they are equal."""
         return [
             None if len(begins) == 1 else np.concatenate([np.arange(begin, begin + extent) for begin in begins])
             for begins, extent in zip(self.begins, self.part, strict=True)
@@ -105,7 +105,7 @@ class UnevenSharding:
 
     @cached_property
     def _restored_positions(self) -> list[np.ndarray[Any, Any] | None]:
-        """For each dimension, the place of each position in the joined array, or None if the positions are equal."""
+        """For each dimension, the positions of the array's elements in the joined array, or None if they are equal."""
         all_positions: list[np.ndarray[Any, Any] | None] = []
         for begins, part_extent, shape_extent in zip(self.begins, self.part, self.shape, strict=True):
             positions = np.arange(shape_extent)

@@ -110,7 +110,7 @@ class _PallasCall:
     def _read_axis(self, axis: int) -> list[_FollowedDimension]:
         """Return how each array follows a grid axis, in groups of equally many positions.
 
-        Raise _CannotSplitError if the axis cannot be split.
+        Raise _UnsplitAxisError if the axis cannot be split.
         """
         size = self.grid[axis]
         if not isinstance(size, int):
