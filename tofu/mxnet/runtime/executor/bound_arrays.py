@@ -38,7 +38,7 @@ class BoundArrays:
             or tuple(existing.shape) != self.shapes[name]
             or np.dtype(existing.dtype) != self.types[name]
         ):
-            return self._make(name, stype)
+            return self._allocate(name, stype)
         return existing
 
     def share(self, name: str, key: str, stype: str) -> Any:
@@ -47,13 +47,13 @@ class BoundArrays:
         Sparse arrays are not shared.
         """
         if self.buffer is None or stype != "default":
-            return self._make(name, stype)
+            return self._allocate(name, stype)
         existing = self.buffer.get(key)
         if existing is None or existing.size < prod(self.shapes[name]) or np.dtype(existing.dtype) != self.types[name]:
-            existing = self.buffer[key] = self._make(name, stype)
+            existing = self.buffer[key] = self._allocate(name, stype)
         return view_beginning(existing, self.shapes[name])
 
-    def _make(self, name: str, stype: str) -> Any:
+    def _allocate(self, name: str, stype: str) -> Any:
         return mx.nd.zeros(self.shapes[name], ctx=self.places[name], dtype=self.types[name], stype=stype)
 
 

@@ -27,17 +27,17 @@ class MonitoredShards:
     def __init__(self, find_executor: Callable[[], ShardedExecutor], symbol: Any) -> None:
         self._find_executor = find_executor
         self._symbol = symbol
-        self._watch: tuple[Any, bool] | None = None
+        self._callback: tuple[Any, bool] | None = None  # with True if it also sees the inputs of operators
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
         """Show whole tensors to the callback."""
-        self._watch = callback, monitor_all
+        self._callback = callback, monitor_all
         self.attach()
 
     def attach(self) -> None:
         """Install the callback in the executor that is bound now."""
-        if self._watch is not None:
-            watch_whole(self._find_executor(), *self._watch)
+        if self._callback is not None:
+            watch_whole(self._find_executor(), *self._callback)
 
     @property
     def arg_arrays(self) -> Iterator[Any]:
