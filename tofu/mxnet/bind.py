@@ -10,7 +10,7 @@ from tofu.errors import DeviceError, PlanError, TofuError, explain_call, list_ke
 from tofu.mxnet.frontend.inference import list_inputs
 from tofu.mxnet.frontend.read_symbol import find_labels
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
-from tofu.mxnet.runtime.symbol.arguments import check_names_given, check_same_workers, read_shapes
+from tofu.mxnet.runtime.symbol.arguments import check_same_workers, read_names, read_shapes
 from tofu.mxnet.runtime.symbol.make import make_symbol
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 from tofu.plan import Plan
@@ -87,9 +87,9 @@ def bind(
             )
         partitioned = make_symbol(symbol, None, contexts, plan=plan, for_training=for_training)
     inputs = read_shapes(partitioned, shapes, list_keyword_arguments(bind))
-    held = {*check_names_given("fixed", fixed), *inputs, *find_labels(partitioned)}
+    held = {*read_names("fixed", fixed), *inputs, *find_labels(partitioned)}
     trained = [name for name in partitioned.list_arguments() if name not in held] if for_training else []
-    wanted = check_names_given("differentiated_inputs", differentiated_inputs)
+    wanted = read_names("differentiated_inputs", differentiated_inputs)
     raise_together(
         TofuError,
         f"These names are not among the model's arguments (its inputs are {list_inputs(partitioned)}):",

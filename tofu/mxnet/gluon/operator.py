@@ -68,7 +68,7 @@ class PartitionedOperator:
         self.names = list(symbol.list_inputs())
         self._arguments = frozenset(symbol.list_arguments())
         self._states = frozenset(symbol.list_auxiliary_states())
-        self._plans = Replanner()
+        self._replanner = Replanner()
         self._training_gradients: Any = None  # names of the parameters and inputs with gradients in the last training
         self._bound: list[BoundExecutor] = []  # in order of last use
         self._hook: tuple[Any, bool] | None = None
@@ -81,7 +81,7 @@ class PartitionedOperator:
     @property
     def training_plan(self) -> Plan | None:
         """Plan of training for the first shapes, or None before training."""
-        return self._plans.first_plan(self._training_gradients)
+        return self._replanner.first_plan(self._training_gradients)
 
     def is_of(self, symbol: Any, parameters: Mapping[str, Any]) -> bool:
         """Return True if this operator runs a symbol equal to `symbol` with the same parameters."""
@@ -292,7 +292,7 @@ class PartitionedOperator:
             return self.symbol.compile_for(shapes, types, wanted, trained or (), settings)
 
         self._check_shapes(shapes)
-        partition = self._plans.find(
+        partition = self._replanner.find(
             gradients=None if trained is None else (trained, differentiated),
             shapes=shapes,
             types=tuple(types.items()),

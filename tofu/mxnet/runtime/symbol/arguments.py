@@ -142,7 +142,7 @@ def read_bound_shapes(symbol: Any, given: Mapping[str, Any]) -> dict[str, tuple[
     return {name: tuple(shape) for name, shape in shapes.items()}
 
 
-def check_names_given(what: str, names: Any) -> list[str]:
+def read_names(what: str, names: Any) -> list[str]:
     """Return the names as a list. Raise TofuError for a string, which would be read as a list of letters."""
     if isinstance(names, str):
         raise TofuError(f"{what} takes a list of names. Write {what}=[{names!r}].")
@@ -286,7 +286,7 @@ def warn_of_data_parallel_group(frame: Any) -> None:
         )
 
 
-def place_by_hand(symbol: Any, group2ctx: Mapping[str, Any] | None, ctx: Any) -> dict[str, Any]:
+def find_array_contexts(symbol: Any, group2ctx: Mapping[str, Any] | None, ctx: Any) -> dict[str, Any]:
     """Return argument or state -> context of its whole array: that of its group in `group2ctx`, or else `ctx`."""
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     if not group2ctx:

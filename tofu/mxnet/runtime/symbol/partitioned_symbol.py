@@ -26,7 +26,7 @@ from tofu.mxnet.runtime.executor.executor import Executor, as_ndarray
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.symbol.arguments import (
     arrays_by_name,
-    place_by_hand,
+    find_array_contexts,
     read_bound_shapes,
     read_grad_requests,
     read_shapes,
@@ -198,7 +198,7 @@ class PartitionedSymbol(DerivedSymbols):
         check_context(ctx)
         storages = read_storages(self, stype_dict)
         gradient_storages = dict.fromkeys(list_sparse_gradients(self), "row_sparse")
-        places = place_by_hand(self, group2ctx, ctx)
+        places = find_array_contexts(self, group2ctx, ctx)
         shapes = read_bound_shapes(self, kwargs)
         check_names(self, shapes)
         known, codes = infer_arguments(self, shapes, type_dict or {})
@@ -246,7 +246,7 @@ class PartitionedSymbol(DerivedSymbols):
         """Bind to whole arrays, like `mx.sym.Symbol.bind`, and run on the workers' devices."""
         if self.settings.workers == 1:
             return super().bind(ctx, args, args_grad, grad_req, aux_states, group2ctx, shared_exec)
-        place_by_hand(self, group2ctx, ctx)
+        find_array_contexts(self, group2ctx, ctx)
         check_context(ctx)
         names = self.list_arguments()
         arguments = arrays_by_name(args, names, "args")
