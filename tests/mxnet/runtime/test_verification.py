@@ -96,7 +96,7 @@ def test_single_precision_has_its_own_tolerance():
     agreement = tofu.partition(symbol.symbol, ngpus=4).verify(dtype="float32", **symbol.shapes)
     assert agreement.agrees
     assert agreement.dtype == "float32"
-    assert agreement.tolerance <= verification.MOST_ROUNDING["float32"]
+    assert agreement.tolerance <= verification.MOST_TOLERANCE["float32"]
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -205,7 +205,7 @@ def test_operators_of_single_precision_run_between_casts(op):
     assert agreement.dtype == "float64"
     # Gradients of InstanceNorm's parameters are sums over the batch in single precision.
     assert agreement.worst.error < (1e-6 if op == "InstanceNorm" else 1e-11)
-    assert agreement.notes[0] == "in float64 but for one"
+    assert agreement.notes[0] == "in float64 except one"
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from tofu.mxnet.frontend.inference import check_shapes, infer_arguments, list_in
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.symbol.arguments import (
-    check_described,
+    check_descriptions,
     check_same_workers,
     check_symbol,
     check_workers_of_module,
@@ -260,8 +260,8 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     def _read_shapes(self, data_shapes: Any, label_shapes: Any) -> None:
         names = self._data_names, self._label_names
-        check_described("data_shapes", data_shapes)
-        check_described("label_shapes", label_shapes or ())
+        check_descriptions("data_shapes", data_shapes)
+        check_descriptions("label_shapes", label_shapes or ())
         try:
             self._data_shapes, labels = _parse_data_desc(*names, data_shapes, label_shapes or None)
         except ValueError as error:

@@ -39,12 +39,15 @@ def _update(self: Any, index: Any, grad: Any, weight: Any) -> None:
     with uninterrupted():
         try:
             average_gradients(self.optimizer, index, gradients)
-            run = updater_for(own_optimizer(self.optimizer))
-            run.states, run.states_synced = self.states, self.states_synced
+            updater = updater_for(own_optimizer(self.optimizer))
+            updater.states, updater.states_synced = self.states, self.states_synced
             prepare_states(self, index, weights)
-            parameters = [n for n, array in enumerate(weight) if isinstance(array, ParameterArray)]
-            sparse = {n: False for n in parameters if weight[n].has_sparse_gradient}
-            update_shards(run, index, gradients, weights, sparse)
+            has_sparse_weight = {
+                n: False
+                for n, array in enumerate(weight)
+                if isinstance(array, ParameterArray) and array.has_sparse_gradient
+            }
+            update_shards(updater, index, gradients, weights, has_sparse_weight)
         finally:
             for array in (*weight, *grad):
                 if isinstance(array, ParameterArray):
