@@ -45,7 +45,7 @@ def run_block():
         with autograd.record():
             value = net(draw(size, 5)).sum()
         value.backward()
-        return net._cached_op._bound[-1].executor.partition.plan
+        return net._cached_op._executors[-1].executor.partition.plan
 
     return step
 
