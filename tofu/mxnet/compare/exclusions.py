@@ -9,7 +9,7 @@ from tofu import _mxnet
 from tofu.analysis import OperatorAccess
 from tofu.graph import Graph, Operator
 from tofu.mxnet.frontend.randomness import DROP_PROBABILITIES, draws
-from tofu.mxnet.lowerings.completion import FILLED
+from tofu.mxnet.lowerings.completion import UNWRITTEN_SUFFIX
 
 Reasons = dict[int, str]
 """Position of a tensor -> why it cannot be compared."""
@@ -42,7 +42,7 @@ def find_defects(graph: Graph) -> Reasons:
             for tensor in (tensor for reader in sharing for tensor in reader.outputs if len(sharing) > 1):
                 wrong[tensor] = f"MXNet's {operator.name} may overwrite an input that other operators read"
         wrong |= _find_unwritten(operator, {*readers, *graph.outputs, *graph.gradients.values()})
-        has_lengths = any(graph.tensors[tensor].name.endswith(FILLED) for tensor in operator.outputs[1:])
+        has_lengths = any(graph.tensors[tensor].name.endswith(UNWRITTEN_SUFFIX) for tensor in operator.outputs[1:])
         if operator.op == "_backward_softmax" and has_lengths:
             wrong[operator.outputs[0]] = (
                 f"MXNet's {operator.name} may write zeros over the lengths before it reads them"
