@@ -74,7 +74,7 @@ class TensorNames:
         variable_shapes = {name: graph.tensors[graph.tensor_index[name]].shape for name in variables}
         shapes, _ = _mxnet.infer(native.handle.value, variable_shapes, {})
         for operator in graph.operators:
-            number = find_origin(operator).shown
+            number = find_origin(operator).monitored_node
             if number < 0:  # the operator is not in MXNet's graph
                 continue
             name = self.node_by_operator[operator.name] = nodes[number]["name"]
