@@ -67,20 +67,18 @@ def _check_node(node: Any, position: int) -> None:
     title = f"node {position} ({show(name)})"
     op = read_string(node.get("op"), f"the op of {title}")
     inputs = read_list(
-        node.get("inputs"), f"an input of {title}", lambda e, description: _check_entry(e, description, position)
+        node.get("inputs"), f"an input of {title}", lambda entry, title: _check_entry(entry, title, position)
     )
     if op == "null" and inputs:
         raise ValueError(f"{title} is a variable and has inputs")
     dependencies = node.get("control_deps", [])
-    read_list(
-        dependencies, f"a dependency of {title}", lambda n, description: read_integer(n, description, 0, position - 1)
-    )
+    read_list(dependencies, f"a dependency of {title}", lambda n, title: read_integer(n, title, 0, position - 1))
     for key in ATTRIBUTE_KEYS:
         read_mapping(node.get(key, {}), f"{key} of {title}", read_string)
 
 
-def _check_entry(entry: Any, description: str, nodes: int) -> None:
+def _check_entry(entry: Any, title: str, node_count: int) -> None:
     if not isinstance(entry, list) or not 2 <= len(entry) <= 3 or not all(map(is_integer, entry)):
-        raise ValueError(f"{description} is {show(entry)}, not the numbers of a node and of its output")
-    read_integer(entry[0], f"the node of {description}", 0, nodes - 1)
-    read_integer(entry[1], f"the output of {description}", 0, 2**31 - 1)
+        raise ValueError(f"{title} is {show(entry)}, not the numbers of a node and of its output")
+    read_integer(entry[0], f"the node of {title}", 0, node_count - 1)
+    read_integer(entry[1], f"the output of {title}", 0, 2**31 - 1)
