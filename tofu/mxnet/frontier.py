@@ -148,7 +148,6 @@ def _list_replicated(plan: Plan) -> list[str]:
 
 
 def _describe_difference(last_plan: Plan, plan: Plan) -> str:
-    """Return the tensors that a plan replicates or keeps and the plan of the row above does not."""
     last_replicated = {*_list_replicated(last_plan)}
     differences = (
         ("", [name for name in _list_replicated(plan) if name not in last_replicated]),

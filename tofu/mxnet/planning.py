@@ -139,7 +139,6 @@ def _find_cost(plan: Plan) -> float:
 
 
 def _find_undivided(graph: Graph, graph_in_blocks: Graph, plan: Plan) -> set[str]:
-    """Return the names of operators in blocks that the plan does not split by their blocks."""
     undivided = set()
     for operator in graph.operators:
         name = name_blocks(operator.name)

@@ -94,7 +94,6 @@ def _run(program: str) -> Any:
 
 
 def _find_rate(samples: list[Sample], feature: str) -> float:
-    """Return the median rate of a feature in the longest kernels that have it."""
     relevant = [s for s in samples if getattr(s, feature) and (feature == "contracted" or not s.contracted)]
     longest = sorted(relevant, key=lambda sample: sample.seconds)[-max(1, len(relevant) // 10) :]
     rates = sorted(getattr(sample, feature) / sample.seconds for sample in longest)

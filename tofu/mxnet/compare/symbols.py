@@ -121,7 +121,6 @@ CORRECTIONS: tuple[tuple[Callable[[Any], Any], str], ...] = (
 
 
 def _rewrite(symbol: Any, change: Change) -> tuple[Any, tuple[str, ...]]:
-    """Return the symbol with changed attributes, and the names of the nodes whose attributes changed."""
     model, changed_names = json.loads(symbol.tojson()), []
     for node in model["nodes"]:
         old_attributes = node.get("attrs", {})

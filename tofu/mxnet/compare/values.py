@@ -119,7 +119,6 @@ def find_positions(symbol: Any, shapes: Mapping[str, Shape], dtypes: Mapping[str
 
 
 def _list_sources(nodes: Sequence[Mapping[str, Any]], number: int) -> list[str]:
-    """Return the variables whose numbers a node passes on unchanged."""
     names, unvisited = [], [number]
     while unvisited:
         node = nodes[unvisited.pop()]

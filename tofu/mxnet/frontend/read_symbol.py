@@ -36,7 +36,7 @@ GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
 
 @dataclass(frozen=True)
 class SymbolForm:
-    """SymbolForm in which a symbol is planned: as the user wrote it, or with some operators replaced by others.
+    """Form in which a symbol is planned: as the user wrote it, or with some operators replaced by others.
 
     Attributes
     ----------

@@ -139,7 +139,6 @@ def _refuse_fractional_reshapes(graph: Graph) -> None:
 
 
 def _find_largest(attributes: Mapping[str, str], name: str) -> int:
-    """Return the largest of the numbers in an attribute such as "(1, 2)", or 1 without the attribute."""
     return max(map(int, re.findall(r"\d+", attributes.get(name, ""))), default=1)
 
 

@@ -74,7 +74,6 @@ class Recurrence:
             return mx.sym.Group(self._run(*variables))
 
     def _run(self, data: Any, parameters: Any, *states: Any) -> list[Any]:
-        """Return the operator's outputs: the last layer's output and, if they are requested, the last states."""
         weights = [
             [self._take_weight(parameters, self._input_width(layer)), self._take_weight(parameters, self.units)]
             for layer in range(self.layers)
@@ -122,7 +121,6 @@ class Recurrence:
     def _run_layer(
         self, data: Any, weights: Sequence[Any], biases: Sequence[Any], states: list[Any], is_reversed: bool
     ) -> tuple[Any, list[Any]]:
-        """Return the outputs of all time steps, and the last states, of a layer in one direction."""
         steps = self.data_shape[0]
         products = mx.sym.FullyConnected(data, weights[0], biases[0], num_hidden=self.rows, flatten=False)
         product_by_step = mx.sym.SliceChannel(products, num_outputs=steps, axis=0, squeeze_axis=True)

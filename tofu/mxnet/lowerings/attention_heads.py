@@ -200,7 +200,6 @@ class _Rewriting:
 
 
 def _add_heads(operator: Operator) -> Operator:
-    """Return the operator for tensors with a dimension for the heads."""
     replacement, node_origin = _find_replacement(operator), find_origin(operator)
     if replacement is not None:
         heads = {"heads": operator.attributes["heads"]}

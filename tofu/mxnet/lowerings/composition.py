@@ -81,7 +81,7 @@ class Composition:
         return self.add(name, "Reshape", (value,), names, shape=self.shape(names))
 
     def sum(self, name: str, value: ComposedValue, reduced: Sequence[str]) -> ComposedValue:
-        """Return the sum reduced the dimensions `reduced`, which stay with extent 1."""
+        """Return the sum over the dimensions `reduced`, which stay with extent 1."""
         axes = tuple(d for d, dimension in enumerate(value.names) if dimension in reduced)
         names = [ONE if dimension in reduced else dimension for dimension in value.names]
         return self.add(name, "sum", (value,), names, axis=axes, keepdims=True) if axes else value
@@ -131,7 +131,7 @@ def have_exact_sums(inputs: Inputs) -> bool:
 def compute_statistics(
     composition: Composition, data: ComposedValue, reduced: Sequence[str], ddof: int = 0
 ) -> Statistics:
-    """Return the statistics of `data` reduced the named dimensions. Two passes keep them exact even if the mean is large.
+    """Return the statistics of `data` over the dimensions `reduced`. Two passes keep them exact even if the mean is large.
 
     The sum of squares is divided by the number of elements minus `ddof`.
     """

@@ -163,7 +163,6 @@ def _start_l2_composition(parts: Parts, slot: int) -> tuple[Composition, list[st
 
 
 def _name_norm_dimensions(parts: Parts, elements: list[str]) -> list[str]:
-    """Return the names of the dimensions of the norm, the operator's second output."""
     names_by_mode = {"instance": ["b"], "channel": ["b", ONE, *elements[2:]], "spatial": ["b", "c"]}
     return names_by_mode[parts.whole.attributes.get("mode", "instance")]
 

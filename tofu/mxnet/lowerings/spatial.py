@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
 
@@ -28,8 +29,6 @@ from tofu.mxnet.lowerings.conventions import check_type, is_true, select_attribu
 DIVIDE_BY_WINDOW = "_tofu_divide_by_window"
 SUM_POOLING = {"pool_type": "sum"}
 RESIZE = "_contrib_BilinearResize2D"
-DEFORMABLE = "_contrib_DeformableConvolution"
-DEFORMABLE_PART = "_tofu_deformable_convolution"
 Size = tuple[int, ...]
 
 
@@ -174,20 +173,12 @@ def _expand_transformer(parts: Parts) -> None:
     parts.last_operator("BilinearSampler", {}, (data, grid), outputs=(sampled, scratch), names=names)
 
 
-def _expand_deformable(parts: Parts) -> None:
-    parts.last_operator(DEFORMABLE_PART, parts.whole.attributes, parts.whole.inputs)
-
-
-def _expand_deformable_gradient(parts: Parts) -> None:
-    parts.last_operator(f"{DEFORMABLE_PART}_backward", parts.whole.attributes, parts.whole.inputs)
+def _replace_by(op: str) -> Callable[[Parts], None]:
+    return lambda parts: parts.last_operator(op, parts.whole.attributes, parts.whole.inputs)
 
 
 def _is_single(operator: Operator, inputs: Inputs) -> bool:
     return all(tensor.dtype == "float32" for tensor in inputs)
-
-
-def _expand_proposal(parts: Parts) -> None:
-    parts.last_operator("_tofu_multi_proposal", parts.whole.attributes, parts.whole.inputs)
 
 
 LOWERINGS = {
@@ -197,7 +188,7 @@ LOWERINGS = {
     f"_backward{RESIZE}": Lowering(_expand_resize, is_possible=_has_one_gradient),
     "UpSampling": Lowering(_expand_upsampling, is_possible=_is_bilinear),
     "SpatialTransformer": Lowering(_expand_transformer),
-    DEFORMABLE: Lowering(_expand_deformable),
-    f"_backward_{DEFORMABLE}": Lowering(_expand_deformable_gradient),
-    "_contrib_MultiProposal": Lowering(_expand_proposal, is_possible=_is_single),
+    "_contrib_DeformableConvolution": Lowering(_replace_by("_tofu_deformable_convolution")),
+    "_backward__contrib_DeformableConvolution": Lowering(_replace_by("_tofu_deformable_convolution_backward")),
+    "_contrib_MultiProposal": Lowering(_replace_by("_tofu_multi_proposal"), is_possible=_is_single),
 }

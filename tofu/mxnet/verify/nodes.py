@@ -308,7 +308,6 @@ def run_with_forward(
 
 
 def _infer(symbol: Any, variables: Mapping[str, Array]) -> tuple[list[Any], list[int]]:
-    """Return the shape and the type flag of each entry."""
     used = {name: array for name, array in variables.items() if name in symbol.list_inputs()}
     shapes = {name: array.shape for name, array in used.items()}
     type_flags = {name: DTYPE_NAMES.index(array.dtype.name) for name, array in used.items()}

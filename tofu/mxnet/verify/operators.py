@@ -293,6 +293,5 @@ def _local_attributes(
     input_shapes: Sequence[Shape],
     output_shapes: Sequence[Shape],
 ) -> dict[str, str]:
-    """Return the attributes of a node for a part of one axis."""
     part_by_axis = {access.axes[axis]: part}
     return {**node.attributes, **access.worker_attributes(part_by_axis, input_shapes, output_shapes)}

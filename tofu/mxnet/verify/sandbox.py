@@ -80,7 +80,6 @@ class Sandbox:
 
 
 def _serve(pipe: Connection, modules: Sequence[str]) -> None:
-    """Run the functions that arrive on a pipe, until it is closed."""
     ctypes.CDLL(None).prctl(END_WITH_PARENT, signal.SIGKILL)  # a kernel may never return
     # A sanitizer needs terabytes of address space.
     if read_address_bytes() < MOST_BYTES:

@@ -146,7 +146,6 @@ class ShardedTensor:
             self._scatter_region(whole, region, self.list_holding(region))
 
     def _scatter_region(self, whole: Any, region: Region, shards: Sequence[Any]) -> None:
-        """Copy a region of the whole tensor into shards that all hold this region."""
         extents = tuple(end - begin for begin, end in region)
         pieces = list(list_pieces(extents, np.dtype(self.dtype).itemsize))
         for piece in pieces:  # a region of the shard

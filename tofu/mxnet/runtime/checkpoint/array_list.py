@@ -111,7 +111,6 @@ def _read_name(read: Unpack, remaining_bytes: int) -> str:
 
 
 def _find_array(file: IO[bytes], read: Unpack, skip: Callable[[int], None]) -> StoredArray:
-    """Return the array that begins at the file's position, and move to its end."""
     (magic,) = read("I")
     (storage,) = read("i") if magic in (V2, V3) else (DENSE,)
     if storage not in INDEX_ARRAY_COUNTS:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import struct
 from dataclasses import asdict, dataclass
 from typing import IO, Any
@@ -93,7 +94,6 @@ def read_seal(file: IO[bytes], path: str) -> Seal | None:
 
 
 def _compute_digest(file: IO[bytes], length: int) -> bytes:
-    """Return the digest of the first `length` bytes of a file."""
     digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
     file.seek(0)
     while length > 0 and (chunk := file.read(min(CHUNK_BYTES, length))):
@@ -106,15 +106,12 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
     """Open a regular file for reading. Raise TofuError if it cannot be read; opening a pipe would block."""
     name = os.fspath(path)
     try:
-        if not os.path.isfile(name):
-            os.stat(name)
-            raise TofuError(f"{name} cannot be read: it is not a regular file.")
-        return open(name, "rb")
+        if stat.S_ISREG(os.stat(name).st_mode):
+            return open(name, "rb")
     except (OSError, ValueError) as error:
-        if isinstance(error, TofuError):
-            raise
         reason = getattr(error, "strerror", None) or error
         raise TofuError(f"{name} cannot be read: {reason}.") from error
+    raise TofuError(f"{name} cannot be read: it is not a regular file.")
 
 
 def check_belongs(parameters: Seal | None, states: Seal | None, parameter_path: str, state_path: str) -> None:

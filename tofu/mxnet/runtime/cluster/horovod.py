@@ -69,7 +69,6 @@ def average_gradients(optimizer: Any, indices: Sequence[Any], gradients: Sequenc
 
 
 def _update_copies(shards: Iterable[Sequence[Any]]) -> None:
-    """Copy the first copy of each shard into the others."""
     for first, *others in shards:
         for other in others:
             first.copyto(other)
@@ -84,7 +83,6 @@ def _list_shards(gradient: Any) -> list[tuple[str, list[Any]]]:
 
 
 def _compare_plans(process_set: Any, text: str) -> None:
-    """Raise PlanError if the machines' descriptions of their shards differ."""
     digest, horovod = zlib.crc32(text.encode()) % (1 << 31), import_module(MODULE)
     array = mx.nd.array([digest], dtype="int32")
     digests = horovod.allgather(array, name="tofu plans", process_set=process_set).asnumpy()

@@ -117,7 +117,6 @@ def describe_lack(plan: Plan, contexts: Sequence[Any], activity: str, free: floa
 
 
 def _count_host_bytes(plan: Plan, contexts: Sequence[Any]) -> int:
-    """Return the bytes that the workers on the machine's CPU need together."""
     return sum(n for n, context in zip(plan.worker_bytes, contexts, strict=False) if context.device_type == "cpu")
 
 

@@ -373,7 +373,6 @@ class ShardedExecutor:
             self.sums[name] = shared_sum if shared_sum is not None and shared_sum.matches(zeros) else zeros
 
     def _gradient_index(self, name: str) -> int:
-        """Return the position of an argument's gradient among the outputs of the training graph."""
         return len(self.partition.graph.outputs) + self.differentiated.index(name)
 
     def _last_gradient(self, name: str) -> ShardedTensor:

@@ -146,7 +146,6 @@ def _make_groups(
 
 
 def _list_extra(group: ParameterGroup) -> list[str]:
-    """Return the names of passed arrays for which there is no tensor."""
     return sorted(set(group.arrays or ()) - {tensor.name for tensor in group.tensors})
 
 

@@ -67,7 +67,6 @@ def find_rows(gradient: ShardedTensor) -> npt.NDArray[np.bool_]:
 
 @contextmanager
 def _restoring_rows(tensor: ShardedTensor, is_updated: npt.NDArray[np.bool_]) -> Iterator[None]:
-    """Restore, at the end of the context, the rows that are not updated."""
     old_shards = [shard.copy() for shard in tensor.arrays]
     yield
     for region, shard, old_shard in zip(tensor.regions, tensor.arrays, old_shards, strict=True):

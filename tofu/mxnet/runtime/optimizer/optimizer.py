@@ -102,8 +102,7 @@ class ShardOptimizer:
         weights = [ShardedArray(executor.variables[name]) for name in trained.values()]
         old_counts = dict(self.optimizer._index_update_count)
         with uninterrupted():
-            create_states(self.updater, tuple(trained), weights)
-            self.place_states(executor)
+            prepare_states(self.updater, tuple(trained), weights)
             average_gradients(self._outer_optimizer, tuple(trained), gradients)
             has_sparse_weight = {
                 position: self._has_sparse_weight[name]
@@ -217,20 +216,13 @@ class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is unty
             )
 
 
-def create_states(updater: Any, indices: Sequence[Any], weights: Sequence[Any]) -> None:
-    """Create the states that do not exist yet. A state may start as a copy of the weight."""
-    with on_shards():
-        for index, weight in zip(indices, weights, strict=True):
-            if index not in updater.states:
-                updater.states[index] = updater.optimizer.create_state_multi_precision(index, weight)
-                updater.states_synced[index] = True
-
-
 def prepare_states(updater: Any, indices: Sequence[Any], weights: Sequence[Any]) -> None:
     """Create the states that do not exist yet, and move all states to the layouts of their weights."""
-    create_states(updater, indices, weights)
     with on_shards():
         for index, weight in zip(indices, weights, strict=True):
+            if index not in updater.states:  # a state may start as a copy of the weight
+                updater.states[index] = updater.optimizer.create_state_multi_precision(index, weight)
+                updater.states_synced[index] = True
             if isinstance(weight, ShardedArray):
                 updater.states[index] = place_state(updater.states[index], weight.tensor)
                 updater.states_synced[index] = True

@@ -57,7 +57,6 @@ def _resize(shapes: Shapes, batch_inputs: set[str], size: int) -> dict[str, tupl
 
 
 def _predict_bytes(symbol: Any, shapes: Shapes) -> int:
-    """Return the bytes that a verification with inputs of these shapes needs."""
     inputs, trained = read_training(symbol, shapes)
     source = read_graph(symbol, inputs, None, trained, trained)
     return COPIES * account_one_device(source, OptimizerStates(None, {})).planned_bytes
