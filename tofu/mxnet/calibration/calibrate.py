@@ -36,8 +36,8 @@ def calibrate(name: str = "this machine") -> dict[str, Any]:
 
     It takes about a minute, during which nothing else should run. Raises TofuError if a measuring program fails.
     """
-    samples = [Sample(*fields) for fields in _run("kernels")]
-    engine = _run("engine")
+    samples = [Sample(*fields) for fields in _run_program("kernels")]
+    engine = _run_program("engine")
     cache_bytes = _find_cache_bytes()
     rates_by_kind = dict(fit_kernels(samples, cache_bytes))
     # The time of a call is counted twice: in the engine's time for a node, and in the kernels' times.
@@ -81,7 +81,7 @@ def _find_slowdowns(machine_fields: Mapping[str, Any], step_seconds: Sequence[fl
     return {name: median(values) for name, values in ratios.items()}
 
 
-def _run(program: str) -> Any:
+def _run_program(program: str) -> Any:
     """Run a measuring program, with its environment variables, and return the JSON that it writes."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "measured.json"

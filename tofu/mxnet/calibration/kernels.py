@@ -56,13 +56,13 @@ def run_case(case: CalibrationCase) -> RecordedCase:
         program = emit_one_device(task)
         executor = case.symbol.simple_bind(mx.cpu(0), grad_req=_list_requests(case), **case.shapes)
         for name, array in executor.arg_dict.items():
-            array[:] = _draw(name, array.shape)
+            array[:] = _draw_values(name, array.shape)
     else:
         partition = plan_task(task)
         program = partition.program
         executor = ShardedExecutor(partition, [mx.cpu(worker) for worker in range(case.workers)])
         for name, variable in executor.variables.items():
-            variable.scatter(_draw(name, variable.shape))
+            variable.scatter(_draw_values(name, variable.shape))
     profiler.set_state("stop")
     _run_step(executor)
     profiler.set_state("run")
@@ -74,7 +74,7 @@ def run_case(case: CalibrationCase) -> RecordedCase:
     return RecordedCase(program, steps)
 
 
-def _draw(name: str, shape: tuple[int, ...]) -> Any:
+def _draw_values(name: str, shape: tuple[int, ...]) -> Any:
     """Return numbers that neither grow nor vanish from layer to layer, as in trained models. Labels and indices are 0."""
     if name.endswith("gamma"):
         return np.ones(shape, "float32")

@@ -63,7 +63,7 @@ def _build_perceptron(batch: int, width: int, layers: int) -> tuple[Any, Shapes]
     net = mx.sym.Variable("data")
     for layer, activation in zip(range(layers), ("relu", "tanh", "sigmoid"), strict=False):
         net = mx.sym.Activation(mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{layer}"), act_type=activation)
-    return _classify(net), {"data": (batch, width // 2)}
+    return _add_classifier(net), {"data": (batch, width // 2)}
 
 
 def _build_convolutions(batch: int, channels: int, image: int) -> tuple[Any, Shapes]:
@@ -88,7 +88,7 @@ def _build_convolutions(batch: int, channels: int, image: int) -> tuple[Any, Sha
         residual = convolve(residual, f"b{block}_widen", wide, 1)
         net = mx.sym.Activation(residual + convolve(net, f"b{block}_short", wide, 1, stride), act_type="relu")
     net = mx.sym.Pooling(net, global_pool=True, kernel=(1, 1), pool_type="avg")
-    return _classify(mx.sym.Flatten(net)), {"data": (batch, 3, image, image)}
+    return _add_classifier(mx.sym.Flatten(net)), {"data": (batch, 3, image, image)}
 
 
 def _build_recurrence(batch: int, cells: int, steps: int) -> tuple[Any, Shapes]:
@@ -124,5 +124,5 @@ def _build_attention(batch: int, length: int, hidden: int) -> tuple[Any, Shapes]
     return mx.sym.SoftmaxOutput(net, label, name="softmax"), {"data": (batch, length), "softmax_label": (batch, length)}
 
 
-def _classify(net: Any) -> Any:
+def _add_classifier(net: Any) -> Any:
     return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=32, name="classes"), name="softmax")

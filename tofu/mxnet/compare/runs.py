@@ -41,7 +41,7 @@ def run_step(
     """
     context = context or mx.cpu(0)
     bound_requests = {n: "write" if adds_apart and request == "add" else request for n, request in requests.items()}
-    executor = _bind(symbol, shapes, values, bound_requests, context)
+    executor = _bind_with_values(symbol, shapes, values, bound_requests, context)
     output_names = symbol.list_outputs()
     inference_outputs, inference_bytes = _count_bytes(lambda: executor.forward(is_train=False))
     inference = RunNumbers(_as_numpy(output_names, inference_outputs))
@@ -69,7 +69,7 @@ def run_step(
     return Run(training, inference, training_bytes, inference_bytes)
 
 
-def _bind(
+def _bind_with_values(
     symbol: Any, shapes: Mapping[str, tuple[int, ...]], values: Arrays, requests: Mapping[str, str], context: Any
 ) -> Any:
     arguments = symbol.list_arguments()

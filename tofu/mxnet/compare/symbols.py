@@ -38,7 +38,7 @@ def widen_types(symbol: Any) -> Any:
         is_narrow = dtype in NARROW_TYPES or (dtype == "None" and op.startswith(RANDOM_PREFIXES))
         return attributes | ({"dtype": WIDE_TYPE} if is_narrow else {})
 
-    return _cast_around(_rewrite(symbol, widen)[0])
+    return _cast_around(_change_attributes(symbol, widen)[0])
 
 
 def list_single(symbol: Any) -> list[str]:
@@ -74,7 +74,7 @@ def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
         drops = op in DROP_PROBABILITIES and float(attributes.get("p", DROP_PROBABILITIES[op])) > 0
         return attributes | ({"p": "0"} if drops else {})
 
-    return _rewrite(symbol, turn_off)
+    return _change_attributes(symbol, turn_off)
 
 
 def split_readers(symbol: Any) -> Any:
@@ -120,7 +120,7 @@ CORRECTIONS: tuple[tuple[Callable[[Any], Any], str], ...] = (
 """Changes that avoid a mistake of MXNet on one device, each with the mistake (docs/limits.md)."""
 
 
-def _rewrite(symbol: Any, change: Change) -> tuple[Any, tuple[str, ...]]:
+def _change_attributes(symbol: Any, change: Change) -> tuple[Any, tuple[str, ...]]:
     model, changed_names = json.loads(symbol.tojson()), []
     for node in model["nodes"]:
         old_attributes = node.get("attrs", {})

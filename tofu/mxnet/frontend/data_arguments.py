@@ -30,7 +30,7 @@ def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset
         return named
     batch = next(iter(needed.values()))[:1]
     with_double_batch = {n: (2 * s[0], *s[1:]) if s and s[:1] == batch else s for n, s in needed.items()}
-    inferred = _infer(symbol, with_double_batch)
+    inferred = _infer_shapes(symbol, with_double_batch)
     if inferred is None:  # attributes of operators contain the batch size
         return named
     return frozenset(needed).union(labels, (n for n in candidates if inferred.get(n) != tuple(shapes[n])))
@@ -49,12 +49,12 @@ def _find_needed_shapes(symbol: Any, shapes: Shapes, groups: Sequence[Sequence[s
             if inferred.get(name) != shape:
                 needed[name] = shape
                 if len(needed) < MOST_INFERENCES:
-                    inferred = _infer(symbol, needed) or needed
-        inferred = _infer(symbol, needed) or needed
+                    inferred = _infer_shapes(symbol, needed) or needed
+        inferred = _infer_shapes(symbol, needed) or needed
     return needed
 
 
-def _infer(symbol: Any, shapes: Shapes) -> dict[str, tuple[int, ...]] | None:
+def _infer_shapes(symbol: Any, shapes: Shapes) -> dict[str, tuple[int, ...]] | None:
     """Return the shapes of all arguments, or None if MXNet refuses the shapes. An unknown shape is ()."""
     try:
         inferred, _, _ = symbol.infer_shape_partial(**shapes)

@@ -308,8 +308,8 @@ def read_training(symbol: Any, shapes: Shapes) -> tuple[dict[str, tuple[int, ...
     Raises ShapeError if the labels' shapes cannot be inferred.
     """
     labels = find_labels(symbol)
-    known, _ = infer_arguments(symbol, shapes, {})
+    all_shapes, _ = infer_arguments(symbol, shapes, {})
     names = symbol.list_arguments()
     data = find_data(symbol, shapes, labels)
-    inputs = {name: known[name] for name in names if name in data}
+    inputs = {name: all_shapes[name] for name in names if name in data}
     return inputs, [name for name in names if name not in inputs]

@@ -45,13 +45,13 @@ def refuse_unpartitionable(symbol: Any) -> None:
     raise_together(
         UnsupportedError,
         "Workers compute with dense storage. These operators only support sparse tensors:",
-        [f"{_name(node)}. {SPARSE_OPERATORS[node['op']]}" for node in nodes if node["op"] in SPARSE_OPERATORS],
+        [f"{_describe_node(node)}. {SPARSE_OPERATORS[node['op']]}" for node in nodes if node["op"] in SPARSE_OPERATORS],
     )
     raise_together(
         UnsupportedError,
         "Control flow cannot be partitioned, since its inner graph has no description:",
         [
-            f"{_name(node)}: contrib.{CONTROL_FLOW[node['op']]}. Unroll its steps in the model, as cell.unroll(...) does."
+            f"{_describe_node(node)}: contrib.{CONTROL_FLOW[node['op']]}. Unroll its steps in the model, as cell.unroll(...) does."
             for node in nodes
             if node["op"] in CONTROL_FLOW
         ],
@@ -63,7 +63,9 @@ def refuse_unpartitionable(symbol: Any) -> None:
         ),
         ("These operators communicate with other devices themselves:", SYNCHRONIZED),
     ):
-        refused = [f"{_name(node)}. {alternatives[node['op']]}" for node in nodes if node["op"] in alternatives]
+        refused = [
+            f"{_describe_node(node)}. {alternatives[node['op']]}" for node in nodes if node["op"] in alternatives
+        ]
         raise_together(UnsupportedError, reason, refused)
 
 
@@ -142,5 +144,5 @@ def _find_largest(attributes: Mapping[str, str], name: str) -> int:
     return max(map(int, re.findall(r"\d+", attributes.get(name, ""))), default=1)
 
 
-def _name(node: Mapping[str, Any]) -> str:
+def _describe_node(node: Mapping[str, Any]) -> str:
     return f"variable {node['name']}" if node["op"] == "null" else f"{node['op']} {node['name']}"

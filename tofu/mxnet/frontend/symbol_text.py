@@ -25,16 +25,16 @@ def in_plain_form(symbol: Any) -> Any:
     `ctx_group` places operators, which is the plan's task. MXNet also accepts true and TRUE for True.
     """
     symbol = with_dense_storage(symbol)
-    if not any(_rewrite(attributes) != attributes for attributes in symbol.attr_dict().values()):
+    if not any(_simplify_attributes(attributes) != attributes for attributes in symbol.attr_dict().values()):
         return symbol
     graph = json.loads(mx.sym.Symbol.tojson(symbol, remove_amp_cast=False))
     for node in graph["nodes"]:
         if "attrs" in node:
-            node["attrs"] = _rewrite(node["attrs"], is_free_text=node["op"] == "Custom")
+            node["attrs"] = _simplify_attributes(node["attrs"], is_free_text=node["op"] == "Custom")
     return mx.sym.load_json(json.dumps(graph))
 
 
-def _rewrite(attributes: Mapping[str, str], is_free_text: bool = False) -> dict[str, str]:
+def _simplify_attributes(attributes: Mapping[str, str], is_free_text: bool = False) -> dict[str, str]:
     """Return a node's attributes in plain form. With `is_free_text`, a Python operator reads the texts, so they are kept."""
     return {
         key: value if is_free_text or key.startswith("__") else PYTHON_BOOLEANS.get(value.lower(), value)

@@ -71,9 +71,9 @@ class Recurrence:
         """Return the cells as a symbol over `count` variables "0", "1", ...: data, parameters, and one or two states."""
         variables = [mx.sym.Variable(str(n)) for n in range(count)]
         with mx.name.Prefix(f"{self.name}_"):
-            return mx.sym.Group(self._run(*variables))
+            return mx.sym.Group(self._build_outputs(*variables))
 
-    def _run(self, data: Any, parameters: Any, *states: Any) -> list[Any]:
+    def _build_outputs(self, data: Any, parameters: Any, *states: Any) -> list[Any]:
         weights = [
             [self._take_weight(parameters, self._input_width(layer)), self._take_weight(parameters, self.units)]
             for layer in range(self.layers)

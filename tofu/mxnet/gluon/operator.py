@@ -100,11 +100,11 @@ class PartitionedOperator:
                 "deadlock. Call it outside of the operator, and pass its output in."
             )
         try:
-            return self._call(arrays)
+            return self._run_or_record(arrays)
         finally:
             self.lock.release()
 
-    def _call(self, arrays: Sequence[Any]) -> Any:
+    def _run_or_record(self, arrays: Sequence[Any]) -> Any:
         self.settle()
         array_by_name = dict(zip(self.names, arrays, strict=True))
         user_inputs = {name: array for name, array in array_by_name.items() if name not in self.parameters}
@@ -335,14 +335,14 @@ class PartitionedOperator:
     def _drop_executors(self, last_bound: BoundExecutor) -> None:
         """Drop free executors whose parameters have an outdated layout, and those that were used longest ago."""
         arrays = self._get_parameter_arrays()
-        kept = [
+        current = [
             bound
             for bound in self._executors
             if not bound.is_free or all(bound.executor.variables[n] is array.layout for n, array in arrays.items())
         ]
-        free = [bound for bound in kept if bound.is_free and bound is not last_bound]
+        free = [bound for bound in current if bound.is_free and bound is not last_bound]
         oldest = free[: max(0, len(free) + 1 - MOST_EXECUTORS)]
-        self._executors = [bound for bound in kept if bound not in oldest]
+        self._executors = [bound for bound in current if bound not in oldest]
 
 
 def _make_anchor(context: Any) -> Any:

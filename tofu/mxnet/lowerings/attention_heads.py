@@ -153,7 +153,9 @@ class _Rewriting:
         for number, operator in enumerate(self.graph.operators):
             inputs_to_reshape = self._list_inputs_to_reshape(number)
             for tensor in inputs_to_reshape:
-                self._reshape(tensor, operator.phase)  # a variable; other tensors were reshaped after their writer
+                self._add_reshaped_copy(
+                    tensor, operator.phase
+                )  # a variable; other tensors were reshaped after their writer
             inputs = tuple(self.reshaped_copies[t] if t in inputs_to_reshape else t for t in operator.inputs)
             forward = None if operator.forward is None else new_positions[operator.forward]
             rewired = replace(operator, inputs=inputs, forward=forward)
@@ -161,7 +163,7 @@ class _Rewriting:
             self.operators.append(_add_heads(rewired) if number in self.subgraph.operators else rewired)
             for tensor in operator.outputs:
                 if tensor in self.reshaped_tensors:
-                    self._reshape(tensor, operator.phase)
+                    self._add_reshaped_copy(tensor, operator.phase)
         results = {t: self.reshaped_copies[t] if t in self.tensors_with_heads else t for t in self.graph.results}
         return replace(
             self.graph,
@@ -181,7 +183,7 @@ class _Rewriting:
         heads = min(merged, self.subgraph.heads_by_tensor[tensor])  # 1 if all heads share it
         return (merged // heads, heads, *line)
 
-    def _reshape(self, tensor: int, phase: Phase) -> None:
+    def _add_reshaped_copy(self, tensor: int, phase: Phase) -> None:
         """Add the copy of a tensor in its second shape, unless an earlier operator needed it."""
         if tensor in self.reshaped_copies:
             return

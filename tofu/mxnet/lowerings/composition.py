@@ -58,7 +58,7 @@ class Composition:
         output: ComposedValue,
     ) -> None:
         dimensions = _name_dimensions((*inputs, output))
-        texts, positions = _as_texts(attributes), _positions(inputs)
+        texts, positions = _as_texts(attributes), _list_positions(inputs)
         self.parts.inner_operator(name, op, texts, positions, (output.position,), names=dimensions)
 
     def set_output(
@@ -73,7 +73,7 @@ class Composition:
         """Add the last part, which computes output `slot` of the lowered operator."""
         output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
         dimensions = _name_dimensions((*inputs, output))
-        texts, positions = _as_texts(attributes), _positions(inputs)
+        texts, positions = _as_texts(attributes), _list_positions(inputs)
         self.parts.last_operator(op, texts, positions, outputs=(output.position,), names=dimensions)
 
     def reshape(self, name: str, value: ComposedValue, names: Sequence[str]) -> ComposedValue:
@@ -102,7 +102,7 @@ def _name_dimensions(values: Sequence[ComposedValue]) -> tuple[tuple[str, ...], 
     return tuple(tuple("" if name in marks else name for name in value.names) for value in values)
 
 
-def _positions(values: Sequence[ComposedValue]) -> tuple[int, ...]:
+def _list_positions(values: Sequence[ComposedValue]) -> tuple[int, ...]:
     return tuple(value.position for value in values)
 
 

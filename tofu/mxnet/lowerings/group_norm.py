@@ -84,7 +84,9 @@ def _read_parameter(composition: Composition, slot: int, layout: _Layout, name: 
     return composition.reshape(name, composition.read(slot, layout.parameter), layout.broadcast_parameter)
 
 
-def _finish(composition: Composition, layout: _Layout, op: str, inputs: tuple[ComposedValue, ComposedValue]) -> None:
+def _add_last_operators(
+    composition: Composition, layout: _Layout, op: str, inputs: tuple[ComposedValue, ComposedValue]
+) -> None:
     if tuple(layout.data.split()) == layout.elements:
         composition.finish(op, inputs, layout.data)
         return
@@ -105,7 +107,7 @@ def _expand_forward(parts: Parts) -> None:
         composition.set_output(slot, value, " ".join(layout.lines[:2]))
     normal = composition.add("normal", "broadcast_div", (statistics.deviation, std), layout.elements)
     scaled = composition.add("scaled", "broadcast_mul", (normal, gamma), layout.elements)
-    _finish(composition, layout, "broadcast_add", (scaled, beta))
+    _add_last_operators(composition, layout, "broadcast_add", (scaled, beta))
 
 
 def _expand_instance_backward(parts: Parts) -> None:
@@ -147,7 +149,7 @@ def _expand_gradient(
     along = composition.add("along", "broadcast_mul", (normal, shares[1]), elements)
     difference = composition.add("difference", "elemwise_sub", (centred, along), elements)
     scale = composition.add("scale", "broadcast_div", (gamma, std), lines)
-    _finish(composition, layout, "broadcast_mul", (difference, scale))
+    _add_last_operators(composition, layout, "broadcast_mul", (difference, scale))
 
 
 def _start_l2_composition(parts: Parts, slot: int) -> tuple[Composition, list[str], list[str], list[str]]:

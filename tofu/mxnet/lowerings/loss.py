@@ -34,10 +34,10 @@ def _expand_make_loss(parts: Parts) -> None:
 def _divides_scale(operator: Operator, inputs: Inputs) -> bool:
     """Return True if a sample has several outputs and their number is not grad_scale."""
     outputs = prod(inputs[0].shape[1:])
-    return outputs > 1 and _scale(operator) != outputs and inputs[1].dtype in TYPES
+    return outputs > 1 and _read_scale(operator) != outputs and inputs[1].dtype in TYPES
 
 
-def _scale(operator: Operator) -> np.float32:
+def _read_scale(operator: Operator) -> np.float32:
     return np.float32(operator.attributes.get("grad_scale", "1"))
 
 
@@ -50,7 +50,7 @@ def _expand_regression(parts: Parts) -> None:
     origin = replace(find_origin(parts.whole), rewritten=plain_scale)
     inputs, kernel_outputs = parts.whole.inputs, (difference, unwritten)
     parts.inner_operator("difference", parts.whole.op, plain_scale, inputs, kernel_outputs, origin)
-    quotient = {"grad_scale": str(float(_scale(parts.whole) / np.float32(outputs)))}
+    quotient = {"grad_scale": str(float(_read_scale(parts.whole) / np.float32(outputs)))}
     parts.last_operator("_tofu_scale", quotient, (difference,), outputs=parts.whole.outputs[:1])
 
 

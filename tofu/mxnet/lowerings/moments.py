@@ -32,7 +32,7 @@ class _Reduction:
     elements, lines
         The data, the operator's input `slot`, and a tensor with one number for each line. A line is a set of elements
         that are reduced to one number.
-    reduced, kept
+    reduced, outputs
         The reduced dimensions of the data, and all dimensions of the operator's outputs.
     """
 
@@ -40,25 +40,25 @@ class _Reduction:
         attributes, shape = parts.whole.attributes, parts.shape(slot)
         self.keepdims = is_true(attributes, "keepdims", False)
         self.axes = tuple(list_reduced(parse_attribute(attributes.get(axes_attribute, "None")), False, len(shape)))
-        kept = [d for d in range(len(shape)) if d not in self.axes]
+        unreduced = [d for d in range(len(shape)) if d not in self.axes]
         is_gradient = parts.whole.op.startswith("_backward")  # a gradient's index variables are numbered by dimension
-        names = {d: f"i{d if self.keepdims or is_gradient else n}" for n, d in enumerate(kept)}
+        names = {d: f"i{d if self.keepdims or is_gradient else n}" for n, d in enumerate(unreduced)}
         names |= {d: f"i{d}" if is_gradient else f"r{n}" for n, d in enumerate(self.axes)}
         self.reduced = [names[d] for d in self.axes]
         self.elements = [names[d] for d in range(len(shape))]
         self.lines = [ONE if d in self.axes else names[d] for d in range(len(shape))]
-        self.kept = self.lines if self.keepdims else [names[d] for d in kept]
+        self.outputs = self.lines if self.keepdims else [names[d] for d in unreduced]
         self.composition = Composition(parts, parts.graph_tensors[parts.whole.inputs[slot]].dtype)
         self.data = self.composition.read(slot, " ".join(self.elements))
 
     def read_lines(self, slot: int, name: str) -> ComposedValue:
-        names = self.kept or [ONE] * len(self.composition.parts.shape(slot))
+        names = self.outputs or [ONE] * len(self.composition.parts.shape(slot))
         return self.composition.reshape(name, self.composition.read(slot, " ".join(names)), self.lines)
 
     def finish(self, first_value: ComposedValue, *other_values: ComposedValue) -> None:
         """Compute the operator's outputs, in order, from values with one number for each line. Apply keepdims."""
         shape = self.composition.parts.output_shape(0)
-        names = " ".join(self.kept or [ONE] * len(shape))
+        names = " ".join(self.outputs or [ONE] * len(shape))
         op = "_copy" if self.keepdims else "_np_sum" if shape == () else "sum"
         attributes: dict[str, Any] = {} if self.keepdims else {"axis": self.axes}
         for slot, value in enumerate(other_values, 1):

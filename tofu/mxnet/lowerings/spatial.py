@@ -67,7 +67,7 @@ def _list_divisions(parts: Parts, slot: int) -> list[dict[str, str]]:
     ]
 
 
-def _divide(parts: Parts, tensor: int, divisions: list[dict[str, str]], like: int) -> int:
+def _add_divisions(parts: Parts, tensor: int, divisions: list[dict[str, str]], like: int) -> int:
     """Add the divisions of a tensor, and return the quotient. The tensor has the shape and type of the tensor `like`."""
     shape, dtype = parts.graph_tensors[like].shape, parts.graph_tensors[like].dtype
     for attributes in divisions:
@@ -84,12 +84,12 @@ def _expand_pooling(parts: Parts) -> None:
     *inner_divisions, last_division = _list_divisions(parts, 0)
     sums = parts.inner_tensor("sum", out_tensor.shape, check_type(parts.whole, out_tensor.dtype))
     parts.inner_operator("sum", "Pooling", {**parts.whole.attributes, **SUM_POOLING}, (data,), (sums,))
-    parts.last_operator(DIVIDE_BY_WINDOW, last_division, (_divide(parts, sums, inner_divisions, out),))
+    parts.last_operator(DIVIDE_BY_WINDOW, last_division, (_add_divisions(parts, sums, inner_divisions, out),))
 
 
 def _expand_pooling_backward(parts: Parts) -> None:
     d_out, data, out = parts.whole.inputs
-    inputs = (_divide(parts, d_out, _list_divisions(parts, 1), d_out), data, out)
+    inputs = (_add_divisions(parts, d_out, _list_divisions(parts, 1), d_out), data, out)
     origin = replace(find_origin(parts.whole), rewritten=SUM_POOLING)
     parts.last_operator(parts.whole.op, {**parts.whole.attributes, **SUM_POOLING}, inputs, origin=origin)
 

@@ -223,7 +223,7 @@ def _digest_description(path: Path, line: int) -> str:
         file, statement = unvisited.pop()
         if id(statement) in text_by_statement:
             continue
-        text_by_statement[id(statement)] = _dump(statement)
+        text_by_statement[id(statement)] = _dump_syntax(statement)
         module = _read_module(file)
         for name in _list_names(statement):
             defining_file, original_name = module.imports.get(name, (file, name))
@@ -245,7 +245,7 @@ def _list_names(tree: ast.AST) -> set[str]:
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
-def _dump(statement: ast.stmt) -> str:
+def _dump_syntax(statement: ast.stmt) -> str:
     """Return the syntax tree of a statement as text, without comments and docstrings."""
     copy = ast.parse(ast.unparse(statement))
     for node in ast.walk(copy):

@@ -36,7 +36,7 @@ def variants(draw: Draw, case: Case) -> Case:
     new_sizes = {} if is_fixed else {size: draw(st.integers(1, LARGEST_SIZE)) for size in sizes}
     attributes = {name: _resize(value, new_sizes) for name, value in case.attributes.items()}
     if not case.relations:  # a relation may hold for the case's attributes only
-        attributes |= draw(_changes(case, attributes, changes_numbers=not is_fixed and not case.indexed))
+        attributes |= draw(_draw_changes(case, attributes, changes_numbers=not is_fixed and not case.indexed))
     inputs = [_resize_numbers(numbers, new_sizes) for numbers in case.numbers]
     completed = complete_inputs(case, attributes, inputs)
     if completed is None:
@@ -60,7 +60,7 @@ def _resize_numbers(numbers: InputNumbers, new_sizes: Mapping[int, int]) -> Inpu
 
 
 @st.composite
-def _changes(draw: Draw, case: Case, attributes: Mapping[str, Any], changes_numbers: bool) -> dict[str, Any]:
+def _draw_changes(draw: Draw, case: Case, attributes: Mapping[str, Any], changes_numbers: bool) -> dict[str, Any]:
     """Draw other values for a few attributes.
 
     Attributes that are numbers only change with `changes_numbers`. A tensor that data index into could become too small.

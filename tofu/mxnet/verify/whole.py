@@ -74,7 +74,7 @@ def _compare_numbers(
         raise
     except TofuError as error:
         return WholeComparison(None, f"not executed: {error}")
-    errors = {n: relative_error(_round(expected[n], node.outputs[n]), node.outputs[n]) for n in outputs}
+    errors = {n: relative_error(_round_like(expected[n], node.outputs[n]), node.outputs[n]) for n in outputs}
     problems = [
         f"output {n} of the description is off by {error:.1e}" for n, error in errors.items() if not error <= tolerance
     ]
@@ -117,6 +117,6 @@ def _check_written(node: VerifiedNode, outputs: Sequence[int]) -> list[str]:
     ]
 
 
-def _round(value: Array, output: Array) -> Array:
+def _round_like(value: Array, output: Array) -> Array:
     """Return a description's numbers in the type of the kernel's output, unless that is a floating-point type."""
     return value if output.dtype.kind == "f" else np.asarray(value).astype(output.dtype)

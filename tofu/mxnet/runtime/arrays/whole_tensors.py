@@ -138,7 +138,7 @@ class WholeTensors:
             return
         output = outputs[self._calls_by_node[node] % len(outputs)]
         self._calls_by_node[node] += 1
-        tensor = self._tensor(output.tensor).name
+        tensor = self._get_tensor(output.tensor).name
         if tensor not in self._names.name_by_tensor:
             return
         if operator in self._copied_operators:  # the name of a copy of MXNet's node ends with the name of the output
@@ -151,11 +151,11 @@ class WholeTensors:
             self._pass_tensor_on(output.tensor, [shards[worker] for worker in range(len(self._contexts))])
             del self._waiting_shards[output.tensor]
 
-    def _tensor(self, position: int) -> Tensor:
+    def _get_tensor(self, position: int) -> Tensor:
         return self._program.graph.tensors[position]
 
     def _pass_tensor_on(self, position: int, arrays: Sequence[Any]) -> None:
-        tensor = self._tensor(position)
+        tensor = self._get_tensor(position)
         whole = self._assemble(position, arrays)
         if whole is None:
             return
@@ -168,7 +168,7 @@ class WholeTensors:
 
     def _assemble(self, position: int, arrays: Sequence[Any]) -> Any:
         """Return the whole tensor, assembled from the workers' arrays; None if nobody reads it and the arrays overlap."""
-        tensor, factors = self._tensor(position), self._program.problem.factors
+        tensor, factors = self._get_tensor(position), self._program.problem.factors
         form = self._form_by_unread_tensor.get(position, _WrittenForm(self._program.choices.layout(position)))
         if form is None:
             return None

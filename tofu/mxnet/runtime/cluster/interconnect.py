@@ -119,9 +119,9 @@ class _CupyMeasure:
                 self.streams.append(cupy.cuda.Stream(non_blocking=True))
 
     def __call__(self, pairs: Sequence[Pair]) -> float:
-        return len(pairs) * COPIED_BYTES / median(self._seconds(pairs) for _ in range(7))
+        return len(pairs) * COPIED_BYTES / median(self._measure_seconds(pairs) for _ in range(7))
 
-    def _seconds(self, pairs: Sequence[Pair]) -> float:
+    def _measure_seconds(self, pairs: Sequence[Pair]) -> float:
         copies = 4  # in sequence, so that the time to launch them does not count
         begin = perf_counter()
         for reader, owner in pairs:

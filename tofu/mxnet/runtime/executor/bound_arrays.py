@@ -23,7 +23,7 @@ class BoundArrays:
 
     shapes: Mapping[str, tuple[int, ...]]
     types: Mapping[str, str]
-    places: Mapping[str, Any]
+    contexts: Mapping[str, Any]
     buffer: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class BoundArrays:
         return view_beginning(existing, self.shapes[name])
 
     def _allocate(self, name: str, stype: str) -> Any:
-        return mx.nd.zeros(self.shapes[name], ctx=self.places[name], dtype=self.types[name], stype=stype)
+        return mx.nd.zeros(self.shapes[name], ctx=self.contexts[name], dtype=self.types[name], stype=stype)
 
 
 def view_beginning(array: Any, shape: tuple[int, ...]) -> Any:

@@ -272,14 +272,14 @@ class Executor:
             raise_together(
                 TofuError, "The model does not have these parameters (allow_extra_params=True ignores them):", unknown
             )
-        known = [(bound[name], name, value) for bound, name, value, _ in parameters if name in bound]
+        pairs = [(bound[name], name, value) for bound, name, value, _ in parameters if name in bound]
         misshapen = [
             f"{name}: {tuple(value.shape)} given, {tuple(array.shape)} bound"
-            for array, name, value in known
+            for array, name, value in pairs
             if tuple(array.shape) != tuple(value.shape)
         ]
         raise_together(ShapeError, "These parameters have another shape:", misshapen)
-        for array, _, value in known:
+        for array, _, value in pairs:
             array[:] = value.astype(array.dtype)
 
     def reshape(
@@ -316,9 +316,9 @@ class Executor:
             partition,
             self.sharded.contexts,
             shapes,
-            _resize(self.arg_dict, new_shapes),
-            _resize({name: array for name, array in self.grad_dict.items() if array is not None}, new_shapes),
-            _resize(self.aux_dict, new_shapes),
+            _resize_arrays(self.arg_dict, new_shapes),
+            _resize_arrays({name: array for name, array in self.grad_dict.items() if array is not None}, new_shapes),
+            _resize_arrays(self.aux_dict, new_shapes),
             self._grad_req,
             self._compile_for,
             shared=self,
@@ -341,7 +341,7 @@ class Executor:
         return self.sharded.debug_str()
 
 
-def _resize(arrays: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+def _resize_arrays(arrays: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     return {name: _resize_array(array, shapes[name]) for name, array in arrays.items()}
 
 

@@ -59,7 +59,7 @@ def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None
 
     The callback frees the array. With monitor_all=True it also sees each operator's inputs, before the outputs.
     """
-    _watch(executor, lambda name, _, handle: callback(name, handle), monitor_all)
+    _install_callback(executor, lambda name, _, handle: callback(name, handle), monitor_all)
 
 
 def watch_operators(
@@ -76,10 +76,10 @@ def watch_operators(
         else:
             mx.nd.NDArray(ctypes.c_void_p(handle))  # frees the array
 
-    _watch(executor, show, monitor_all)
+    _install_callback(executor, show, monitor_all)
 
 
-def _watch(executor: ShardedExecutor, callback: Callback, monitor_all: bool) -> None:
+def _install_callback(executor: ShardedExecutor, callback: Callback, monitor_all: bool) -> None:
     names = TensorNames(executor.partition.graph, executor.partition.source.native)
 
     def read_variable(name: str) -> Any:

@@ -227,9 +227,9 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         self.inputs_need_grad = inputs_need_grad and for_training
         self._after_bind()
         if shared_module is not None:
-            self._join(shared_module)
+            self._share_with(shared_module)
 
-    def _join(self, module: ShardedModule) -> None:
+    def _share_with(self, module: ShardedModule) -> None:
         if module._shared_parameters is None:
             module._shared_parameters = SharedParameters(module.executor)
         self._shared_parameters = module._shared_parameters

@@ -287,8 +287,8 @@ class Module(RunningModule):
         self._cluster = shared_module._cluster
         self.optimizer_initialized = True
 
-    def _join(self, module: Any) -> None:
-        super()._join(module)
+    def _share_with(self, module: Any) -> None:
+        super()._share_with(module)
         if module.optimizer_initialized:
             self.borrow_optimizer(module)
 

@@ -100,10 +100,10 @@ def fill_parameters(
     """
     for arrays, tensors in groups:
         for tensor in tensors:
-            _fill(executor.variables[tensor.name], arrays, initializer, attributes.get(tensor.name))
+            _fill_variable(executor.variables[tensor.name], arrays, initializer, attributes.get(tensor.name))
 
 
-def _fill(
+def _fill_variable(
     variable: ShardedTensor,
     arrays: Mapping[str, Any] | None,
     initializer: Any,

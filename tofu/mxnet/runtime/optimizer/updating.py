@@ -22,11 +22,11 @@ _update_whole = mx.optimizer.Updater.__call__
 
 def install_updater() -> None:
     """Make MXNet's Updaters update the shards of `ParameterArray`s. Ordinary arrays are updated as before."""
-    mx.optimizer.Updater.__call__ = _update
+    mx.optimizer.Updater.__call__ = _update_parameters
 
 
 @wraps(_update_whole)
-def _update(self: Any, index: Any, grad: Any, weight: Any) -> None:
+def _update_parameters(self: Any, index: Any, grad: Any, weight: Any) -> None:
     if not any(
         isinstance(array, ParameterArray) for array in (weight if isinstance(weight, (list, tuple)) else [weight])
     ):

@@ -88,22 +88,24 @@ def verify_symbol(
     single_precision_operators = list_single(model)
     for run_type in (dtype,) if dtype else TYPES:
         try:
-            setup = _prepare(model, shapes, run_type, user_values, grad_req, partitioned.settings.for_training, seed)
+            setup = _prepare_run(
+                model, shapes, run_type, user_values, grad_req, partitioned.settings.for_training, seed
+            )
             replanned = _plan_alike(partitioned, setup, notes)
             with _timed(seconds, "one device", report):
                 device_run = setup.run(setup.symbol, partitioned.contexts[0])
         except (mx.base.MXNetError, UnsupportedError, ShapeError) as error:
             if run_type == TYPES[-1] or dtype:
                 raise
-            notes.append(f"in float32, since MXNet has no float64 for it: {_shorten(error)}")
+            notes.append(f"in float32, since MXNet has no float64 for it: {_shorten_error(error)}")
             continue
         with _timed(seconds, f"{len(partitioned.contexts)} workers", report):
             workers_run = setup.run(replanned, partitioned.contexts[0])
         is_mixed = bool(single_precision_operators) and run_type == TYPES[0]
-        mixed_note = [f"in float64 except {_list(single_precision_operators)}"] if is_mixed else []
+        mixed_note = [f"in float64 except {_list_names(single_precision_operators)}"] if is_mixed else []
         is_wider = replanned.plan.communication_bytes > partitioned.plan.communication_bytes
         wider_note = [WIDER] if is_wider and run_type == TYPES[0] else []
-        agreement = _judge(
+        agreement = _compare_results(
             setup,
             replanned.planned(),
             device_run,
@@ -115,7 +117,7 @@ def verify_symbol(
         )
         if (agreement.agrees and not agreement.excused) or not is_mixed or dtype:  # rounding may cause what was excused
             return agreement
-        notes.append(f"in float32, since MXNet rounds to it in {_list(single_precision_operators)}")
+        notes.append(f"in float32, since MXNet rounds to it in {_list_names(single_precision_operators)}")
     raise AssertionError("the last type returns or raises")
 
 
@@ -127,7 +129,7 @@ def _without_dropout(model: Any, notes: list[str]) -> Any:
     return model
 
 
-def _shorten(error: Exception) -> str:
+def _shorten_error(error: Exception) -> str:
     first, *_, last = str(error).strip().splitlines() * 2
     line = last if first.startswith("Traceback") else first.rpartition("MXNet says: ")[2]
     return line if len(line) <= MOST_LETTERS else f"{line[:MOST_LETTERS]} ..."
@@ -170,7 +172,7 @@ def _check_arguments(partitioned: Any, model: Any, values: Mapping[str, Any], dt
     )
 
 
-def _prepare(
+def _prepare_run(
     model: Any, shapes: Shapes, dtype: str, user_values: Mapping[str, Any], grad_req: Any, trains: bool, seed: int
 ) -> _RunSetup:
     symbol = widen_types(model) if dtype == "float64" else model
@@ -211,14 +213,14 @@ def _plan_alike(partitioned: Any, setup: _RunSetup, notes: list[str]) -> Any:
         except PlanError as error:
             if new_settings is settings:
                 raise
-            problems.append(f"planned again in {setup.dtype}: {_shorten(error)}")
+            problems.append(f"planned again in {setup.dtype}: {_shorten_error(error)}")
         else:
             notes += problems[:1] if new_settings is settings else []
             return replanned
     raise AssertionError("the last attempt returns or raises")
 
 
-def _judge(
+def _compare_results(
     setup: _RunSetup,
     partition: Partition,
     device_run: Run,
@@ -246,7 +248,7 @@ def _judge(
             corrected_run = corrected_setup.run(corrected_setup.symbol, context)
             corrected = compare_runs(partition, workers_run, corrected_run, cancelled)
         if names := find_fixed(comparison, corrected, tolerance):
-            notes.append(f"one device has wrong gradients of {_list(names)}: {mistake} ({LIMITS}).")
+            notes.append(f"one device has wrong gradients of {_list_names(names)}: {mistake} ({LIMITS}).")
             notes.append("The comparison uses one device without this mistake.")
             setup, device_run, comparison = corrected_setup, corrected_run, corrected
     if comparison.largest > tolerance:
@@ -270,7 +272,7 @@ def _judge(
     )
 
 
-def _list(names: list[str]) -> str:
+def _list_names(names: list[str]) -> str:
     return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else "")
 
 
