@@ -99,7 +99,10 @@ class _AttentionSearch:
         return has_values and all(int(operator.attributes["heads"]) == heads for operator in attention_operators)
 
     def _list_tensors_with_heads(self, operator: Operator, tensor: int) -> list[int]:
-        """Return the operator's tensors that need a dimension for the heads if `tensor` gets one; none if impossible."""
+        """Return the operator's tensors, which all need a dimension for the heads if `tensor` gets one.
+
+        Of an attention operator, these are only the scores. Return an empty list if `tensor` cannot get the dimension.
+        """
         replacement = _find_replacement(operator)
         if replacement is not None:
             scores = _list_scores(operator, replacement)
@@ -152,10 +155,8 @@ class _Rewriting:
         new_positions: dict[int, int] = {}
         for number, operator in enumerate(self.graph.operators):
             inputs_to_reshape = self._list_inputs_to_reshape(number)
-            for tensor in inputs_to_reshape:
-                self._add_reshaped_copy(
-                    tensor, operator.phase
-                )  # a variable; other tensors were reshaped after their writer
+            for tensor in inputs_to_reshape:  # only variables get a copy here; other tensors have one already
+                self._add_reshaped_copy(tensor, operator.phase)
             inputs = tuple(self.reshaped_copies[t] if t in inputs_to_reshape else t for t in operator.inputs)
             forward = None if operator.forward is None else new_positions[operator.forward]
             rewired = replace(operator, inputs=inputs, forward=forward)
