@@ -36,21 +36,21 @@ def compare_runs(partition: Partition, workers_run: Run, device_run: Run, cancel
     """Compare all tensors, except if they depend on random numbers, or have infinite or NaN values on one device."""
     problem = partition.searched.problem
     excused = _name_tensors(partition, find_random(problem.graph, problem.accesses))
-    differences = []
-    for numbers, expected in (
-        (workers_run.training, device_run.training),
-        (workers_run.inference, device_run.inference),
-    ):
-        tensors = [item for arrays in expected.by_kind.values() for item in arrays.items()]
-        for name in (name for name, tensor in tensors if not np.isfinite(tensor.astype(np.float64)).all()):
-            excused.setdefault(name, NOT_FINITE)
-        compared_arrays = (
-            {name: array for name, array in arrays.items() if name not in excused}
-            for arrays in expected.by_kind.values()
-        )
-        differences.append(compare_numbers(numbers, RunNumbers(*compared_arrays), cancelled))
-    training, inference = differences
+    training = _compare_step(workers_run.training, device_run.training, excused, cancelled)
+    inference = _compare_step(workers_run.inference, device_run.inference, excused, cancelled)
     return ComparedRuns(training, inference, excused)
+
+
+def _compare_step(
+    numbers: RunNumbers, expected: RunNumbers, excused: dict[str, str], cancelled: float
+) -> tuple[Difference, ...]:
+    """Compare the tensors that are not excused, after infinite and NaN values are added to `excused`."""
+    kinds = expected.by_kind.values()
+    for name, tensor in (item for arrays in kinds for item in arrays.items()):
+        if not np.isfinite(tensor.astype(np.float64)).all():
+            excused.setdefault(name, NOT_FINITE)
+    compared = ({name: tensor for name, tensor in arrays.items() if name not in excused} for arrays in kinds)
+    return compare_numbers(numbers, RunNumbers(*compared), cancelled)
 
 
 def find_fixed(comparison: ComparedRuns, corrected: ComparedRuns, tolerance: float) -> list[str]:
@@ -80,9 +80,8 @@ def measure_traffic(partition: Partition, workers_run: Run, trains: bool) -> dic
     if not trains:
         return inference
     graph_bytes = count_traffic(partition.training.symbol).remote_bytes
-    return {
-        "training": Traffic(partition.plan.communication_bytes, graph_bytes, workers_run.training_bytes)
-    } | inference
+    training = Traffic(partition.plan.communication_bytes, graph_bytes, workers_run.training_bytes)
+    return {"training": training, **inference}
 
 
 def _name_tensors(partition: Partition, reasons: Mapping[int, str]) -> dict[str, str]:

@@ -26,6 +26,9 @@ class ComposedValue:
     names: tuple[str, ...]
 
 
+Values = Sequence[ComposedValue]
+
+
 @dataclass
 class Composition:
     """Parts of one operator, in the order in which they are added. All tensors between parts have the type `dtype`."""
@@ -41,21 +44,14 @@ class Composition:
             self.extents.setdefault(name, extent)
         return ComposedValue(self.parts.whole.inputs[slot], dimensions)
 
-    def add(
-        self, name: str, op: str, inputs: Sequence[ComposedValue], names: Sequence[str], **attributes: object
-    ) -> ComposedValue:
+    def add(self, name: str, op: str, inputs: Values, names: Sequence[str], **attributes: object) -> ComposedValue:
         """Add a part called `name`, an operator of MXNet, and return its output."""
         output = ComposedValue(self.parts.inner_tensor(name, self.shape(names), self.dtype), tuple(names))
         self._add_operator(name, op, attributes, inputs, output)
         return output
 
     def _add_operator(
-        self,
-        name: str,
-        op: str,
-        attributes: Mapping[str, object],
-        inputs: Sequence[ComposedValue],
-        output: ComposedValue,
+        self, name: str, op: str, attributes: Mapping[str, object], inputs: Values, output: ComposedValue
     ) -> None:
         dimensions = _name_dimensions((*inputs, output))
         texts, positions = _as_texts(attributes), _list_positions(inputs)
@@ -69,7 +65,7 @@ class Composition:
         attributes = attributes if op != "Reshape" else {"shape": self.parts.output_shape(slot)}
         self._add_operator(f"output{slot}", op, attributes, (value,), output)
 
-    def finish(self, op: str, inputs: Sequence[ComposedValue], names: str, slot: int = 0, **attributes: object) -> None:
+    def finish(self, op: str, inputs: Values, names: str, slot: int = 0, **attributes: object) -> None:
         """Add the last part, which computes output `slot` of the lowered operator."""
         output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
         dimensions = _name_dimensions((*inputs, output))
@@ -96,13 +92,13 @@ def round_single(text: str) -> float:
     return float(np.float32(text))
 
 
-def _name_dimensions(values: Sequence[ComposedValue]) -> tuple[tuple[str, ...], ...]:
+def _name_dimensions(values: Values) -> tuple[tuple[str, ...], ...]:
     """Return the names of each tensor's dimensions, which are empty for dimensions without a name."""
     marks = (ONE, UNNAMED, MERGED)
     return tuple(tuple("" if name in marks else name for name in value.names) for value in values)
 
 
-def _list_positions(values: Sequence[ComposedValue]) -> tuple[int, ...]:
+def _list_positions(values: Values) -> tuple[int, ...]:
     return tuple(value.position for value in values)
 
 
