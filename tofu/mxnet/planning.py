@@ -93,7 +93,7 @@ def _choose_form(
     read: Callable[[SymbolForm], Source],
     analyse: Callable[[Source], Task],
 ) -> Task:
-    """Return the task of the form whose plan has the least communication. If several are equal, it is the first of them.
+    """Return the task of the form whose plan has the least communication, or the first of several equal ones.
 
     With an interconnect, the time of communication is compared. If the best plan does not split an operator in blocks
     by its blocks, that operator is left whole.

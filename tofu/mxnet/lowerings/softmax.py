@@ -28,7 +28,7 @@ def _softmax_attributes(parts: Parts) -> dict[str, str]:
 
 
 def _reduce_to_lines(shape: tuple[int, ...], attributes: Attributes) -> tuple[int, ...]:
-    """Return the shape of a tensor with one number for each line, along which the softmax is computed."""
+    """Return the shape of a tensor with one number for each line. A line is a set of elements that share a softmax."""
     return reduce_shape(shape, positive_axis(attributes, len(shape), -1))
 
 
@@ -97,7 +97,7 @@ def _expand_output_gradient(parts: Parts) -> None:
 
 
 def _label_names(parts: Parts, names: str) -> list[str]:
-    """Return the names of the labels' dimensions, given the names of the data's, of which `k` is the classes."""
+    """Return the names of the labels' dimensions, from the names of the data's dimensions, `k` for the classes included."""
     first, *others = (name for name in names.split() if name != "k")
     rank = len(parts.shape(1))
     if rank == 2 + len(others):
