@@ -288,8 +288,8 @@ class _Counting:
             inputs, outputs = ([graph.tensors[t].shape for t in some] for some in (operator.inputs, operator.outputs))
             found = find_arithmetic(access.description, operator.attributes, inputs, outputs)
             self._known[id(access)] = access, found
-        own = {axis: int(end - begin) for axis, (begin, end) in zip(access.axes, box, strict=True)}
-        extents: Mapping[str, int] = {**access.variable_extents, **access.by_own_names(own)}
+        worker_extents = {axis: int(end - begin) for axis, (begin, end) in zip(access.axes, box, strict=True)}
+        extents: Mapping[str, int] = {**access.variable_extents, **access.by_own_names(worker_extents)}
         contractions, other, is_thin = [], 0, False
         for output, is_used in zip(self._known[id(access)][1], used, strict=True):
             for term in output if is_used else ():
@@ -299,7 +299,7 @@ class _Counting:
                     contractions.append(Contraction(count, count // (term.per_point * depth), depth))
                 else:
                     other += count
-                    is_thin = is_thin or bool(term.absent)
+                    is_thin = is_thin or bool(term.reuse)
         return Computed(tuple(contractions), other, is_thin)
 
 
