@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tofu.formatting import format_bytes, format_rate, format_seconds
+from tofu.formatting import format_bytes, format_count, format_rate, format_seconds
 from tofu.program import NodeKind, PlannedProgram
 from tofu.simulation.machine import Machine
 from tofu.simulation.tasks import Tasks, is_update
@@ -88,7 +88,7 @@ class Simulation:
     def __str__(self) -> str:
         needed_bytes = max(self.worker_bytes, default=0)
         lines = [
-            f"{self.workers} worker{'s' if self.workers > 1 else ''} on {self.machine}: {format_seconds(self.seconds)} a step, "
+            f"{format_count(self.workers, 'worker')} on {self.machine}: {format_seconds(self.seconds)} a step, "
             f"{format_rate(self.throughput)} samples per second",
             f"kernels {format_seconds(float(self.compute_seconds.mean()))} on each worker, including updates of "
             f"{format_seconds(float(self.update_seconds.mean()))}; fetches {format_seconds(float(self.fetch_seconds.mean()))}; "

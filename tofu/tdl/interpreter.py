@@ -153,9 +153,7 @@ class Interpreter:
         if isinstance(value, Unread):
             return np.zeros((1,) * len(scope))
         assert isinstance(value, RandomElement)
-        raise DescriptionError(
-            f"{self._trace.description.place}: {self._trace.description.name} is random and cannot be executed"
-        )
+        raise self._make_error("is random and cannot be executed")
 
     def _compute_index(self, index: Index, scope: tuple[str, ...]) -> Array:
         expression = sympy.expand(index.expression).xreplace(self._extent_by_symbol)
@@ -175,11 +173,7 @@ class Interpreter:
                 self._compute_value(index.position, scope)
             ).astype(np.int64)
         if index.position is None:
-            description = self._trace.description
-            raise DescriptionError(
-                f"{description.place}: {description.name} cannot be executed, because an index is Any; write Any(index) "
-                "to name the element"
-            )
+            raise self._make_error("cannot be executed, because an index is Any; write Any(index) to name the element")
         return np.trunc(self._compute_value(index.position, scope)).astype(np.int64)
 
     def _read_element(self, element: Element, scope: tuple[str, ...]) -> Array:
@@ -208,10 +202,9 @@ class Interpreter:
 
     def _call_opaque(self, element: OpaqueElement, scope: tuple[str, ...]) -> Array:
         if element.function is None:
-            description = self._trace.description
-            raise DescriptionError(
-                f"{description.place}: {description.name} cannot be executed: the description does not show "
-                f"what {element.name} computes; write Opaque(function) with a Python function"
+            raise self._make_error(
+                f"cannot be executed: the description does not show what {element.name} computes; write "
+                "Opaque(function) with a Python function"
             )
         scope_shape = self._find_shape(scope)
         arguments = [self._compute_argument(argument, scope, scope_shape) for argument in element.arguments]
@@ -242,6 +235,10 @@ class Interpreter:
         )
         selected = transposed[coordinates] if coordinates else transposed
         return np.broadcast_to(selected, scope_shape + tuple(array.shape[d] for d in sliced_dimensions))
+
+    def _make_error(self, reason: str) -> DescriptionError:
+        description = self._trace.description
+        return DescriptionError(f"{description.place}: {description.name} {reason}")
 
 
 def _as_numbers(values: Anything) -> Array:

@@ -1,7 +1,11 @@
-"""Search for cuts that a kernel allows, but that the analysis of its description does not offer as an axis."""
+"""Search for cuts that a kernel allows, but that the analysis of its description does not offer as an axis.
+
+Some of them are known, and each engine lists the reasons as explanations.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -51,3 +55,22 @@ def _make_cut(access: OperatorAccess, axis: int, is_written: Sequence[bool]) -> 
 
 def _without_overlap(combine: Combine) -> Combine:
     return Combine.CONCAT if combine is Combine.OVERLAP_ADD else combine
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Reason why some cuts are not offered. `op` matches the names of operators, and `pattern` the printed cuts."""
+
+    op: str
+    pattern: str
+    reason: str
+
+
+def explain(missing: Missing, explanations: Iterable[Explanation]) -> str | None:
+    """Return the known reason why a cut is not offered, or None."""
+    matching = (
+        explanation
+        for explanation in explanations
+        if re.fullmatch(explanation.op, missing.op) and re.match(explanation.pattern, repr(missing.cut))
+    )
+    return next((explanation.reason for explanation in matching), None)
