@@ -38,7 +38,7 @@ class Row(NamedTuple):
     `terms` holds pairs (a, c) of an axis and its coefficient. A part whose range of axis a is [begin_a, end_a) reads or
     writes the elements
         [lower + sum(c * begin_a if c > 0 else c * (end_a - 1)), upper + sum(c * (end_a - 1) if c > 0 else c * begin_a))
-    `lower` and `upper` include all index variables that are no axes. If no axis in `terms` is split, the range is the
+    `lower` and `upper` include all index variables that are not axes. If no axis in `terms` is split, the range is the
     whole dimension.
     """
 

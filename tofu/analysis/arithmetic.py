@@ -1,4 +1,4 @@
-"""Counts of the arithmetic operations of an operator, from which a simulation predicts the time of its kernel.
+"""Count the arithmetic operations of an operator, so that a simulation can predict the time of its kernel.
 
 - Each function and arithmetic operator counts as one operation for each element that it computes. A reduction counts one
   more for each element that it reduces.
@@ -118,7 +118,7 @@ def _count_sum(body: Value, scope: Variables, variables: Variables, reducer: str
 
 
 def _find_reuse(value: Value, scope: Variables) -> tuple[Variables, ...]:
-    """Return `Operations.reuse` for the first product in `value` whose factors are all reused; () if there is none."""
+    """Return `Operations.reuse` for the first product in `value` whose factors are all reused, or () if no product is."""
     for node in walk(value):
         if isinstance(node, Reduction):  # counted with its body
             break

@@ -71,7 +71,7 @@ def _find_absent_element(
 ) -> tuple[AbsentElement | None, AbsentElement | None] | None:
     """Compare the indices of an input, the source, with the indices of an output, the target.
 
-    Return the dimension that the source lacks, and the dimension that the target lacks. At most one of them is not None.
+    Return the dimension that the source lacks, and the dimension that the target lacks; one of the two is always None.
     Return None if the indices differ in any other way. `chosen` is `MovedElement.chosen`.
     """
     if chosen is None:

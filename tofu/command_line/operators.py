@@ -76,17 +76,13 @@ def ops(names: tuple[str, ...], as_json: bool) -> None:
         median, largest, _ = count_lines()
         operators = {name: asdict(entries[name]) if name in entries else None for name in listed_names}
         totals = {name: asdict(counts) for name, counts in coverage.items()}
-        lines = {"median": median, "largest": largest}
+        line_counts = {"median": median, "largest": largest}
         kinds = count_kinds(entries.get(name) for name in listed_names)
-        click.echo(
-            json.dumps({**totals, "compared": kinds, "description_lines": lines, "operators": operators}, indent=1)
-        )
+        summary = {**totals, "compared": kinds, "description_lines": line_counts, "operators": operators}
+        click.echo(json.dumps(summary, indent=1))
         return
-    click.echo(
-        "\n".join(
-            [*coverage_rows(listed_names, entries, bool(names)), *coverage_lines(listed_names, entries, coverage)]
-        )
-    )
+    lines = [*coverage_rows(listed_names, entries, bool(names)), *coverage_lines(listed_names, entries, coverage)]
+    click.echo("\n".join(lines))
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -225,13 +221,9 @@ def verify(
 def _write_record(
     entries: Mapping[str, RecordEntry], verified_operators: Collection[str], recorded_entries: Mapping[str, RecordEntry]
 ) -> None:
-    new_entries = {name: entry for name, entry in entries.items() if name in verified_operators}
-    kept_entries = {
-        name: entry
-        for name, entry in recorded_entries.items()
-        if name in DESCRIPTIONS and name not in verified_operators
-    }
-    write_record(kept_entries | new_entries)
+    kept_names = (recorded_entries.keys() & DESCRIPTIONS.keys()) - set(verified_operators)
+    new_names = entries.keys() & set(verified_operators)
+    write_record({name: recorded_entries[name] for name in kept_names} | {name: entries[name] for name in new_names})
 
 
 def _record_finished(

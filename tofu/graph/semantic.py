@@ -93,20 +93,20 @@ class Operator:
     mutates
         The positions of the inputs that the operator updates in place.
     ignored
-        The positions of the inputs whose numbers the operator does not read. It uses only their shapes.
+        The positions of the inputs of which the operator reads only the shapes.
     annotations
         Names of attributes that do not affect the results.
     sums_gradients
         True if the operator adds up the gradients of a tensor that several operators read.
     leader
-        For a *part*, which is one of the operators that replace a lowered operator (`tofu.lowering`), the number of the
-        first part. All parts share one choice and their fetches.
+        For a *part* of a lowered operator (`tofu.lowering`), the number of the first part. All parts of an operator share
+        one choice and their fetches.
     is_inner
         True for all parts except the last, which has the name of the lowered operator. Plans do not list inner parts.
     is_added
         True if the front end added the operator to the user's model. Plans list it.
     origin
-        Data of the front end, from which its backend builds the workers' copies.
+        Data that the front end passes to its backend, which builds the workers' copies.
     dimension_names
         For each tensor of a part, the names that its dimensions have in the lowered operator, or "". The axes of the part
         take these names if its description has others.

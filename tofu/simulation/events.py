@@ -55,7 +55,8 @@ class _Events:
             self._make_ready(task, 0.0)
         self._start_all(0.0, range(len(self._queues)))
         while self._ends or self._sharing_tasks.running:
-            next_known_end, next_sharing_end = (self._ends[0][0] if self._ends else NEVER), self._sharing_tasks.next_end
+            next_known_end = self._ends[0][0] if self._ends else NEVER
+            next_sharing_end = self._sharing_tasks.next_end
             now = min(next_known_end, next_sharing_end)
             ended_tasks = []
             if next_sharing_end <= next_known_end:

@@ -20,7 +20,7 @@ from math import ceil
 from typing import Any
 
 LONGEST_DEPTH = 1024  # longest sum that one arithmetic unit computes while other units are idle
-FETCH, UPDATE = "fetch", "update"  # kinds of nodes that are no operator's kernel
+FETCH, UPDATE = "fetch", "update"  # kinds of nodes that do not run an operator's kernel
 THIN = " of one column"  # suffix of kinds, see `Computed.is_thin`
 _WORD = re.compile(r"[a-z_]+")
 

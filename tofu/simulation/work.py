@@ -167,7 +167,6 @@ def _count_bytes(program: PlannedProgram, sources: Sources) -> tuple[Column, npt
 
 
 def _add_updates(work: Work, program: PlannedProgram, states: int) -> Work:
-    """Return the work of a program's nodes, followed by the weight updates."""
     updates = list_updates(program)
     if not updates:
         return work

@@ -113,8 +113,6 @@ def elementwise(name: str, function: Callable[..., Anything]) -> Callable[..., V
 
 
 def _make_function(name: str) -> Callable[..., Value]:
-    """Return the function that descriptions call for the element-wise function `name`."""
-
     def apply(*operands: Operand) -> Value:
         return call(name, *operands)
 

@@ -80,7 +80,7 @@ class Printer:
     """Printer of values. The terms of an index are printed in the order of `variables`."""
 
     def __init__(self, variables: Collection[str]) -> None:
-        self._position_by_variable = {name: position for position, name in enumerate(variables)}
+        self._positions = {name: position for position, name in enumerate(variables)}
 
     def format_output(self, name: str, output: Output) -> str:
         """Return an output as an equation, or with `+=` for a scatter."""
@@ -108,13 +108,9 @@ class Printer:
         return text
 
     def _term_key(self, term: sympy.Expr) -> tuple[int, str]:
-        positions = [
-            self._position_by_variable.get(s.name, 0) for s in term.free_symbols if isinstance(s, VariableSymbol)
-        ]
-        return (
-            min(positions, default=len(self._position_by_variable) + bool(term.is_Number)),
-            "" if positions else str(term),
-        )
+        """Return the position of the first variable in a term. Extents come after variables, and numbers last."""
+        positions = [self._positions.get(s.name, 0) for s in term.free_symbols if isinstance(s, VariableSymbol)]
+        return (min(positions, default=len(self._positions) + bool(term.is_Number)), "" if positions else str(term))
 
     def _format_term(self, term: sympy.Expr) -> str:
         variables = [s for s in term.free_symbols if isinstance(s, VariableSymbol)]

@@ -33,9 +33,8 @@ class Tensor:
         self.name = name
         self.position = position
         self._extents_are_one = extents_are_one
-        self.extents: tuple[ExtentSymbol, ...] = tuple(
-            extent_symbol(f"{name}.shape[{d}]") for d in range(len(extents_are_one))
-        )
+        dimensions = range(len(extents_are_one))
+        self.extents: tuple[ExtentSymbol, ...] = tuple(extent_symbol(f"{name}.shape[{d}]") for d in dimensions)
         self.shape: tuple[Index | int, ...] = concrete or tuple(Index(extent) for extent in self.extents)
 
     @property
