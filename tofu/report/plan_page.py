@@ -160,14 +160,10 @@ def _describe_memory(partition: Partition) -> list[dict[str, Any]]:
 
 
 def _bars(rows: Sequence[tuple[str, int, str]]) -> list[dict[str, Any]]:
-    largest_count = max((count for _, count, _ in rows), default=0)
+    """Return the bars of a chart from rows of a name, a number of bytes and a remark."""
+    most = max((count for _, count, _ in rows), default=0)
     return [
-        {
-            "name": name,
-            "value": format_bytes(count),
-            "share": max(count, 0) / largest_count if largest_count else 0,
-            "remark": remark,
-        }
+        {"name": name, "value": format_bytes(count), "share": max(count, 0) / most if most else 0, "remark": remark}
         for name, count, remark in rows
     ]
 

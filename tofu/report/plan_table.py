@@ -38,24 +38,18 @@ def choose_rows(layers: list[LayerRow], most: int | None) -> tuple[list[LayerRow
     """
     if most is None or len(layers) <= most:
         return layers, []
-    useful_layers = [layer for layer in layers if layer.parameters or layer.moved_bytes]
-    return (
-        (useful_layers, [])
-        if len(useful_layers) <= most
-        else (useful_layers[: most // 2], useful_layers[-(most - most // 2) :])
-    )
+    candidates = [layer for layer in layers if layer.parameters or layer.moved_bytes]
+    if len(candidates) <= most:
+        return candidates, []
+    return candidates[: most // 2], candidates[-(most - most // 2) :]
 
 
 def layer_table(
-    head: Sequence[LayerRow],
-    tail: Sequence[LayerRow],
-    omitted_count: int,
-    factors: Sequence[int],
-    has_lines: bool = False,
+    head: Sequence[LayerRow], tail: Sequence[LayerRow], omitted: int, factors: Sequence[int], has_lines: bool = False
 ) -> Table:
     """Return a table with a row for each layer, without empty columns.
 
-    Between `head` and `tail`, a row has the number of omitted layers. With `has_lines`, the last column is the
+    Between `head` and `tail`, a row states that `omitted` layers are left out. With `has_lines`, the last column is the
     line of the program.
     """
     rounds = " x ".join(map(str, factors))
@@ -75,11 +69,11 @@ def layer_table(
     for column in compress(columns, is_shown):
         table.add_column(**column)
     for number, row in enumerate(rows):
-        if omitted_count and number == len(head):
-            table.add_row(f"... {omitted_count} more", style="dim")
+        if omitted and number == len(head):
+            table.add_row(f"... {omitted} more", style="dim")
         table.add_row(*compress(row, is_shown))
-    if omitted_count and not tail:
-        table.add_row(f"... {omitted_count} more", style="dim")
+    if omitted and not tail:
+        table.add_row(f"... {omitted} more", style="dim")
     return table
 
 
@@ -100,9 +94,8 @@ def _describe_parameters(layer: LayerRow) -> str:
         return ""
     name, shape, layout = max(layer.parameters, key=lambda parameter: prod(parameter.shape))
     other_count = len(layer.parameters) - 1
-    return f"{name} {format_shape(shape)}: {format_choice(layout)}" + (
-        f" [dim](and {other_count} more)[/dim]" if other_count else ""
-    )
+    others = f" [dim](and {other_count} more)[/dim]" if other_count else ""
+    return f"{name} {format_shape(shape)}: {format_choice(layout)}{others}"
 
 
 def format_shape(shape: Sequence[int]) -> str:
