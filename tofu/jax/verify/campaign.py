@@ -20,8 +20,7 @@ from tofu.jax.verify.missing import find_missing
 from tofu.jax.verify.nodes import EquationCase, list_signatures, make_node, trace_case
 from tofu.jax.verify.primitives import VerifiedEquation, verify_node
 from tofu.verification.cases import import_cases
-from tofu.verification.explained import Explanation, explain
-from tofu.verification.missing import Missing
+from tofu.verification.missing import Explanation, Missing, explain
 from tofu.verification.report import NodeReport
 
 EXPLANATIONS = (

@@ -17,8 +17,7 @@ from tofu.mxnet.verify.nodes import VerifiedNode
 from tofu.mxnet.verify.sandbox import ProcessEndedError, Sandbox
 from tofu.mxnet.verify.trials import Trials, try_variants, verify_apart
 from tofu.verification.cuts import Cut, Geometry
-from tofu.verification.explained import explain
-from tofu.verification.missing import Missing
+from tofu.verification.missing import Missing, explain
 from tofu.verification.report import Report
 from tofu.verification.windows import list_window_geometries
 
