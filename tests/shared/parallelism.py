@@ -1,10 +1,17 @@
-"""Bytes, seconds and memory of common ways to train in parallel, by formula.
+"""Communication and memory of common ways to train in parallel, by formula.
 
-The formulas take numbers of a step, not a model. P is the number of parameters, with weights and gradients of 2 bytes.
-Collectives are rings within each level of the interconnect. A device receives (g - 1) / g of the result of an
-all-gather among g devices, and the same of the operand of a reduce-scatter. An all-reduce is both. Computation hides
-no communication. As with `topology=`, a collective waits once for the latency of each level that it crosses, and an
-all-reduce twice.
+The formulas take numbers of a step, not a model. They count what one device receives. Collectives are rings within
+each level of the interconnect, and no computation hides them. As with `topology=`, a collective waits once for the
+latency of each level that it crosses, and an all-reduce twice. Weights and gradients have 2 bytes, and the optimizer
+has a master copy and two moments of 4 bytes each.
+
+>>> links = [Link(4, 50e9, 20e-6), Link(8, 450e9, 5e-6)]
+>>> for plan in list_hand_plans(StepSize(trained=10**9, samples=64), links):
+...     print(f"{plan.name:8} {plan.received_bytes / 1e9:.2f} GB, {plan.memory_bytes / 1e9:.1f} GB")
+DP       3.88 GB, 16.0 GB
+ZeRO-1   3.88 GB, 4.4 GB
+FSDP     5.81 GB, 4.5 GB
+HSDP 8   5.62 GB, 6.0 GB
 """
 
 from __future__ import annotations
@@ -13,9 +20,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import gcd, prod
 
-WEIGHT_BYTES = 2  # bf16 weights, and as many for gradients
-OPTIMIZER_BYTES = 12  # float32 master copy and two moments
-ACTIVATION_BYTES = 2
+NUMBER_BYTES = 2  # of a weight, a gradient, or an activation
+OPTIMIZER_BYTES = 12  # of a parameter
+MOST_TENSOR_DEVICES = 8
+MOST_STAGES = 8
 
 
 @dataclass(frozen=True)
@@ -35,18 +43,21 @@ class StepSize:
     ----------
     trained, frozen
         Parameters with and without gradients.
+    samples
+        Sequences or images of the whole batch. More devices cannot divide it.
     layers
         Number of layers. Weights are moved layer by layer, and those outside of the layers together.
     tokens, width
-        Tokens of the whole batch, and elements of a token between layers. 0 if tensor parallelism has no formula.
+        Tokens of the whole batch, and elements of a token between layers. Without them, there is no tensor or pipeline
+        parallelism.
     layer_all_reduces
         All-reduces of tensor parallelism in a layer: two forward, two backward, and two if layers are recomputed.
     weight_reads
-        Number of times that a step needs all weights: 2 with a backward pass.
+        Number of times that a step reads all weights: 2 with a backward pass.
     kept_bytes
-        Inputs of layers kept for the backward pass, for the whole batch.
+        Inputs of layers that are kept for the backward pass, for the whole batch.
     inner_bytes
-        Largest set of temporary values of one layer or of the loss, for the whole batch.
+        Other activations that exist at one time, for the whole batch.
     data_bytes
         Data that every plan splits over all devices, such as a key-value cache.
     exchanged_bytes
@@ -55,6 +66,7 @@ class StepSize:
 
     trained: int
     frozen: int = 0
+    samples: int = 1
     layers: int = 1
     tokens: int = 0
     width: int = 0
@@ -67,76 +79,256 @@ class StepSize:
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of all weights."""
-        return WEIGHT_BYTES * (self.trained + self.frozen)
-
-
-@dataclass
-class Traffic:
-    """Bytes that a device receives, and waits, for each level. The top level is the first."""
-
-    links: Sequence[Link]
-    level_bytes: list[float] = field(default_factory=list)
-    waits: list[int] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.level_bytes, self.waits = [0.0] * len(self.links), [0] * len(self.links)
-
-    def gather(self, group: Sequence[int], size_bytes: float, times: int = 1) -> None:
-        """Count all-gathers or reduce-scatters of `size_bytes` in all. `times` is the number of collectives.
-
-        A ring of rings first exchanges shards across the top level, where each of the devices below brings its own part.
-        """
-        if size_bytes == 0:
-            return
-        for level, extent in enumerate(group):
-            if extent > 1:
-                self.level_bytes[level] += size_bytes / prod(group[level + 1 :]) * (extent - 1) / extent
-                self.waits[level] += times
-
-    def reduce(self, group: Sequence[int], size_bytes: float, times: int = 1) -> None:
-        """Count all-reduces, each a reduce-scatter and an all-gather."""
-        self.gather(group, 2 * size_bytes, 2 * times)
-
-    def send(self, level: int, size_bytes: float, times: int) -> None:
-        """Count messages between two devices."""
-        self.level_bytes[level] += size_bytes
-        self.waits[level] += times
+        return NUMBER_BYTES * (self.trained + self.frozen)
 
     @property
-    def seconds(self) -> float:
-        """Seconds of communication."""
-        return sum(
-            count / link.bytes_per_second + wait * link.latency_seconds
-            for link, count, wait in zip(self.links, self.level_bytes, self.waits, strict=True)
-        )
+    def gradient_bytes(self) -> int:
+        return NUMBER_BYTES * self.trained
+
+    @property
+    def optimizer_bytes(self) -> int:
+        return OPTIMIZER_BYTES * self.trained
+
+    @property
+    def state_bytes(self) -> int:
+        """Weights, gradients, and the state of the optimizer."""
+        return self.weight_bytes + self.gradient_bytes + self.optimizer_bytes
+
+    @property
+    def between_layers_bytes(self) -> int:
+        """Activations between two layers, for the whole batch."""
+        return NUMBER_BYTES * self.tokens * self.width
+
+    @property
+    def messages(self) -> int:
+        """Collectives that move all weights or gradients once."""
+        return self.layers + 1
 
 
 @dataclass(frozen=True)
 class HandPlan:
-    """Cost of a handmade plan for one device. `is_in_space` is False for plans that Tofu cannot express."""
+    """Cost of a handmade plan for one device.
+
+    Attributes
+    ----------
+    received_bytes, level_bytes
+        Bytes that a device receives in a step, in all and across each level, the top level first.
+    seconds
+        Seconds of communication.
+    memory_bytes
+        Bytes of the state, the data, and the activations that `StepSize` has numbers for.
+    is_in_space
+        False for pipelines, which Tofu cannot express.
+    idle_share
+        Share of the step in which the devices of a pipeline wait for their first or last samples.
+    """
 
     name: str
-    received_bytes: float
+    level_bytes: tuple[float, ...]
     seconds: float
     memory_bytes: float
     is_in_space: bool = True
-    bubble: float = 0.0
-    """Share of the step in which a device of a pipeline waits for others."""
+    idle_share: float = 0.0
+
+    @property
+    def received_bytes(self) -> float:
+        return sum(self.level_bytes)
 
 
-def split_group(links: Sequence[Link], inner: int, size: int) -> tuple[int, ...]:
-    """Return the extents by level of a group of `size` devices, `inner` devices apart.
+@dataclass
+class Traffic:
+    """Bytes that a device receives, and its waits, for each level, the top level first."""
 
-    >>> split_group([Link(4, 1, 0), Link(8, 1, 0)], 4, 16)
-    (8 of 32 devices, for example, would be (4, 2))
+    links: Sequence[Link]
+    level_bytes: list[float] = field(init=False)
+    level_waits: list[float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.level_bytes, self.level_waits = [0.0] * len(self.links), [0.0] * len(self.links)
+
+    def gather(self, group: Sequence[int], size_bytes: float, messages: float) -> None:
+        """Add all-gathers with results of `size_bytes` in all, or reduce-scatters with such operands.
+
+        In a ring of g devices, each receives the parts of g - 1 others. A ring across a higher level moves the part of
+        the result that the devices below do not share out among themselves.
+        """
+        for level, extent in enumerate(group):
+            if extent > 1 and size_bytes:
+                self.level_bytes[level] += size_bytes / prod(group[level + 1 :]) * (extent - 1) / extent
+                self.level_waits[level] += messages
+
+    def reduce(self, group: Sequence[int], size_bytes: float, messages: float) -> None:
+        """Add all-reduces, each a reduce-scatter and an all-gather."""
+        self.gather(group, 2 * size_bytes, 2 * messages)
+
+    def send(self, group: Sequence[int], size_bytes: float, messages: float) -> None:
+        """Add messages from neighbours in a group, across the highest level between its members."""
+        level = next((level for level, extent in enumerate(group) if extent > 1), None)
+        if level is not None:
+            self.level_bytes[level] += size_bytes
+            self.level_waits[level] += messages
+
+    @property
+    def seconds(self) -> float:
+        """Return the time of all transfers, one after the other."""
+        each = zip(self.links, self.level_bytes, self.level_waits, strict=True)
+        return sum(size / link.bytes_per_second + waits * link.latency_seconds for link, size, waits in each)
+
+
+def split_group(links: Sequence[Link], apart: int, size: int) -> tuple[int, ...]:
+    """Return the extents, by level, of groups of `size` devices whose neighbours are `apart` devices apart.
+
+    >>> split_group([Link(4, 1, 0), Link(8, 1, 0)], 2, 16)
+    (4, 4)
     """
-    extents = []
+    extents, left = [], size
     for link in reversed(links):
-        skipped = gcd(inner, link.size)
-        extent = gcd(size, link.size // skipped)
-        extents.append(extent)
-        inner, size = inner // skipped, size // extent
-    if inner > 1 or size > 1:
-        raise ValueError(f"no {size} devices that are {inner} devices apart fit into {links}")
+        skipped = gcd(apart, link.size)
+        extents.append(gcd(left, link.size // skipped))
+        apart, left = apart // skipped, left // extents[-1]
+    if apart > 1 or left > 1:
+        raise ValueError(f"The levels {[link.size for link in links]} have no such groups of {size} devices.")
     return tuple(reversed(extents))
+
+
+def list_hand_plans(size: StepSize, links: Sequence[Link]) -> Iterator[HandPlan]:
+    """Yield the plans that apply to a step and an interconnect.
+
+    Tensor parallelism and the shards of HSDP stay within a group of the lowest level, and use at most 8 devices.
+    """
+    devices = prod(link.size for link in links)
+    near = gcd(MOST_TENSOR_DEVICES, links[-1].size)
+    if size.samples >= devices:
+        yield data_parallel(size, links)
+        if size.trained:
+            yield zero_1(size, links)
+        yield fsdp(size, links)
+        if near < devices:
+            yield hsdp(size, links, near)
+    if not size.width:
+        return
+    if size.samples >= devices // near:
+        yield tensor_parallel(size, links, near)
+        if size.trained and near < devices:
+            yield tensor_parallel(size, links, near, has_zero=True)
+    for ways in (1, near) if size.trained else ():
+        stages = gcd(MOST_STAGES, links[0].size if len(links) > 1 else devices // ways)
+        if stages > 1 and size.samples >= devices // ways // stages:
+            yield pipeline(size, links, ways, stages)
+
+
+def _start(size: StepSize, links: Sequence[Link]) -> tuple[Traffic, tuple[int, ...]]:
+    """Return the traffic that every data-parallel plan has, and the group of all devices."""
+    traffic, everyone = Traffic(links), tuple(link.size for link in links)
+    # Forward, each layer gathers its inputs. Backward, the gradients of all inputs but the first are reduced.
+    traffic.gather(everyone, size.exchanged_bytes, 2 * size.layers - 1)
+    return traffic, everyone
+
+
+def _count_activations(size: StepSize, batch_ways: int, tensor_ways: int = 1) -> float:
+    """Return the bytes of activations and data. Tensor parallelism splits all but the inputs of layers."""
+    split = size.inner_bytes / tensor_ways + size.data_bytes / tensor_ways
+    return (size.kept_bytes + split) / batch_ways
+
+
+def data_parallel(size: StepSize, links: Sequence[Link]) -> HandPlan:
+    """Return plain data parallelism: an all-reduce of the gradients, 4P(k - 1)/k bytes, and the whole state everywhere."""
+    traffic, everyone = _start(size, links)
+    traffic.reduce(everyone, size.gradient_bytes, size.messages)
+    memory = size.state_bytes + _count_activations(size, prod(everyone))
+    return HandPlan("DP", tuple(traffic.level_bytes), traffic.seconds, memory)
+
+
+def zero_1(size: StepSize, links: Sequence[Link]) -> HandPlan:
+    """Return ZeRO-1: gradients are reduce-scattered and new weights gathered, 4P(k - 1)/k bytes.
+
+    Each device holds its shard of the optimizer's state.
+    """
+    traffic, everyone = _start(size, links)
+    traffic.gather(everyone, size.gradient_bytes, size.messages)
+    traffic.gather(everyone, NUMBER_BYTES * size.trained, size.messages)
+    devices = prod(everyone)
+    memory = size.weight_bytes + size.gradient_bytes + size.optimizer_bytes / devices
+    return HandPlan(
+        "ZeRO-1", tuple(traffic.level_bytes), traffic.seconds, memory + _count_activations(size, devices)
+    )
+
+
+def fsdp(size: StepSize, links: Sequence[Link]) -> HandPlan:
+    """Return FSDP (ZeRO-3): weights are gathered forward and backward, gradients reduce-scattered, 6P(k - 1)/k bytes.
+
+    Each device holds its shard of the state, beside the weights and gradients of one layer.
+    """
+    traffic, everyone = _start(size, links)
+    _add_sharded(traffic, size, everyone)
+    devices = prod(everyone)
+    memory = size.state_bytes / devices + _count_layer(size) + _count_activations(size, devices)
+    return HandPlan("FSDP", tuple(traffic.level_bytes), traffic.seconds, memory)
+
+
+def hsdp(size: StepSize, links: Sequence[Link], shards: int) -> HandPlan:
+    """Return HSDP: FSDP among s near devices, and an all-reduce of their shards of gradients among the k/s groups.
+
+    A device receives 6P(s - 1)/s bytes from near devices, and 4P/s (k/s - 1)/(k/s) from others.
+    """
+    traffic, everyone = _start(size, links)
+    devices = prod(everyone)
+    _add_sharded(traffic, size, split_group(links, 1, shards))
+    traffic.reduce(split_group(links, shards, devices // shards), size.gradient_bytes / shards, size.messages)
+    memory = size.state_bytes / shards + _count_layer(size) + _count_activations(size, devices)
+    return HandPlan(f"HSDP {shards}", tuple(traffic.level_bytes), traffic.seconds, memory)
+
+
+def _add_sharded(traffic: Traffic, size: StepSize, group: Sequence[int]) -> None:
+    traffic.gather(group, size.weight_reads * size.weight_bytes, size.weight_reads * size.messages)
+    traffic.gather(group, size.gradient_bytes, size.messages)
+
+
+def _count_layer(size: StepSize) -> float:
+    return (size.weight_bytes + size.gradient_bytes) / size.layers
+
+
+def tensor_parallel(size: StepSize, links: Sequence[Link], ways: int, has_zero: bool = False) -> HandPlan:
+    """Return tensor parallelism among `ways` near devices, and data parallelism or ZeRO-1 among these groups.
+
+    Each layer all-reduces its groups's activations, 2(t - 1)/t times their bytes each time. Gradients of a device's
+    1/t of the weights are all-reduced among groups.
+    """
+    devices = prod(link.size for link in links)
+    batch_ways, traffic = devices // ways, Traffic(links)
+    messages = size.layer_all_reduces * size.layers
+    traffic.reduce(split_group(links, 1, ways), messages * size.between_layers_bytes / batch_ways, messages)
+    traffic.reduce(split_group(links, ways, batch_ways), size.gradient_bytes / ways, size.messages)
+    optimizer_ways = devices if has_zero else ways
+    state = (size.weight_bytes + size.gradient_bytes) / ways + size.optimizer_bytes / optimizer_ways
+    name = f"TP {ways} x {'ZeRO-1' if has_zero else 'DP'}" if batch_ways > 1 else f"TP {ways}"
+    memory = state + _count_activations(size, batch_ways, ways)
+    return HandPlan(name, tuple(traffic.level_bytes), traffic.seconds, memory)
+
+
+def pipeline(size: StepSize, links: Sequence[Link], ways: int, stages: int) -> HandPlan:
+    """Return a pipeline of p stages between the farthest devices, with tensor and data parallelism in each stage.
+
+    A stage receives the activations of its samples once forward, and their gradients once backward. Of m samples that
+    follow each other (1F1B), the first stage keeps at most p at a time, and the stages idle for (p - 1)/(m + p - 1) of
+    a step.
+    """
+    devices = prod(link.size for link in links)
+    batch_ways, traffic = devices // ways // stages, Traffic(links)
+    samples = size.samples // batch_ways
+    each = size.between_layers_bytes / batch_ways
+    messages = size.layer_all_reduces * size.layers / stages
+    traffic.reduce(split_group(links, 1, ways), messages * each, messages * samples)
+    traffic.reduce(split_group(links, ways, batch_ways), size.gradient_bytes / ways / stages, size.messages / stages)
+    traffic.send(split_group(links, devices // stages, stages), 2 * each, 2 * samples)
+    alive = (size.kept_bytes * min(stages, samples) / stages + size.inner_bytes / ways) / size.samples
+    memory = size.state_bytes / ways / stages + alive + size.data_bytes / devices
+    names = [f"TP {ways}" if ways > 1 else "", f"PP {stages}", f"DP {batch_ways}" if batch_ways > 1 else ""]
+    return HandPlan(
+        " x ".join(filter(None, names)),
+        tuple(traffic.level_bytes),
+        traffic.seconds,
+        memory,
+        is_in_space=False,
+        idle_share=(stages - 1) / (samples + stages - 1),
+    )
