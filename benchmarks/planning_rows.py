@@ -91,12 +91,26 @@ class Row:
 SECONDS = ("jaxpr_seconds", "reading_seconds", "searching_seconds", "other_seconds")
 
 
-def measure(request: Request, repeat: int, seconds: float, memory_bytes: int | None) -> Row:
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a row: seconds for the plan and for the report of its memory, and memory of the planner."""
+
+    plan_seconds: float
+    report_seconds: float
+    planner_bytes: int
+
+
+def measure(request: Request, repeat: int, limits: Limits) -> Row:
     """Plan a model in `repeat` new processes, and return the medians of their seconds and memory."""
+    options = {
+        "seconds": limits.plan_seconds,
+        "later_seconds": limits.report_seconds,
+        "memory_bytes": limits.planner_bytes,
+    }
     rows = []
     for _ in range(repeat):
         row = Row(request)
-        for message in run_isolated(_plan, request, seconds=seconds, memory_bytes=memory_bytes):
+        for message in run_isolated(_plan, request, **options):
             is_memory_missing = isinstance(message, Failure) and row.communication_bytes is not None
             if is_memory_missing:
                 row = replace(row, error=f"no memory report: {message.reason}")
@@ -113,8 +127,8 @@ def _plan(send: Send, request: Request) -> None:
     """Send the fields of a row: first the plan, then the memory of a device."""
     import jax
 
-    from tests.models.jax.large import MODELS
     from tests.models.jax.language import transformer
+    from tests.models.jax.large import MODELS
     from tests.shared.stages import Stages
     from tofu.jax.frontend.read_step import donate, read_step
     from tofu.jax.memory import predict_memory

@@ -4,10 +4,9 @@
     python -m benchmarks.today --models llama-8b,mixtral-8x7b --devices 8,64 --levels one,two --json rows.json
     python -m benchmarks.today --models "llama-*" --replicate small --seconds 10,60 --repeat 3
 
-No devices are needed. Each plan is made in a process of its own. Seconds of the planner are of a processor. On one level, every device
-receives 450 GB/s with a latency of 5 us. On two levels, hosts of 8 devices are connected by 50 GB/s per device with a latency of 20 us. Bytes
-are in GB, 1e9 bytes; "needed" is for one device. Tofu's plans are shown for both values of `replicate`. Interrupted runs print the rows that are
-finished.
+No devices are needed. Each plan is made in a process of its own, and seconds of the planner are of a processor. On one level, each
+device receives 450 GB/s with a latency of 5 us. On two levels, hosts of 8 devices are connected by 50 GB/s per device, with a latency of
+20 us. Bytes are in GB of 1e9 bytes; "needed" is for one device. Interrupted runs print the rows that are finished.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.planning_rows import PLANS, Request, Row, measure
+from benchmarks.planning_rows import PLANS, Limits, Request, Row, measure
 from tests.shared.parallelism import HandPlan, list_hand_plans
 
 LEVELS = ("one", "two")
@@ -166,7 +165,8 @@ def _choose(text: str, known: Sequence[str]) -> list[str]:
 @click.option("--seconds", default="10", show_default=True, help="Seconds of search, separated by commas.")
 @click.option("--batch", type=int, help="Samples per device. By default 2 sequences, and more images.")
 @click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="Runs of each row.")
-@click.option("--limit", default=900.0, show_default=True, help="Seconds after which a row is given up.")
+@click.option("--plan-limit", default=900.0, show_default=True, help="Seconds after which a plan is given up.")
+@click.option("--report-limit", default=120.0, show_default=True, help="The same for the memory of a device.")
 @click.option("--planner-memory", default=16.0, show_default=True, help="GB that a planner may allocate.")
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Write all rows to this file after each row.")
 def main(
@@ -177,7 +177,8 @@ def main(
     seconds: str,
     batch: int | None,
     repeat: int,
-    limit: float,
+    plan_limit: float,
+    report_limit: float,
     planner_memory: float,
     file: Path | None,
 ) -> None:
@@ -193,6 +194,7 @@ def main(
         [float(each) for each in seconds.split(",")],
         batch,
     )
+    limits = Limits(plan_limit, report_limit, int(1e9 * planner_memory))
     groups: list[Group] = []
     try:
         for requests in chosen:
@@ -202,7 +204,7 @@ def main(
             groups.append(Group(first, (), hand_plans, size.inner_bytes > 0))
             for request in requests:
                 started = time.perf_counter()
-                row = measure(request, repeat, limit, int(1e9 * planner_memory))
+                row = measure(request, repeat, limits)
                 groups[-1] = replace(groups[-1], rows=(*groups[-1].rows, row))
                 _report(row, time.perf_counter() - started)
                 if file:

@@ -21,14 +21,18 @@ class Failure:
 
 
 def run_isolated(
-    work: Callable[..., None], *arguments: Any, seconds: float | None = None, memory_bytes: int | None = None
+    work: Callable[..., None],
+    *arguments: Any,
+    seconds: float | None = None,
+    later_seconds: float | None = None,
+    memory_bytes: int | None = None,
 ) -> Iterator[Any]:
     """Yield what `work(send, *arguments)` sends from a new process, and a `Failure` if it fails.
 
     Parameters
     ----------
-    seconds
-        Time limit of the run, and then of each message after the first one.
+    seconds, later_seconds
+        Time limit of the first message, and of each message after it.
     memory_bytes
         Limit of the memory that the process may allocate.
     """
@@ -37,8 +41,9 @@ def run_isolated(
     process = context.Process(target=_run, args=(sender, memory_bytes, work, arguments), daemon=True)
     process.start()
     sender.close()
+    limit = seconds
     try:
-        while receiver.poll(seconds):
+        while receiver.poll(limit):
             try:
                 message = receiver.recv()
             except EOFError:
@@ -48,8 +53,9 @@ def run_isolated(
             yield message
             if isinstance(message, Failure):
                 return
+            limit = later_seconds
         else:
-            yield Failure(f"stopped after {seconds:g} s")
+            yield Failure(f"stopped after {limit:g} s")
             return
         process.join()
         yield Failure(_describe_exit(process.exitcode or 0))

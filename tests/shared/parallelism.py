@@ -6,12 +6,12 @@ latency of each level that it crosses, and an all-reduce twice. Weights and grad
 has a master copy and two moments of 4 bytes each.
 
 >>> links = [Link(4, 50e9, 20e-6), Link(8, 450e9, 5e-6)]
->>> for plan in list_hand_plans(StepSize(trained=10**9, samples=64), links):
+>>> for plan in list_hand_plans(StepSize(trained=10**9, samples=64, layers=10), links):
 ...     print(f"{plan.name:8} {plan.received_bytes / 1e9:.2f} GB, {plan.memory_bytes / 1e9:.1f} GB")
 DP       3.88 GB, 16.0 GB
 ZeRO-1   3.88 GB, 4.4 GB
-FSDP     5.81 GB, 4.5 GB
-HSDP 8   5.62 GB, 6.0 GB
+FSDP     5.81 GB, 0.9 GB
+HSDP 8   5.62 GB, 2.4 GB
 """
 
 from __future__ import annotations
@@ -249,9 +249,7 @@ def zero_1(size: StepSize, links: Sequence[Link]) -> HandPlan:
     traffic.gather(everyone, NUMBER_BYTES * size.trained, size.messages)
     devices = prod(everyone)
     memory = size.weight_bytes + size.gradient_bytes + size.optimizer_bytes / devices
-    return HandPlan(
-        "ZeRO-1", tuple(traffic.level_bytes), traffic.seconds, memory + _count_activations(size, devices)
-    )
+    return HandPlan("ZeRO-1", tuple(traffic.level_bytes), traffic.seconds, memory + _count_activations(size, devices))
 
 
 def fsdp(size: StepSize, links: Sequence[Link]) -> HandPlan:

@@ -219,7 +219,7 @@ def decode(
     return LargeModel(step, state, base.weights, base.weights, size)
 
 
-def _dispatch(chances: jax.Array, capacity: int) -> jax.Array:
+def dispatch(chances: jax.Array, capacity: int) -> jax.Array:
     """Return the weight of each token for each place of each expert, (batch, token, expert, place).
 
     Each token asks its two most probable experts. Tokens beyond the capacity of an expert are dropped.
@@ -256,7 +256,7 @@ def mixtral(
     def run_layer(x: jax.Array, w: Tree) -> jax.Array:
         x = _attend_to_earlier(x, w)
         h = normalize_rms(x, w["scale_2"])
-        taken = _dispatch(jax.nn.softmax(widen(h @ w["router"])), capacity).astype(h.dtype)
+        taken = dispatch(jax.nn.softmax(widen(h @ w["router"])), capacity).astype(h.dtype)
         queues = jnp.einsum("btec,btd->becd", (taken > 0).astype(h.dtype), h)
         gate, up = (jnp.einsum("becd,edf->becf", queues, w[name]) for name in ("gate", "up"))
         results = jnp.einsum("becf,efd->becd", jax.nn.silu(gate) * up, w["down"])

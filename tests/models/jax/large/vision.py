@@ -9,7 +9,15 @@ import jax
 import jax.numpy as jnp
 
 from tests.models.jax.large.layers import attend_heads, find_cross_entropy, normalize, widen
-from tests.models.jax.large.training import MIXED, LargeModel, Precision, count_parameters, make_state, shape_tree, train
+from tests.models.jax.large.training import (
+    MIXED,
+    LargeModel,
+    Precision,
+    count_parameters,
+    make_state,
+    shape_tree,
+    train,
+)
 from tests.shared.parallelism import NUMBER_BYTES, StepSize
 
 Tree = Any
@@ -17,7 +25,9 @@ Find = Callable[..., jax.Array]
 """Return the weight with a name. The further arguments are its shape."""
 
 
-def _make_model(find_loss: Callable[[Find, Tree], jax.Array], data: Tree, precision: Precision, **size: int) -> LargeModel:
+def _make_model(
+    find_loss: Callable[[Find, Tree], jax.Array], data: Tree, precision: Precision, **size: int
+) -> LargeModel:
     """Return a training step of a loss that asks for each weight by name and shape."""
     shapes: dict[str, tuple[int, ...]] = {}
 
