@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
 from tests.shared.isolation import Failure, Send, run_isolated
-from tests.shared.parallelism import Link
+from tests.shared.parallelism import Link, assign_rounds
 from tofu.engine import Source
+from tofu.pipeline import Partition
 
 HOST = 8
 NEAR, FAR = (450e9, 5e-6), (50e9, 20e-6)
@@ -21,8 +22,8 @@ PLANS: Mapping[str, Callable[[Source], Mapping[str, Any]]] = {
     "small": lambda source: {"replicate": "small"},
     "free": lambda source: {"replicate": "free"},
 }
-"""Name of a row -> the options of planning. A plan that Tofu did not search for, but should count, is one more entry
-with `plan`, `hints` or `algorithm`."""
+"""Name of a row -> the options of planning, for the step that was read. To count a plan that was made by hand in the same
+way, add an entry that returns it as `plan`, or describes it by `hints`."""
 
 
 @dataclass(frozen=True)
@@ -111,16 +112,17 @@ def measure(request: Request, repeat: int, limits: Limits) -> Row:
     for _ in range(repeat):
         row = Row(request)
         for message in run_isolated(_plan, request, **options):
-            is_memory_missing = isinstance(message, Failure) and row.communication_bytes is not None
-            if is_memory_missing:
-                row = replace(row, error=f"no memory report: {message.reason}")
-            else:
-                row = replace(row, **({"error": message.reason} if isinstance(message, Failure) else message))
-        rows.append(row)
+            row = replace(row, **(_explain(row, message) if isinstance(message, Failure) else message))
         if row.communication_bytes is None:
             return row
+        rows.append(row)
     medians = {name: median(getattr(row, name) for row in rows) for name in (*SECONDS, "planner_bytes")}
     return replace(rows[-1], **medians)
+
+
+def _explain(row: Row, failure: Failure) -> dict[str, str]:
+    is_planned = row.communication_bytes is not None
+    return {"error": f"no memory report: {failure.reason}" if is_planned else failure.reason}
 
 
 def _plan(send: Send, request: Request) -> None:
@@ -133,23 +135,19 @@ def _plan(send: Send, request: Request) -> None:
     from tofu.jax.frontend.read_step import donate, read_step
     from tofu.jax.memory import predict_memory
     from tofu.jax.planning import plan_step, read_settings
-    from tofu.pipeline import Partition
-
-    def make_settings(source: Source) -> Any:
-        options = {**PLANS[request.plan](source), **request.topology, "search_seconds": request.search_seconds}
-        return read_settings(request.devices, {**options, "cache": False})
 
     small = transformer()  # imports and first calls are not part of the times
     plan_step(read_step(small.step, (small.state, small.data)), read_settings(2, {"cache": False}))
     model = MODELS[request.model].build(request.samples)
-    seconds = list(_time(lambda: jax.make_jaxpr(model.step)(model.state, model.data)))
+    _, jaxpr_seconds = _time(lambda: jax.make_jaxpr(model.step)(model.state, model.data))
     jax.clear_caches()
-    seconds += _time(lambda: donate(read_step(model.step, (model.state, model.data)), 0))
-    (_, jaxpr_seconds), (source, reading_seconds) = seconds[:2], seconds[2:]
+    source, reading_seconds = _time(lambda: donate(read_step(model.step, (model.state, model.data)), 0))
+    options = PLANS[request.plan](source)
+    searching = {} if "plan" in options else {**request.topology, "search_seconds": request.search_seconds}
+    settings = read_settings(request.devices, {**searching, **options, "cache": False})
     stages = Stages()
-    partition: Partition = plan_step(source, make_settings(source), stages)
-    passes = stages.processor_seconds
-    plan = partition.plan
+    partition = plan_step(source, settings, stages)
+    plan, passes = partition.plan, stages.processor_seconds
     send(
         {
             "communication_bytes": plan.communication_bytes,
@@ -168,25 +166,19 @@ def _plan(send: Send, request: Request) -> None:
     send({"temporaries_bytes": memory.temporaries_bytes, "needed_bytes": memory.needed_bytes})
 
 
-def _time(work: Callable[[], Any]) -> Iterator[Any]:
-    """Yield a result, and the processor seconds that it took."""
+def _time(work: Callable[[], Any]) -> tuple[Any, float]:
+    """Return a result, and the processor seconds that it took."""
     started = time.process_time()
-    yield work()
-    yield time.process_time() - started
+    result = work()
+    return result, time.process_time() - started
 
 
-def _count_seconds(partition: Any, links: tuple[Link, ...]) -> float:
-    """Return the seconds of communication. A plan for one level was searched for its bytes, without bandwidths."""
+def _count_seconds(partition: Partition, links: Sequence[Link]) -> float:
+    """Return the seconds of communication, also of a plan that was searched for its bytes alone."""
     from tofu.search.cost import count_levels
 
-    plan = partition.plan
-    if plan.bandwidths:
-        return float(plan.communication_seconds)
-    (link,), rounds = links, len(plan.factors)
-    priced = replace(
-        plan,
-        bandwidths=(plan.workers * link.bytes_per_second,) * rounds,
-        latencies=(1e6 * link.latency_seconds,) * rounds,
-        level_waits=count_levels(partition.choices)[1],
-    )
-    return float(priced.communication_seconds)
+    level_bytes, level_waits = count_levels(partition.choices)
+    rounds = assign_rounds(links, partition.plan.factors)
+    each = zip(rounds, level_bytes, level_waits, strict=True)
+    workers = partition.plan.workers
+    return sum(count / workers / link.bytes_per_second + waits * link.latency_seconds for link, count, waits in each)

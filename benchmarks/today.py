@@ -77,7 +77,7 @@ def list_requests(
     seconds: Sequence[float],
     batch: int | None,
 ) -> Iterator[list[Request]]:
-    """Yield the requests of each group. Two levels are left out if there is only one host."""
+    """Yield the requests of each group. Two levels are left out unless there are several complete hosts."""
     from tests.models.jax.large import MODELS
 
     for model, count, level in product(models, devices, levels):

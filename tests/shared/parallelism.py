@@ -191,6 +191,22 @@ def split_group(links: Sequence[Link], apart: int, size: int) -> tuple[int, ...]
     return tuple(reversed(extents))
 
 
+def assign_rounds(links: Sequence[Link], factors: Sequence[int]) -> tuple[Link, ...]:
+    """Return the level of each round of a plan. Raise ValueError if a round divides workers across two levels.
+
+    >>> [link.size for link in assign_rounds([Link(4, 1, 0), Link(8, 1, 0)], (2, 2, 8))]
+    [4, 4, 8]
+    """
+    assigned, left = [], [link.size for link in links]
+    for factor in factors:
+        level = next(level for level, size in enumerate(left) if size > 1)
+        left[level], rest = divmod(left[level], factor)
+        if rest:
+            raise ValueError(f"The rounds {factors} do not follow the levels {[link.size for link in links]}.")
+        assigned.append(links[level])
+    return tuple(assigned)
+
+
 def list_hand_plans(size: StepSize, links: Sequence[Link]) -> Iterator[HandPlan]:
     """Yield the plans that apply to a step and an interconnect.
 
@@ -207,11 +223,11 @@ def list_hand_plans(size: StepSize, links: Sequence[Link]) -> Iterator[HandPlan]
             yield hsdp(size, links, near)
     if not size.width:
         return
-    if size.samples >= devices // near:
+    if near > 1 and size.samples >= devices // near:
         yield tensor_parallel(size, links, near)
         if size.trained and near < devices:
             yield tensor_parallel(size, links, near, has_zero=True)
-    for ways in (1, near) if size.trained else ():
+    for ways in sorted({1, near}) if size.trained else ():
         stages = gcd(MOST_STAGES, links[0].size if len(links) > 1 else devices // ways)
         if stages > 1 and size.samples >= devices // ways // stages:
             yield pipeline(size, links, ways, stages)
@@ -289,7 +305,7 @@ def _count_layer(size: StepSize) -> float:
 def tensor_parallel(size: StepSize, links: Sequence[Link], ways: int, has_zero: bool = False) -> HandPlan:
     """Return tensor parallelism among `ways` near devices, and data parallelism or ZeRO-1 among these groups.
 
-    Each layer all-reduces its groups's activations, 2(t - 1)/t times their bytes each time. Gradients of a device's
+    Each layer all-reduces the activations of its group, 2(t - 1)/t times their bytes each time. Gradients of a device's
     1/t of the weights are all-reduced among groups.
     """
     devices = prod(link.size for link in links)
@@ -307,9 +323,9 @@ def tensor_parallel(size: StepSize, links: Sequence[Link], ways: int, has_zero: 
 def pipeline(size: StepSize, links: Sequence[Link], ways: int, stages: int) -> HandPlan:
     """Return a pipeline of p stages between the farthest devices, with tensor and data parallelism in each stage.
 
-    A stage receives the activations of its samples once forward, and their gradients once backward. Of m samples that
-    follow each other (1F1B), the first stage keeps at most p at a time, and the stages idle for (p - 1)/(m + p - 1) of
-    a step.
+    Stages have equal numbers of parameters. A stage receives the activations of its samples once forward, and their
+    gradients once backward. Of m samples that follow each other (1F1B), the first stage keeps at most p at a time, and
+    the stages idle for (p - 1)/(m + p - 1) of a step.
     """
     devices = prod(link.size for link in links)
     batch_ways, traffic = devices // ways // stages, Traffic(links)

@@ -7,7 +7,7 @@ import doctest
 import pytest
 
 from tests.shared import parallelism
-from tests.shared.parallelism import Link, StepSize, Traffic, list_hand_plans, split_group
+from tests.shared.parallelism import Link, StepSize, Traffic, assign_rounds, list_hand_plans, split_group
 
 HOSTS = [Link(4, 50e9, 20e-6), Link(8, 450e9, 5e-6)]
 LLAMA_8B = {"trained": 8_030_261_248, "layers": 32, "width": 4096}
@@ -33,6 +33,18 @@ def test_groups_take_near_devices_first(apart, size, expected):
 def test_groups_that_the_levels_lack_are_refused(apart, size):
     with pytest.raises(ValueError, match="no such groups"):
         split_group(HOSTS, apart, size)
+
+
+@pytest.mark.parametrize(
+    ("factors", "expected"), [((4, 8), (4, 8)), ((2, 2, 2, 2, 2), (4, 4, 8, 8, 8)), ((4, 2, 4), (4, 8, 8))]
+)
+def test_rounds_divide_the_top_level_first(factors, expected):
+    assert tuple(link.size for link in assign_rounds(HOSTS, factors)) == expected
+
+
+def test_rounds_across_two_levels_are_refused():
+    with pytest.raises(ValueError, match="do not follow the levels"):
+        assign_rounds(HOSTS, (8, 4))
 
 
 def test_a_ring_of_hosts_shares_the_bytes_between_hosts_out_among_their_devices():
