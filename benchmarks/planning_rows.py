@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from tests.shared.isolation import Failure, Send, run_isolated
-from tests.shared.parallelism import Link, assign_rounds
+from tests.shared.rings import Link, assign_rounds
 from tofu.engine import Source
 from tofu.pipeline import Partition
 
