@@ -70,7 +70,7 @@ struct Input {
   std::vector<Row> rows;         // one per dimension
   std::vector<int> addend_axes;  // if one of these is split, only part 0 reads the tensor; all
                                  // other parts receive zeros
-  double fill = 0;  // value of elements outside the tensor
+  double fill = 0;               // value of elements outside the tensor
 
   bool is_held = false;     // true if the operator writes it in place; its region must be the shard
   bool is_read = true;      // false if only the shape is used, so that zeros may be passed
