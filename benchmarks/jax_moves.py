@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
@@ -65,9 +66,9 @@ def reduce(count: int) -> Callable[[int], float]:
     return lambda workers: (workers - 1) * count * ROW
 
 
-def scan(x: Any) -> Any:
+def scan(x: Any, reverse: bool = False) -> Any:
     """Return sums over all rows up to each, by a tree of pairs."""
-    return lax.associative_scan(jnp.add, x)
+    return lax.associative_scan(jnp.add, x, reverse=reverse)
 
 
 def count_tree(workers: int) -> float:
@@ -94,9 +95,11 @@ CASES = {
     "cumsum": ComparedOperator(lambda x: jnp.cumsum(x, 0), exchange(ROW), PARTIAL),
     "cumsum of a vector": ComparedOperator(jnp.cumsum, exchange(4), PARTIAL, shape=(ROWS * COLUMNS,)),
     "cumprod": ComparedOperator(lambda x: jnp.cumprod(x, 0), exchange(ROW), PARTIAL),
+    "cumsum of a reversed array": ComparedOperator(lambda x: jnp.cumsum(x[::-1], 0)[::-1], exchange(ROW), PARTIAL),
     "cummax": ComparedOperator(lambda x: lax.cummax(x, 0), exchange(ROW), PARTIAL),
     "cumlogsumexp": ComparedOperator(lambda x: lax.cumlogsumexp(x, 0), exchange(ROW), PARTIAL),
     "associative_scan": ComparedOperator(scan, count_tree, "tree of pairs"),
+    "associative_scan, reversed": ComparedOperator(partial(scan, reverse=True), count_tree, "tree of pairs"),
     "argmax": ComparedOperator(lambda x: jnp.argmax(x, 0), exchange(2 * ROW), PARTIAL),
     "argmax of a vector": ComparedOperator(jnp.argmax, exchange(8), PARTIAL, shape=(ROWS * COLUMNS,)),
     "argmin": ComparedOperator(lambda x: jnp.argmin(x, 0), exchange(2 * ROW), PARTIAL),

@@ -131,6 +131,7 @@ class StepBuilder:
         self.checkpoints = 0
         self._known: dict[int, int] = {}  # id of a constant -> number of its value
         self._empty: dict[ValueType, int] = {}
+        self.in_reverse: dict[tuple[int, frozenset[int]], Operand] = {}  # until a loop begins or ends
         self._makers: dict[int, Equation] = {}  # of the first `_count` of the `_indexed` equations, by their results
         self._indexed, self._count = self.equations, 0
 
@@ -174,6 +175,7 @@ class StepBuilder:
         """Return the equation that computes a value, or None if the value comes from outside."""
         if self._indexed is not self.equations:  # a loop begins or has ended
             self._makers, self._indexed, self._count = {}, self.equations, 0
+            self.in_reverse.clear()
         for equation in self.equations[self._count :]:
             if isinstance(equation, Equation):
                 self._makers.update(dict.fromkeys(equation.outputs, equation))
