@@ -109,6 +109,39 @@ CASES = {
         lambda x, i: x[jnp.arange(ROWS), i], move_none, "nothing", (jax.ShapeDtypeStruct((ROWS,), "int32"),)
     ),
     "take": ComparedOperator(lambda x, i: x[i], reduce(96), "reduce-scatter", (jax.ShapeDtypeStruct((96,), "int32"),)),
+    "take, negative indices": ComparedOperator(
+        lambda x, i: jnp.take(x, i - 48, 0, mode="wrap"),
+        reduce(96),
+        "reduce-scatter",
+        (jax.ShapeDtypeStruct((96,), "int32"),),
+    ),
+    "take along columns": ComparedOperator(
+        lambda x, i: jnp.take_along_axis(x, i, 1), move_none, "nothing", (jax.ShapeDtypeStruct((ROWS, 4), "int32"),)
+    ),
+    "take of many": ComparedOperator(
+        lambda x, i: x[i - 1],
+        lambda k: (k - 1) * ROWS * (ROW + 4),
+        "all-gather",
+        (jax.ShapeDtypeStruct((4 * ROWS,), "int32"),),
+    ),
+    "add to rows": ComparedOperator(
+        lambda x, i, rows: x.at[i - 48].add(rows),
+        lambda k: (k - 1) * 96 * (ROW + 4),
+        "all-gather of rows",
+        (jax.ShapeDtypeStruct((96,), "int32"), jax.ShapeDtypeStruct((96, COLUMNS), "float32")),
+    ),
+    "add to many rows": ComparedOperator(
+        lambda x, i, rows: x.at[i - 48].add(rows),
+        lambda k: (k - 1) * ROWS * (ROW + 4),
+        "all-gather of rows",
+        (jax.ShapeDtypeStruct((ROWS,), "int32"), jax.ShapeDtypeStruct((ROWS, COLUMNS), "float32")),
+    ),
+    "set one column of each row": ComparedOperator(
+        lambda x, i: x.at[jnp.arange(ROWS), i - 8].set(1.0),
+        move_none,
+        "nothing",
+        (jax.ShapeDtypeStruct((ROWS,), "int32"),),
+    ),
     "sort": ComparedOperator(lambda x: jnp.sort(x, 0), lambda k: 2 * ROWS * ROW * (k - 1) / k, "all-to-all, twice"),
     "fft of two axes": ComparedOperator(
         lambda x: jnp.abs(jnp.fft.fft2(x)), lambda k: 2 * 8 * ROWS * COLUMNS * (k - 1) / k, "all-to-all, twice"

@@ -38,6 +38,7 @@ class Execution:
     result_boxes: list[Boxes]
     read_bytes: int = 0
     values: list[list[Array]] = field(default_factory=list)
+    descriptions = DESCRIPTIONS
 
     def run(self, shards: Mapping[str, Sequence[Array]]) -> list[list[Array]]:
         self.values = []
@@ -67,7 +68,7 @@ class Execution:
         operator = self.graph.operators[node.id]
         inputs = [self.values[entry.node][entry.output] for entry in node.inputs]
         attributes = {**operator.attributes, **self.attributes[node.id][node.worker]}
-        return interpret(DESCRIPTIONS[operator.op], attributes, inputs, node.shapes)
+        return interpret(self.descriptions[operator.op], attributes, inputs, node.shapes)
 
     def _fetch(self, node: Node) -> Array:
         tensor = self.graph.tensors[node.id]

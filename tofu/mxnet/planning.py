@@ -171,9 +171,7 @@ def read_trained(
     refuse_unpartitionable(symbol)
     check_names(symbol, shapes)
     inputs, learned = read_training(symbol, shapes)
-    return read_task(
-        symbol, inputs, settings, differentiated=learned, updated=learned, observe=observe, states=states
-    )
+    return read_task(symbol, inputs, settings, differentiated=learned, updated=learned, observe=observe, states=states)
 
 
 def compile_partition(

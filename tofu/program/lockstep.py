@@ -297,7 +297,8 @@ class _Aligner:
                 whole = (entry, (0,) * len(shape), tuple(range(len(shape))))
                 pieces.append(_Cut(worker, (0,) * len(shape), shape, (whole,)))
                 continue
-            fills.add(node.fill)
+            if sum(prod(piece.extent) for piece in node.pieces) < prod(node.shapes[entry.output]):
+                fills.add(node.fill)
             if entry in added:
                 continue
             added.add(entry)
