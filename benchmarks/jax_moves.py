@@ -66,6 +66,15 @@ def reduce(count: int) -> Callable[[int], float]:
     return lambda workers: (workers - 1) * count * ROW
 
 
+def exchange_all(times: int) -> Callable[[int], float]:
+    """Return the bytes of so many all-to-alls of the array. Each worker keeps its own part."""
+    return lambda workers: times * ROWS * ROW * (workers - 1) / workers
+
+
+def list_indices(count: int) -> Any:
+    return jax.ShapeDtypeStruct((count,), "int32")
+
+
 def scan(x: Any, reverse: bool = False) -> Any:
     """Return sums over all rows up to each, by a tree of pairs."""
     return lax.associative_scan(jnp.add, x, reverse=reverse)
@@ -105,47 +114,26 @@ CASES = {
     "argmin": ComparedOperator(lambda x: jnp.argmin(x, 0), exchange(2 * ROW), PARTIAL),
     "top_k": ComparedOperator(lambda x: lax.top_k(x, 8), exchange(8 * 8), PARTIAL, shape=(ROWS * COLUMNS,)),
     "reshape": ComparedOperator(lambda x: jnp.sin(x.reshape(1600, 60)), move_none, "nothing", shape=(1200, 80)),
-    "pick": ComparedOperator(
-        lambda x, i: x[jnp.arange(ROWS), i], move_none, "nothing", (jax.ShapeDtypeStruct((ROWS,), "int32"),)
-    ),
-    "take": ComparedOperator(lambda x, i: x[i], reduce(96), "reduce-scatter", (jax.ShapeDtypeStruct((96,), "int32"),)),
+    "pick": ComparedOperator(lambda x, i: x[jnp.arange(ROWS), i], move_none, "nothing", (list_indices(ROWS),)),
+    "take": ComparedOperator(lambda x, i: x[i], reduce(96), "reduce-scatter", (list_indices(96),)),
     "take, negative indices": ComparedOperator(
-        lambda x, i: jnp.take(x, i - 48, 0, mode="wrap"),
-        reduce(96),
-        "reduce-scatter",
-        (jax.ShapeDtypeStruct((96,), "int32"),),
-    ),
-    "take along columns": ComparedOperator(
-        lambda x, i: jnp.take_along_axis(x, i, 1), move_none, "nothing", (jax.ShapeDtypeStruct((ROWS, 4), "int32"),)
+        lambda x, i: jnp.take(x, i - 48, 0, mode="wrap"), reduce(96), "reduce-scatter", (list_indices(96),)
     ),
     "take of many": ComparedOperator(
         lambda x, i: x[i - 1],
-        lambda k: (k - 1) * ROWS * (ROW + 4),
-        "all-gather",
-        (jax.ShapeDtypeStruct((4 * ROWS,), "int32"),),
-    ),
-    "add to rows": ComparedOperator(
-        lambda x, i, rows: x.at[i - 48].add(rows),
-        lambda k: (k - 1) * 96 * (ROW + 4),
-        "all-gather of rows",
-        (jax.ShapeDtypeStruct((96,), "int32"), jax.ShapeDtypeStruct((96, COLUMNS), "float32")),
+        lambda k: exchange_all(1)(k) + (k - 1) * 4 * 4 * ROWS,
+        "by columns",
+        (list_indices(4 * ROWS),),
     ),
     "add to many rows": ComparedOperator(
         lambda x, i, rows: x.at[i - 48].add(rows),
-        lambda k: (k - 1) * ROWS * (ROW + 4),
-        "all-gather of rows",
-        (jax.ShapeDtypeStruct((ROWS,), "int32"), jax.ShapeDtypeStruct((ROWS, COLUMNS), "float32")),
+        exchange_all(2),
+        "by columns",
+        (list_indices(ROWS), jax.ShapeDtypeStruct((ROWS, COLUMNS), "float32")),
     ),
-    "set one column of each row": ComparedOperator(
-        lambda x, i: x.at[jnp.arange(ROWS), i - 8].set(1.0),
-        move_none,
-        "nothing",
-        (jax.ShapeDtypeStruct((ROWS,), "int32"),),
-    ),
-    "sort": ComparedOperator(lambda x: jnp.sort(x, 0), lambda k: 2 * ROWS * ROW * (k - 1) / k, "all-to-all, twice"),
-    "fft of two axes": ComparedOperator(
-        lambda x: jnp.abs(jnp.fft.fft2(x)), lambda k: 2 * 8 * ROWS * COLUMNS * (k - 1) / k, "all-to-all, twice"
-    ),
+    "sort": ComparedOperator(lambda x: jnp.sort(x, 0), exchange_all(2), "all-to-all, twice"),
+    # The second all-to-all is of complex numbers.
+    "fft of two axes": ComparedOperator(lambda x: jnp.abs(jnp.fft.fft2(x)), exchange_all(3), "all-to-all, twice"),
 }
 
 
