@@ -38,7 +38,6 @@ class Execution:
     result_boxes: list[Boxes]
     read_bytes: int = 0
     values: list[list[Array]] = field(default_factory=list)
-    descriptions = DESCRIPTIONS
 
     def run(self, shards: Mapping[str, Sequence[Array]]) -> list[list[Array]]:
         self.values = []
@@ -68,7 +67,7 @@ class Execution:
         operator = self.graph.operators[node.id]
         inputs = [self.values[entry.node][entry.output] for entry in node.inputs]
         attributes = {**operator.attributes, **self.attributes[node.id][node.worker]}
-        return interpret(self.descriptions[operator.op], attributes, inputs, node.shapes)
+        return interpret(DESCRIPTIONS[operator.op], attributes, inputs, node.shapes)
 
     def _fetch(self, node: Node) -> Array:
         tensor = self.graph.tensors[node.id]
@@ -90,13 +89,13 @@ class NumpyBackend:
     measured = "memory"
     unmeasured = ""
 
-    def build(self, source, program):
+    def build(self, source, program, execution=Execution):
         choices = program.choices
         problem = choices.problem
         table, index = worker_attributes(choices, program.phases)
         graph = problem.graph
         variables = [t for t, tensor in enumerate(graph.tensors) if tensor.kind is not TensorKind.INTERMEDIATE]
-        return Execution(
+        return execution(
             graph,
             program,
             [[table[row] for row in rows] for rows in index],
