@@ -82,6 +82,7 @@ def count_reversals(function, *arguments):
 def test_only_what_gains_is_rewritten():
     assert count_reversals(lambda x: flip(jnp.sin(x)), X) == 1
     assert count_reversals(lambda x, w: flip(jnp.sin(x) * w), X, W) == 1
+    assert trace_step(lambda x, w: flip(jnp.sin(x) * w), (X, W[:1]))[0].equations[-1].primitive.name == "rev"
     assert count_reversals(lambda x, w: flip(flip(x) * w), X, W) == 1  # the smaller operand is reversed
     assert count_reversals(lambda x: flip(flip(x).reshape(6, 8, 6)), X) == 2  # reversed blocks are no reversal
     assert count_reversals(lambda x: (jnp.cumsum(flip(x), 0), flip(jnp.cumsum(flip(x), 0))), X) == 1

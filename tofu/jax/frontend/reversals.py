@@ -52,9 +52,11 @@ class _Search:
     computed
         For each reversed value, its equation with the parameters and operands that compute it in reverse.
     equal
-        For each reversed value that needs no equation, the value, reversed along fewer dimensions, that equals it.
+        Reversed values that need no equation, and the values that equal them, which may be reversed along other dimensions.
     rest
         Values that are still reversed.
+    cancels
+        True if an earlier reversal is left out.
     """
 
     def __init__(self, builder: StepBuilder) -> None:
@@ -62,6 +64,7 @@ class _Search:
         self.computed: dict[Reversed, tuple[Equation, Mapping[str, Any], list[Reversed | Literal]]] = {}
         self.equal: dict[Reversed, Reversed] = {}
         self.rest: list[Reversed] = []
+        self.cancels = False
 
     def reverse(self, value: Operand, dimensions: Iterable[int]) -> Reversed | Literal:
         """Return a value with the dimensions along which it is reversed. A scalar has none."""
@@ -82,7 +85,7 @@ class _Search:
     def gains(self, size: int) -> bool:
         """Return True if fewer elements are reversed than with a reversal of `size` elements and those before it."""
         count = sum(prod(self.builder.types[value].shape) for value, _ in self.rest)
-        return count < size or (count == size and bool(self.equal))
+        return count < size or (count == size and self.cancels)
 
     def _expand(self, wanted: Reversed) -> Sequence[Reversed | Literal]:
         """Record how a value is computed in reverse, and return the operands of that."""
@@ -93,7 +96,7 @@ class _Search:
         if maker is not None and maker.primitive.name == "rev":
             left = self.reverse(maker.inputs[0], dimensions.symmetric_difference(maker.params["dimensions"]))
             assert not isinstance(left, Literal)
-            self.equal[wanted] = left
+            self.equal[wanted], self.cancels = left, True
             return (left,)
         if maker is not None and maker.primitive.name == "iota" and maker.params["dimension"] not in dimensions:
             self.equal[wanted] = value, frozenset()
