@@ -156,9 +156,10 @@ def _find_largest(axis: int, blocks: int, k: int, x: Any) -> tuple[Any, Any]:
 
 def _transform(kind: Any, lengths: Sequence[int], x: Any) -> Any:
     """Transform one dimension after the other. The last one has real numbers on one side, if any has."""
-    complex_kind = {lax.FftType.RFFT: lax.FftType.FFT, lax.FftType.IRFFT: lax.FftType.IFFT}.get(kind, kind)
+    kinds = type(kind)
+    complex_kind = {kinds.RFFT: kinds.FFT, kinds.IRFFT: kinds.IFFT}.get(kind, kind)
     steps = [(x.ndim - 1, kind, lengths[-1])]
     steps += [(d, complex_kind, x.shape[d]) for d in range(x.ndim - 2, x.ndim - len(lengths) - 1, -1)]
-    for d, own_kind, length in steps[::-1] if kind == lax.FftType.IRFFT else steps:
+    for d, own_kind, length in steps[::-1] if kind == kinds.IRFFT else steps:
         x = jnp.swapaxes(lax.fft(jnp.swapaxes(x, d, -1), own_kind, (length,)), d, -1)
     return x
