@@ -33,8 +33,12 @@ def read_task(
     differentiated: Collection[str] = (),
     updated: Collection[str] = (),
     observe: Observer | None = None,
+    states: int = 0,
 ) -> Task:
-    """Run the first half of the pipeline, up to each operator's strategies, for the arguments of `compile_partition`."""
+    """Run the first half of the pipeline, up to each operator's strategies, for the arguments of `compile_partition`.
+
+    Plans within a memory limit leave room for `states` tensors for each weight, which an optimizer keeps.
+    """
     observe = observe or observe_by_environment()
     differentiated = differentiated if settings.for_training else ()
 
@@ -45,7 +49,7 @@ def read_task(
         return replace(source, graph=observe("completed", unmerge_heads(completed)))
 
     def analyse(source: Source) -> Task:
-        return analyse_step(source, MXNET, settings, observe)
+        return replace(analyse_step(source, MXNET, settings, observe), states=states)
 
     first_form, *other_forms = _list_forms(symbol, settings)
     first_source = read(first_form)
@@ -155,16 +159,20 @@ def _find_undivided(graph: Graph, graph_in_blocks: Graph, plan: Plan) -> set[str
 
 
 def read_trained(
-    symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings, observe: Observer | None = None
+    symbol: Any,
+    shapes: Mapping[str, tuple[int, ...]],
+    settings: Settings,
+    observe: Observer | None = None,
+    states: int = 0,
 ) -> Task:
     """Return the task of a plain symbol in which every argument is trained, except the inputs and labels.
 
-    Raises a TofuError for a model that cannot be partitioned, and for unknown names and wrong shapes.
+    `states` is described in `read_task`. Raises a TofuError for a model that cannot be partitioned, and for unknown names and wrong shapes.
     """
     refuse_unpartitionable(symbol)
     check_names(symbol, shapes)
     inputs, trained = read_training(symbol, shapes)
-    return read_task(symbol, inputs, settings, differentiated=trained, updated=trained, observe=observe)
+    return read_task(symbol, inputs, settings, differentiated=trained, updated=trained, observe=observe, states=states)
 
 
 def compile_partition(
@@ -195,7 +203,7 @@ def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Cal
     def plan(task: Task) -> Partition:
         if len(_list_forms(symbol, task.settings)) == 1:
             return plan_task(task)
-        return plan_task(replace(read_trained(symbol, shapes, task.settings, Observer()), states=task.states))
+        return plan_task(read_trained(symbol, shapes, task.settings, Observer(), task.states))
 
     return plan
 

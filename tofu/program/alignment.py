@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cache
+from math import prod
 from typing import NamedTuple, TypeAlias
 
 from tofu.errors import InternalError
 from tofu.program.lockstep import Box, Compute, Lockstep, ProgramValue, Read, Shape, Transfer, TransferPiece
-from tofu.program.nodes import Entry, NodeKind
+from tofu.program.nodes import Entry, Node, NodeKind
 from tofu.program.program import Program
 
 
@@ -189,8 +190,8 @@ class _Aligner:
         return self.nodes[entry.node].kind is NodeKind.FETCH and entry not in self.value_by_entry
 
     def _find_fill(self, tensor: int, entries: EntryByWorker) -> float:
-        fetches = (entry for entry in entries if entry is not None and self._is_new_fetch(entry))
-        fills = {self.nodes[entry.node].fill for entry in fetches}
+        fetches = (self.nodes[entry.node] for entry in entries if entry is not None and self._is_new_fetch(entry))
+        fills = {node.fill for node in fetches if not _is_covered(node)}
         if len(fills) > 1:
             raise InternalError(f"Workers fill regions of {self.graph.tensors[tensor].name} with {sorted(fills)}.")
         return max(fills, default=0.0)
@@ -298,3 +299,8 @@ class _Aligner:
 
 def _add(position: Shape, offset: Shape) -> Shape:
     return tuple(map(sum, zip(position, offset, strict=True)))
+
+
+def _is_covered(fetch: Node) -> bool:
+    """Return True if a fetch computes all its elements from pieces, so that its fill is not used."""
+    return sum(prod(piece.extent) for piece in fetch.pieces) >= prod(fetch.shapes[0])

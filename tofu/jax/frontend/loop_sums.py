@@ -37,9 +37,7 @@ from tofu.jax.frontend.trace import eliminate_dead_code
 Item = TypeVar("Item", Equation, Loop)
 PRODUCTS = frozenset(("conv_general_dilated", "dot_general", "reduce_sum", "scatter-add"))
 """Primitives whose results are partial sums on each worker if the dimension that they sum over is split."""
-ELEMENTWISE = frozenset(
-    ("add", "add_any", "convert_element_type", "div", "integer_pow", "mul", "neg", "select_n", "sub")
-)
+ADDABLE = frozenset(("add", "add_any", "convert_element_type", "div", "integer_pow", "mul", "neg", "select_n", "sub"))
 """Element-wise primitives whose results may be added to a product, such as the gradient of a penalty."""
 RESHAPING = frozenset(("broadcast_in_dim", "expand_dims", "neg", "reshape", "slice", "squeeze", "transpose"))
 ADDING = frozenset(("add", "add_any", "concatenate", "sub"))
@@ -218,7 +216,7 @@ class _LoopBody:
             return True
         vars(hoisted_sum).update(vars(backup))
         name = equation.primitive.name
-        if name not in PRODUCTS and name not in ELEMENTWISE:
+        if name not in PRODUCTS and name not in ADDABLE:
             return False
         hoisted_sum.summed_equations[value] = equation
         hoisted_sum.has_product |= name in PRODUCTS

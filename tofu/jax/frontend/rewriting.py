@@ -19,6 +19,7 @@ from tdl_ops.jax.lacking import has_kinds_of_memory
 from tofu.errors import UnsupportedError
 from tofu.jax.frontend.empty import drop_empty
 from tofu.jax.frontend.equations import Equation, Literal, Operand, Step, ValueType
+from tofu.jax.frontend.reversals import cancel_reversals
 from tofu.jax.frontend.versions import is_memory_kind, is_of_jax
 from tofu.jax.frontend.windows import read_known, read_window, roll, update_window, write_known
 
@@ -259,6 +260,7 @@ RULES: tuple[Rule, ...] = (
     read_known,
     write_known,
     roll,
+    cancel_reversals,
     _compare_operands,
     drop_empty,
     _select_padding,

@@ -136,6 +136,7 @@ class StepBuilder:
         self.checkpoints = 0
         self._number_by_constant: dict[int, int] = {}  # by id of the constant
         self._number_by_empty_type: dict[ValueType, int] = {}
+        self.in_reverse: dict[tuple[int, frozenset[int]], Operand] = {}  # until a loop begins or ends
         self._makers: dict[int, Equation] = {}  # by result, for the first `_indexed_count` of `_indexed_equations`
         self._indexed_equations, self._indexed_count = self.equations, 0
 
@@ -179,6 +180,7 @@ class StepBuilder:
         """Return the equation that computes a value, or None if the value comes from outside of the loop or step."""
         if self._indexed_equations is not self.equations:  # a loop begins or has ended
             self._makers, self._indexed_equations, self._indexed_count = {}, self.equations, 0
+            self.in_reverse.clear()
         for equation in self.equations[self._indexed_count :]:
             if isinstance(equation, Equation):
                 self._makers.update(dict.fromkeys(equation.outputs, equation))
