@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
@@ -65,9 +66,18 @@ def reduce(count: int) -> Callable[[int], float]:
     return lambda workers: (workers - 1) * count * ROW
 
 
-def scan(x: Any) -> Any:
+def exchange_all(times: int) -> Callable[[int], float]:
+    """Return the bytes of so many all-to-alls of the array. Each worker keeps its own part."""
+    return lambda workers: times * ROWS * ROW * (workers - 1) / workers
+
+
+def list_indices(count: int) -> Any:
+    return jax.ShapeDtypeStruct((count,), "int32")
+
+
+def scan(x: Any, reverse: bool = False) -> Any:
     """Return sums over all rows up to each, by a tree of pairs."""
-    return lax.associative_scan(jnp.add, x)
+    return lax.associative_scan(jnp.add, x, reverse=reverse)
 
 
 def count_tree(workers: int) -> float:
@@ -94,22 +104,36 @@ CASES = {
     "cumsum": ComparedOperator(lambda x: jnp.cumsum(x, 0), exchange(ROW), PARTIAL),
     "cumsum of a vector": ComparedOperator(jnp.cumsum, exchange(4), PARTIAL, shape=(ROWS * COLUMNS,)),
     "cumprod": ComparedOperator(lambda x: jnp.cumprod(x, 0), exchange(ROW), PARTIAL),
+    "cumsum of a reversed array": ComparedOperator(lambda x: jnp.cumsum(x[::-1], 0)[::-1], exchange(ROW), PARTIAL),
     "cummax": ComparedOperator(lambda x: lax.cummax(x, 0), exchange(ROW), PARTIAL),
     "cumlogsumexp": ComparedOperator(lambda x: lax.cumlogsumexp(x, 0), exchange(ROW), PARTIAL),
     "associative_scan": ComparedOperator(scan, count_tree, "tree of pairs"),
+    "associative_scan, reversed": ComparedOperator(partial(scan, reverse=True), count_tree, "tree of pairs"),
     "argmax": ComparedOperator(lambda x: jnp.argmax(x, 0), exchange(2 * ROW), PARTIAL),
     "argmax of a vector": ComparedOperator(jnp.argmax, exchange(8), PARTIAL, shape=(ROWS * COLUMNS,)),
     "argmin": ComparedOperator(lambda x: jnp.argmin(x, 0), exchange(2 * ROW), PARTIAL),
     "top_k": ComparedOperator(lambda x: lax.top_k(x, 8), exchange(8 * 8), PARTIAL, shape=(ROWS * COLUMNS,)),
     "reshape": ComparedOperator(lambda x: jnp.sin(x.reshape(1600, 60)), move_none, "nothing", shape=(1200, 80)),
-    "pick": ComparedOperator(
-        lambda x, i: x[jnp.arange(ROWS), i], move_none, "nothing", (jax.ShapeDtypeStruct((ROWS,), "int32"),)
+    "pick": ComparedOperator(lambda x, i: x[jnp.arange(ROWS), i], move_none, "nothing", (list_indices(ROWS),)),
+    "take": ComparedOperator(lambda x, i: x[i], reduce(96), "reduce-scatter", (list_indices(96),)),
+    "take, negative indices": ComparedOperator(
+        lambda x, i: jnp.take(x, i - 48, 0, mode="wrap"), reduce(96), "reduce-scatter", (list_indices(96),)
     ),
-    "take": ComparedOperator(lambda x, i: x[i], reduce(96), "reduce-scatter", (jax.ShapeDtypeStruct((96,), "int32"),)),
-    "sort": ComparedOperator(lambda x: jnp.sort(x, 0), lambda k: 2 * ROWS * ROW * (k - 1) / k, "all-to-all, twice"),
-    "fft of two axes": ComparedOperator(
-        lambda x: jnp.abs(jnp.fft.fft2(x)), lambda k: 2 * 8 * ROWS * COLUMNS * (k - 1) / k, "all-to-all, twice"
+    "take of many": ComparedOperator(
+        lambda x, i: x[i - 1],
+        lambda k: exchange_all(1)(k) + (k - 1) * 4 * 4 * ROWS,
+        "by columns",
+        (list_indices(4 * ROWS),),
     ),
+    "add to many rows": ComparedOperator(
+        lambda x, i, rows: x.at[i - 48].add(rows),
+        exchange_all(2),
+        "by columns",
+        (list_indices(ROWS), jax.ShapeDtypeStruct((ROWS, COLUMNS), "float32")),
+    ),
+    "sort": ComparedOperator(lambda x: jnp.sort(x, 0), exchange_all(2), "all-to-all, twice"),
+    # The second all-to-all is of complex numbers.
+    "fft of two axes": ComparedOperator(lambda x: jnp.abs(jnp.fft.fft2(x)), exchange_all(3), "all-to-all, twice"),
 }
 
 

@@ -203,13 +203,15 @@ def search_exact(
     max_bytes: float = ...,
     prices: Sequence[float] = ...,
     latencies: Sequence[float] = ...,
+    max_fine_rounds: int = 3,
 ) -> ExactResult:
     """Search the best of all plans, with a proof or a proven bound. All rounds are chosen together.
 
     Fixed choices, prices and errors are those of `search_recursive`. `progress(stage, best_bytes, lower_bound)` is called
     regularly, with -1 before the first plan; the search stops if it raises an exception, or after Ctrl-C. Elimination
     makes no tables of more than `max_table_entries` (18 bytes each). If the problem needs more than `max_bytes`, the
-    result is the plan of the recursive search, without a proof. Raise RuntimeError if there is no such plan either.
+    result is the best plan of the recursive search and of coarse grids, with a bound over classes of choices. These are
+    only searched for grids with more than `max_fine_rounds` rounds. Raise RuntimeError if there is no plan.
     """
 
 def evaluate(

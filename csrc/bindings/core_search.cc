@@ -53,10 +53,10 @@ ExactResult SearchAll(const Graph& graph, std::vector<int64_t> factors,
                       FixedChoices fixed_operators, FixedChoices fixed_tensors,
                       double time_budget_seconds, const std::optional<py::function>& progress,
                       size_t max_table_entries, double max_bytes, std::vector<double> prices,
-                      std::vector<double> latencies) {
+                      std::vector<double> latencies, int max_fine_rounds) {
   const WorkerGrid grid(std::move(factors), std::move(prices), std::move(latencies));
   const Hints hints{std::move(fixed_operators), std::move(fixed_tensors)};
-  const ExactLimits limits{time_budget_seconds, max_table_entries, 0, max_bytes};
+  const ExactLimits limits{time_budget_seconds, max_table_entries, 0, max_bytes, max_fine_rounds};
   const ExactProgress report = [&](const std::string& stage, int64_t best, int64_t bound) {
     Report(progress, stage, best, bound);
   };
@@ -137,7 +137,8 @@ void RegisterSearch(py::module_* module) {
               py::arg("time_budget_seconds") = 60.0, py::arg("progress") = py::none(),
               py::arg("max_table_entries") = ExactLimits().max_table_entries,
               py::arg("max_bytes") = ExactLimits().max_bytes, py::arg("prices") = no_numbers,
-              py::arg("latencies") = no_numbers);
+              py::arg("latencies") = no_numbers,
+              py::arg("max_fine_rounds") = ExactLimits().max_fine_rounds);
   module->def("evaluate", Evaluate, Unlocked(), py::arg("graph"), py::arg("factors"),
               py::arg("operators"), py::arg("tensors"), py::arg("prices") = no_numbers,
               py::arg("kept") = none, py::arg("reread") = none, py::arg("latencies") = no_numbers);

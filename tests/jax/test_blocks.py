@@ -51,6 +51,36 @@ def test_log_of_cumulative_sums_of_exponentials():
     assert made.plan.communication_bytes <= 12 * SLICE
 
 
+# Fourier transforms of several dimensions, and how many times each element may be transferred.
+TRANSFORMS = {
+    "two dimensions": (lambda x: jnp.fft.fft2(x), 2),
+    "inverse": (lambda x: jnp.fft.ifft2(x), 2),
+    "to frequencies and back": (lambda x: jnp.fft.irfft2(jnp.fft.rfft2(x) * 2), 2.5),
+    "first dimensions": (lambda x: jnp.fft.fft2(x.reshape(48, 16, 3), axes=(0, 1)), 2),
+    "three dimensions": (lambda x: jnp.fft.fftn(x.reshape(48, 4, 12)), 2),
+    "real, of three dimensions": (lambda x: jnp.fft.rfftn(x.reshape(48, 4, 12)), 2.5),
+    "gradient": (jax.grad(lambda x: (jnp.abs(jnp.fft.fft2(x.reshape(24, 96))) ** 3).sum()), 9),
+}
+
+
+@pytest.mark.parametrize("workers", [2, 8])
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_fourier_transforms_need_complete_lines_of_one_dimension_at_a_time(name, workers):
+    function, times = TRANSFORMS[name]
+    x = jnp.asarray(np.random.default_rng(0).standard_normal((48, 48)), "float32")
+    made = check_step(function, workers, x, hints={"x": 0}, rtol=1e-4, atol=1e-3)
+    size = jax.eval_shape(function, x)
+    assert made.plan.communication_bytes <= times * size.size * size.dtype.itemsize * (workers - 1) / workers
+    hlo = made.lower_leaves().compile().as_text()
+    assert count_traffic(hlo, workers).total == made.plan.communication_bytes
+
+
+def test_fourier_transforms_of_enough_samples_stay_as_they_are():
+    source = read_step(jnp.fft.fft2, (jnp.ones((2, 4, 6, 6)),))
+    assert divide_step(source, 8) is None
+    assert divide_step(source, 16) is not None
+
+
 UNUSUAL = {
     "equal": [1.0, 3.0, 0.0, 3.0, 3.0, 2.0, 3.0, 1.0],
     "nan": [1.0, 3.0, np.nan, 3.0, np.inf, 2.0, np.nan, 1.0],

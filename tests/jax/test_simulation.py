@@ -7,6 +7,7 @@ import pytest
 import tofu
 import tofu.jax
 from tofu.errors import TofuError, UnsupportedError
+from tofu.simulation.advise import DATA_PARALLEL
 from tofu.simulation.simulate import emit_one_device
 
 WEIGHT, BATCH = jax.ShapeDtypeStruct((2048, 2048), jnp.float32), jax.ShapeDtypeStruct((4096, 2048), jnp.float32)
@@ -44,6 +45,21 @@ def test_simulate_and_advise():
     advice = tofu.advise(step, (WEIGHT, BATCH), "8xH100", workers=[4])
     assert {option.workers for option in advice.options} == {1, 4}
     assert advice.best.throughput == max(option.throughput for option in advice.options)
+
+
+def test_one_device_is_simulated_as_written_and_several_in_blocks():
+    def accumulate(batch):
+        return jax.lax.cumsum(batch, 0) * 2
+
+    def list_names(simulation):
+        return {operator.name for operator in simulation.program.graph.operators}
+
+    one = tofu.simulate(accumulate, (BATCH,), "8xH100")
+    advice = tofu.advise(accumulate, (BATCH,), "8xH100", workers=[4], hints={"batch": 0})
+    found = {option.workers: option.simulation for option in advice.options if option.name != DATA_PARALLEL}
+    assert list_names(one) == list_names(found[1]) == {"cumsum", "mul"}
+    assert found[1].seconds == one.seconds
+    assert list_names(found[4]) > {"cumsum/reshape", "cumsum/cumsum"}
 
 
 def test_wrong_calls_are_refused():

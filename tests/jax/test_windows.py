@@ -59,6 +59,34 @@ def test_windows_at_constant_positions(name, workers):
         assert made.plan.communication_bytes <= expected(workers)
 
 
+def smooth(y):
+    """Return an array with a step of the heat equation in both dimensions."""
+    inner = y[1:-1, 1:-1]
+    return y.at[1:-1, 1:-1].set(inner + 0.1 * (y[2:, 1:-1] + y[:-2, 1:-1] + y[1:-1, 2:] + y[1:-1, :-2] - 4 * inner))
+
+
+# Functions of an array that is split by rows, and the rows that each worker but one transfers to and from a neighbor.
+STENCILS = {
+    "sum of neighbors": (lambda y: y.at[1:-1].add(y[:-2] + y[2:]), 2),
+    "heat equation": (smooth, 2),
+    "four steps": (lambda y: jax.lax.fori_loop(0, 4, lambda _, y: smooth(y), y), 8),
+    "upwind, with another array": (lambda y: y.at[3:].mul(jnp.where(y[3:] > 0, y[:-3], jnp.sin(y[3:, ::-1]))), 3),
+    "quotients, zeros outside": (lambda y: y.at[:-2].set(y[2:] / y[1:-1]), 3),
+    "dynamic update": (lambda y: lax.dynamic_update_slice(y, (y[:-2] - y[2:]).astype("float32"), (1, 0)), 2),
+    "a row for all": (lambda y: y.at[1:].add(y[:-1] * jnp.sin(y[:1]) + jnp.arange(1, ROWS)[:, None]), 3),
+    "counts": (lambda y: y.astype(int).at[2:].max(y.astype(int)[:-2] // 2 + jnp.arange(COLUMNS)), 2),
+}
+
+
+@pytest.mark.parametrize("workers", [2, 4, 6, 8])
+@pytest.mark.parametrize("name", STENCILS)
+def test_stencils_move_halos(name, workers):
+    function, rows = STENCILS[name]
+    made = tofu.jax.partition(function, workers, (Y,), hints={"y": 0})
+    np.testing.assert_allclose(made(Y), jax.jit(function)(Y), rtol=1e-6, atol=1e-6)
+    assert made.plan.communication_bytes <= rows * (workers - 1) * ROW
+
+
 @pytest.mark.parametrize("workers", [2, 3, 8])
 @pytest.mark.parametrize("size", [1, 5, 16, ROWS])
 def test_updates_at_positions_that_the_step_computes(size, workers):

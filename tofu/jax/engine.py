@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+import numpy as np
+
 from tdl_ops.jax import DESCRIPTIONS
 from tofu.engine import Engine, Measured, Source
 from tofu.errors import UnsupportedError
@@ -62,13 +64,12 @@ class JaxBackend:
 
     def measure(self, execution: SpmdProgram, choices: Choices) -> Measured:
         """Return the bytes that each worker holds as shards of arguments and constants."""
-        problem, held = choices.problem, [0] * execution.workers.count
+        problem, held_bytes = choices.problem, np.zeros(execution.workers.count, np.int64)
         for tensor in _list_arguments(problem.graph):
             boxes = find_shards(problem, tensor, choices.layout(tensor))
-            cells = (boxes[..., 1] - boxes[..., 0]).prod(axis=1)
-            item_bytes = problem.graph.tensors[tensor].item_bytes
-            held = [before + int(count) * item_bytes for before, count in zip(held, cells, strict=True)]
-        return Measured(tuple(held))
+            elements = (boxes[..., 1] - boxes[..., 0]).prod(axis=1)
+            held_bytes += elements * problem.graph.tensors[tensor].item_bytes
+        return Measured(tuple(held_bytes.tolist()))
 
     def predict_peak(self, execution: SpmdProgram) -> tuple[int, ...] | None:
         """Predict the peak bytes of each worker, including results and temporary values."""

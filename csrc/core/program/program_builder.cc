@@ -50,21 +50,21 @@ int ProgramBuilder::AddCopy(int op, int worker, int phase, std::vector<Entry> in
   return AddNode(std::move(node));
 }
 
-/*! \brief `order` lists the old positions of all nodes in their new order. */
+/*! \brief Sort the nodes. `order` lists their old positions in the new order. */
 void ProgramBuilder::Reorder(const std::vector<size_t>& order) {
-  std::vector<int64_t> position(order.size());
+  std::vector<int64_t> new_position(order.size());
   std::vector<ProgramNode> nodes;
   nodes.reserve(order.size());
   for (size_t id : order) {
-    position[id] = static_cast<int64_t>(nodes.size());
+    new_position[id] = static_cast<int64_t>(nodes.size());
     nodes.push_back(std::move(program_.nodes[id]));
   }
   program_.nodes = std::move(nodes);
   for (ProgramNode& node : program_.nodes) {
-    for (Entry& input : node.inputs) input.node = position[input.node];
+    for (Entry& input : node.inputs) input.node = new_position[input.node];
   }
   for (std::vector<Entry>* entries : {&program_.outputs, &program_.transit}) {
-    for (Entry& entry : *entries) entry.node = position[entry.node];
+    for (Entry& entry : *entries) entry.node = new_position[entry.node];
   }
 }
 
@@ -76,9 +76,9 @@ void ProgramBuilder::GroupByWorker() {
   int64_t phase = kFetchPhase;
   for (const ProgramNode& node : nodes) {
     if (node.kind != NodeKind::kVariable) {
-      const int64_t next = node.kind == NodeKind::kFetch ? kFetchPhase : node.phase;
-      if (next == kFetchPhase || next != phase) ++run;
-      phase = next;
+      const int64_t node_phase = node.kind == NodeKind::kFetch ? kFetchPhase : node.phase;
+      if (node_phase == kFetchPhase || node_phase != phase) ++run;
+      phase = node_phase;
     }
     keys.emplace_back(run, node.worker);
   }
@@ -91,24 +91,26 @@ void ProgramBuilder::GroupByWorker() {
 
 void ProgramBuilder::KeepUnread() {
   std::vector<char> is_read(program_.nodes.size(), 0);
-  std::map<int64_t, int64_t> output_of;  // by operator: an output that is read on some worker
-  const auto read = [&](const Entry& entry) {
+  std::map<int64_t, int64_t> read_outputs;  // by operator: an output that is read on some worker
+  const auto mark_read = [&](const Entry& entry) {
     is_read[entry.node] = 1;
     const ProgramNode& node = program_.nodes[entry.node];
-    if (node.kind == NodeKind::kOperator) output_of.emplace(node.id, entry.index);
+    if (node.kind == NodeKind::kOperator) read_outputs.emplace(node.id, entry.index);
   };
   for (const ProgramNode& node : program_.nodes) {
-    for (const Entry& input : node.inputs) read(input);
+    for (const Entry& input : node.inputs) mark_read(input);
   }
-  for (const Entry& output : program_.outputs) read(output);
+  for (const Entry& output : program_.outputs) mark_read(output);
   for (size_t id = 0; id < program_.nodes.size(); ++id) {
     const ProgramNode& node = program_.nodes[id];
     if (is_read[id] || node.kind == NodeKind::kVariable) continue;
     // Prefer an output that some worker reads. Some kernels of MXNet cannot compute other outputs,
     // such as gradients of indices.
-    const auto found = output_of.find(node.id);
-    const bool is_known = node.kind == NodeKind::kOperator && found != output_of.end();
-    program_.outputs.push_back({static_cast<int64_t>(id), is_known ? found->second : 0});
+    const auto read_output = read_outputs.find(node.id);
+    const bool has_read_output =
+        node.kind == NodeKind::kOperator && read_output != read_outputs.end();
+    program_.outputs.push_back(
+        {static_cast<int64_t>(id), has_read_output ? read_output->second : 0});
   }
 }
 

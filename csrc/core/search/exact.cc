@@ -39,7 +39,7 @@ class ExactSearch {
 
   ExactResult Run() {
     FindRecursivePlan();
-    const bool is_large = limits_.may_join_rounds && grid_.num_rounds() > kMostJoined;
+    const bool is_large = grid_.num_rounds() > limits_.max_fine_rounds;
     if (is_large) SearchOnLargeGrid();
     if (is_large && is_proved()) return MakeResult();
     try {
@@ -172,7 +172,7 @@ class ExactSearch {
   SearchResult SearchPart(const WorkerGrid& grid, const Hints& hints, double share,
                           const char* stage) {
     ExactLimits limits = state_.MakeLimits(share);
-    limits.may_join_rounds = false;
+    limits.max_fine_rounds = grid.num_rounds();
     const ExactProgress report = [&](const std::string&, int64_t, int64_t) {
       state_.Report(stage);
     };
@@ -184,7 +184,7 @@ class ExactSearch {
   /*! \brief Improve the plan two rounds at a time, without tables over all rounds. */
   void PolishPlan() {
     constexpr double kShare = 0.1;  // of the remaining effort, for two rounds
-    if (!limits_.may_join_rounds) return;
+    if (grid_.num_rounds() <= limits_.max_fine_rounds) return;
     ForEachTwoRounds(
         grid_.num_rounds(), [this] { return state_.IsOver(); },
         [&](int first, int second) {

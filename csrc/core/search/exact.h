@@ -12,9 +12,10 @@
  * A plan whose cost equals the bound is optimal, so it needs no elimination. If the time is over
  * before a proof, the result is the best plan found and the bound.
  *
- * The search starts from the plan of the recursive search. With more than three rounds, it also
- * starts from plans on coarse grids (coarse_grids.h). If the tables of all rounds are too large, it
- * improves the best of these plans two rounds at a time.
+ * The search starts from the plan of the recursive search. For many workers, a search over classes
+ * of choices (class_search.h) bounds all plans, and searches on coarse grids (coarse_grids.h) find
+ * other plans to start from. If the tables of all rounds are too large, the search improves the
+ * best of these plans two rounds at a time.
  */
 #ifndef TOFU_CORE_SEARCH_EXACT_H_
 #define TOFU_CORE_SEARCH_EXACT_H_
@@ -41,8 +42,8 @@ struct ExactLimits {
   double seconds = 60;
   size_t max_table_entries = size_t{1} << 22;  // entries of an elimination table, 18 bytes each
   double clock_seconds = 0;                    // 0 stands for kMostSlowness times `seconds`
-  double max_bytes = 0x1p31;    // bytes of the problem, and of the tables of an elimination
-  bool may_join_rounds = true;  // may start from plans on coarse grids (coarse_grids.h)
+  double max_bytes = 0x1p31;  // bytes of the problem, and of the tables of an elimination
+  int max_fine_rounds = 3;    // grids of more rounds are also searched by coarse grids and classes
 };
 
 /*! \brief On a machine that is slower by more than this factor, the clock ends the search, and

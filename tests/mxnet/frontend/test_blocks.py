@@ -1,5 +1,7 @@
 """MXNet's operators along a split dimension exchange one partial result of each worker, and have the numbers of one device."""
 
+from dataclasses import replace
+
 import mxnet as mx
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ from tests.models.plain import PlainModel
 from tofu.mxnet.compare import run_step
 from tofu.mxnet.frontend.blocks import name_blocks
 from tofu.plan import Plan
+from tofu.simulation import read_machine
+from tofu.simulation.advise import WITHIN_MEMORY
 
 S = mx.sym
 LINES = 5
@@ -205,3 +209,15 @@ def test_advice_has_blocks_for_each_number_of_workers():
     advice = tofu.advise(net, "8xH100", workers=[8], **model)
     found = [option.plan.communication_bytes for option in advice.options if option.plan is not None]
     assert tofu.partition(net, 8, **model).plan.communication_bytes in found
+
+
+def test_advice_has_room_for_optimizer_states_if_operators_are_in_blocks():
+    hidden = S.cumsum(S.FullyConnected(S.Variable("data"), num_hidden=1024), axis=0, name="sum")
+    net = S.FullyConnected(hidden, num_hidden=512)
+    machine = read_machine("8xH100")
+    small = replace(machine, memory_bytes=machine.reserved_bytes + (54 << 20))
+    advice = tofu.advise(net, small, workers=[2], states=8, data=(4096, 512))
+    option = next(option for option in advice.options if option.name == WITHIN_MEMORY)
+    assert name_blocks("sum") in option.plan.operators
+    assert option.fits
+    assert max(option.simulation.worker_bytes) > (50 << 20)

@@ -1,6 +1,7 @@
 """Divide operators along a dimension, such as cumulative sums and `argmax`, into one block for each worker.
 
-Each worker computes its own block, and workers exchange one partial result of each block.
+Each worker computes its own block, and workers exchange one partial result of each block. A Fourier transform of several
+dimensions is divided into one transform for each dimension, so each worker needs complete lines of one dimension only.
 """
 
 from __future__ import annotations
@@ -69,6 +70,10 @@ def _add_blocked(builder: StepBuilder, equation: Equation, blocked: Blocked) -> 
 def _find_blocked(builder: StepBuilder, equation: Equation, workers: int) -> Blocked | None:
     """Return the function that computes an equation in blocks, or None if there is none or it would not be faster."""
     name, params = equation.primitive.name, equation.params
+    if name == "fft":
+        shape, lengths = builder.find_type(equation.inputs[0]).shape, params["fft_lengths"]
+        has_room = _can_split(shape[: len(shape) - len(lengths)], workers)
+        return None if len(lengths) == 1 or has_room else partial(_transform, params["fft_type"], lengths)
     if name not in BLOCK_JOINS and name not in EXTREMES and name != "top_k":
         return None
     type_ = builder.find_type(equation.inputs[0])
@@ -99,6 +104,13 @@ def _find_neutral(name: str, type_: ValueType) -> Any:
         limits = jnp.iinfo(type_.dtype)
         return np.asarray(limits.max if name == "cummin" else limits.min, type_.dtype)
     return None
+
+
+def _can_split(shape: Sequence[int], workers: int) -> bool:
+    """Return True if dimensions can be split into as many equal parts as there are workers."""
+    for extent in shape:
+        workers //= gcd(extent, workers)
+    return workers == 1
 
 
 def _into_blocks(x: Any, axis: int, blocks: int) -> Any:
@@ -140,3 +152,14 @@ def _find_largest(axis: int, blocks: int, k: int, x: Any) -> tuple[Any, Any]:
     largest, chosen = lax.top_k(candidates[0], k)
     found = jnp.take_along_axis(candidates[1], chosen, -1)
     return jnp.moveaxis(largest, -1, axis), jnp.moveaxis(found, -1, axis)
+
+
+def _transform(kind: Any, lengths: Sequence[int], x: Any) -> Any:
+    """Transform one dimension after the other. The last one has real numbers on one side, if any has."""
+    kinds = type(kind)
+    complex_kind = {kinds.RFFT: kinds.FFT, kinds.IRFFT: kinds.IFFT}.get(kind, kind)
+    steps = [(x.ndim - 1, kind, lengths[-1])]
+    steps += [(d, complex_kind, x.shape[d]) for d in range(x.ndim - 2, x.ndim - len(lengths) - 1, -1)]
+    for d, own_kind, length in steps[::-1] if kind == kinds.IRFFT else steps:
+        x = jnp.swapaxes(lax.fft(jnp.swapaxes(x, d, -1), own_kind, (length,)), d, -1)
+    return x

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from jax import lax
 
 from tofu.jax.frontend.equations import Equation, Literal, Operand, ValueType
 from tofu.jax.frontend.progressions import find_progression
+from tofu.jax.frontend.stencils import extend_window
 
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
@@ -146,10 +148,12 @@ def update_window(builder: StepBuilder, equation: Equation, types: Sequence[Valu
     if window == shape:
         return [update]
     found = _list_constant(starts, shape, window)
-    partial = sum(size < extent for size, extent in zip(window, shape, strict=True))
-    if len(found) < partial or not _is_large(window, shape):
+    narrower = sum(size < extent for size, extent in zip(window, shape, strict=True))
+    if len(found) < narrower or not _is_large(window, shape):
         return None
     first = [found.get(d, 0) for d in range(len(window))]
+    if (extended := extend_window(builder, update, first, shape, equation)) is not None:
+        return builder.substitute(equation, partial(_choose_inside, window, first, None), (operand, extended))
     return builder.substitute(equation, lambda x, update: place(x, update, first, [1] * len(window)), (operand, update))
 
 
@@ -215,6 +219,12 @@ def write_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueT
     join, is_window = SCATTER_JOINS[name], is_complete and not found.batches
     if is_window and join is not None and not _is_large(sizes, type_.shape):
         return None
+
+    if is_window and _is_large(sizes, type_.shape) and written == (shape := found.find_shape(type_.shape)):
+        begins = [found.known[d].first if d in found.known else 0 for d in range(len(shape))]
+        extended = extend_window(builder, update, begins, type_.shape, equation)
+        if extended is not None:
+            return builder.substitute(equation, partial(_choose_inside, shape, begins, join), (operand, extended))
 
     def write(operand: Any, update: Any, *rest: Any) -> Any:
         if is_complete:
@@ -287,16 +297,31 @@ def place(
     join: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
     """Return an array with elements at regular positions replaced by `update`, or joined with it, by a select."""
-    room, is_inside = [], np.bool_(True)
-    for d, (begin, stride, size, extent) in enumerate(zip(begins, strides, update.shape, operand.shape, strict=True)):
-        end = begin + stride * (size - 1) + 1
-        room.append((begin, extent - end, stride - 1))
+    sizes, extents = update.shape, operand.shape
+    ends = [begin + stride * (size - 1) + 1 for begin, stride, size in zip(begins, strides, sizes, strict=True)]
+    around = zip(begins, ends, strides, extents, strict=True)
+    room = [(begin, extent - end, stride - 1) for begin, end, stride, extent in around]
+    moved = lax.pad(update, np.zeros((), update.dtype), room)
+    return _choose_inside(sizes, begins, join, operand, moved, strides)
+
+
+def _choose_inside(
+    sizes: Sequence[int],
+    begins: Sequence[int],
+    join: Callable[[Any, Any], Any] | None,
+    operand: Any,
+    moved: Any,
+    strides: Sequence[int] | None = None,
+) -> Any:
+    """Return an array with the elements of a window replaced by those of `moved`, or joined with them."""
+    is_inside = np.bool_(True)
+    strides = strides or [1] * len(begins)
+    for d, (begin, stride, size, extent) in enumerate(zip(begins, strides, sizes, operand.shape, strict=True)):
         if size < extent:
             position = lax.broadcasted_iota(np.int32, operand.shape, d)
-            is_inside = is_inside & (position >= begin) & (position < end)
+            is_inside = is_inside & (position >= begin) & (position < begin + stride * (size - 1) + 1)
             if stride > 1:
                 is_inside = is_inside & (lax.rem(position - begin, lax.full_like(position, stride)) == 0)
-    moved = lax.pad(update, np.zeros((), update.dtype), room)
     return lax.select(is_inside, moved if join is None else join(operand, moved), operand)
 
 

@@ -1,0 +1,106 @@
+"""Compute stencils such as `x.at[1:-1].add(x[:-2] + x[2:])` on complete arrays.
+
+The sum has fewer elements than `x`, so its shards would not be aligned with those of `x`. It is computed from shifted
+copies of `x` instead, of which each worker lacks only a halo. The elements outside of the window are not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jax import lax
+
+from tofu.jax.frontend.equations import ELEMENTWISE, Equation, Literal, Operand
+
+if TYPE_CHECKING:
+    from tofu.jax.frontend.trace import StepBuilder
+
+Shape = tuple[int, ...]
+MOST_EQUATIONS = 256  # the search ends after this many equations before an update
+
+
+def extend_window(
+    builder: StepBuilder, window: Operand, begins: Sequence[int], shape: Shape, equation: Equation
+) -> Operand | None:
+    """Return an array of a shape that contains a window at `begins`, with any numbers around it.
+
+    The equations are added in place of `equation`. Return None unless the window is computed, element by element, from
+    windows of arrays of this shape.
+    """
+    if isinstance(window, Literal):
+        return None
+    search = _Search(builder, tuple(begins), shape, builder.types[window].shape)
+    return search.build(window, equation) if search.run(window) else None
+
+
+class _Search:
+    def __init__(self, builder: StepBuilder, begins: Shape, shape: Shape, window_shape: Shape) -> None:
+        self.builder = builder
+        self.begins, self.shape, self.window_shape = begins, shape, window_shape
+        self.computed: dict[int, Equation] = {}
+        self.shifted: dict[int, tuple[Operand, Shape]] = {}  # for windows, the array and how far it is shifted
+        self.padded: list[int] = []
+
+    def run(self, window: int) -> bool:
+        """Find how to compute a window. Return False if that gains nothing."""
+        waiting, seen = [window], {window}
+        while waiting and len(seen) <= MOST_EQUATIONS:
+            for operand in self._expand(waiting.pop()):
+                operand_shape = self.builder.find_type(operand).shape
+                if operand_shape != self.window_shape and not self._is_uniform(operand_shape):
+                    return False
+                if isinstance(operand, int) and operand_shape == self.window_shape and operand not in seen:
+                    seen.add(operand)
+                    waiting.append(operand)
+        return not waiting and bool(self.shifted) and len(self.padded) <= 1
+
+    def _is_uniform(self, operand_shape: Shape) -> bool:
+        """Return True if an operand has one element along the dimensions in which the window is smaller than the array."""
+        sizes = zip(operand_shape, self.window_shape, self.shape, strict=False)  # a scalar has no dimension
+        return all(own == 1 or size == extent for own, size, extent in sizes)
+
+    def _expand(self, value: int) -> Sequence[Operand]:
+        """Record how a value is computed, and return the operands of that."""
+        maker = self.builder.find_maker(value)
+        name = "" if maker is None else maker.primitive.name
+        if maker is not None and name in ELEMENTWISE:
+            self.computed[value] = maker
+            return maker.inputs
+        if maker is not None and name == "broadcast_in_dim" and not self.builder.find_type(maker.inputs[0]).shape:
+            self.computed[value] = maker
+        elif maker is not None and name == "slice" and self._is_window(maker):
+            starts = maker.params["start_indices"]
+            shift = tuple(begin - start for begin, start in zip(self.begins, starts, strict=True))
+            self.shifted[value] = maker.inputs[0], shift
+        else:
+            self.padded.append(value)
+        return ()
+
+    def _is_window(self, maker: Equation) -> bool:
+        has_shape = self.builder.find_type(maker.inputs[0]).shape == self.shape
+        return has_shape and set(maker.params["strides"] or (1,)) == {1}
+
+    def build(self, window: int, equation: Equation) -> Operand:
+        """Add the equations, and return the array that contains the window."""
+        done: dict[Any, Operand] = {}
+        rest = zip(self.begins, self.shape, self.window_shape, strict=True)
+        around = [(begin, extent - begin - size) for begin, extent, size in rest]
+        for value in sorted((*self.computed, *self.shifted, *self.padded)):  # operands come first
+            if value in self.computed:
+                maker = self.computed[value]
+                params = {**maker.params, "shape": self.shape} if "shape" in maker.params else maker.params
+                inputs = [x if isinstance(x, Literal) else done.get(x, x) for x in maker.inputs]
+                type_ = self.builder.types[value].with_shape(*self.shape)
+                done[value] = self.builder.add(maker.primitive, type_, inputs, maker, **params)
+                continue
+            source, shift = self.shifted.get(value, (value, None))
+            room = around if shift is None else [(n, -n) for n in shift]
+            (done[value],) = self.builder.substitute(equation, partial(_pad, room), [source])
+        return done[window]
+
+
+def _pad(room: Sequence[tuple[int, int]], x: Any) -> Any:
+    return lax.pad(x, np.zeros((), x.dtype), [(low, high, 0) for low, high in room]) if any(map(any, room)) else x
