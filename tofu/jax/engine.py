@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, cast
 
 from tdl_ops.jax import DESCRIPTIONS
@@ -14,7 +15,7 @@ from tofu.jax.backend.kernel_bytes import find_kernel_bytes
 from tofu.jax.backend.spmd import SpmdProgram
 from tofu.jax.memory import predict_one_device, predict_worker
 from tofu.lowering import Lowerings
-from tofu.program import PlannedProgram, Program
+from tofu.program import PlannedProgram, Program, write_program
 from tofu.search import Choices
 from tofu.search.geometry import find_shards
 from tofu.search.native import COLLECTIVES, UNEVEN
@@ -60,9 +61,10 @@ class JaxBackend:
         """Return the program of a planned step. JAX traces it when it is first called."""
         return SpmdProgram(source.native, program)
 
-    def measure(self, execution: SpmdProgram, choices: Choices) -> Measured:
+    def measure(self, source: Source, choices: Choices) -> Measured:
         """Return the bytes that each worker holds as shards of arguments and constants."""
-        problem, held = choices.problem, [0] * execution.workers.count
+        problem = choices.problem
+        held = [0] * prod(problem.factors)
         for tensor in _list_arguments(problem.graph):
             boxes = find_shards(problem, tensor, choices.layout(tensor))
             cells = (boxes[..., 1] - boxes[..., 0]).prod(axis=1)
@@ -70,17 +72,18 @@ class JaxBackend:
             held = [before + int(count) * item_bytes for before, count in zip(held, cells, strict=True)]
         return Measured(tuple(held))
 
-    def predict_peak(self, execution: SpmdProgram) -> tuple[int, ...] | None:
+    def predict_peak(self, source: Source, choices: Choices) -> tuple[int, ...] | None:
         """Predict the peak bytes of each worker, including results and temporary values."""
         if not self.predicts_peak:
             return None
+        execution = self.build(source, write_program(choices))
         return (predict_worker(execution).needed_bytes,) * execution.workers.count
 
     def check(
         self,
         execution: SpmdProgram,
         choices: Choices,
-        measured: Measured | None = None,
+        worker_bytes: Sequence[int] | None = None,
         communication_bytes: int | None = None,
     ) -> None:
         """Do nothing. The pipeline checks the program, and `SpmdProgram` checks collectives before they first run."""
