@@ -56,6 +56,7 @@ class OutlineBuilder : public NodeSink {
     std::vector<int64_t> code;  // of the nodes
     std::vector<int64_t> ops;   // by node: its operator, or -1
     std::vector<char> is_read;  // by node; true for variables
+    std::vector<char> is_variable;  // by node
     std::vector<Reads> reads;   // since the last node
     std::vector<Entry> outputs;
     std::vector<Entry> transit;
@@ -68,7 +69,7 @@ class OutlineBuilder : public NodeSink {
 
   Entry AddNode(ProgramNode node);
   void PutNode(const ProgramNode& node, Outline* outline);
-  void PutReads(Outline* outline);
+  void PutReads(const ProgramNode* next, Outline* outline);
 
   int num_workers_;
   int begin_;
