@@ -7,7 +7,7 @@ protocols. So does a NumPy engine in the tests, which shows that the protocols d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -90,8 +90,11 @@ class Backend(Protocol):
         Plans are measured without their execution graph, which is large for many workers.
         """
 
-    def predict_peak(self, source: Source, choices: Choices) -> tuple[int, ...] | None:
-        """Return the predicted peak of each worker in bytes, or None if the measured bytes are the peak."""
+    def predict_peak(self, build: Callable[[], Any]) -> tuple[int, ...] | None:
+        """Return the predicted peak of each worker in bytes, or None if the measured bytes are the peak.
+
+        `build` returns the execution graph.
+        """
 
     def check(
         self,

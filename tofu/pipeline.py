@@ -105,7 +105,8 @@ class Task:
     def measure(self, choices: Choices) -> Measured:
         """Return the memory that each worker needs for a plan, including the states of the optimizer."""
         restored, backend = self.restore_whole_operators(choices), self.engine.backend
-        measured, predicted = backend.measure(self.source, restored), backend.predict_peak(self.source, restored)
+        measured = backend.measure(self.source, restored)
+        predicted = backend.predict_peak(lambda: backend.build(self.source, write_program(restored)))
         states = count_state_bytes(choices, self.states)
 
         def add_states(counts: tuple[int, ...]) -> tuple[int, ...]:
@@ -220,6 +221,7 @@ def build_partition(task: Task, selection: Selection, observe: Observer, seconds
     return partition
 
 
+@collect_rarely()
 def build_execution(partition: Partition, observe: Observer) -> Any:
     """Write the program of all workers and build its execution graph. Raise InternalError if either breaks a rule."""
     backend, plan = partition.task.engine.backend, partition.plan

@@ -113,7 +113,8 @@ void RegisterExecution(py::module_* module) {
       .def(
           "build",
           [](const ExecutionGraphBuilder& builder, const Array<int64_t>& program) {
-            return builder.Build(DecodeProgram(program.data(), static_cast<size_t>(program.size())));
+            return builder.Build(
+                DecodeProgram(program.data(), static_cast<size_t>(program.size())));
           },
           py::arg("program"));
   module->def(

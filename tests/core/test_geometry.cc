@@ -123,7 +123,8 @@ void TestCoverage() {
   CHECK(even > 500);
 }
 
-/*! \brief Compare the boxes that an index finds with all boxes, of products of parts and at random. */
+/*! \brief Compare the boxes that an index finds with all boxes, of products of parts and at random.
+ */
 void TestIndex() {
   Random random(13);
   const WorkerGrid grid({3, 2, 2});

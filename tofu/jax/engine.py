@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, cast
@@ -15,7 +15,7 @@ from tofu.jax.backend.kernel_bytes import find_kernel_bytes
 from tofu.jax.backend.spmd import SpmdProgram
 from tofu.jax.memory import predict_one_device, predict_worker
 from tofu.lowering import Lowerings
-from tofu.program import PlannedProgram, Program, write_program
+from tofu.program import PlannedProgram, Program
 from tofu.search import Choices
 from tofu.search.geometry import find_shards
 from tofu.search.native import COLLECTIVES, UNEVEN
@@ -72,11 +72,11 @@ class JaxBackend:
             held = [before + int(count) * item_bytes for before, count in zip(held, cells, strict=True)]
         return Measured(tuple(held))
 
-    def predict_peak(self, source: Source, choices: Choices) -> tuple[int, ...] | None:
+    def predict_peak(self, build: Callable[[], SpmdProgram]) -> tuple[int, ...] | None:
         """Predict the peak bytes of each worker, including results and temporary values."""
         if not self.predicts_peak:
             return None
-        execution = self.build(source, write_program(choices))
+        execution = build()
         return (predict_worker(execution).needed_bytes,) * execution.workers.count
 
     def check(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.engine import Engine, Measured, Source
@@ -48,7 +48,7 @@ class MXNetBackend:
         """Return each worker's bytes, computed by the memory planner that also places buffers when a graph is bound."""
         return Measured(measure_workers(source, choices))
 
-    def predict_peak(self, source: Source, choices: Choices) -> None:
+    def predict_peak(self, build: Callable[[], ExecutionGraph]) -> None:
         """Return None: the bytes of `measure` already include all buffers."""
 
     def check(

@@ -15,7 +15,6 @@ from tofu.graph import Phase
 from tofu.program.program import OutputShards, Program
 from tofu.search import Choices, Problem
 
-
 TRAINING = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 OUTLINED_TOGETHER = 256
 """The number of workers whose outlines are in memory at once. Emission visits all workers for each such batch."""

@@ -75,7 +75,7 @@ def simulate_partition(partition: Partition, machine: Machine, states: int = DEF
 def measure_partition(partition: Partition, states: int = DEFAULT_STATES) -> tuple[int, ...]:
     """Return the peak bytes of each worker, including optimizer states."""
     held = count_state_bytes(partition.choices, states)
-    peak = partition.task.engine.backend.predict_peak(partition.source, partition.choices) or partition.plan.worker_bytes
+    peak = partition.task.engine.backend.predict_peak(lambda: partition.training) or partition.plan.worker_bytes
     return tuple(own + more for own, more in zip(peak, held, strict=True))
 
 

@@ -37,7 +37,7 @@ class BoxIndex {
   std::vector<int> ListMet(const Dimension& dimension, const Interval& interval) const;
 
   std::vector<Dimension> dimensions_;
-  std::vector<int> workers_;         // with boxes that are not empty, ordered by `parts_`
+  std::vector<int> workers_;             // with boxes that are not empty, ordered by `parts_`
   std::vector<std::vector<int>> parts_;  // by position in `workers_`: the part in each dimension
 };
 

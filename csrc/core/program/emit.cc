@@ -328,7 +328,7 @@ class Emitter {
     }
     const Entry entry =
         is_zero ? builder_.AddFetch(input.tensor, worker, op.phase, 0,
-                                     FetchPieces(region, rank, builder_.HasPieces()))
+                                    FetchPieces(region, rank, builder_.HasPieces()))
                 : shards_.FetchRegion(input.tensor, worker, op.phase, region, input.fill);
     if (!builder_.IsFollowed(entry)) return entry;
     builder_.MarkTransit(entry);

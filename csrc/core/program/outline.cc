@@ -85,8 +85,7 @@ void OutlineBuilder::PutReads(const ProgramNode* next, Outline* outline) {
       entries.erase(std::remove_if(entries.begin(), entries.end(), is_read), entries.end());
       if (entries.empty()) continue;
     }
-    ProgramNode fetch =
-        MakeFetch(reads.tensor, num_workers_, reads.phase, 0, {&element, 1, false});
+    ProgramNode fetch = MakeFetch(reads.tensor, num_workers_, reads.phase, 0, {&element, 1, false});
     fetch.inputs = std::move(entries);
     PutNode(fetch, outline);
   }

@@ -7,7 +7,8 @@
  * program with the following differences:
  *  - Fetches have no pieces. They read only entries of their own worker.
  *  - Reads by fetches of other workers are fetches of one element on a worker that does not exist,
- *    number num_workers. Reads for one tensor without a node of the worker in between are one fetch.
+ *    number num_workers. Reads for one tensor without a node of the worker in between are one
+ * fetch.
  */
 #ifndef TOFU_CORE_PROGRAM_OUTLINE_H_
 #define TOFU_CORE_PROGRAM_OUTLINE_H_
@@ -53,11 +54,11 @@ class OutlineBuilder : public NodeSink {
   };
 
   struct Outline {
-    std::vector<int64_t> code;  // of the nodes
-    std::vector<int64_t> ops;   // by node: its operator, or -1
-    std::vector<char> is_read;  // by node; true for variables
+    std::vector<int64_t> code;      // of the nodes
+    std::vector<int64_t> ops;       // by node: its operator, or -1
+    std::vector<char> is_read;      // by node; true for variables
     std::vector<char> is_variable;  // by node
-    std::vector<Reads> reads;   // since the last node
+    std::vector<Reads> reads;       // since the last node
     std::vector<Entry> outputs;
     std::vector<Entry> transit;
   };

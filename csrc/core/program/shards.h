@@ -69,8 +69,8 @@ class TensorShards {
 
   Placed& Place(int tensor);
   const Layout& FindLayout(int tensor);
-  Entry Gather(const ProducedOutput& produced, const PlacedAccess& access,
-               const BoxIndex& index, int worker, const Interval* box);
+  Entry Gather(const ProducedOutput& produced, const PlacedAccess& access, const BoxIndex& index,
+               int worker, const Interval* box);
   Entry JoinParts(int tensor, int phase, int worker, const PlacedLayout& layout,
                   const std::vector<Entry>& parts);
 
@@ -79,7 +79,8 @@ class TensorShards {
   const Assignment& assignment_;
   NodeSink* builder_;
   std::vector<Placed> tensors_;
-  std::map<std::pair<std::vector<int64_t>, std::vector<int>>, Layout> layouts_;  // by shape and layout
+  std::map<std::pair<std::vector<int64_t>, std::vector<int>>, Layout>
+      layouts_;  // by shape and layout
 };
 
 }  // namespace tofu

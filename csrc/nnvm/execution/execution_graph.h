@@ -58,9 +58,10 @@ class TrainingGraph;
  * \brief Builds execution graphs of programs for one training graph.
  *
  * Variables are named tensor@worker and carry their shape and type. Operators are named
- * name@worker, and fetches tensor@worker#number, where the number counts the worker's nodes. Control dependencies keep the order of the
- * program, since memory is planned for this order. They cost nothing at run time, where only data
- * and buffers order nodes. All nodes have different attributes, so that MXNet merges none.
+ * name@worker, and fetches tensor@worker#number, where the number counts the worker's nodes.
+ * Control dependencies keep the order of the program, since memory is planned for this order. They
+ * cost nothing at run time, where only data and buffers order nodes. All nodes have different
+ * attributes, so that MXNet merges none.
  */
 class ExecutionGraphBuilder {
  public:
