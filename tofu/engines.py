@@ -45,8 +45,8 @@ class Registration:
 
     def defines(self, model: Any) -> bool:
         """Return True if a model, or its class, is defined in the framework or in the engine."""
-        for each in (*type(model).__mro__, model):
-            module = getattr(each, "__module__", None) or ""
+        for candidate in (*type(model).__mro__, model):
+            module = getattr(candidate, "__module__", None) or ""
             if f"{module}.".startswith((f"{self.name}.", f"tofu.{self.name}.")):
                 return True
         return False
@@ -65,9 +65,9 @@ def find_engine(model: Any) -> Registration | None:
     """Return the engine whose framework defines a model, or else the engine for functions. Returns None if neither applies."""
     if _is_made_by_mxnet(model):
         return MXNET
-    owners = (engine for engine in ENGINES if engine.defines(model))
-    others = (engine for engine in ENGINES if engine.takes_functions and callable(model))
-    return next(owners, None) or next(others, None)
+    defining_engines = (engine for engine in ENGINES if engine.defines(model))
+    function_engines = (engine for engine in ENGINES if engine.takes_functions and callable(model))
+    return next(defining_engines, None) or next(function_engines, None)
 
 
 def _is_made_by_mxnet(model: Any) -> bool:

@@ -103,9 +103,9 @@ def find_near(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     contain `name` are returned.
     """
     known = list(known)
-    below = [each for each in known if each.endswith(f"/{name}")]
-    near = list(dict.fromkeys([*below, *get_close_matches(name, known, n=count)]))
-    return (near or [each for each in known if name in each])[:count]
+    names_in_folders = [known_name for known_name in known if known_name.endswith(f"/{name}")]
+    near = list(dict.fromkeys([*names_in_folders, *get_close_matches(name, known, n=count)]))
+    return (near or [known_name for known_name in known if name in known_name])[:count]
 
 
 def on_one_line(error: object) -> str:

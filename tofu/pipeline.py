@@ -107,10 +107,10 @@ class Task:
         restored, backend = self.restore_whole_operators(choices), self.engine.backend
         measured = backend.measure(self.source, restored)
         predicted = backend.predict_peak(lambda: backend.build(self.source, write_program(restored)))
-        states = count_state_bytes(choices, self.states)
+        state_bytes = count_state_bytes(choices, self.states)
 
-        def add_states(counts: tuple[int, ...]) -> tuple[int, ...]:
-            return tuple(count + more for count, more in zip(counts, states, strict=True))
+        def add_states(worker_bytes: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(map(sum, zip(worker_bytes, state_bytes, strict=True)))
 
         return Measured(add_states(measured.worker_bytes), None if predicted is None else add_states(predicted))
 
@@ -188,8 +188,8 @@ def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Ob
     found = find_strategies(lowered, engine.front_end, settings.undescribed)
     strategies = observe("strategies", mark_drawing(lowered, found, engine.front_end))
     is_lowered = lowered is not source.graph
-    whole = find_strategies(source.graph, engine.front_end, settings.undescribed) if is_lowered else found
-    stock = observe("stock", whole)
+    stock = find_strategies(source.graph, engine.front_end, settings.undescribed) if is_lowered else found
+    observe("stock", stock)
     factors = settings.arrangements[0].factors
     problem = observe("problem", pose_problem(lowered, strategies, factors, moves=engine.moves))
     return Task(source, stock, problem, settings, engine)

@@ -171,8 +171,12 @@ class Plan:
         """Seconds that the communication of a training step takes if nothing overlaps it; None without `bandwidths`."""
         if not self.bandwidths:
             return None
-        moving = sum(count / bandwidth for count, bandwidth in zip(self.level_bytes, self.bandwidths, strict=True))
-        return moving + sum(1e-6 * wait * count for wait, count in zip(self.latencies, self.level_waits, strict=True))
+        moving_seconds = sum(
+            count / bandwidth for count, bandwidth in zip(self.level_bytes, self.bandwidths, strict=True)
+        )
+        return moving_seconds + sum(
+            1e-6 * wait * count for wait, count in zip(self.latencies, self.level_waits, strict=True)
+        )
 
     def __hash__(self) -> int:
         return hash((self.fingerprint, self.factors, self.communication_bytes))
@@ -193,11 +197,11 @@ class Plan:
         return hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()[:32]
 
     def _content(self) -> dict[str, Any]:
-        left_out = {"digest"}
-        left_out |= set() if self.latencies else {"latencies", "level_waits"}
-        left_out |= set() if self.undescribed else {"undescribed"}
-        left_out |= {"measured"} if self.measured == MEMORY else set()
-        content = {name: getattr(self, name) for name in _READERS if name not in left_out}
+        omitted_fields = {"digest"}
+        omitted_fields |= set() if self.latencies else {"latencies", "level_waits"}
+        omitted_fields |= set() if self.undescribed else {"undescribed"}
+        omitted_fields |= {"measured"} if self.measured == MEMORY else set()
+        content = {name: getattr(self, name) for name in _READERS if name not in omitted_fields}
         content = {name: dict(value) if isinstance(value, Mapping) else value for name, value in content.items()}
         if self.undescribed:
             content["undescribed"] = {name: asdict(cost) for name, cost in self.undescribed.items()}
@@ -310,11 +314,11 @@ class Plan:
         if not self.undescribed:
             return ""
         names = [f"{name} ({cost.reason})" for name, cost in self.undescribed.items()]
-        more = f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else ""
+        omitted = f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else ""
         share = sum(cost.work_share for cost in self.undescribed.values())
         fetched = sum(cost.fetched_bytes for cost in self.undescribed.values())
         return (
-            f"without a description, computed whole by every worker: {', '.join(names[:MOST_NAMES])}{more}; "
+            f"without a description, computed whole by every worker: {', '.join(names[:MOST_NAMES])}{omitted}; "
             f"{share:.1%} of the step's work, and {format_bytes(fetched)} fetched for it"
         )
 

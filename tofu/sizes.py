@@ -31,10 +31,10 @@ def read_bytes(value: Any, what: str = "memory_limit") -> int:
     1536
     """
     pattern = r"\s*([\d.]+(?:e\d+)?)\s*((?:[kmgt]i?)?)b?\s*"
-    text = re.fullmatch(pattern, value.lower()) if isinstance(value, str) else None
+    match = re.fullmatch(pattern, value.lower()) if isinstance(value, str) else None
     sizes = {unit.lower().removesuffix("b"): size for unit, size in UNITS.items()}
     try:
-        number = float(text[1]) * sizes[text[2]] if text else float(value)
+        number = float(match[1]) * sizes[match[2]] if match else float(value)
     except (TypeError, ValueError, OverflowError):
         number = 0.0
     if isinstance(value, bool) or not 1 <= number <= LARGEST_COUNT:
@@ -50,7 +50,7 @@ def format_limit(count: int) -> str:
     >>> format_limit(10**9), format_limit(3 * 2**29), format_limit(1234567)
     ('1 GB (1,000,000,000 bytes)', '1.5 GiB (1,610,612,736 bytes)', '1,234,567 bytes')
     """
-    exact = f"{count:,} bytes"
-    texts = [f"{count / size:.5g} {unit}" for unit, size in UNITS.items() if 1 < size <= count < 10**5 * size]
-    short = [text for text in texts if len(text) <= LONGEST_SIZE and read_bytes(text) == count]
-    return f"{min(short, key=len)} ({exact})" if short else exact
+    exact_text = f"{count:,} bytes"
+    candidates = [f"{count / size:.5g} {unit}" for unit, size in UNITS.items() if 1 < size <= count < 10**5 * size]
+    exact_candidates = [text for text in candidates if len(text) <= LONGEST_SIZE and read_bytes(text) == count]
+    return f"{min(exact_candidates, key=len)} ({exact_text})" if exact_candidates else exact_text

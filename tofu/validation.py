@@ -64,11 +64,11 @@ def parse_json(text: str) -> Any:
 
 
 def _make_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    unique = dict(pairs)
-    if len(unique) < len(pairs):
+    value_by_name = dict(pairs)
+    if len(value_by_name) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in unique if names.count(name) > 1)!r} occurs twice")
-    return unique
+        raise ValueError(f"{next(name for name in value_by_name if names.count(name) > 1)!r} occurs twice")
+    return value_by_name
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -158,9 +158,9 @@ def show(value: Any) -> str:
 
 def show_with_type(value: Any) -> str:
     """Return a value as text with its type."""
-    shown = show(value)
-    kind = f"({_name_type(value)})"
-    return shown if shown.endswith(kind) else f"{shown} {kind}"
+    text = show(value)
+    type_in_parentheses = f"({_name_type(value)})"
+    return text if text.endswith(type_in_parentheses) else f"{text} {type_in_parentheses}"
 
 
 def _name_type(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Operators of MXNet's NumPy interface that share the description of another operator.
+"""Operators of MXNet's NumPy interface. Each has the description of a similar operator, under which it is registered again.
 
 Comparisons return booleans, argmax returns integers. Binary operators broadcast, and their gradients take both
 operands.
@@ -10,7 +10,7 @@ from tdl_ops.mxnet import DESCRIPTIONS, layout, linalg, op, reshape
 from tofu.errors import UnsupportedError
 
 FAMILIES = "activation binary broadcast constant diagonal ordering reduction resampling scalar unary"
-for _family in FAMILIES.split():  # described first
+for _family in FAMILIES.split():  # their descriptions must exist before they get more names
     import_module(f"tdl_ops.mxnet.{_family}")
 
 SCALARS = {

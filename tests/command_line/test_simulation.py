@@ -84,7 +84,7 @@ def test_calibrate_writes_a_machine_that_simulate_reads(model, tmp_path, monkeyp
         "update_byte": 1e-10,
     }
     measured = {"kernels": kernels, "engine": {**engine, "steps": [1.0] * len(list(calibration.list_steps()))}}
-    monkeypatch.setattr(calibration, "_run", measured.__getitem__)
+    monkeypatch.setattr(calibration, "_run_program", measured.__getitem__)
     path = tmp_path / "here.json"
     result = run("calibrate", "--output", str(path))
     assert result.exit_code == 0, result.output

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tofu.host.garbage_collection import OBJECTS, collect_rarely
+from tofu.host.garbage_collection import NEW_OBJECTS, collect_rarely
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +16,7 @@ def restore_threshold() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("before", "during"), [(701, OBJECTS), (0, 0), (OBJECTS, OBJECTS), (10 * OBJECTS, 10 * OBJECTS)]
+    ("before", "during"), [(701, NEW_OBJECTS), (0, 0), (NEW_OBJECTS, NEW_OBJECTS), (10 * NEW_OBJECTS, 10 * NEW_OBJECTS)]
 )
 def test_collection_is_rare_during_planning_and_as_before_after_it(before: int, during: int) -> None:
     gc.set_threshold(before, 11, 12)

@@ -17,7 +17,7 @@ from tofu.command_line.main import main
 from tofu.jax.backend import local_calls
 from tofu.jax.frontend.versions import in_double_precision
 from tofu.jax.verify import primitives
-from tofu.jax.verify.campaign import list_wanted, load_cases, verify_case
+from tofu.jax.verify.campaign import list_distinct, load_cases, verify_case
 from tofu.jax.verify.nodes import trace_case
 
 
@@ -33,7 +33,7 @@ def replace_description(descriptions, name, function, **options):
 
 def find_problems(name, primitive, search=False):
     case = load_cases()[name]
-    result = verify_case(case, list_wanted([case], [primitive])[name], search=search)
+    result = verify_case(case, list_distinct([case], [primitive])[name], search=search)
     assert result.verified
     return list(result.problems)
 
@@ -103,7 +103,7 @@ def test_a_wrong_local_call_is_found(monkeypatch):
 def test_double_counting_of_overlapping_parts_is_found(monkeypatch):
     """Parts that overlap are tried, although the extents are divisible by 2 and 3."""
     case = PrimitiveCase("even sizes", lambda x, w: x @ w, (4, 6), (6, 2))
-    wanted = list_wanted([case])[case.name]
+    wanted = list_distinct([case])[case.name]
     assert verify_case(case, wanted, search=False).problems == ()
     monkeypatch.setattr("tofu.jax.verify.parts.find_repeated_elements", lambda *_: [])
     problems = verify_case(case, wanted, search=False).problems

@@ -35,11 +35,11 @@ class Combine(IntEnum):
 class Row(NamedTuple):
     """Range of one dimension of a tensor that a part reads or writes, affine in the part's ranges of axes.
 
-    `terms` holds pairs (a, c) of an axis and its coefficient. If a part has axis a from begin_a to end_a, exclusive, it
-    touches the elements
+    `terms` holds pairs (a, c) of an axis and its coefficient. A part whose range of axis a is [begin_a, end_a) reads or
+    writes the elements
         [lower + sum(c * begin_a if c > 0 else c * (end_a - 1)), upper + sum(c * (end_a - 1) if c > 0 else c * begin_a))
-    `lower` and `upper` include all index variables that are no axes. The range is the whole dimension if there are no
-    terms, or none of their axes is split.
+    `lower` and `upper` include all index variables that are not axes. If no axis in `terms` is split, the range is the
+    whole dimension.
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -50,8 +50,8 @@ class Row(NamedTuple):
 class Absent(NamedTuple):
     """Dimension that a tensor lacks in an operator that only moves elements, such as an input of a stack.
 
-    The tensor is one slice along dimension `dimension` of the stack. `row` is the range of a part along it, relative to
-    the slice: a part touches the tensor if `row` contains 0.
+    The tensor is one slice along dimension `dimension` of the stack. `row` is the range of a part along this dimension,
+    relative to the slice: a part reads or writes the tensor if `row` contains 0.
     """
 
     dimension: int
@@ -122,16 +122,16 @@ class OperatorAccess:
     is_random
         True if the operator draws random numbers, so that replicated copies would differ.
     fetched_axes
-        Axes along which the framework's kernel cannot compute a part, but a fetch can assemble it from several workers'
-        memory, because the operator only moves elements. The part is the sum of the inputs, each shifted by the distance
-        between the lower ends of its rows and of the output's rows, with `fill` around it.
+        Axes along which the operator only moves elements, so that a fetch can replace the kernel, which cannot compute a
+        part. The fetch sums the inputs. It shifts each input by the distance between the lower ends of the input's rows
+        and of the output's rows, and puts `fill` around it.
     is_always_fetched
         True if the operator takes a part of a tensor, such as a slice. A fetch then always replaces the kernel, so that
-        no worker reads more. The rows hold even if none of their axes is split.
+        no worker reads other elements. The rows then hold even if no axis in their terms is split.
     own_names
-        The description's names of the axes, if they have other names here.
+        For each axis, its name in the description, if the names differ.
     undescribed
-        The reason why no description applies to the operator; "" if one does.
+        The reason why no description applies to the operator, or "".
     """
 
     axes: tuple[str, ...]
@@ -158,7 +158,7 @@ class OperatorAccess:
         return "; ".join(reasons[:MOST_REASONS]) + more if reasons else "its results have no dimensions"
 
     def by_own_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
-        """Rename the keys of a mapping from axes to the description's names. Axes that the description lacks are left out."""
+        """Return a mapping from axes with the description's names as keys. Axes that the description lacks are left out."""
         if self.own_names is None:
             return ranges
         return {self.own_names[axis]: value for axis, value in ranges.items() if axis in self.own_names}

@@ -1,4 +1,4 @@
-"""Counts of the arithmetic operations of an operator, from which a simulation predicts the time of its kernel.
+"""Count the arithmetic operations of an operator, so that a simulation can predict the time of its kernel.
 
 - Each function and arithmetic operator counts as one operation for each element that it computes. A reduction counts one
   more for each element that it reduces.
@@ -22,17 +22,14 @@ from tofu.tdl.expression import (
     AnyOf,
     Call,
     Constant,
-    Element,
     Index,
-    OpaqueElement,
     Position,
     Reduction,
-    TensorSlice,
     Value,
 )
 from tofu.tdl.forms import Output
 from tofu.tdl.tracing import Trace
-from tofu.tdl.walk import children, walk
+from tofu.tdl.walk import accesses, children, walk
 
 Variables = tuple[str, ...]
 
@@ -41,13 +38,13 @@ Variables = tuple[str, ...]
 class Operations:
     """Operations that are repeated for all values of `variables`, `per_point` of them each time.
 
-    For a sum of products, `absent` lists the variables that each factor does not depend on, and `depth` the variables
-    that are summed over.
+    For a sum of products, `depth` lists the variables that are summed over. `reuse` lists, for each factor, the variables
+    that the factor does not depend on. Each element of the factor is used again for all values of these variables.
     """
 
     per_point: int
     variables: Variables
-    absent: tuple[Variables, ...] = ()
+    reuse: tuple[Variables, ...] = ()
     depth: Variables = ()
 
     def count(self, extents: Mapping[str, int]) -> int:
@@ -60,12 +57,12 @@ class Operations:
 
     def is_contraction(self, extents: Mapping[str, int]) -> bool:
         """Return True for a sum of products in which each factor is used more than once."""
-        return bool(self.absent) and all(_volume(lacking, extents) > 1 for lacking in self.absent)
+        return bool(self.reuse) and all(_volume(variables, extents) > 1 for variables in self.reuse)
 
     def __str__(self) -> str:
-        reused = " and for each of ".join(map(" ".join, self.absent))
-        again = f", used again for each of {reused}" if reused else ""
-        return f"{self.per_point} for each of {' '.join(self.variables) or 'one point'}{again}"
+        reuse_text = " and for each of ".join(map(" ".join, self.reuse))
+        reuse_clause = f", used again for each of {reuse_text}" if reuse_text else ""
+        return f"{self.per_point} for each of {' '.join(self.variables) or 'one point'}{reuse_clause}"
 
 
 Arithmetic = tuple[tuple[Operations, ...], ...]  # by output
@@ -84,7 +81,7 @@ def count_arithmetic(trace: Trace) -> Arithmetic:
     >>> print(*count_arithmetic(trace(dot, {}, [(4, 6), (6, 8)], [2]))[0])
     2 for each of i j k, used again for each of j and for each of i
     """
-    return tuple(_join(_count_output(output)) for output in trace.outputs)
+    return tuple(_merge_equal(_count_output(output)) for output in trace.outputs)
 
 
 def _count_output(output: Output) -> Iterator[Operations]:
@@ -97,53 +94,53 @@ def _count_output(output: Output) -> Iterator[Operations]:
 
 
 def _count_value(value: Value, scope: Variables) -> Iterator[Operations]:
-    """Yield the operations of a value, for the variables of `scope` that it depends on."""
-    known = _list_variables(value) | _list_positions(value)
-    scope = _without_picked(value, tuple(name for name in scope if name in known))
+    """Yield the operations of a value. They are repeated for the variables in `scope` that the value depends on."""
+    variables = _list_variables(value) | _list_positions(value)
+    scope = _drop_selected_variables(value, tuple(name for name in scope if name in variables))
     if isinstance(value, Call):
         yield Operations(1, scope)
     if isinstance(value, Reduction):
         yield from _count_sum(value.body, (*scope, *value.variables), value.variables, value.reducer)
         return
-    for below in children(value):
-        yield from _count_value(below, scope)
+    for operand in children(value):
+        yield from _count_value(operand, scope)
 
 
 def _count_sum(body: Value, scope: Variables, variables: Variables, reducer: str) -> Iterator[Operations]:
-    """Yield the operations of a reduction over `variables`, which are in `scope`. A product that it sums is included."""
-    scope = _without_picked(body, scope)
-    absent = _find_absent(body, scope) if reducer == "Sum" else ()
-    below = list(_count_value(body, scope))
-    if absent:
-        below.append(Operations(-1, scope))
-    yield Operations(2 if absent else 1, scope, absent, variables if absent else ())
-    yield from _join(below)
+    """Yield the operations of a reduction of `body` over `variables`, which are in `scope`."""
+    scope = _drop_selected_variables(body, scope)
+    reuse = _find_reuse(body, scope) if reducer == "Sum" else ()
+    operations = list(_count_value(body, scope))
+    if reuse:
+        operations.append(Operations(-1, scope))
+    yield Operations(2 if reuse else 1, scope, reuse, variables if reuse else ())
+    yield from _merge_equal(operations)
 
 
-def _find_absent(value: Value, scope: Variables) -> tuple[Variables, ...]:
-    """Return, for each factor of a product in `value`, the variables of `scope` that it lacks."""
+def _find_reuse(value: Value, scope: Variables) -> tuple[Variables, ...]:
+    """Return `Operations.reuse` for the first product in `value` whose factors are all reused, or () if no product is."""
     for node in walk(value):
         if isinstance(node, Reduction):  # counted with its body
             break
         if isinstance(node, Call) and node.function == "multiply":
-            factors = [_list_variables(argument) for argument in node.arguments]
-            absent = tuple(tuple(name for name in scope if name not in factor) for factor in factors)
-            if all(factors) and all(absent):
-                return absent
+            variables_by_factor = [_list_variables(argument) for argument in node.arguments]
+            reuse = tuple(tuple(name for name in scope if name not in variables) for variables in variables_by_factor)
+            if all(variables_by_factor) and all(reuse):
+                return reuse
     return ()
 
 
-def _without_picked(value: Value, scope: Variables) -> Variables:
-    """Return `scope` without variables that a `where` in `value` compares with a number to select one element."""
+def _drop_selected_variables(value: Value, scope: Variables) -> Variables:
+    """Return `scope` without the variables by which `value`, if it is a `where`, selects one element."""
     if not (isinstance(value, Call) and value.function == "where" and _is_zero(value.arguments[2])):
         return scope
-    picked: set[str] = set()
+    selecting: set[str] = set()
     for node in walk(value.arguments[0]):
         if isinstance(node, Call) and node.function == "equal":
             sides = [_list_positions(side) for side in node.arguments]
             if not all(sides):
-                picked.update(*sides)
-    return tuple(name for name in scope if name not in picked)
+                selecting.update(*sides)
+    return tuple(name for name in scope if name not in selecting)
 
 
 def _is_zero(value: Value) -> bool:
@@ -151,23 +148,19 @@ def _is_zero(value: Value) -> bool:
 
 
 def _list_positions(value: Value) -> frozenset[str]:
+    """Return the index variables whose positions `value` uses as numbers."""
     return frozenset().union(*(node.index.variables for node in walk(value) if isinstance(node, Position)))
 
 
 def _list_variables(value: Value) -> frozenset[str]:
-    found: set[str] = set()
-    for node in walk(value):
-        read: list[Element | TensorSlice] = [node] if isinstance(node, Element) else []
-        if isinstance(node, OpaqueElement):
-            read += [argument for argument in node.arguments if isinstance(argument, TensorSlice)]
-        for access in read:
-            found.update(*(index.variables for index in access.indices if isinstance(index, (Index, AnyOf))))
-    return frozenset(found)
+    """Return the variables that index the tensors which `value` reads."""
+    indices = (index for access in accesses(value) for index in access.indices)
+    return frozenset().union(*(index.variables for index in indices if isinstance(index, (Index, AnyOf))))
 
 
-def _join(operations: Iterator[Operations] | list[Operations]) -> tuple[Operations, ...]:
+def _merge_equal(operations: Iterator[Operations] | list[Operations]) -> tuple[Operations, ...]:
     counts: dict[tuple[Variables, tuple[Variables, ...], Variables], int] = {}
-    for counted in operations:
-        key = counted.variables, counted.absent, counted.depth
-        counts[key] = counts.get(key, 0) + counted.per_point
+    for operation in operations:
+        key = operation.variables, operation.reuse, operation.depth
+        counts[key] = counts.get(key, 0) + operation.per_point
     return tuple(Operations(count, *key) for key, count in counts.items() if count > 0)

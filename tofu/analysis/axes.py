@@ -16,7 +16,7 @@ from tofu.analysis.access import Absent, Combine, InputAccess, OperatorAccess, O
 from tofu.analysis.arithmetic import Arithmetic, count_arithmetic
 from tofu.analysis.evaluator import Evaluator, IndexNumbers, SignatureNumbers
 from tofu.analysis.movement import Shapes, find_absent
-from tofu.analysis.symbolic import OutputPattern, Pattern
+from tofu.analysis.symbolic import Dimension, OutputPattern, Pattern
 from tofu.errors import DescriptionError
 from tofu.tdl.expression import extent_symbol
 from tofu.tdl.local import Local
@@ -31,7 +31,7 @@ class Signature:
 
     def evaluate(self, input_shapes: Shapes, output_shapes: Shapes) -> OperatorAccess:
         """Return the axes and regions at these shapes. Raises DescriptionError if the shapes contradict the description."""
-        return _Evaluation(self, input_shapes, output_shapes).result()
+        return _Evaluation(self, input_shapes, output_shapes).find_access()
 
     @cached_property
     def arithmetic(self) -> Arithmetic:
@@ -40,291 +40,299 @@ class Signature:
 
 
 class _Evaluation:
+    """Evaluation of a signature at concrete shapes.
+
+    Tensors are numbered, inputs first. `numbers` has the extents and indices at the whole shapes, and `tensor_indices`
+    has the indices of each dimension of each tensor.
+    """
+
     def __init__(self, signature: Signature, input_shapes: Shapes, output_shapes: Shapes) -> None:
         self.pattern = signature.pattern
         self.evaluator = signature.evaluator
         self.input_shapes = input_shapes
         self.output_shapes = output_shapes
-        self.sizes = [extent for shape in (*input_shapes, *output_shapes) for extent in shape]
+        self.shapes = (*input_shapes, *output_shapes)
+        self.sizes = [extent for shape in self.shapes for extent in shape]
         self.numbers = self.evaluator.evaluate(self.sizes)
         self.extents = self.numbers.extents
         self._check_extents()
-        shapes = (*input_shapes, *output_shapes)
-        takes_part = self._takes_part()
-        self.absent = find_absent(self.pattern, self.evaluator, self.numbers, shapes, takes_part=takes_part)
-        self.takes_part = takes_part and self.absent is not None
+        dimensions = iter(self.numbers.dimensions)
+        self.tensor_indices = [[next(dimensions) for _ in shape] for shape in self.shapes]
+        reads_part = self._reads_part()
+        self.absent_elements = find_absent(
+            self.pattern, self.evaluator, self.numbers, self.shapes, reads_part=reads_part
+        )
+        self.is_always_fetched = reads_part and self.absent_elements is not None
 
-    def result(self) -> OperatorAccess:
-        rejected, fetched = self._judge()
+    def find_access(self) -> OperatorAccess:
+        rejected, fetched_axes = self._judge_variables()
         axes = tuple(axis for axis in self.pattern.variables if axis not in rejected)
-        rows = self._rows(axes)
+        rows = self._find_rows(axes)
+        input_count = len(self.input_shapes)
         return OperatorAccess(
             axes,
             tuple(self.extents[axis] for axis in axes),
-            self._inputs(axes, rows),
-            self._outputs(axes, rows),
+            self._access_inputs(axes, rows[:input_count]),
+            self._access_outputs(axes, rows[input_count:]),
             self._is_elementwise(axes),
             tuple((axis, rejected[axis]) for axis in self.pattern.variables if axis in rejected),
             self.pattern.trace.description,
             self.pattern.trace.attributes,
             self.extents,
             self.pattern.is_random,
-            fetched,
-            self.takes_part,
+            fetched_axes,
+            self.is_always_fetched,
         )
 
-    def _judge(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Return the index variables that cannot be split, with the reasons, and the axes along which fetches replace copies."""
+    def _judge_variables(self) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Return the reason for each index variable that cannot be split, and the axes along which fetches replace copies."""
         rejected = dict(self.pattern.rejected)
-        fetched = []
-        bound = self._find_bound()
-        can_be_fetched = self.absent is not None
+        fetched_axes = []
+        bound_axes = self._find_bound_axes()
+        can_be_fetched = self.absent_elements is not None
         for axis in self.pattern.variables:
             if axis in rejected:
                 continue
-            if (reason := next(self._find_hazards(axis), None)) is not None:
+            if (reason := next(self._find_region_problems(axis), None)) is not None:
                 rejected[axis] = reason
-            elif (reason := next(self._find_copy_hazards(axis, axis in bound, can_be_fetched), None)) is None:
+            elif (reason := next(self._find_copy_problems(axis, axis in bound_axes, can_be_fetched), None)) is None:
                 continue
             elif can_be_fetched:
-                fetched.append(axis)
+                fetched_axes.append(axis)
             else:
                 rejected[axis] = reason
-        return rejected, tuple(fetched)
+        return rejected, tuple(fetched_axes)
 
-    def _takes_part(self) -> bool:
+    def _reads_part(self) -> bool:
         """Return True if the operator reads only a part of its single input, as a slice does."""
-        read = [n for n, access in enumerate(self.pattern.inputs) if access.is_read]
-        if len(read) != 1 or len(self.pattern.outputs) != 1:
+        read_inputs = [number for number, access in enumerate(self.pattern.inputs) if access.is_read]
+        if len(read_inputs) != 1 or len(self.pattern.outputs) != 1:
             return False
-        ranks = [len(access.dimensions) for access in self.pattern.inputs]
-        first = sum(ranks[: read[0]])
-        dimensions = slice(first, first + ranks[read[0]])
-        indices, sizes = self.numbers.dimensions[dimensions], self.sizes[dimensions]
-        if any(len(index) != 1 for index in indices):
+        (number,) = read_inputs
+        if any(len(indices) != 1 for indices in self.tensor_indices[number]):
             return False
-        spans = [_span(index[0], self.extents) for index in indices]
-        return any(low > 0 or high + 1 < size for (low, high), size in zip(spans, sizes, strict=True))
+        spans = [_span(index, self.extents) for (index,) in self.tensor_indices[number]]
+        return any(low > 0 or high + 1 < size for (low, high), size in zip(spans, self.shapes[number], strict=True))
 
     def _check_extents(self) -> None:
+        """Raise DescriptionError if two definitions of a variable's extent differ at these shapes."""
         description = self.pattern.trace.description
-        stated = self.pattern.trace.definitions
-        seen: dict[str, int] = {}
-        for name, value in self.numbers.definitions:
-            number = seen.get(name, 0)
-            seen[name] = number + 1
+        definitions = iter(
+            (name, definition)
+            for name, definitions in self.pattern.trace.definitions.items()
+            for definition in definitions
+        )
+        for (_, value), (name, definition) in zip(self.numbers.definitions, definitions, strict=True):
             if value != self.extents[name]:
+                first_definition = self.pattern.trace.definitions[name][0]
                 raise DescriptionError(
-                    f"{stated[name][number].place}: {name} of {description.name} has the extent {self.extents[name]} by "
-                    f"{stated[name][0].extent} and {value} by {stated[name][number].extent}; declare it with extents=, or give "
+                    f"{definition.place}: {name} of {description.name} has the extent {self.extents[name]} by "
+                    f"{first_definition.extent} and {value} by {definition.extent}; declare it with extents=, or give "
                     f"different index variables different names (inputs {list(self.input_shapes)}, outputs "
                     f"{list(self.output_shapes)})"
                 )
 
-    def _find_bound(self) -> set[str]:
+    def _find_bound_axes(self) -> set[str]:
+        """Return the index variables whose extents on a worker its copy receives in a bound attribute."""
         description = self.pattern.trace.description
-        bound: set[str] = set()
-        for attribute, rule in description.bound.items():
-            if isinstance(rule, str):
-                bound.add(rule)
+        bound_axes: set[str] = set()
+        for attribute, bound in description.bound.items():
+            if isinstance(bound, str):
+                bound_axes.add(bound)
                 continue
             local = Local(self.pattern.trace.attributes, self.extents, {}, self.input_shapes, self.output_shapes)
             try:
-                rule(local)
+                bound(local)
             except Exception as error:
                 raise DescriptionError(
                     f"{description.place}: the function bound to `{attribute}` of {description.name} raised "
                     f"{type(error).__name__}: {error}"
                 ) from error
-            bound |= set(self.pattern.variables) if local.asked_shapes else local.asked
-        return bound
+            bound_axes |= set(self.pattern.variables) if local.asked_shapes else local.asked
+        return bound_axes
 
-    def _find_hazards(self, axis: str) -> Iterator[str]:
-        """Yield the reasons why a part of `axis` does not compute a part of the outputs, the most specific one first."""
+    def _find_region_problems(self, axis: str) -> Iterator[str]:
+        """Yield the reasons why a part of `axis` does not compute a box of an output, the most specific one first."""
         if self.extents[axis] == 1:
             yield f"the extent of {axis} is 1"
             return
-        yield from self._merged_inside(axis)
-        if all(axis not in output.moving and axis not in output.summed for output in self.pattern.outputs):
+        for output in self.pattern.trace.outputs:
+            for group in output.groups or ():
+                outer_variables = group[: group.index(axis)] if axis in group else ()
+                if any(self.extents[name] > 1 for name in outer_variables):
+                    yield f"{axis} is not the outermost variable of ({' '.join(group)}), so a part of it is not a box"
+        if all(axis not in output.moving_axes and axis not in output.summed_axes for output in self.pattern.outputs):
             yield f"no output depends on {axis}"
 
-    def _find_copy_hazards(self, axis: str, is_bound: bool, can_be_fetched: bool) -> Iterator[str]:
+    def _find_copy_problems(self, axis: str, is_bound: bool, can_be_fetched: bool) -> Iterator[str]:
         """Yield the reasons why a worker's kernel would not compute its part of `axis`, the most specific one first."""
         description = self.pattern.trace.description
         is_padded = axis in description.pads and not can_be_fetched
         extent = self.extents[axis]
-        if axis in self.pattern.choosing:
+        if axis in self.pattern.choosing_variables:
             yield f"the position {axis} is used as a number, and a part would count {axis} from zero"
         if self.pattern.value_extents and axis not in description.corrects | description.counts:
-            yield from self._value_extents(axis)
+            yield from self._find_value_problems(axis)
         if not is_padded:
-            yield from self._borders(axis)
+            yield from self._find_border_problems(axis)
         if (
             not is_bound
             and any(d.is_fixed and d.is_declared for d in self.pattern.trace.definitions[axis])
             and not description.concrete
         ):
             yield f"the extent of {axis} is fixed by an attribute ({extent}) that no bound= rewrites"
-        for part in () if axis in self.pattern.plain_axes else sorted({1, extent - 1}):
-            yield from self._local_copy(axis, part, is_bound, is_padded)
+        for part_extent in () if axis in self.pattern.plain_axes else sorted({1, extent - 1}):
+            yield from self._find_part_problems(axis, part_extent, is_bound, is_padded)
 
-    def _merged_inside(self, axis: str) -> Iterator[str]:
-        for output in self.pattern.trace.outputs:
-            for group in output.groups or ():
-                outer = group[: group.index(axis)] if axis in group else ()
-                if any(self.extents[name] > 1 for name in outer):
-                    yield f"{axis} is not the outermost variable of ({' '.join(group)}), so a part of it is not a box"
-
-    def _value_extents(self, axis: str) -> Iterator[str]:
-        changed = {extent_symbol(f"{axis}.extent")}
-        symbols = [symbol for tensor in self.pattern.trace.tensors for symbol in tensor.extents]
-        for symbol, indices in zip(symbols, self.numbers.dimensions, strict=False):
-            if any(axis == name for index in indices for name, _ in index.terms):
-                changed.add(symbol)
-        for symbol in sorted(changed & self.pattern.value_extents, key=str):
+    def _find_value_problems(self, axis: str) -> Iterator[str]:
+        changed_extents = {extent_symbol(f"{axis}.extent")}
+        for tensor, indices_by_dimension in zip(self.pattern.trace.tensors, self.tensor_indices, strict=False):
+            for symbol, indices in zip(tensor.extents, indices_by_dimension, strict=True):
+                if _depend_on(indices, axis):
+                    changed_extents.add(symbol)
+        for symbol in sorted(changed_extents & self.pattern.value_extents, key=str):
             yield f"the value depends on the extent {symbol}, which is smaller on a part of {axis}"
 
-    def _borders(self, axis: str) -> Iterator[str]:
-        for tensor, d, extent, indices in self._dimensions_moved_by(axis):
-            begin = min(_span(index, self.extents)[0] for index in indices)
-            end = max(_span(index, self.extents)[1] for index in indices) + 1
-            where = f"dimension {d} of {tensor} is accessed from {begin} to {end} of {extent}"
-            if begin < 0 or end > extent:
-                yield (f"padding: {where}, and no bound attribute (pads=) removes the border from the copies")
-            elif begin > 0:
-                yield f"offset: {where}, and a copy would skip {begin} elements of its part"
-            elif end < extent and axis in self.pattern.plain_axes and not self.pattern.trace.description.bound:
-                yield f"cut: {where}, and a copy would leave out {extent - end} elements of its part"
+    def _find_border_problems(self, axis: str) -> Iterator[str]:
+        """Yield the dimensions whose elements the indices along `axis` exceed, or do not cover."""
+        names = [tensor.name for tensor in self.pattern.trace.tensors]
+        names += [f"output {number}" for number in range(len(self.output_shapes))]
+        for name, shape, indices_by_dimension in zip(names, self.shapes, self.tensor_indices, strict=True):
+            for d, (extent, indices) in enumerate(zip(shape, indices_by_dimension, strict=True)):
+                if not _depend_on(indices, axis):
+                    continue
+                begin = min(_span(index, self.extents)[0] for index in indices)
+                end = max(_span(index, self.extents)[1] for index in indices) + 1
+                where = f"dimension {d} of {name} is accessed from {begin} to {end} of {extent}"
+                if begin < 0 or end > extent:
+                    yield f"padding: {where}, and no bound attribute (pads=) removes the border from the copies"
+                elif begin > 0:
+                    yield f"offset: {where}, and a copy would skip {begin} elements of its part"
+                elif end < extent and axis in self.pattern.plain_axes and not self.pattern.trace.description.bound:
+                    yield f"cut: {where}, and a copy would leave out {extent - end} elements of its part"
 
-    def _dimensions_moved_by(self, axis: str) -> Iterator[tuple[str, int, int, tuple[IndexNumbers, ...]]]:
-        trace = self.pattern.trace
-        tensors = [(tensor.name, shape) for tensor, shape in zip(trace.tensors, self.input_shapes, strict=True)]
-        tensors += [(f"output {o}", shape) for o, shape in enumerate(self.output_shapes)]
-        names = ((name, d, extent) for name, shape in tensors for d, extent in enumerate(shape))
-        for (name, d, extent), indices in zip(names, self.numbers.dimensions, strict=True):
-            if any(axis == moved for index in indices for moved, _ in index.terms):
-                yield name, d, extent, indices
-
-    def _local_copy(self, axis: str, part: int, is_bound: bool, is_padded: bool) -> Iterator[str]:
-        """Yield the errors that a kernel would make if it had only `part` elements of `axis`."""
-        extents = {**self.extents, axis: part}
+    def _find_part_problems(self, axis: str, part_extent: int, is_bound: bool, is_padded: bool) -> Iterator[str]:
+        """Yield the errors that a kernel would make if it had only `part_extent` elements of `axis`."""
+        extents = {**self.extents, axis: part_extent}
         sizes = [
-            _size(indices, extents) if any(axis == name for i in indices for name, _ in i.terms) else size
+            _count_indexed(indices, extents) if _depend_on(indices, axis) else size
             for indices, size in zip(self.numbers.dimensions, self.sizes, strict=True)
         ]
         try:
-            local = self.evaluator.evaluate(sizes, {axis: part} if is_bound else None)
+            part_numbers = self.evaluator.evaluate(sizes, {axis: part_extent} if is_bound else None)
         except DescriptionError:
             yield f"a part of {axis} would have extents that are not integers"
             return
-        for name, value in local.definitions:
+        for name, value in part_numbers.definitions:
             if value != extents[name] and not (is_bound and name == axis):
                 yield (
                     f"a copy would take {name} to have {value} instead of {extents[name]} values when {axis} is split: "
                     f"no tensor's dimension follows it"
                 )
         if not is_padded:
-            yield from self._compare_indices(axis, extents, local)
+            yield from self._find_index_problems(axis, extents, part_numbers)
 
-    def _compare_indices(self, axis: str, extents: dict[str, int], local: SignatureNumbers) -> Iterator[str]:
-        for whole, part in zip(self.numbers.dimensions, local.dimensions, strict=True):
-            for before, after in zip(whole, part, strict=True):
-                for (name, stride), (_, local_stride) in zip(before.terms, after.terms, strict=True):
-                    if stride != local_stride and extents[name] > 1:
+    def _find_index_problems(self, axis: str, extents: dict[str, int], part_numbers: SignatureNumbers) -> Iterator[str]:
+        """Yield the indices with other strides or offsets in a part of `axis`, which has these extents and numbers."""
+        for whole_indices, part_indices in zip(self.numbers.dimensions, part_numbers.dimensions, strict=True):
+            for whole_index, part_index in zip(whole_indices, part_indices, strict=True):
+                for (name, stride), (_, part_stride) in zip(whole_index.terms, part_index.terms, strict=True):
+                    if stride != part_stride and extents[name] > 1:
                         yield (
-                            f"the stride of {name} is {stride}, but {local_stride} in a part of {axis}; if {axis} is not the "
+                            f"the stride of {name} is {stride}, but {part_stride} in a part of {axis}; if {axis} is not the "
                             "outermost variable of a merged dimension, its parts are not boxes; else write strides with merge()"
                         )
-                moved = _span(after, extents)[0] - _span(before, self.extents)[0]
-                if moved or after.upper - after.lower != before.upper - before.lower:
+                shift = _span(part_index, extents)[0] - _span(whole_index, self.extents)[0]
+                if shift or part_index.upper - part_index.lower != whole_index.upper - whole_index.lower:
                     yield f"a part of {axis} would be read at other positions than the same elements of the whole"
 
-    def _rows(self, axes: tuple[str, ...]) -> Iterator[Row]:
-        numbering = {axis: number for number, axis in enumerate(axes)}
-        dimensions = zip(self.evaluator.dimensions, self.numbers.dimensions, self.sizes, strict=True)
-        for dimension, indices, size in dimensions:
-            moving = () if dimension.is_whole else indices[0].terms
-            terms = tuple(sorted((numbering[name], stride) for name, stride in moving if name in numbering and stride))
-            if not terms and not (self.takes_part and moving):
-                yield Row((), 0, size)
-                continue
-            rest = [_span(index, self.extents, numbering) for index in indices]
-            yield Row(terms, min(low for low, _ in rest), max(high for _, high in rest) + 1)
+    def _find_rows(self, axes: tuple[str, ...]) -> list[tuple[Row, ...]]:
+        """Return the rows of each tensor, if the operator can be split along `axes`."""
+        number_by_axis = {axis: number for number, axis in enumerate(axes)}
 
-    def _inputs(self, axes: tuple[str, ...], rows: Iterator[Row]) -> tuple[InputAccess, ...]:
+        def find_row(dimension: Dimension, indices: tuple[IndexNumbers, ...], size: int) -> Row:
+            moving_terms = () if dimension.is_whole else indices[0].terms
+            axis_terms = [
+                (number_by_axis[name], stride) for name, stride in moving_terms if name in number_by_axis and stride
+            ]
+            if not axis_terms and not (self.is_always_fetched and moving_terms):
+                return Row((), 0, size)
+            spans = [_span(index, self.extents, number_by_axis) for index in indices]
+            return Row(tuple(sorted(axis_terms)), min(low for low, _ in spans), max(high for _, high in spans) + 1)
+
+        rows = map(find_row, self.evaluator.dimensions, self.numbers.dimensions, self.sizes)
+        return [tuple(next(rows) for _ in shape) for shape in self.shapes]
+
+    def _access_inputs(self, axes: tuple[str, ...], rows: Sequence[tuple[Row, ...]]) -> tuple[InputAccess, ...]:
         inputs = []
         trace = self.pattern.trace
-        for tensor, pattern in zip(self.pattern.trace.tensors, self.pattern.inputs, strict=True):
-            tensor_rows = tuple(next(rows) for _ in pattern.dimensions)
-            addends = self.pattern.addends.get(tensor.position, set())
-            addend_axes = tuple(n for n, axis in enumerate(axes) if axis in addends)
+        for tensor, pattern, tensor_rows in zip(trace.tensors, self.pattern.inputs, rows, strict=True):
+            addend_axes = self.pattern.addend_axes.get(tensor.position, set())
+            addend_axis_numbers = tuple(number for number, axis in enumerate(axes) if axis in addend_axes)
             fill = trace.description.find_fill(tensor.name, trace.attributes)
-            absent = self._absent(tensor.position, axes)
-            inputs.append(InputAccess(tensor_rows, addend_axes, fill, pattern.is_read, absent))
+            absent = self._find_absent_row(tensor.position, axes)
+            inputs.append(InputAccess(tensor_rows, addend_axis_numbers, fill, pattern.is_read, absent))
         return tuple(inputs)
 
-    def _outputs(self, axes: tuple[str, ...], rows: Iterator[Row]) -> tuple[OutputAccess, ...]:
+    def _access_outputs(self, axes: tuple[str, ...], rows: Sequence[tuple[Row, ...]]) -> tuple[OutputAccess, ...]:
         outputs = []
-        position = len(self.numbers.dimensions) - sum(len(output.dimensions) for output in self.pattern.outputs)
-        for number, pattern in enumerate(self.pattern.outputs, len(self.pattern.inputs)):
-            absent = self._absent(number, axes)
-            numbers = self.numbers.dimensions[position : position + len(pattern.dimensions)]
-            position += len(pattern.dimensions)
-            combine = tuple(self._combine(n, axis, pattern, numbers, absent) for n, axis in enumerate(axes))
-            tensor_rows = tuple(next(rows) for _ in pattern.dimensions)
+        for position, (pattern, tensor_rows) in enumerate(zip(self.pattern.outputs, rows, strict=True)):
+            tensor = len(self.pattern.inputs) + position
+            absent = self._find_absent_row(tensor, axes)
+            combine = tuple(
+                Combine.CONCAT
+                if absent is not None and number in dict(absent.row.terms)
+                else self._find_combine(axis, pattern, self.tensor_indices[tensor])
+                for number, axis in enumerate(axes)
+            )
             outputs.append(
                 OutputAccess(tensor_rows, combine, pattern.is_written, pattern.reducer, absent, pattern.has_zero_terms)
             )
         return tuple(outputs)
 
-    def _absent(self, number: int, axes: tuple[str, ...]) -> Absent | None:
-        """Return the dimension that a tensor lacks. Tensors are numbered inputs first, then outputs."""
-        found = None if self.absent is None else self.absent[number]
-        if found is None:
+    def _find_absent_row(self, tensor: int, axes: tuple[str, ...]) -> Absent | None:
+        """Return the dimension that a tensor lacks, with the range of a part along it."""
+        absent_element = None if self.absent_elements is None else self.absent_elements[tensor]
+        if absent_element is None:
             return None
-        is_split = found.axis in axes
-        terms = ((axes.index(found.axis), 1),) if is_split else ()
-        return Absent(
-            found.dimension, Row(terms, -found.position, (1 if is_split else self.extents[found.axis]) - found.position)
-        )
+        dimension, axis, position = absent_element
+        if axis in axes:
+            return Absent(dimension, Row(((axes.index(axis), 1),), -position, 1 - position))
+        return Absent(dimension, Row((), -position, self.extents[axis] - position))
 
-    def _combine(
-        self,
-        number: int,
-        axis: str,
-        pattern: OutputPattern,
-        numbers: Sequence[tuple[IndexNumbers, ...]],
-        absent: Absent | None,
+    def _find_combine(
+        self, axis: str, pattern: OutputPattern, indices_by_dimension: Sequence[tuple[IndexNumbers, ...]]
     ) -> Combine:
-        if absent is not None and number in dict(absent.row.terms):
-            return Combine.CONCAT
-        if axis in pattern.summed:
+        if axis in pattern.summed_axes:
             return Combine.REDUCE
-        if axis not in pattern.moving:
-            return Combine.REPLICATE
-        for index in (index for indices in numbers for index in indices):
+        for index in (index for indices in indices_by_dimension for index in indices):
             coefficient = abs(dict(index.terms).get(axis, 0))
             if coefficient:
-                low, high = _span(index, self.extents, {axis: 0})
+                low, high = _span(index, self.extents, {axis})
                 return Combine.CONCAT if coefficient > high - low else Combine.OVERLAP_ADD
         return Combine.REPLICATE
 
     def _is_elementwise(self, axes: tuple[str, ...]) -> bool:
-        shapes = set(self.input_shapes) | set(self.output_shapes)
-        strategies = [axis for axis in self.pattern.variables if self.extents[axis] > 1]
-        return self.pattern.is_elementwise and len(shapes) == 1 and strategies == list(axes)
+        long_variables = [variable for variable in self.pattern.variables if self.extents[variable] > 1]
+        return self.pattern.is_elementwise and len(set(self.shapes)) == 1 and long_variables == list(axes)
 
 
-def _span(index: IndexNumbers, extents: Mapping[str, int], left_out: Container[str] = ()) -> tuple[int, int]:
-    """Return the smallest and largest value of an index. The variables in `left_out` are zero."""
+def _depend_on(indices: Sequence[IndexNumbers], axis: str) -> bool:
+    """Return True if an index of a dimension has a term of `axis`."""
+    return any(name == axis for index in indices for name, _ in index.terms)
+
+
+def _span(index: IndexNumbers, extents: Mapping[str, int], zero_variables: Container[str] = ()) -> tuple[int, int]:
+    """Return the smallest and largest value of an index, in which `zero_variables` are zero."""
     low, high = index.lower, index.upper
     for name, coefficient in index.terms:
-        if name not in left_out:
+        if name not in zero_variables:
             reach = coefficient * (extents[name] - 1)
             low, high = (low + reach, high) if reach < 0 else (low, high + reach)
     return low, high
 
 
-def _size(indices: Sequence[IndexNumbers], extents: dict[str, int]) -> int:
+def _count_indexed(indices: Sequence[IndexNumbers], extents: dict[str, int]) -> int:
+    """Return the number of elements from the smallest to the largest of several indices."""
     spans = [_span(index, extents) for index in indices]
     return max(high for _, high in spans) - min(low for low, _ in spans) + 1

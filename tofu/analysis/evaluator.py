@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import sympy
 
 from tofu.analysis.interval import AffineIndex, Interval
-from tofu.analysis.symbolic import Dimension, Pattern
+from tofu.analysis.symbolic import Pattern
 from tofu.errors import DescriptionError
 from tofu.tdl.expression import ExtentSymbol, extent_symbol
 
@@ -28,7 +28,17 @@ class IndexNumbers(NamedTuple):
 
 @dataclass(frozen=True)
 class SignatureNumbers:
-    """Values of a signature's expressions at concrete shapes. `dimensions` lists the inputs' dimensions, then the outputs'."""
+    """Values of a signature's expressions at concrete shapes.
+
+    Attributes
+    ----------
+    extents
+        The extent of each index variable.
+    definitions
+        For each definition of an index variable's extent, the name of the variable and the extent.
+    dimensions
+        For each dimension of the inputs, then of the outputs, the indices with which it is accessed.
+    """
 
     extents: Mapping[str, int]
     definitions: tuple[tuple[str, int], ...]
@@ -36,32 +46,33 @@ class SignatureNumbers:
 
 
 class Evaluator:
-    """Evaluator of a `Pattern` at concrete shapes."""
+    """Evaluator of a `Pattern` at concrete shapes.
+
+    `dimensions` has the symbolic dimensions, in the order of `SignatureNumbers.dimensions`.
+    """
 
     def __init__(self, pattern: Pattern) -> None:
         self._pattern = pattern
-        self._layout = [dimension for read in pattern.inputs for dimension in read.dimensions]
-        self._layout += [dimension for written in pattern.outputs for dimension in written.dimensions]
-        self._terms: list[list[tuple[str, ...]]] = []
+        self.dimensions = [dimension for read in pattern.inputs for dimension in read.dimensions]
+        self.dimensions += [dimension for written in pattern.outputs for dimension in written.dimensions]
         self._expressions: list[sympy.Expr] = []
-        for dimension in self._layout:
-            self._terms.append([self._add_index(index) for index in dimension.indices])
-        self._axes = pattern.variables
-        self._definitions = [
-            (name, definition) for name, known in pattern.trace.definitions.items() for definition in known
+        self._axes_by_dimension = [
+            [self._add_index(index) for index in dimension.indices] for dimension in self.dimensions
         ]
-        self._function = _compile(pattern, [d.extent for _, d in self._definitions], self._expressions)
+        definitions = [
+            (name, definition.extent)
+            for name, definitions in pattern.trace.definitions.items()
+            for definition in definitions
+        ]
+        self._defined_names = [name for name, _ in definitions]
+        self._evaluate = _compile(pattern, [extent for _, extent in definitions], self._expressions)
 
     def _add_index(self, index: AffineIndex) -> tuple[str, ...]:
+        """Add the coefficients of an index's axes and the range of its other terms to the expressions. Return the axes."""
         axes = tuple(name for name in index.terms if name not in self._pattern.rejected)
-        rest: Interval = index.without(frozenset(axes)).infer_interval()
-        self._expressions += [*(index.terms[name] for name in axes), rest.lower, rest.upper]
+        other_terms: Interval = index.without(frozenset(axes)).infer_interval()
+        self._expressions += [*(index.terms[name] for name in axes), other_terms.lower, other_terms.upper]
         return axes
-
-    @property
-    def dimensions(self) -> Sequence[Dimension]:
-        """The symbolic dimensions, in the order of `SignatureNumbers.dimensions`."""
-        return self._layout
 
     def evaluate(self, sizes: Sequence[int], overrides: Mapping[str, int] | None = None) -> SignatureNumbers:
         """Return the values at `sizes`, the extents of all dimensions of the inputs, then of the outputs.
@@ -69,24 +80,26 @@ class Evaluator:
         `overrides` replaces the extents of some index variables. Raises DescriptionError if an extent is not an integer.
         """
         try:
-            extents, definitions, values = self._function(sizes, overrides or {})
-        except _NoIntegerError as problem:
+            extents, definitions, values = self._evaluate(sizes, overrides or {})
+        except _NoIntegerError as error:
             description = self._pattern.trace.description
-            raise DescriptionError(f"{description.place}: {description.name}: {problem}") from None
-        position = 0
-        dimensions = []
-        for indices in self._terms:
-            numbers = []
-            for axes in indices:
-                end = position + len(axes)
-                numbers.append(
-                    IndexNumbers(tuple(zip(axes, values[position:end], strict=True)), values[end], values[end + 1])
+            raise DescriptionError(f"{description.place}: {description.name}: {error}") from None
+        remaining_values = iter(values)
+        dimensions = tuple(
+            tuple(
+                IndexNumbers(
+                    tuple((axis, next(remaining_values)) for axis in axes),
+                    next(remaining_values),
+                    next(remaining_values),
                 )
-                position = end + 2
-            dimensions.append(tuple(numbers))
-        names = (name for name, _ in self._definitions)
+                for axes in axes_by_index
+            )
+            for axes_by_index in self._axes_by_dimension
+        )
         return SignatureNumbers(
-            dict(zip(self._axes, extents, strict=True)), tuple(zip(names, definitions, strict=True)), tuple(dimensions)
+            dict(zip(self._pattern.variables, extents, strict=True)),
+            tuple(zip(self._defined_names, definitions, strict=True)),
+            dimensions,
         )
 
 
@@ -96,73 +109,83 @@ _Evaluated = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 def _compile(
     pattern: Pattern, definitions: Sequence[sympy.Expr], expressions: Sequence[sympy.Expr]
 ) -> Callable[[Sequence[int], Mapping[str, int]], _Evaluated]:
-    """Compile a function of `sizes` and `overrides` that returns the extents, definitions and expressions."""
+    """Compile a function of `sizes` and `overrides` (`Evaluator.evaluate`).
+
+    It returns the extents of all index variables, and the values of `definitions` and of `expressions`.
+    """
     trace = pattern.trace
-    dimensions = [extent for tensor in trace.tensors for extent in tensor.extents]
-    dimensions += [extent for output in trace.output_extents for extent in output]
-    names: dict[ExtentSymbol, str] = {symbol: f"s{n}" for n, symbol in enumerate(dimensions)}
-    variables = {name: f"x{n}" for n, name in enumerate(trace.definitions)}
-    names |= {extent_symbol(f"{name}.extent"): code for name, code in variables.items()}
+    tensor_extents = [extent for tensor in trace.tensors for extent in tensor.extents]
+    tensor_extents += [extent for output in trace.output_extents for extent in output]
+    code_by_symbol: dict[ExtentSymbol, str] = {symbol: f"s{n}" for n, symbol in enumerate(tensor_extents)}
+    code_by_variable = {name: f"x{n}" for n, name in enumerate(trace.definitions)}
+    code_by_symbol |= {extent_symbol(f"{name}.extent"): code for name, code in code_by_variable.items()}
     lines = ["def evaluate(sizes, overrides):"]
-    if dimensions:
-        lines.append(f"    {', '.join(names[symbol] for symbol in dimensions)}, = sizes")
-    for name in _in_order(pattern):
-        code = _print(trace.definitions[name][0].extent, names)
-        lines.append(f"    {variables[name]} = overrides[{name!r}] if {name!r} in overrides else {code}")
+    if tensor_extents:
+        lines.append(f"    {', '.join(code_by_symbol[symbol] for symbol in tensor_extents)}, = sizes")
+    for name in _order_variables(pattern):
+        code = _write_expression(trace.definitions[name][0].extent, code_by_symbol)
+        lines.append(f"    {code_by_variable[name]} = overrides[{name!r}] if {name!r} in overrides else {code}")
     results = [
-        list(variables.values()),
-        [_print(d, names) for d in definitions],
-        [_print(e, names) for e in expressions],
+        list(code_by_variable.values()),
+        [_write_expression(d, code_by_symbol) for d in definitions],
+        [_write_expression(e, code_by_symbol) for e in expressions],
     ]
-    lines.append(f"    return {', '.join(map(_print_tuple, results))}")
-    scope: dict[str, Any] = {"divide": _divide}
-    exec(compile("\n".join(lines), f"<extents of {trace.description.name}>", "exec"), scope)
-    evaluate: Callable[[Sequence[int], Mapping[str, int]], _Evaluated] = scope["evaluate"]
+    lines.append(f"    return {', '.join(map(_write_tuple, results))}")
+    namespace: dict[str, Any] = {"divide": _divide}
+    exec(compile("\n".join(lines), f"<extents of {trace.description.name}>", "exec"), namespace)
+    evaluate: Callable[[Sequence[int], Mapping[str, int]], _Evaluated] = namespace["evaluate"]
     return evaluate
 
 
-def _print_tuple(items: Sequence[str]) -> str:
+def _write_tuple(items: Sequence[str]) -> str:
+    """Return Python code of a tuple, also for fewer than two items."""
     return f"({''.join(f'{item}, ' for item in items)})"
 
 
-def _in_order(pattern: Pattern) -> list[str]:
+def _order_variables(pattern: Pattern) -> list[str]:
     """Return the index variables in an order in which each extent depends only on earlier ones."""
-    waiting = dict(pattern.trace.definitions)
-    known: list[str] = []
-    while waiting:
-        missing = {extent_symbol(f"{name}.extent") for name in waiting}
-        ready = [name for name in waiting if not (waiting[name][0].extent.free_symbols & missing)]
+    remaining = dict(pattern.trace.definitions)
+    ordered: list[str] = []
+    while remaining:
+        unknown_extents = {extent_symbol(f"{name}.extent") for name in remaining}
+        ready = [name for name in remaining if not (remaining[name][0].extent.free_symbols & unknown_extents)]
         if not ready:
             description = pattern.trace.description
             raise DescriptionError(
-                f"{description.place}: the extents of {' and '.join(waiting)} depend on each other; declare one "
+                f"{description.place}: the extents of {' and '.join(remaining)} depend on each other; declare one "
                 "with extents="
             )
         for name in ready:
-            known.append(name)
-            del waiting[name]
-    return known
+            ordered.append(name)
+            del remaining[name]
+    return ordered
 
 
-def _print(expression: sympy.Expr, names: Mapping[ExtentSymbol, str]) -> str:
+def _write_expression(expression: sympy.Expr, code_by_symbol: Mapping[ExtentSymbol, str]) -> str:
+    """Return Python code that computes an expression of extents."""
+
+    def write(operand: sympy.Expr) -> str:
+        return _write_expression(operand, code_by_symbol)
+
     if expression.is_Integer:
         return str(int(expression))
-    if expression in names:
-        return names[expression]
+    if expression in code_by_symbol:
+        return code_by_symbol[expression]
     if isinstance(expression, sympy.floor):
         numerator, denominator = sympy.fraction(sympy.together(expression.args[0]))
-        return f"(({_print(numerator, names)}) // ({_print(denominator, names)}))"
+        return f"(({write(numerator)}) // ({write(denominator)}))"
     if isinstance(expression, sympy.Mod):
-        return f"(({_print(expression.args[0], names)}) % ({_print(expression.args[1], names)}))"
+        dividend, divisor = expression.args
+        return f"(({write(dividend)}) % ({write(divisor)}))"
     numerator, denominator = sympy.fraction(sympy.together(expression))
     if denominator != 1:
-        return f"divide({_print(numerator, names)}, {_print(denominator, names)}, {str(expression)!r})"
+        return f"divide({write(numerator)}, {write(denominator)}, {str(expression)!r})"
     if expression.is_Add:
-        return "(" + " + ".join(_print(term, names) for term in expression.args) + ")"
+        return f"({' + '.join(map(write, expression.args))})"
     if expression.is_Mul:
-        return "(" + " * ".join(_print(factor, names) for factor in expression.args) + ")"
+        return f"({' * '.join(map(write, expression.args))})"
     if expression.is_Pow and expression.exp.is_Integer:
-        return f"({_print(expression.base, names)} ** {int(expression.exp)})"
+        return f"({write(expression.base)} ** {int(expression.exp)})"
     raise DescriptionError(f"the extent {expression} is not an expression of extents that can be evaluated")
 
 

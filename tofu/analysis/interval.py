@@ -76,10 +76,10 @@ class Interval:
 
     def vector(self, extents: Sequence[ExtentSymbol]) -> tuple[sympy.Expr, ...]:
         """Return <l_1 ... l_n, u_1 ... u_n, c, c'> over `extents`."""
-        zero = dict.fromkeys(extents, 0)
+        zeros = dict.fromkeys(extents, 0)
         lower = tuple(self.lower.coeff(extent) for extent in extents)
         upper = tuple(self.upper.coeff(extent) for extent in extents)
-        return (*lower, *upper, self.lower.subs(zero), self.upper.subs(zero))
+        return (*lower, *upper, self.lower.subs(zeros), self.upper.subs(zeros))
 
     def __repr__(self) -> str:
         return f"[{self.lower}, {self.upper}]"
@@ -87,7 +87,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class AffineIndex:
-    """Index expression as a sum: coefficient * variable for each of `terms`, plus `constant`."""
+    """Index expression as a sum. `terms` maps each index variable to its coefficient."""
 
     terms: Mapping[str, sympy.Expr]
     constant: sympy.Expr
@@ -121,5 +121,5 @@ def split_affine(index: Index) -> AffineIndex:
     return AffineIndex(terms, constant)
 
 
-def _refuse(what: str) -> NoReturn:
-    raise NotAffineError(f"{what} is outside interval arithmetic, which is affine (paper section 4.2, Figure 4)")
+def _refuse(expression: str) -> NoReturn:
+    raise NotAffineError(f"{expression} is outside interval arithmetic, which is affine (paper section 4.2, Figure 4)")

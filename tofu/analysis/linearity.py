@@ -5,7 +5,7 @@ if only these operations are applied to the sum: +, -, negation, and multiplicat
 depend on the summed axis.
 
 A term that is added to the sum (an *addend*, such as a bias) would count once per worker. It is allowed if one input is
-a factor of the term and is used nowhere else. All workers but one then read zeros for that input.
+a factor of the term and is used nowhere else. Only one worker then reads this input, and all others read zeros.
 """
 
 from __future__ import annotations
@@ -31,34 +31,35 @@ from tofu.tdl.walk import children
 
 @dataclass(frozen=True)
 class Linear:
-    """The value is linear in the sum over the axis. `addends` are terms that do not depend on the axis."""
+    """Result for a value that is linear in the sum over an axis. `addends` are its terms that do not depend on the axis."""
 
     addends: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True)
 class Nonlinear:
-    """The value depends on the axis in another way."""
+    """Result for a value that is not linear in the sum over an axis."""
 
     reason: str
 
 
 @dataclass
-class Mentions:
-    """Cache of the index variables that each value depends on, including the variables of its reductions."""
+class VariableCache:
+    """Finds the index variables that a value depends on, including the variables of its reductions, and remembers them."""
 
-    _known: dict[int, frozenset[str]] = field(default_factory=dict)
+    _variables_by_value: dict[int, frozenset[str]] = field(default_factory=dict)
 
-    def of(self, value: Value) -> frozenset[str]:
-        """Return the names of the index variables below `value`."""
-        known = self._known.get(id(value))
-        if known is None:
-            known = _own_variables(value).union(*(self.of(child) for child in children(value)))
-            self._known[id(value)] = known
-        return known
+    def variables_of(self, value: Value) -> frozenset[str]:
+        """Return the names of the index variables in `value`."""
+        variables = self._variables_by_value.get(id(value))
+        if variables is None:
+            variables = _find_variables_of_node(value).union(*(self.variables_of(child) for child in children(value)))
+            self._variables_by_value[id(value)] = variables
+        return variables
 
 
-def _own_variables(value: Value) -> frozenset[str]:
+def _find_variables_of_node(value: Value) -> frozenset[str]:
+    """Return the index variables in `value`, without those in its operands."""
     if isinstance(value, Reduction):
         return frozenset(value.variables)
     if isinstance(value, Position):
@@ -72,57 +73,57 @@ def _own_variables(value: Value) -> frozenset[str]:
     return frozenset().union(*(index.variables for index in indices if isinstance(index, (Index, AnyOf))))
 
 
-def classify_sum(value: Value, axis: str, mentions: Mentions) -> Linear | Nonlinear:
+def classify_sum(value: Value, axis: str, cache: VariableCache) -> Linear | Nonlinear:
     """Return how `value` depends on the sum over `axis`."""
     if isinstance(value, Reduction):
-        return _classify_reduction(value, axis, mentions)
+        return _classify_reduction(value, axis, cache)
     if isinstance(value, Call):
         if value.function in ("add", "subtract", "negative"):
-            return _classify_terms(value.arguments, axis, mentions)
+            return _classify_terms(value.arguments, axis, cache)
         if value.function == "multiply":
-            return _classify_factors(value.arguments, axis, mentions)
-        if value.function == "divide" and axis not in mentions.of(value.arguments[1]):
-            return _classify_factors(value.arguments, axis, mentions)
-        if value.function == "where" and axis not in mentions.of(value.arguments[0]):
-            return _classify_terms(value.arguments[1:], axis, mentions)
+            return _classify_factors(value.arguments, axis, cache)
+        if value.function == "divide" and axis not in cache.variables_of(value.arguments[1]):
+            return _classify_factors(value.arguments, axis, cache)
+        if value.function == "where" and axis not in cache.variables_of(value.arguments[0]):
+            return _classify_terms(value.arguments[1:], axis, cache)
         return Nonlinear(f"the sum over {axis} is inside {value.function}, which is not linear")
     return Nonlinear(f"the sum over {axis} is inside a function that is not known to be linear")
 
 
-def find_whole_reducer(value: Value, axis: str) -> str | None:
-    """Return the reducer if `value` itself is a reduction over the axis. The same reducer then combines partial results."""
+def find_outermost_reducer(value: Value, axis: str) -> str | None:
+    """Return the reducer if `value` is a reduction over the axis, so that this reducer can combine partial results."""
     return value.reducer if isinstance(value, Reduction) and axis in value.variables else None
 
 
-def _classify_reduction(value: Reduction, axis: str, mentions: Mentions) -> Linear | Nonlinear:
+def _classify_reduction(value: Reduction, axis: str, cache: VariableCache) -> Linear | Nonlinear:
     if axis in value.variables:
         if value.reducer == "Sum":
             return Linear()
         return Nonlinear(f"{axis} is reduced by {value.reducer}, and its partial results do not add up to the result")
     if value.reducer != "Sum":
         return Nonlinear(f"the sum over {axis} is inside {value.reducer}, which is not linear")
-    return classify_sum(value.body, axis, mentions)
+    return classify_sum(value.body, axis, cache)
 
 
-def _classify_terms(terms: tuple[Value, ...], axis: str, mentions: Mentions) -> Linear | Nonlinear:
+def _classify_terms(terms: tuple[Value, ...], axis: str, cache: VariableCache) -> Linear | Nonlinear:
     addends: list[Value] = []
     for term in terms:
-        if axis not in mentions.of(term):
+        if axis not in cache.variables_of(term):
             if not is_zero(term):
                 addends.append(term)
             continue
-        part = classify_sum(term, axis, mentions)
-        if isinstance(part, Nonlinear):
-            return part
-        addends += part.addends
+        dependence = classify_sum(term, axis, cache)
+        if isinstance(dependence, Nonlinear):
+            return dependence
+        addends += dependence.addends
     return Linear(tuple(addends))
 
 
-def _classify_factors(factors: tuple[Value, ...], axis: str, mentions: Mentions) -> Linear | Nonlinear:
-    dependent = [factor for factor in factors if axis in mentions.of(factor)]
+def _classify_factors(factors: tuple[Value, ...], axis: str, cache: VariableCache) -> Linear | Nonlinear:
+    dependent = [factor for factor in factors if axis in cache.variables_of(factor)]
     if len(dependent) > 1:
         return Nonlinear(f"a product has two factors that depend on the sum over {axis}")
-    return classify_sum(dependent[0], axis, mentions)
+    return classify_sum(dependent[0], axis, cache)
 
 
 def is_zero(value: Value) -> bool:
@@ -164,16 +165,17 @@ def find_moved_elements(value: Value) -> tuple[MovedElement, ...] | None:
 
 
 def _read_choice(condition: Value) -> tuple[str, int] | None:
+    """Return (variable, value) for the condition `position(variable) == value`, and None for any other condition."""
     if not (isinstance(condition, Call) and condition.function == "equal"):
         return None
-    place, number = condition.arguments
-    if not (isinstance(place, Position) and isinstance(number, Constant)):
+    left, right = condition.arguments
+    if not (isinstance(left, Position) and isinstance(right, Constant)):
         return None
-    name = str(place.index)
-    is_bare = place.index.variables == {name}
-    value = number.number
-    is_position = not isinstance(value, complex) and float(value).is_integer()
-    return (name, int(value.real)) if is_bare and is_position else None
+    name = str(left.index)
+    is_bare = left.index.variables == {name}
+    chosen_value = right.number
+    is_integer = not isinstance(chosen_value, complex) and float(chosen_value).is_integer()
+    return (name, int(chosen_value.real)) if is_bare and is_integer else None
 
 
 def find_factors(value: Value) -> frozenset[int]:
@@ -183,13 +185,15 @@ def find_factors(value: Value) -> frozenset[int]:
     if isinstance(value, Reduction) and value.reducer == "Sum":
         return find_factors(value.body)
     if isinstance(value, Call):
-        parts = [find_factors(argument) for argument in value.arguments]
+        factors_by_argument = [find_factors(argument) for argument in value.arguments]
         if value.function == "multiply":
-            return parts[0] | parts[1]
+            return factors_by_argument[0] | factors_by_argument[1]
         if value.function in ("divide", "negative"):
-            return parts[0]
+            return factors_by_argument[0]
         if value.function in ("add", "subtract", "where"):
             terms = value.arguments[1:] if value.function == "where" else value.arguments
-            kept = [part for part, term in zip(parts[-len(terms) :], terms, strict=True) if not is_zero(term)]
-            return frozenset.intersection(*kept) if kept else frozenset()
+            term_factors = [
+                part for part, term in zip(factors_by_argument[-len(terms) :], terms, strict=True) if not is_zero(term)
+            ]
+            return frozenset.intersection(*term_factors) if term_factors else frozenset()
     return frozenset()

@@ -21,7 +21,7 @@ Indices = Sequence[IndexNumbers] | None
 
 
 class AbsentElement(NamedTuple):
-    """Dimension that a tensor lacks, the index variable along it, and the tensor's position along it."""
+    """Dimension that a tensor lacks, the index variable along this dimension, and the tensor's position along it."""
 
     dimension: int
     axis: str
@@ -29,71 +29,81 @@ class AbsentElement(NamedTuple):
 
 
 def find_absent(
-    pattern: Pattern, evaluator: Evaluator, numbers: SignatureNumbers, shapes: Shapes, *, takes_part: bool
+    pattern: Pattern, evaluator: Evaluator, numbers: SignatureNumbers, shapes: Shapes, *, reads_part: bool
 ) -> tuple[AbsentElement | None, ...] | None:
-    """Return the dimension that each tensor lacks, or None if the operator does more than shift each input by a fixed distance.
+    """Return the dimension that each tensor lacks. Return None for an operator that does more than shift its inputs.
 
-    `shapes` and the result list the inputs, then the outputs. `takes_part` is True if the operator reads a part of its input.
+    `shapes` and the result list the inputs, then the outputs. `reads_part` is True if the operator reads a part of its input.
     """
-    if pattern.moved is None:
+    if pattern.moved_elements is None:
         return None
     description, attributes = pattern.trace.description, pattern.trace.attributes
-    indices = _list_indices(evaluator, numbers, shapes)
-    read = [n for n, access in enumerate(pattern.inputs) if access.is_read]
-    fills = {description.find_fill(pattern.trace.tensors[n].name, attributes) for n in read}
-    is_zero_outside = len(read) > 1 or any(moved.chosen is not None for elements in pattern.moved for moved in elements)
+    indices_by_tensor = _list_indices(evaluator, numbers, shapes)
+    read_positions = [n for n, access in enumerate(pattern.inputs) if access.is_read]
+    fills = {description.find_fill(pattern.trace.tensors[n].name, attributes) for n in read_positions}
+    is_zero_outside = len(read_positions) > 1 or any(
+        moved.chosen is not None for elements in pattern.moved_elements for moved in elements
+    )
     if is_zero_outside and fills != {0.0}:
         return None
-    found: list[set[AbsentElement | None]] = [set() for _ in shapes]
-    for number, elements in enumerate(pattern.moved, len(pattern.inputs)):
+    absent_by_tensor: list[set[AbsentElement | None]] = [set() for _ in shapes]
+    for target, elements in enumerate(pattern.moved_elements, len(pattern.inputs)):
         for moved in elements:
-            slot = moved.element.tensor.position
-            lacks = _match(indices[slot], indices[number], moved.chosen, {} if takes_part else numbers.extents)
-            if lacks is None:
+            source = moved.element.tensor.position
+            absent_elements = _find_absent_element(
+                indices_by_tensor[source],
+                indices_by_tensor[target],
+                moved.chosen,
+                {} if reads_part else numbers.extents,
+            )
+            if absent_elements is None:
                 return None
-            found[slot].add(lacks[0])
-            found[number].add(lacks[1])
-    if any(len(dimensions) > 1 for dimensions in found) or any(
-        dimensions - {None} and not shape for dimensions, shape in zip(found, shapes, strict=True)
-    ):
-        return None
-    return tuple(dimensions.pop() if dimensions else None for dimensions in found)
+            absent_by_tensor[source].add(absent_elements[0])
+            absent_by_tensor[target].add(absent_elements[1])
+    for elements_of_tensor, shape in zip(absent_by_tensor, shapes, strict=True):
+        if len(elements_of_tensor) > 1 or (elements_of_tensor - {None} and not shape):
+            return None
+    return tuple(next(iter(elements_of_tensor), None) for elements_of_tensor in absent_by_tensor)
 
 
-def _match(
+def _find_absent_element(
     source: list[Indices], target: list[Indices], chosen: tuple[str, int] | None, extents: Mapping[str, int]
 ) -> tuple[AbsentElement | None, AbsentElement | None] | None:
-    """Return which element of a dimension the source lacks, and which the target lacks, or None if they differ in more."""
+    """Compare the indices of an input, the source, with the indices of an output, the target.
+
+    Return the dimension that the source lacks, and the dimension that the target lacks; one of the two is always None.
+    Return None if the indices differ in any other way. `chosen` is `MovedElement.chosen`.
+    """
     if chosen is None:
-        return (None, None) if _are_moved(source, target, extents) else None
+        return (None, None) if _are_shifted(source, target, extents) else None
     axis, position = chosen
     larger, smaller = (target, source) if len(target) > len(source) else (source, target)
-    along = [d for d, indices in enumerate(larger) if _is_bare(indices, axis)]
-    if len(larger) != len(smaller) + 1 or len(along) != 1:
+    chosen_dimensions = [d for d, indices in enumerate(larger) if _is_variable(indices, axis)]
+    if len(larger) != len(smaller) + 1 or len(chosen_dimensions) != 1:
         return None
-    (dimension,) = along
-    rest = [indices for d, indices in enumerate(larger) if d != dimension]
-    if not (_are_moved(source, rest, extents) if larger is target else _are_moved(rest, target, extents)):
-        return None
+    (dimension,) = chosen_dimensions
+    other_indices = [indices for d, indices in enumerate(larger) if d != dimension]
     absent = AbsentElement(dimension, axis, position)
-    return (absent, None) if larger is target else (None, absent)
+    if larger is target:
+        return (absent, None) if _are_shifted(source, other_indices, extents) else None
+    return (None, absent) if _are_shifted(other_indices, target, extents) else None
 
 
 def _list_indices(evaluator: Evaluator, numbers: SignatureNumbers, shapes: Shapes) -> list[list[Indices]]:
-    dimensions = zip(evaluator.dimensions, numbers.dimensions, strict=True)
-    rest = iter([None if dimension.is_whole else indices for dimension, indices in dimensions])
-    return [[next(rest) for _ in shape] for shape in shapes]
+    pairs = zip(evaluator.dimensions, numbers.dimensions, strict=True)
+    remaining_indices = iter([None if dimension.is_whole else indices for dimension, indices in pairs])
+    return [[next(remaining_indices) for _ in shape] for shape in shapes]
 
 
-def _is_bare(indices: Indices, axis: str) -> bool:
+def _is_variable(indices: Indices, axis: str) -> bool:
     return indices is not None and len(indices) == 1 and indices[0] == IndexNumbers(((axis, 1),), 0, 0)
 
 
-def _are_moved(source: Sequence[Indices], target: Sequence[Indices], extents: Mapping[str, int]) -> bool:
-    return len(source) == len(target) and all(_is_moved(a, b, extents) for a, b in zip(source, target, strict=True))
+def _are_shifted(source: Sequence[Indices], target: Sequence[Indices], extents: Mapping[str, int]) -> bool:
+    return len(source) == len(target) and all(_is_shifted(a, b, extents) for a, b in zip(source, target, strict=True))
 
 
-def _is_moved(source: Indices, target: Indices, extents: Mapping[str, int]) -> bool:
+def _is_shifted(source: Indices, target: Indices, extents: Mapping[str, int]) -> bool:
     """Return True if a dimension of an output has the elements of a dimension of an input, shifted by a fixed distance."""
     if source is None or target is None or len(source) != 1 or len(target) != 1:
         return False

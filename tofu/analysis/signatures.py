@@ -1,7 +1,7 @@
 """The entry point of the analysis, with caches for operators of equal signatures and shapes.
 
 The *signature* of an operator consists of its description, the described attributes, the ranks of its tensors, and which
-input extents are 1. If the description is concrete, the input shapes belong to the signature, too.
+input extents are 1. If the description is registered with `concrete=True`, the signature includes the input shapes.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def analyse(
     """
     inputs: Shapes = tuple(map(tuple, input_shapes))
     outputs: Shapes = tuple(map(tuple, output_shapes))
-    listed = _list_attributes(description, attributes)
-    known = description.cache.get((listed, inputs, outputs))
-    if known is None:
-        signature = _find_signature(description, attributes, listed, inputs, outputs)
-        known = signature.evaluate(inputs, outputs)
-        description.cache[listed, inputs, outputs] = known
-    assert isinstance(known, OperatorAccess)
-    return known
+    attribute_texts = _list_attributes(description, attributes)
+    access = description.cache.get((attribute_texts, inputs, outputs))
+    if access is None:
+        signature = _find_signature(description, attributes, attribute_texts, inputs, outputs)
+        access = signature.evaluate(inputs, outputs)
+        description.cache[attribute_texts, inputs, outputs] = access
+    assert isinstance(access, OperatorAccess)
+    return access
 
 
 def find_arithmetic(
@@ -54,8 +54,8 @@ def find_arithmetic(
     """Count the arithmetic operations of each output of an operator."""
     inputs: Shapes = tuple(map(tuple, input_shapes))
     outputs: Shapes = tuple(map(tuple, output_shapes))
-    listed = _list_attributes(description, attributes)
-    return _find_signature(description, attributes, listed, inputs, outputs).arithmetic
+    attribute_texts = _list_attributes(description, attributes)
+    return _find_signature(description, attributes, attribute_texts, inputs, outputs).arithmetic
 
 
 def _list_attributes(description: Description, attributes: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
@@ -65,13 +65,13 @@ def _list_attributes(description: Description, attributes: Mapping[str, object])
 def _find_signature(
     description: Description,
     attributes: Mapping[str, object],
-    listed: tuple[tuple[str, str], ...],
+    attribute_texts: tuple[tuple[str, str], ...],
     inputs: Shapes,
     outputs: Shapes,
 ) -> Signature:
     ranks = tuple(len(shape) for shape in outputs)
-    seen = inputs if description.concrete else tuple(tuple(extent == 1 for extent in shape) for shape in inputs)
-    key = ("signature", listed, seen, outputs if description.takes_output_shapes else ranks)
+    input_key = inputs if description.concrete else tuple(tuple(extent == 1 for extent in shape) for shape in inputs)
+    key = ("signature", attribute_texts, input_key, outputs if description.takes_output_shapes else ranks)
     signature = description.cache.get(key)
     if signature is None:
         pattern = analyse_symbolically(trace(description, attributes, inputs, ranks, outputs))

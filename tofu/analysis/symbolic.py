@@ -6,24 +6,26 @@ An index variable cannot be split at any shapes if
 - the output is not linear in the sum over it, or
 - it indexes one dimension of a tensor in two ways.
 
-Reasons that depend on the shapes are found in `axes`.
+Other reasons depend on the shapes, and are found in `axes`. A *reason* is a sentence that explains why a variable cannot
+be split. Functions yield it with the name of the variable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tofu.analysis.interval import AffineIndex, split_affine
 from tofu.analysis.linearity import (
     Linear,
-    Mentions,
     MovedElement,
     Nonlinear,
+    VariableCache,
     classify_sum,
     find_factors,
     find_moved_elements,
-    find_whole_reducer,
+    find_outermost_reducer,
     is_zero,
 )
 from tofu.tdl.expression import (
@@ -49,7 +51,7 @@ from tofu.tdl.walk import accesses, walk
 
 @dataclass(frozen=True)
 class Dimension:
-    """All indices with which one dimension of a tensor is read. `is_whole` is True if a read takes the whole dimension."""
+    """All indices with which one dimension of a tensor is accessed. `is_whole` is True if a read takes the whole dimension."""
 
     indices: tuple[AffineIndex, ...]
     is_whole: bool
@@ -69,17 +71,19 @@ class OutputPattern:
 
     Attributes
     ----------
-    summed
+    summed_axes
         The axes whose parts compute partial results, which `reducer` combines.
-    moving
+    moving_axes
         The axes that the position of an element depends on.
+    is_written
+        False if the kernel never writes the output.
     has_zero_terms
         True if inputs of zeros add nothing to the sums in the output.
     """
 
     dimensions: tuple[Dimension, ...]
-    summed: frozenset[str]
-    moving: frozenset[str]
+    summed_axes: frozenset[str]
+    moving_axes: frozenset[str]
     is_written: bool
     reducer: str
     has_zero_terms: bool
@@ -92,30 +96,30 @@ class Pattern:
     Attributes
     ----------
     rejected
-        Index variables that cannot be split, with the reason.
-    addends
-        For the position of an input, the axes along which all parts but one must read zeros instead of the input.
+        The reason for each index variable that cannot be split.
+    addend_axes
+        For the position of an input, the axes along which all parts except one must read zeros instead of the input.
     value_extents
-        Extents that values are computed from.
+        The extents whose numbers enter the values of elements.
     plain_axes
-        Axes that always index a dimension alone, where no other index or extent depends on that dimension.
-    moved
-        If the operator only moves elements, the input elements whose sum is an element of each output, one from each
-        input that is read; otherwise None.
-    choosing
-        Variables whose positions only choose one of the elements in `moved`.
+        Axes that can be split without any effect on other extents, strides and offsets.
+    moved_elements
+        If the operator only moves elements: for each output, the input elements whose sum is an element of the output,
+        one from each input that is read. Otherwise None.
+    choosing_variables
+        Variables whose positions are used as numbers, but only to choose one of `moved_elements`.
     """
 
     trace: Trace
     inputs: tuple[InputPattern, ...]
     outputs: tuple[OutputPattern, ...]
     rejected: dict[str, str]
-    addends: dict[int, set[str]]
+    addend_axes: dict[int, set[str]]
     value_extents: frozenset[ExtentSymbol]
     is_elementwise: bool
     plain_axes: frozenset[str]
-    moved: tuple[tuple[MovedElement, ...], ...] | None
-    choosing: frozenset[str]
+    moved_elements: tuple[tuple[MovedElement, ...], ...] | None
+    choosing_variables: frozenset[str]
     is_random: bool
 
     @property
@@ -126,23 +130,23 @@ class Pattern:
 
 def analyse_symbolically(trace: Trace) -> Pattern:
     """Analyse a traced description symbolically, for all extents at once."""
-    mentions = Mentions()
+    cache = VariableCache()
     rejected: dict[str, str] = {}
-    addends: dict[int, set[str]] = {}
-    inputs = tuple(_input_pattern(trace, position) for position in range(len(trace.tensors)))
-    outputs = tuple(_output_pattern(trace, o, mentions, rejected, addends) for o in range(len(trace.outputs)))
-    moved = _find_moved(trace, inputs)
-    choosing = _find_choosing(trace, moved)
-    for reason in (
-        *(reason for reason in _absolute_positions(trace) if reason[0] not in choosing),
-        *_opaque_results(trace),
-        *_shared_randomness(trace, outputs),
-        *_inconsistent(trace, inputs),
+    addend_axes: dict[int, set[str]] = {}
+    inputs = tuple(_analyse_input(trace, position) for position in range(len(trace.tensors)))
+    outputs = tuple(_analyse_output(trace, output, cache, rejected, addend_axes) for output in trace.outputs)
+    moved_elements = _find_moved_elements(trace, inputs)
+    choosing_variables = _find_choosing_variables(moved_elements)
+    for variable, reason in (
+        *(found for found in _reject_positions(trace) if found[0] not in choosing_variables),
+        *_reject_opaque_results(trace),
+        *_reject_shared_randomness(trace, outputs),
+        *_reject_inconsistent_reads(trace, inputs),
     ):
-        rejected.setdefault(*reason)
-    for axes in addends.values():
+        rejected.setdefault(variable, reason)
+    for axes in addend_axes.values():
         axes -= set(rejected)
-    plain = frozenset(
+    plain_axes = frozenset(
         axis for axis in trace.definitions if axis not in rejected and _is_plain(trace, inputs, outputs, axis)
     )
     return Pattern(
@@ -150,63 +154,67 @@ def analyse_symbolically(trace: Trace) -> Pattern:
         inputs,
         outputs,
         rejected,
-        addends,
-        _value_extents(trace),
+        addend_axes,
+        _find_value_extents(trace),
         _is_elementwise(trace),
-        plain,
-        moved,
-        choosing,
-        any(isinstance(node, RandomElement) for value in _values(trace) for node in walk(value)),
+        plain_axes,
+        moved_elements,
+        choosing_variables,
+        any(isinstance(node, RandomElement) for value in _list_values(trace) for node in walk(value)),
     )
 
 
-def _input_pattern(trace: Trace, position: int) -> InputPattern:
-    found: list[Element | TensorSlice] = []
-    unread: set[int] = set()
-    for value in _values(trace):
-        found += [access for access in accesses(value) if access.tensor.position == position]
-        unread |= {id(node.element) for node in walk(value) if isinstance(node, Unread)}
-    dimensions = tuple(_join([access.indices[d] for access in found]) for d in range(trace.tensors[position].ndim))
-    return InputPattern(dimensions, any(id(access) not in unread for access in found))
+def _analyse_input(trace: Trace, position: int) -> InputPattern:
+    reads: list[Element | TensorSlice] = []
+    unread_ids: set[int] = set()
+    for value in _list_values(trace):
+        reads += [access for access in accesses(value) if access.tensor.position == position]
+        unread_ids |= {id(node.element) for node in walk(value) if isinstance(node, Unread)}
+    dimensions = tuple(
+        _make_dimension([read.indices[d] for read in reads]) for d in range(trace.tensors[position].ndim)
+    )
+    return InputPattern(dimensions, any(id(read) not in unread_ids for read in reads))
 
 
-def _join(indices: list[AnyIndex | None]) -> Dimension:
-    distinct: dict[str, AffineIndex] = {}
+def _make_dimension(indices: list[AnyIndex | None]) -> Dimension:
+    """Return the distinct indices of one dimension, as sums of terms. A range from `Any` has two: its first and its last index."""
+    distinct_indices: dict[str, AffineIndex] = {}
     for index in indices:
         for end in (index.first, index.last) if isinstance(index, AnyOf) else (index,):
             if isinstance(end, Index):
-                distinct.setdefault(str(end), split_affine(end))
+                distinct_indices.setdefault(str(end), split_affine(end))
     is_whole = not indices or any(index is None or isinstance(index, WholeDimension) for index in indices)
-    return Dimension(tuple(distinct.values()), is_whole)
+    return Dimension(tuple(distinct_indices.values()), is_whole)
 
 
-def _output_pattern(
-    trace: Trace, number: int, mentions: Mentions, rejected: dict[str, str], addends: dict[int, set[str]]
+def _analyse_output(
+    trace: Trace, output: Output, cache: VariableCache, rejected: dict[str, str], addend_axes: dict[int, set[str]]
 ) -> OutputPattern:
-    output = trace.outputs[number]
-    dimensions = tuple(_join([coordinate]) for coordinate in output.coordinates)
+    """Return the pattern of an output. Adds variables that cannot be split to `rejected`, and axes to `addend_axes`."""
+    dimensions = tuple(_make_dimension([coordinate]) for coordinate in output.coordinates)
     moving = [name for dimension in dimensions for index in dimension.indices for name in index.terms]
     for name in {name for name in moving if moving.count(name) > 1}:
         rejected.setdefault(name, f"{name} moves two dimensions of an output at once, so its parts are not boxes")
     summed = set(output.variables) - set(moving)
+    is_scatter_sum = bool(summed)
     reducer = "Sum"
     if output.value is not None:
-        for axis in sorted(mentions.of(output.value) - set(output.variables)):
-            dependence = classify_sum(output.value, axis, mentions)
-            whole = find_whole_reducer(output.value, axis)
-            if not set(output.variables) - set(moving) and whole is not None:
+        for axis in sorted(cache.variables_of(output.value) - set(output.variables)):
+            dependence = classify_sum(output.value, axis, cache)
+            outermost_reducer = find_outermost_reducer(output.value, axis)
+            if outermost_reducer is not None and not is_scatter_sum:
                 summed.add(axis)
-                reducer = whole
+                reducer = outermost_reducer
             elif isinstance(dependence, Nonlinear):
                 rejected.setdefault(axis, dependence.reason)
             else:
                 summed.add(axis)
-                _find_addends(trace, output, axis, dependence, rejected, addends)
-    is_written, has_zero_terms = output.value is not None, _has_zero_terms(trace, output, moving)
+                _find_addend_inputs(trace, axis, dependence, rejected, addend_axes)
+    is_written, has_zero_terms = output.value is not None, _has_zero_terms(trace, output, is_scatter_sum)
     return OutputPattern(dimensions, frozenset(summed), frozenset(moving), is_written, reducer, has_zero_terms)
 
 
-def _has_zero_terms(trace: Trace, output: Output, moving: Collection[str]) -> bool:
+def _has_zero_terms(trace: Trace, output: Output, is_scatter_sum: bool) -> bool:
     """Return True if inputs of zeros add nothing to the sums in an output.
 
     Sums over axes in the description's `starts` are exempt, because a copy that knows its start skips terms by position.
@@ -216,33 +224,29 @@ def _has_zero_terms(trace: Trace, output: Output, moving: Collection[str]) -> bo
     starts = trace.description.starts
     sums = (node for node in walk(output.value) if isinstance(node, Reduction) and node.reducer == "Sum")
     terms = [node.body for node in sums if not starts.issuperset(node.variables)]
-    if set(output.variables) - set(moving):
+    if is_scatter_sum:
         terms.append(output.value)
     return all(find_factors(term) or is_zero(term) for term in terms)
 
 
-def _find_addends(
-    trace: Trace, output: Output, axis: str, linear: Linear, rejected: dict[str, str], addends: dict[int, set[str]]
+def _find_addend_inputs(
+    trace: Trace, axis: str, linear: Linear, rejected: dict[str, str], addend_axes: dict[int, set[str]]
 ) -> None:
-    """Find an input for each term beside the sum over `axis` that makes the term zero, and is used nowhere else."""
-    inside: dict[int, int] = {}
+    """For each addend of the sum over `axis`, find an input that makes the addend zero, and is used in no other term."""
+    reads_in_addends = Counter(access.tensor.position for addend in linear.addends for access in accesses(addend))
+    reads = Counter(access.tensor.position for value in _list_values(trace) for access in accesses(value))
     for addend in linear.addends:
-        for access in accesses(addend):
-            inside[access.tensor.position] = inside.get(access.tensor.position, 0) + 1
-    total: dict[int, int] = {}
-    for value in _values(trace):
-        for access in accesses(value):
-            total[access.tensor.position] = total.get(access.tensor.position, 0) + 1
-    for addend in linear.addends:
-        alone = [position for position in sorted(find_factors(addend)) if inside[position] == total[position]]
-        if not alone:
-            rejected.setdefault(axis, f"a term beside the sum over {axis} would be added once per part")
+        for position in sorted(find_factors(addend)):
+            if reads_in_addends[position] == reads[position]:
+                addend_axes.setdefault(position, set()).add(axis)
+                break
         else:
-            addends.setdefault(alone[0], set()).add(axis)
+            rejected.setdefault(axis, f"a term beside the sum over {axis} would be added once per part")
 
 
-def _absolute_positions(trace: Trace) -> Iterator[tuple[str, str]]:
-    for value in _values(trace):
+def _reject_positions(trace: Trace) -> Iterator[tuple[str, str]]:
+    """Yield the variables whose positions are used as numbers, except those that the description handles."""
+    for value in _list_values(trace):
         for node in walk(value):
             if isinstance(node, Position):
                 for name in sorted(set(node.index.variables) - trace.description.starts - trace.description.counts):
@@ -252,8 +256,8 @@ def _absolute_positions(trace: Trace) -> Iterator[tuple[str, str]]:
                     )
 
 
-def _opaque_results(trace: Trace) -> Iterator[tuple[str, str]]:
-    for value in _values(trace):
+def _reject_opaque_results(trace: Trace) -> Iterator[tuple[str, str]]:
+    for value in _list_values(trace):
         for node in walk(value):
             if isinstance(node, OpaqueElement):
                 for index in node.indices:
@@ -261,24 +265,23 @@ def _opaque_results(trace: Trace) -> Iterator[tuple[str, str]]:
                         yield name, f"{name} indexes into the result of an opaque function"
 
 
-def _shared_randomness(trace: Trace, outputs: tuple[OutputPattern, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the axes along which several parts would draw the same random element."""
+def _reject_shared_randomness(trace: Trace, outputs: tuple[OutputPattern, ...]) -> Iterator[tuple[str, str]]:
+    """Yield the variables along which several parts would have to draw the same random element."""
     for output, pattern in zip(trace.outputs, outputs, strict=True):
         if output.value is not None and any(isinstance(node, RandomElement) for node in walk(output.value)):
             for name in trace.definitions:
-                if name not in pattern.moving:
+                if name not in pattern.moving_axes:
                     yield (
                         name,
                         f"an output is drawn at random once for all of {name}, and every part would draw its own",
                     )
 
 
-def _inconsistent(trace: Trace, inputs: tuple[InputPattern, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the axes along which several reads of one dimension move by different amounts."""
+def _reject_inconsistent_reads(trace: Trace, inputs: tuple[InputPattern, ...]) -> Iterator[tuple[str, str]]:
+    """Yield the variables whose parts do not shift all reads of a dimension by the same number of elements."""
     for tensor, pattern in zip(trace.tensors, inputs, strict=True):
         for d, dimension in enumerate(pattern.dimensions):
-            names = dict.fromkeys(name for index in dimension.indices for name in index.terms)
-            for name in names:
+            for name in dict.fromkeys(name for index in dimension.indices for name in index.terms):
                 coefficients = {index.terms.get(name, 0) for index in dimension.indices}
                 if dimension.is_whole or len(coefficients) > 1:
                     yield (
@@ -294,26 +297,34 @@ def _is_plain(trace: Trace, inputs: tuple[InputPattern, ...], outputs: tuple[Out
     """Return True if a split of `axis` leaves all other extents, strides and offsets unchanged at any shapes."""
     symbols = [extent for tensor in trace.tensors for extent in tensor.extents]
     symbols += [extent for extents in trace.output_extents for extent in extents]
-    dimensions = [d for read in inputs for d in read.dimensions] + [
-        d for written in outputs for d in written.dimensions
-    ]
-    moved: set[ExtentSymbol] = set()
+    dimensions = [dimension for pattern in inputs for dimension in pattern.dimensions]
+    dimensions += [dimension for pattern in outputs for dimension in pattern.dimensions]
+    indexed_extents: set[ExtentSymbol] = set()  # of the dimensions that the axis indexes
     for symbol, dimension in zip(symbols, dimensions, strict=True):
         if any(axis in index.terms for index in dimension.indices):
             if any(dict(index.terms) != {axis: 1} or index.constant != 0 for index in dimension.indices):
                 return False
-            moved.add(symbol)
-    own = {definition.extent for definition in trace.definitions[axis]}
-    others = [d.extent for name, known in trace.definitions.items() if name != axis for d in known]
-    others += [e for dim in dimensions for index in dim.indices for e in (*index.terms.values(), index.constant)]
-    changing = moved | {extent_symbol(f"{axis}.extent")}
-    return own <= moved and not any(changing & expression.free_symbols for expression in others)
+            indexed_extents.add(symbol)
+    axis_extents = {definition.extent for definition in trace.definitions[axis]}
+    other_expressions = [
+        definition.extent
+        for name, definitions in trace.definitions.items()
+        if name != axis
+        for definition in definitions
+    ]
+    for dimension in dimensions:
+        for index in dimension.indices:
+            other_expressions += [*index.terms.values(), index.constant]
+    changed_symbols = indexed_extents | {extent_symbol(f"{axis}.extent")}
+    return axis_extents <= indexed_extents and not any(
+        changed_symbols & expression.free_symbols for expression in other_expressions
+    )
 
 
-def _value_extents(trace: Trace) -> frozenset[ExtentSymbol]:
+def _find_value_extents(trace: Trace) -> frozenset[ExtentSymbol]:
     return frozenset(
         symbol
-        for value in _values(trace)
+        for value in _list_values(trace)
         for node in walk(value)
         if isinstance(node, Position)
         for symbol in node.index.expression.free_symbols
@@ -322,36 +333,34 @@ def _value_extents(trace: Trace) -> frozenset[ExtentSymbol]:
 
 
 def _is_elementwise(trace: Trace) -> bool:
-    first = trace.outputs[0].variables if trace.outputs else ()
-    if any(o.groups is None or o.variables != first or max(map(len, o.groups), default=1) > 1 for o in trace.outputs):
-        return False
-    if tuple(trace.definitions) != first:
-        return False
-    return all(
-        len(access.indices) == len(first)
-        and all(isinstance(i, Index) and str(i) == name for i, name in zip(access.indices, first, strict=True))
-        for value in _values(trace)
-        for access in accesses(value)
-    )
+    variables = tuple(trace.definitions)
+    for output in trace.outputs:
+        if output.groups is None or output.variables != variables or any(len(group) > 1 for group in output.groups):
+            return False
+    accessed = (access for value in _list_values(trace) for access in accesses(value))
+    return all(tuple(map(str, access.indices)) == variables for access in accessed)
 
 
-def _find_moved(trace: Trace, inputs: tuple[InputPattern, ...]) -> tuple[tuple[MovedElement, ...], ...] | None:
-    read = [position for position, pattern in enumerate(inputs) if pattern.is_read]
+def _find_moved_elements(trace: Trace, inputs: tuple[InputPattern, ...]) -> tuple[tuple[MovedElement, ...], ...] | None:
+    read_positions = [position for position, pattern in enumerate(inputs) if pattern.is_read]
     outputs = []
     for output in trace.outputs:
         elements = None if output.value is None else find_moved_elements(output.value)
-        if not read or elements is None or sorted(moved.element.tensor.position for moved in elements) != read:
+        if elements is None or not read_positions:
+            return None
+        if sorted(moved.element.tensor.position for moved in elements) != read_positions:
             return None
         outputs.append(elements)
     return tuple(outputs)
 
 
-def _find_choosing(trace: Trace, moved: tuple[tuple[MovedElement, ...], ...] | None) -> frozenset[str]:
-    chosen = [element.chosen for elements in moved or () for element in elements if element.chosen is not None]
-    return frozenset(name for name, _ in chosen)
+def _find_choosing_variables(moved_elements: tuple[tuple[MovedElement, ...], ...] | None) -> frozenset[str]:
+    choices = [moved.chosen for elements in moved_elements or () for moved in elements if moved.chosen is not None]
+    return frozenset(variable for variable, _ in choices)
 
 
-def _values(trace: Trace) -> Iterator[Value]:
+def _list_values(trace: Trace) -> Iterator[Value]:
+    """Yield the values of all outputs, and the values that choose the coordinates of scatters."""
     for output in trace.outputs:
         if output.value is not None:
             yield output.value

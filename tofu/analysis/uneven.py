@@ -10,42 +10,46 @@ from __future__ import annotations
 from tofu.analysis.access import Combine, OperatorAccess, Row
 
 NEUTRAL = {"Sum": 0, "Prod": 1}
-"""Numbers that replace an element which the next part also has. A maximum or a minimum may count such an element twice."""
+"""The neutral number of each reducer. A maximum or a minimum needs none, because it may count an element twice."""
 
 
 def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
     """Return the numbers of the axes whose parts may overlap.
 
-    If the parts compute partial sums, the shared elements are replaced by zeros. Each position of the axis must then be
-    one slice of each input, unlike in windows and their gradients. Zeros must also add nothing to the sum, which is
-    unknown for an opaque function.
+    If the parts compute partial sums, the shared elements are replaced by zeros. Then two conditions hold: each position
+    along the axis is one slice of each input, unlike in windows and their gradients. And zeros add nothing to the sum,
+    which is unknown for an opaque function.
     """
     return tuple(axis for axis in range(len(access.axes)) if _may_overlap(access, axis))
 
 
 def find_neutral(access: OperatorAccess, axis: int) -> int | None:
-    """Return the number that replaces elements which the next part of `axis` also has, or None if they may count twice."""
-    found = {NEUTRAL.get(output.reducer) for output in access.outputs if output.combine[axis] is Combine.REDUCE}
-    return next((number for number in found if number is not None), None)
+    """Return the number that replaces elements shared with the next part of `axis`, or None if they may count twice."""
+    neutral_numbers = {
+        NEUTRAL.get(output.reducer) for output in access.outputs if output.combine[axis] is Combine.REDUCE
+    }
+    return next((number for number in neutral_numbers if number is not None), None)
 
 
 def find_dimension(rows: tuple[Row, ...], axis: int) -> int | None:
-    """Return the dimension that an axis indexes alone, or None if it indexes none."""
+    """Return the dimension whose index is the axis itself, or None."""
     return next((d for d, row in enumerate(rows) if row == Row(((axis, 1),), 0, 1)), None)
 
 
 def _may_overlap(access: OperatorAccess, axis: int) -> bool:
-    combined = [output.combine[axis] for output in access.outputs]
-    if Combine.OVERLAP_ADD in combined:
+    combines = [output.combine[axis] for output in access.outputs]
+    if Combine.OVERLAP_ADD in combines:
         return False
     if find_neutral(access, axis) is None:
         return True
     if not all(output.has_zero_terms for output in access.outputs if output.reducer == "Sum"):
         return False
     reducers = {output.reducer for output in access.outputs}
-    moved = [read.rows for read in access.inputs if any(axis == moving for row in read.rows for moving, _ in row.terms)]
+    rows_by_moved_input = [
+        read.rows for read in access.inputs if any(axis == moving for row in read.rows for moving, _ in row.terms)
+    ]
     are_plain = all(
         find_dimension(rows, axis) is not None and sum(a == axis for row in rows for a, _ in row.terms) == 1
-        for rows in moved
+        for rows in rows_by_moved_input
     )
-    return set(combined) == {Combine.REDUCE} and len(reducers) == 1 and bool(moved) and are_plain
+    return set(combines) == {Combine.REDUCE} and len(reducers) == 1 and bool(rows_by_moved_input) and are_plain

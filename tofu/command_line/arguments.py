@@ -17,11 +17,11 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {}
     for text in texts:
         name, _, extents = text.rpartition(":")
-        wrong = f"--shape {text!r} is not NAME:D0,D1,... with positive integers, for example data:64,3,224,224."
+        error_message = f"--shape {text!r} is not NAME:D0,D1,... with positive integers, for example data:64,3,224,224."
         if not name:
-            raise TofuError(wrong)
+            raise TofuError(error_message)
         _refuse_twice("--shape", name, shapes)
-        shapes[name] = read_extents(extents, wrong)
+        shapes[name] = read_extents(extents, error_message)
     return shapes
 
 
@@ -50,8 +50,8 @@ def read_hints(texts: Sequence[str]) -> dict[str, Any]:
     return hints
 
 
-def _refuse_twice(option: str, name: str, known: Collection[str]) -> None:
-    if name in known:
+def _refuse_twice(option: str, name: str, earlier_names: Collection[str]) -> None:
+    if name in earlier_names:
         raise TofuError(f"{option} occurs twice for {name}. Leave one of them out.")
 
 
@@ -84,12 +84,12 @@ def read_attribute(text: str) -> tuple[str, str]:
     return name, value
 
 
-def read_extents(text: str, otherwise: str) -> tuple[int, ...]:
-    """Return (64, 3) for `64,3`. Raises TofuError with the text `otherwise` for anything but positive integers."""
+def read_extents(text: str, error_message: str) -> tuple[int, ...]:
+    """Return (64, 3) for `64,3`. Raises TofuError with `error_message` for anything but positive integers."""
     try:
         extents = tuple(int(extent) for extent in text.strip("()").rstrip(",").split(","))
     except ValueError as error:
-        raise TofuError(otherwise) from error
+        raise TofuError(error_message) from error
     if min(extents) < 1:
-        raise TofuError(otherwise)
+        raise TofuError(error_message)
     return extents

@@ -104,10 +104,12 @@ def _examine_gpus(gpus: int) -> Iterator[Finding]:
 
         for number in range(gpus):
             yield Finding(f"GPU {number}", "seen", _try(partial(check_gpus, [gpu(number)])))
-    given = os.environ.get("TOFU_NVRTC")
-    library = next((name for name in ((given,) if given else NVRTC) if not _try(partial(ctypes.CDLL, name))), "")
-    lacks = "pip install nvidia-cuda-nvrtc-cu11, or set TOFU_NVRTC to the path of libnvrtc.so"
-    remedy = lacks if gpus and not library else ""
+    user_library = os.environ.get("TOFU_NVRTC")
+    library = next(
+        (name for name in ((user_library,) if user_library else NVRTC) if not _try(partial(ctypes.CDLL, name))), ""
+    )
+    install_advice = "pip install nvidia-cuda-nvrtc-cu11, or set TOFU_NVRTC to the path of libnvrtc.so"
+    remedy = install_advice if gpus and not library else ""
     yield Finding("NVRTC", library or "not found; GPUs need it, CPUs do not", remedy)
 
 

@@ -32,8 +32,8 @@ def frontier(model_request: Any, plot: Path | None, csv_path: Path | None) -> No
     more memory and saves communication; data parallelism replicates all parameters. Prints the communication and
     the memory of each worker.
 
-    --memory-limit prints which row tofu.partition(..., memory_limit="12GB") would use. --plan adds the plan in a
-    file.
+    With --memory-limit, the command also prints the row whose plan tofu.partition(..., memory_limit="12GB") uses.
+    With --plan, it also prints the communication and the memory of the plan in that file.
 
     \b
     Examples:
@@ -43,17 +43,17 @@ def frontier(model_request: Any, plot: Path | None, csv_path: Path | None) -> No
     check_plot(plot)
     check_folder("--csv", csv_path)
     settings = model_request.settings
-    free = replace(settings, plan=None, memory_limit=None, cache=False)
-    found = trace_frontier(model_request.symbol, model_request.shapes, free)
-    click.echo(str(found))
+    unconstrained_settings = replace(settings, plan=None, memory_limit=None, cache=False)
+    plans = trace_frontier(model_request.symbol, model_request.shapes, unconstrained_settings)
+    click.echo(str(plans))
     if settings.plan is not None:
         click.echo(f"--plan: {describe_point(model_request.compile().plan)}")
     if settings.memory_limit is not None:
-        best = found.best_within(settings.memory_limit)
-        click.echo(f"within {format_limit(settings.memory_limit)}: row {found.points.index(best) + 1}")
+        best = plans.best_within(settings.memory_limit)
+        click.echo(f"within {format_limit(settings.memory_limit)}: row {plans.points.index(best) + 1}")
     if csv_path is not None:
-        rows = [f"{most_bytes(plan)},{plan.communication_bytes}" for plan in found.points]
+        rows = [f"{most_bytes(plan)},{plan.communication_bytes}" for plan in plans.points]
         write_atomically(str(csv_path), "\n".join(["memory per worker,bytes per step", *rows, ""]))
     if plot is not None:
-        found.draw(plot)
+        plans.draw(plot)
         click.echo(f"The picture is in {plot}.")

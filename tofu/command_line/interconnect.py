@@ -33,20 +33,20 @@ def topology(path: Path) -> None:
         python -m tofu plan resnet-symbol.json --shape data:64,3,224,224 --topology topology.json
     """  # noqa: D301  click reads the escape
     count, measure = measure_with_cupy()
-    found = measure_interconnect(count, measure)
+    interconnect = measure_interconnect(count, measure)
     console = make_console()
-    console.print(_pair_table(found))
-    for parts, rate in found.levels:
+    console.print(_pair_table(interconnect))
+    for parts, rate in interconnect.levels:
         console.print(f"a level of {parts} parts: {rate / 1e9:.1f} GB/s, all workers together")
-    write_atomically(str(path), found.to_json())
-    contexts = ", ".join(f"mx.gpu({device})" for device in found.devices)
+    write_atomically(str(path), interconnect.to_json())
+    contexts = ", ".join(f"mx.gpu({device})" for device in interconnect.devices)
     click.echo(f'\ntofu.partition(symbol, contexts=[{contexts}], topology="{path}")')
 
 
-def _pair_table(found: Interconnect) -> Table:
+def _pair_table(interconnect: Interconnect) -> Table:
     table = Table(
-        "GB/s", *(f"gpu({device})" for device in found.devices), header_style="bold", box=None, pad_edge=False
+        "GB/s", *(f"gpu({device})" for device in interconnect.devices), header_style="bold", box=None, pad_edge=False
     )
-    for device, row in zip(found.devices, found.pairs, strict=True):
+    for device, row in zip(interconnect.devices, interconnect.pairs, strict=True):
         table.add_row(f"gpu({device})", *(f"{rate / 1e9:.1f}" if rate else "-" for rate in row))
     return table

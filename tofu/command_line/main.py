@@ -71,7 +71,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, context: click.Context, arguments: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command for what the user typed.
+        """Return the command that the user typed.
 
         `verify MODEL` becomes `verify-model MODEL`. The word `jax`, which version 0.3 had before some commands, is dropped.
         """

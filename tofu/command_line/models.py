@@ -46,13 +46,13 @@ def verify_model(
     """Run MODEL on several workers and on one device, and compare.
 
     For an MXNet symbol, every output, gradient and auxiliary state is compared. Inputs that are not in the file
-    of --input get random numbers. Random labels and tokens are valid for the operators that read them. If the batch
+    of --input get random numbers, and labels and tokens get numbers of existing classes and words. If the batch
     exceeds the memory of this machine, it is halved until it fits.
 
-    For a JAX step, every result is compared. Arguments that are only shapes get random numbers, and integers are
-    from 0 to 7. If this machine has too few devices, virtual CPU devices take their place.
+    For a JAX step, every result is compared. If the file has only the shape of an argument, the argument gets random
+    numbers; integers are from 0 to 7. If this machine has too few devices, virtual CPU devices take their place.
 
-    The exit status is 1 if results differ, or if workers read other bytes from each other than planned.
+    The exit status is 1 if results differ, or if workers do not read as many bytes from each other as planned.
 
     \b
     Examples:

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.command_line.arguments import read_attribute, read_extents
-from tofu.command_line.running import collect, measure_resources
+from tofu.command_line.running import collect, list_explained_cuts, measure_resources
 from tofu.errors import TofuError
 from tofu.mxnet.verify import Case, load_cases, verify_operator
 from tofu.mxnet.verify.campaign import CaseResult, verify_cases
@@ -38,7 +38,7 @@ from tofu.mxnet.verify.coverage import (
 from tofu.mxnet.verify.kernels import compose, describe_refusal
 from tofu.mxnet.verify.nodes import list_operators
 from tofu.mxnet.verify.record import RecordEntry, make_entries, read_record, write_record
-from tofu.report.console import make_console
+from tofu.report.console import make_console, print_list
 
 
 @click.command()
@@ -62,32 +62,32 @@ def ops(names: tuple[str, ...], as_json: bool) -> None:
         python -m tofu ops --json
     """  # noqa: D301  click reads the escape
     entries = read_record()
-    sets = read_operator_sets()
-    known = sorted({*DESCRIPTIONS, *NOT_DESCRIBED}, key=str.lower)
-    listed = [name for name in known if not names or any(_matches(name, asked) for asked in names)]
-    if unmatched := [asked for asked in names if not any(_matches(name, asked) for name in known)]:
-        near = get_close_matches(unmatched[0], DESCRIPTIONS, n=3)
+    operators_by_set = read_operator_sets()
+    all_names = sorted({*DESCRIPTIONS, *NOT_DESCRIBED}, key=str.lower)
+    listed_names = [name for name in all_names if not names or any(_matches(name, pattern) for pattern in names)]
+    if unmatched := [pattern for pattern in names if not any(_matches(name, pattern) for name in all_names)]:
+        similar_names = get_close_matches(unmatched[0], DESCRIPTIONS, n=3)
         raise TofuError(
             f"No described operator has {' or '.join(unmatched)} in its name"
-            + (f"; did you mean {', '.join(near)}?" if near else ".")
+            + (f"; did you mean {', '.join(similar_names)}?" if similar_names else ".")
         )
-    coverage = {name: count_coverage(operators, entries) for name, operators in sets.items()}
+    coverage = {name: count_coverage(operators, entries) for name, operators in operators_by_set.items()}
     if as_json:
         median, largest, _ = count_lines()
-        operators = {name: asdict(entries[name]) if name in entries else None for name in listed}
+        operators = {name: asdict(entries[name]) if name in entries else None for name in listed_names}
         totals = {name: asdict(counts) for name, counts in coverage.items()}
-        lines = {"median": median, "largest": largest}
-        kinds = count_kinds(entries.get(name) for name in listed)
-        click.echo(
-            json.dumps({**totals, "compared": kinds, "description_lines": lines, "operators": operators}, indent=1)
-        )
+        line_counts = {"median": median, "largest": largest}
+        kinds = count_kinds(entries.get(name) for name in listed_names)
+        summary = {**totals, "compared": kinds, "description_lines": line_counts, "operators": operators}
+        click.echo(json.dumps(summary, indent=1))
         return
-    click.echo("\n".join([*coverage_rows(listed, entries, bool(names)), *coverage_lines(listed, entries, coverage)]))
+    lines = [*coverage_rows(listed_names, entries, bool(names)), *coverage_lines(listed_names, entries, coverage)]
+    click.echo("\n".join(lines))
 
 
-def _matches(name: str, asked: str) -> bool:
-    name, asked = name.lower(), asked.lower()
-    return fnmatchcase(name, asked) if set(asked) & set("*?[") else asked in name
+def _matches(name: str, pattern: str) -> bool:
+    name, pattern = name.lower(), pattern.lower()
+    return fnmatchcase(name, pattern) if set(pattern) & set("*?[") else pattern in name
 
 
 @click.command()
@@ -180,7 +180,7 @@ def verify(
     """  # noqa: D301  click reads the escape
     os.environ.setdefault("MXNET_SUBGRAPH_VERBOSE", "0")  # otherwise MXNet announces its backend for each bound graph
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the worker processes, which run small kernels in parallel
-    began = time.monotonic()
+    start_seconds = time.monotonic()
     if record and modules:
         raise TofuError("--record is for the built-in descriptions. Leave --module out.")
     cases_of_modules = [case for module in modules for case in _import_cases(module)]
@@ -189,49 +189,57 @@ def verify(
     if shapes:
         _verify_signature(names, shapes, attributes, parts)
         return
-    known = read_record()
-    changed = DESCRIPTIONS.keys() - ({} if everything else known).keys()
-    targets = set(names) or (changed if record else set())
+    recorded_entries = read_record()
+    changed_operators = DESCRIPTIONS.keys() - ({} if everything else recorded_entries).keys()
+    targets = set(names) or (changed_operators if record else set())
     available = [*load_cases(), *cases_of_modules]
     if record or not targets <= {case.op for case in available}:
         cases = _find_cases(targets, available)
     else:
         cases = [case for case in available if case.op in (targets or {case.op})]
-    running = verify_cases(cases, examples, seed, missing, modules, min(jobs, len(cases) // 8 + 1))
+    case_results = verify_cases(cases, examples, seed, missing, modules, min(jobs, len(cases) // 8 + 1))
     results: list[CaseResult] = []
     try:
-        collect(running, len(cases), results)
+        collect(case_results, len(cases), results)
     except KeyboardInterrupt as error:
         if record:
-            error.args = (_record_finished(results, cases, targets, known),)
+            error.args = (_record_finished(results, cases, targets, recorded_entries),)
         raise
     entries = make_entries(results)
-    resources = measure_resources(began)
+    resources = measure_resources(start_seconds)
     if as_json:
-        click.echo(json.dumps(_summarise(results, entries) | resources, indent=1))
+        click.echo(json.dumps(_summarize_as_json(results, entries) | resources, indent=1))
     else:
         _print_results(make_console(), results, entries)
         click.echo("{seconds} seconds; the largest process had {peak_memory_gib} GiB.".format(**resources))
     if record:
-        _record(entries, targets, known)
+        _write_record(entries, targets, recorded_entries)
     if any(result.problems for result in results):
         raise SystemExit(1)
 
 
-def _record(entries: Mapping[str, RecordEntry], targets: Collection[str], known: Mapping[str, RecordEntry]) -> None:
-    found = {name: entry for name, entry in entries.items() if name in targets}
-    kept = {name: entry for name, entry in known.items() if name in DESCRIPTIONS and name not in targets}
-    write_record(kept | found)
+def _write_record(
+    entries: Mapping[str, RecordEntry], verified_operators: Collection[str], recorded_entries: Mapping[str, RecordEntry]
+) -> None:
+    kept_names = (recorded_entries.keys() & DESCRIPTIONS.keys()) - set(verified_operators)
+    new_names = entries.keys() & set(verified_operators)
+    write_record({name: recorded_entries[name] for name in kept_names} | {name: entries[name] for name in new_names})
 
 
 def _record_finished(
-    results: Sequence[CaseResult], cases: Sequence[Case], targets: Collection[str], known: Mapping[str, RecordEntry]
+    results: Sequence[CaseResult],
+    cases: Sequence[Case],
+    targets: Collection[str],
+    recorded_entries: Mapping[str, RecordEntry],
 ) -> str:
-    """Record the operators whose cases were all verified before an interrupt. Return a sentence with their number."""
-    unfinished = set[str]().union(*map(_list_operators, cases[len(results) :]))
-    finished = set(targets) - unfinished
-    _record(make_entries(results), finished, known)
-    return f"{len(finished)} of {len(targets)} operators are recorded."
+    """Record the operators whose cases were all verified before an interrupt. Return a sentence with their number.
+
+    `results` are those of the first cases.
+    """
+    unfinished_operators = set[str]().union(*map(_list_operators, cases[len(results) :]))
+    finished_operators = set(targets) - unfinished_operators
+    _write_record(make_entries(results), finished_operators, recorded_entries)
+    return f"{len(finished_operators)} of {len(targets)} operators are recorded."
 
 
 def _import_cases(module: str) -> list[Case]:
@@ -249,10 +257,10 @@ def _find_cases(names: Collection[str], cases: Sequence[Case]) -> list[Case]:
     operators = [_list_operators(case) for case in cases]
     unknown = sorted(set(names).difference(*operators))
     if unknown:
-        near = get_close_matches(unknown[0], DESCRIPTIONS, n=3)
+        similar_names = get_close_matches(unknown[0], DESCRIPTIONS, n=3)
+        advice = f"; did you mean {', '.join(similar_names)}?" if similar_names else "."
         raise TofuError(
-            f"There is no built-in case of {', '.join(unknown)}{'; did you mean ' + ', '.join(near) + '?' if near else '.'} "
-            "Pass --shape and --attribute, or a --module with CASES."
+            f"There is no built-in case of {', '.join(unknown)}{advice} Pass --shape and --attribute, or a --module with CASES."
         )
     return [case for case, occurring in zip(cases, operators, strict=True) if not occurring.isdisjoint(names)]
 
@@ -271,28 +279,24 @@ def _print_results(console: Console, results: Sequence[CaseResult], entries: Map
     for failure in failures:
         console.print(f"\n[bold red]{failure.case}[/]")
         console.print(repr(failure), markup=False, soft_wrap=True)
-    for headline, found in (
-        ("Strategies that the analysis missed:", [f"{m.op}: {m.cut}" for r in results for m in r.missing]),
-        ("Exact cuts that are not strategies:", [f"{m.op}: {m.cut}: {why}" for r in results for m, why in r.explained]),
-    ):
-        if found:
-            console.print("\n".join([f"\n{headline}", *(f"- {text}" for text in dict.fromkeys(found))]), markup=False)
+    missing_cuts = [f"{missing.op}: {missing.cut}" for result in results for missing in result.missing]
+    print_list(console, "Strategies that the analysis missed:", missing_cuts)
+    print_list(console, "Exact cuts that are not strategies:", list_explained_cuts(results))
     uncompared = [
         f"{name}: {entry.reason or 'no output is needed'}" for name, entry in entries.items() if not entry.is_verified
     ]
-    if uncompared:
-        console.print("\n".join(["\nNot compared with anything:", *(f"- {text}" for text in uncompared)]), markup=False)
-    count = sum(bool(result.problems) for result in results)
-    tried = sum(1 + result.trials.verified for result in results)
-    refused = sum(result.trials.refused for result in results)
+    print_list(console, "Not compared with anything:", uncompared)
+    case_count = sum(bool(result.problems) for result in results)
+    verified_count = sum(1 + result.trials.verified for result in results)
+    refused_count = sum(result.trials.refused for result in results)
     console.print(
-        f"\n{len(results)} cases at {tried} signatures, {refused} more refused: "
-        + (f"{count} cases have problems." if count else "all agree with MXNet.")
+        f"\n{len(results)} cases at {verified_count} signatures, {refused_count} more refused: "
+        + (f"{case_count} cases have problems." if case_count else "all agree with MXNet.")
     )
     console.print(kinds_line(count_kinds(entries.values())), soft_wrap=True)
 
 
-def _summarise(results: Sequence[CaseResult], entries: Mapping[str, RecordEntry]) -> dict[str, Any]:
+def _summarize_as_json(results: Sequence[CaseResult], entries: Mapping[str, RecordEntry]) -> dict[str, Any]:
     return {
         "cases": len(results),
         "compared": count_kinds(entries.values()),
@@ -300,9 +304,7 @@ def _summarise(results: Sequence[CaseResult], entries: Mapping[str, RecordEntry]
         "refused": sum(result.trials.refused for result in results),
         "problems": {str(result.case): list(result.problems) for result in results if result.problems},
         "reproducers": [repr(result.trials.failure) for result in results if result.trials.failure is not None],
-        "explained": [
-            f"{missing.op}: {missing.cut}: {reason}" for result in results for missing, reason in result.explained
-        ],
+        "explained": list_explained_cuts(results),
     }
 
 
@@ -310,29 +312,29 @@ def _verify_signature(names: Sequence[str], shapes: Sequence[str], attributes: S
     if len(names) != 1:
         raise TofuError("--shape is for one operator: python -m tofu verify OPERATOR --shape D0,D1,...")
     values = dict(read_attribute(text) for text in attributes)
-    given = [read_extents(text, f"--shape {text!r} is not D0,D1,..., for example 4,6,9,9.") for text in shapes]
+    first_shapes = [read_extents(text, f"--shape {text!r} is not D0,D1,..., for example 4,6,9,9.") for text in shapes]
     counts = read_extents(parts, f"--parts {parts!r} is not a list of numbers, for example 2,3,4.")
-    report = verify_operator(names[0], values, complete_shapes(names[0], values, given), counts)
+    report = verify_operator(names[0], values, complete_shapes(names[0], values, first_shapes), counts)
     click.echo(repr(report))
     if not report.is_verified:
-        found = [f"  - {text}" for text in (*report.problems, *report.refusals)]
-        raise TofuError("\n".join([f"{names[0]} is not verified:", *found]))
+        findings = [f"  - {text}" for text in (*report.problems, *report.refusals)]
+        raise TofuError("\n".join([f"{names[0]} is not verified:", *findings]))
 
 
 def complete_shapes(
-    operator: str, attributes: Mapping[str, str], given: Sequence[tuple[int, ...]]
+    operator: str, attributes: Mapping[str, str], first_shapes: Sequence[tuple[int, ...]]
 ) -> list[tuple[int, ...]]:
     """Infer the shapes of all inputs of an operator, including auxiliary states, from the shapes of the first inputs."""
     try:
-        symbol = compose(operator, attributes, len(given))
+        symbol = compose(operator, attributes, len(first_shapes))
         with redirect_stdout(StringIO()):  # MXNet prints its arguments
-            inferred = symbol.infer_shape(**{f"input{i}": shape for i, shape in enumerate(given)})
+            inferred = symbol.infer_shape(**{f"input{i}": shape for i, shape in enumerate(first_shapes)})
     except mx.base.MXNetError as error:
-        shapes = ", ".join(map(str, given))
+        shapes = ", ".join(map(str, first_shapes))
         raise TofuError(
             f"{operator} does not take the shapes {shapes} with these attributes. Change --shape or --attribute. "
             f"MXNet says: {describe_refusal(error)}"
         ) from error
     if inferred[0] is None:
-        raise TofuError(f"{operator} needs more shapes than {len(given)}: {', '.join(symbol.list_arguments())}.")
+        raise TofuError(f"{operator} needs more shapes than {len(first_shapes)}: {', '.join(symbol.list_arguments())}.")
     return [tuple(shape) for shape in (*inferred[0], *inferred[2])]

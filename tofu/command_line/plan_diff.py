@@ -48,19 +48,19 @@ def compare_plans(first: Plan, second: Plan) -> Iterator[str]:
             yield f"{name}: {format_bytes(before)} -> {format_bytes(after)} ({(after - before) / max(before, 1):+.1%})"
     for name in SCALARS:
         if getattr(first, name) != getattr(second, name):
-            yield f"{name}: {_show(getattr(first, name))} -> {_show(getattr(second, name))}"
+            yield f"{name}: {_format_value(getattr(first, name))} -> {_format_value(getattr(second, name))}"
     for name in NAMED:
         yield from _compare_named(name.removesuffix("s"), getattr(first, name), getattr(second, name))
 
 
 def _compare_named(kind: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[str]:
     for name in dict.fromkeys((*first, *second)):
-        before, after = (_show(plan[name]) if name in plan else "missing" for plan in (first, second))
+        before, after = (_format_value(plan[name]) if name in plan else "missing" for plan in (first, second))
         if before != after:
             yield f"{kind} {name}: {before} -> {after}"
 
 
-def _show(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return " ".join("-" if part is None else str(part) for part in value) or "none"
     return str(value)

@@ -79,8 +79,8 @@ def plan(model_request: Any, inference: bool, **output_options: Any) -> None:
 def memory(model_request: ModelRequest, device_memory: str | None, optimizer: str, memory_plot: Path | None) -> None:
     """Show the memory of a training step of MODEL.
 
-    Prints the memory that the step needs on one device alone, and on every worker of a plan. --workers 1 prints
-    one device only. The command reads shapes only. It neither reads parameters nor allocates memory for the model.
+    Prints the memory that the step needs on one device alone, and on every worker of a plan. With --workers 1, only
+    the first is printed. The command reads shapes only. It neither reads parameters nor allocates memory for the model.
 
     For an MXNet symbol, sizes are exact to the byte, except the workspace of convolutions, which is estimated. For
     a JAX step, the sizes of arguments and results are exact, and the memory of temporary arrays is predicted.
@@ -93,8 +93,8 @@ def memory(model_request: ModelRequest, device_memory: str | None, optimizer: st
     """  # noqa: D301  click reads the escape
     device_bytes = None if device_memory is None else _read_device_memory(device_memory)
     check_plot(memory_plot)
-    states = read_optimizer(optimizer)
-    report, console = model_request.report_memory(optimizer=states), make_console()
+    optimizer_states = read_optimizer(optimizer)
+    report, console = model_request.report_memory(optimizer=optimizer_states), make_console()
     print_report(console, report)
     if memory_plot is not None:
         MXNET.load("memory.plot").plot_memory(report, memory_plot)
@@ -103,7 +103,7 @@ def memory(model_request: ModelRequest, device_memory: str | None, optimizer: st
         return
     click.echo(report.describe_fit(device_bytes))
     if not report.fits(device_bytes):
-        click.echo(_find_fewest(model_request, report, device_bytes, optimizer=states))
+        click.echo(_describe_fewest_workers(model_request, report, device_bytes, optimizer=optimizer_states))
 
 
 def _read_device_memory(text: str) -> int:
@@ -116,21 +116,23 @@ def _read_device_memory(text: str) -> int:
     return count
 
 
-def _find_fewest(model_request: ModelRequest, report: MemoryComparison, device_bytes: int, **options: Any) -> str:
-    """Return a sentence with the fewest workers that fit, or the reason why none do.
+def _describe_fewest_workers(
+    model_request: ModelRequest, report: MemoryComparison, device_bytes: int, **options: Any
+) -> str:
+    """Return a sentence with the smallest number of workers whose memory fits into `device_bytes`, or why there is none.
 
-    The first number tried is the memory of one device divided by `device_bytes`.
+    The search begins with the bytes that one device needs, divided by `device_bytes`.
     """
-    whole = report.columns[0][1]
-    least = max(1, ceil(whole.total[1] / device_bytes))
+    one_device = report.columns[0][1]
+    first_count = max(1, ceil(one_device.total[1] / device_bytes))
 
     def make(workers: int) -> tuple[int, MemoryComparison]:
         return workers, model_request.over(workers).report_memory(**options)
 
-    found = find_fitting(least, device_bytes, make, lambda made: made[1].largest.needed_bytes)
-    if found is None:
-        return explain_none(model_request.over(2).read().problem, device_bytes, least)
-    workers, fitting = found
+    fewest = find_fitting(first_count, device_bytes, make, lambda made: made[1].largest.needed_bytes)
+    if fewest is None:
+        return explain_none(model_request.over(2).read().problem, device_bytes, first_count)
+    workers, fitting = fewest
     needs = format_bytes(fitting.largest.needed_bytes)
     return (
         "One device is enough." if workers == 1 else f"{workers} workers are the fewest that fit: each needs {needs}."

@@ -106,10 +106,12 @@ def check_plot(path: Path | None) -> None:
         check_picture(path)
 
 
-BARE = [name for name in SPELLED if "_" in name]  # no English words, so messages that name them mean the argument
-ARGUMENT = re.compile(
+_NAMES_WITH_UNDERSCORES = [
+    name for name in SPELLED if "_" in name
+]  # no English words, so messages that name them mean the argument
+_ARGUMENT = re.compile(
     rf"\b({'|'.join(SPELLED)})=(?:['\"]([^'\"]+)['\"]|\[([^\]]+)\]|([\w.]*\w))?"  # with a value, or without
-    rf"|\b(ngpus|{'|'.join(BARE)}|plan(?= says))\b"
+    rf"|\b(ngpus|{'|'.join(_NAMES_WITH_UNDERSCORES)}|plan(?= says))\b"
 )
 
 
@@ -124,4 +126,4 @@ def spell_as_options(message: str) -> str:
         value = match[2] or (match[3] or "").replace(", ", ",") or match[4]
         return " ".join(filter(None, (SPELLED[match[1] or match[5]], value)))
 
-    return ARGUMENT.sub(spell, message)
+    return _ARGUMENT.sub(spell, message)

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from tofu.command_line.running import collect, measure_resources
+from tofu.command_line.running import collect, list_explained_cuts, measure_resources
 from tofu.engines import JAX
-from tofu.report.console import make_console
+from tofu.report.console import make_console, print_list
 
 
 @click.command()
@@ -64,16 +64,16 @@ def verify_jax(names: Sequence[str], seed: int, missing: bool, jobs: int, as_jso
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
-    began = time.monotonic()
+    start_seconds = time.monotonic()
     summary, campaign = (JAX.load(f"verify.{module}") for module in ("summary", "campaign"))
     summary.check_names(names)
-    chosen = list(campaign.load_cases().values())
+    cases = list(campaign.load_cases().values())
     results: list[Any] = []
-    collect(campaign.verify_cases(chosen, names, seed, missing, min(jobs, len(chosen))), len(chosen), results)
+    collect(campaign.verify_cases(cases, names, seed, missing, min(jobs, len(cases))), len(cases), results)
     totals = summary.summarize(results, names)
-    resources = measure_resources(began)
+    resources = measure_resources(start_seconds)
     if as_json:
-        click.echo(json.dumps(_list_found(results, totals) | resources, indent=1))
+        click.echo(json.dumps(_summarize_as_json(results, totals) | resources, indent=1))
     else:
         _print_results(results, summary.results_table(results), totals)
         click.echo("{seconds} seconds; the largest process had {peak_memory_gib} GiB.".format(**resources))
@@ -81,13 +81,11 @@ def verify_jax(names: Sequence[str], seed: int, missing: bool, jobs: int, as_jso
         raise SystemExit(1)
 
 
-def _list_found(results: Sequence[Any], totals: Any) -> dict[str, Any]:
+def _summarize_as_json(results: Sequence[Any], totals: Any) -> dict[str, Any]:
     return {
         **vars(totals),
         "problems": {result.case: list(result.problems) for result in results if result.problems},
-        "exact_cuts": [
-            f"{missing.op}: {missing.cut}: {why}" for result in results for missing, why in result.explained
-        ],
+        "exact_cuts": list_explained_cuts(results),
     }
 
 
@@ -95,12 +93,7 @@ def _print_results(results: Sequence[Any], table: Any, totals: Any) -> None:
     console = make_console()
     console.print(table)
     problems = [f"{result.case}: {problem}" for result in results for problem in result.problems]
-    explained = [f"{missing.op}: {missing.cut}: {why}" for result in results for missing, why in result.explained]
-    for headline, found in (
-        ("What disagrees, by case:", problems),
-        ("Exact cuts that are not strategies:", explained),
-        ("Compared with nothing:", totals.uncompared),
-    ):
-        if found:
-            console.print("\n".join([f"\n{headline}", *(f"- {text}" for text in dict.fromkeys(found))]), markup=False)
+    print_list(console, "What disagrees, by case:", problems)
+    print_list(console, "Exact cuts that are not strategies:", list_explained_cuts(results))
+    print_list(console, "Compared with nothing:", totals.uncompared)
     console.print(f"\n{totals}", soft_wrap=True)

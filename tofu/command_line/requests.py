@@ -106,7 +106,7 @@ class ModelRequest(Protocol):
         """
 
     def verify(self, dtype: str | None, seed: int, **own: Any) -> Agreement:
-        """Run the model on one device and on all workers, and compare. `own` holds the options of one engine."""
+        """Run the model on one device and on all workers, and compare. `own` has options that only one engine takes."""
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
         """Return a function that prints Tofu's plans beside hand-made ones.
@@ -115,7 +115,7 @@ class ModelRequest(Protocol):
         """
 
     def report_memory(self, **options: Any) -> MemoryComparison:
-        """Return the memory of a step on one device and on every worker. `options` are those of one engine."""
+        """Return the memory of a step on one device and on every worker. `options` are taken by one engine only."""
 
 
 def takes_model(
@@ -161,14 +161,14 @@ def takes_model(
 
 def _refuse_options_of_other_engines(model: str, engine: Registration) -> None:
     context = click.get_current_context()
-    spelled = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    option_by_parameter = {parameter.name: parameter.opts[0] for parameter in context.command.params}
     for allowed, names in OF_ONE_ENGINE.items():
-        given = [
-            spelled[name]
+        foreign_options = [
+            option_by_parameter[name]
             for name in names
-            if name in spelled and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+            if name in option_by_parameter and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         ]
-        if given and allowed != engine:
+        if foreign_options and allowed != engine:
             raise TofuError(
-                f"{', '.join(given)}: for {allowed.model} only, and {model} is {engine.model}. Leave it out."
+                f"{', '.join(foreign_options)}: for {allowed.model} only, and {model} is {engine.model}. Leave it out."
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from typing import Any, Protocol, TypeVar
 
@@ -29,7 +29,7 @@ class HasProblems(Protocol):
 Result = TypeVar("Result", bound=HasProblems)
 
 
-def collect(running: Generator[Result, None, None], count: int, results: list[Result]) -> None:
+def collect(case_results: Generator[Result, None, None], count: int, results: list[Result]) -> None:
     """Append the results of `count` cases to `results`, and print progress and the first problem of each case on stderr.
 
     After an interrupt, `results` holds the cases finished so far.
@@ -37,17 +37,22 @@ def collect(running: Generator[Result, None, None], count: int, results: list[Re
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         console.print(f"tofu: verifying {format_count(count, 'case')}")
-    with closing(running):
-        for result in track_progress(running, "verifying", count, console):
+    with closing(case_results):
+        for result in track_progress(case_results, "verifying", count, console):
             results.append(result)
             for problem in result.problems[:1]:
                 console.print(f"{result.case}: {problem}", markup=False)
 
 
-def measure_resources(began: float) -> dict[str, float]:
-    """Return the seconds since `began` on the monotonic clock, and the peak memory of the largest process.
+def measure_resources(start_seconds: float) -> dict[str, float]:
+    """Return the seconds since `start_seconds` on the monotonic clock, and the peak memory of the largest process.
 
     The largest process is this one or a child that has ended.
     """
-    largest = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return {"seconds": round(time.monotonic() - began, 1), "peak_memory_gib": round(largest / 2**20, 2)}
+    largest_kib = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return {"seconds": round(time.monotonic() - start_seconds, 1), "peak_memory_gib": round(largest_kib / 2**20, 2)}
+
+
+def list_explained_cuts(results: Iterable[Any]) -> list[str]:
+    """Return the cuts that kernels allow, with the reasons why descriptions do not offer them."""
+    return [f"{missing.op}: {missing.cut}: {reason}" for result in results for missing, reason in result.explained]

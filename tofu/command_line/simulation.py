@@ -19,10 +19,10 @@ from tofu.simulation.machine import Machine, list_known, list_machines, read_mac
 from tofu.simulation.simulate import simulate_one_device, simulate_partition
 
 
-def _read_machine(_context: click.Context, _option: click.Parameter, given: str | None) -> Machine:
-    if given is None:
+def _read_machine(_context: click.Context, _option: click.Parameter, name_or_file: str | None) -> Machine:
+    if name_or_file is None:
         raise TofuError(f"--machine is missing: the machine to simulate, for example --machine 8xH100. {list_known()}")
-    return read_machine(given)
+    return read_machine(name_or_file)
 
 
 takes_machine = click.option(
@@ -69,15 +69,15 @@ def simulate(
     check_plot(plot)
     states_per_weight = model_request.states if states_per_weight is None else states_per_weight
     if model_request.settings.workers == 1:
-        found = simulate_one_device(model_request.read(), machine, states_per_weight)
+        simulation = simulate_one_device(model_request.read(), machine, states_per_weight)
     else:
-        found = simulate_partition(model_request.compile(), machine, states_per_weight)
-    click.echo(str(found))
+        simulation = simulate_partition(model_request.compile(), machine, states_per_weight)
+    click.echo(str(simulation))
     if trace is not None:
-        write_atomically(str(trace), found.to_trace())
+        write_atomically(str(trace), simulation.to_trace())
         click.echo(f"The timeline is in {trace}; open it in chrome://tracing or ui.perfetto.dev.")
     if plot is not None:
-        plot_timeline(found, plot)
+        plot_timeline(simulation, plot)
         click.echo(f"The plot is in {plot}.")
 
 
@@ -147,13 +147,17 @@ for decided in advise.params:
 def _refuse_decided(model_request: ModelRequest) -> None:
     """Raise TofuError if the user set an option in `DECIDED`, or a hint for single rounds."""
     context = click.get_current_context()
-    given = [SPELLED[name] for name in DECIDED if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    refused_options = [
+        SPELLED[name] for name in DECIDED if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
     hints = model_request.settings.hints or {}
-    given += [f"--hint {name}=.. for single rounds" for name, hint in hints.items() if isinstance(hint, tuple)]
-    if given:
+    refused_options += [
+        f"--hint {name}=.. for single rounds" for name, hint in hints.items() if isinstance(hint, tuple)
+    ]
+    if refused_options:
         raise TofuError(
-            f"advise tries several numbers of workers with the machine's links and memory, so it does not take {', '.join(given)}. "
-            "Leave it out. --over 4 tries 4 workers, and `python -m tofu simulate` simulates one plan."
+            "advise tries several numbers of workers with the machine's links and memory, so it does not take "
+            f"{', '.join(refused_options)}. Leave it out. --over 4 tries 4 workers, and `python -m tofu simulate` simulates one plan."
         )
 
 

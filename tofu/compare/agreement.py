@@ -69,8 +69,8 @@ class Agreement:
     @property
     def differing(self) -> tuple[Difference, ...]:
         """The tensors that differ by more than the tolerance, the worst first."""
-        found = [difference for difference in (*self.training, *self.inference) if difference.error > self.tolerance]
-        return tuple(sorted(found, key=lambda difference: -difference.error))
+        compared = sorted((*self.training, *self.inference), key=lambda difference: -difference.error)
+        return tuple(difference for difference in compared if difference.error > self.tolerance)
 
     @property
     def worst(self) -> Difference | None:
@@ -89,17 +89,18 @@ class Agreement:
         """The result in one sentence."""
         if self.worst is None:
             return "Nothing could be compared."
-        wrong = [
+        traffic_errors = [
             f"{name}: {t.planned} planned, {t.emitted} emitted, {t.read} read"
             for name, t in self.traffic.items()
             if not t.agrees
         ]
         if self.differing:
-            first = self.differing[0]
+            worst = self.differing[0]
             more = f", and {len(self.differing) - 1} more" if len(self.differing) > 1 else ""
-            return f"WRONG: {first.kind} {first.name} differs by {_size(first.error)}{more}; {self.tolerance:.0e} would be rounding."
-        if wrong:
-            return f"WRONG: the bytes differ: {'; '.join(wrong)}."
+            error = _format_error(worst.error)
+            return f"WRONG: {worst.kind} {worst.name} differs by {error}{more}; {self.tolerance:.0e} would be rounding."
+        if traffic_errors:
+            return f"WRONG: the bytes differ: {'; '.join(traffic_errors)}."
         count = len(self.training) + len(self.inference)
         return (
             f"{self.workers} workers agree with one device: {count} tensors, all to at least {self.worst.digits:.1f} digits "
@@ -112,13 +113,13 @@ class Agreement:
         lines = [self.verdict, "", f"{self.workers} workers, {self.dtype}, {shapes}"]
         lines += [f"  {note}" for note in self.notes]
         lines += ["", *align([("compared", "tensors", "digits", "least agree"), *self._kinds()])]
-        listed = self.differing[:MOST_LISTED]
-        if listed:
-            lines += ["", *align([("differing", "", "error"), *((d.name, d.kind, _size(d.error)) for d in listed)])]
+        if self.differing:
+            differing = [(d.name, d.kind, _format_error(d.error)) for d in self.differing[:MOST_LISTED]]
+            lines += ["", *align([("differing", "", "error"), *differing])]
         if self.traffic:
             rows: list[tuple[str, ...]] = [(f"bytes in {self.dtype}", "planned", "in the graph", "read by kernels")]
             for name, t in self.traffic.items():
-                rows.append((name, *map(_count, (t.planned, t.emitted, t.read))))
+                rows.append((name, *map(_format_count, (t.planned, t.emitted, t.read))))
             lines += ["", *align(rows)]
         if self.excused:
             names = list(self.excused.items())
@@ -132,22 +133,23 @@ class Agreement:
 
     def _kinds(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = []
-        for run, found in (("training", self.training), ("inference", self.inference)):
-            kinds = dict.fromkeys(difference.kind for difference in found)
+        for run, differences in (("training", self.training), ("inference", self.inference)):
+            kinds = dict.fromkeys(difference.kind for difference in differences)
             rows += [
-                (f"{run}: {kind}s", *_summarise([tensor for tensor in found if tensor.kind == kind])) for kind in kinds
+                (f"{run}: {kind}s", *_summarise([tensor for tensor in differences if tensor.kind == kind]))
+                for kind in kinds
             ]
         return rows
 
 
 def _summarise(differences: Sequence[Difference]) -> tuple[str, str, str]:
     worst = max(differences, key=lambda difference: difference.error)
-    return str(len(differences)), f"{worst.digits:.1f}", f"{worst.name} ({_size(worst.error)})"
+    return str(len(differences)), f"{worst.digits:.1f}", f"{worst.name} ({_format_error(worst.error)})"
 
 
-def _count(count: int | None) -> str:
+def _format_count(count: int | None) -> str:
     return "-" if count is None else f"{count} ({format_bytes(count)})"
 
 
-def _size(error: float) -> str:
+def _format_error(error: float) -> str:
     return "missing numbers" if error == inf else f"{error:.1e}"

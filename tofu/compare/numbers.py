@@ -54,10 +54,10 @@ def relative_error(found: Array, expected: Array, least: float = TINIEST) -> flo
     """
     if found.shape != expected.shape:
         return inf
-    wide, wanted = found.astype(np.float64), expected.astype(np.float64)
-    if not np.isfinite(wide).all():
+    found_numbers, expected_numbers = found.astype(np.float64), expected.astype(np.float64)
+    if not np.isfinite(found_numbers).all():
         return inf
-    return float(np.abs(wide - wanted).max() / max(np.abs(wanted).max(), least))
+    return float(np.abs(found_numbers - expected_numbers).max() / max(np.abs(expected_numbers).max(), least))
 
 
 def compare_numbers(found: RunNumbers, expected: RunNumbers, cancelled: float = CANCELLED) -> tuple[Difference, ...]:

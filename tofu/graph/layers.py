@@ -16,46 +16,43 @@ from tofu.graph.semantic import Graph, Operator
 def find_layers(graph: Graph) -> list[int]:
     """Return, for each operator, the number of the first operator of its layer."""
     layers: list[int] = []
-    first: dict[tuple[str, str], int] = {}
+    layer_by_line: dict[tuple[str, str], int] = {}
     for position, operator in enumerate(graph.operators):
         if operator.find_line is None:
             layers.append(position if operator.forward is None else operator.forward)
+        elif any(place := (operator.scope, operator.line)):
+            layers.append(layer_by_line.setdefault(place, position))
         else:
-            line = operator.line
-            layers.append(first.setdefault((operator.scope, line), position) if line or operator.scope else position)
+            layers.append(position)
     return layers
 
 
 def name_layers(graph: Graph) -> dict[int, str]:
     """Return the names of layers, by the number of the first operator of each."""
-    first = {position: graph.operators[position] for position in dict.fromkeys(find_layers(graph))}
-    short = {
-        position: " ".join(filter(None, (operator.scope, PurePath(operator.line).name)))
-        if operator.find_line
-        else operator.name
-        for position, operator in first.items()
+    first_operators = {position: graph.operators[position] for position in dict.fromkeys(find_layers(graph))}
+    short_names = {
+        position: _join_words(operator.scope, PurePath(operator.line).name) if operator.find_line else operator.name
+        for position, operator in first_operators.items()
     }
-    counts = Counter(short.values())
-    names = {}
-    for position, name in short.items():
-        operator = first[position]
-        if counts[name] == 1 and name:
-            names[position] = name
-        else:
-            names[position] = (
-                " ".join(filter(None, (operator.scope, operator.line))) if operator.line else operator.name
-            )
-    return names
+    counts = Counter(short_names.values())
+    return {
+        position: name if counts[name] == 1 and name else _name_uniquely(first_operators[position])
+        for position, name in short_names.items()
+    }
+
+
+def _join_words(*words: str) -> str:
+    return " ".join(filter(None, words))
+
+
+def _name_uniquely(operator: Operator) -> str:
+    return _join_words(operator.scope, operator.line) if operator.line else operator.name
 
 
 def list_members(graph: Graph, name: str) -> list[Operator]:
     """Return the operators of a layer; [] if no layer has this name."""
-    first = next((position for position, known in name_layers(graph).items() if known == name), None)
-    return [
-        operator
-        for operator, position in zip(graph.operators, find_layers(graph), strict=True)
-        if first is not None and position == first
-    ]
+    layer = next((number for number, layer_name in name_layers(graph).items() if layer_name == name), None)
+    return [operator for operator, number in zip(graph.operators, find_layers(graph), strict=True) if number == layer]
 
 
 def is_backward(operator: Operator) -> bool:

@@ -1,9 +1,9 @@
 """The semantic graph: the operators, tensors and attributes of one training step, as a frozen value.
 
 An engine's front end builds it from the framework's form of the step (`tofu.mxnet.frontend`, `tofu.jax.frontend`).
-Analysis, search and plans use only this graph. Operators are in an executable order, and refer to tensors by number. A
-tensor is the output of at most one operator. *Variables* are tensors that are no operator's output: arguments, auxiliary
-states and head gradients.
+Analysis, search and plans use only this graph. Operators are in an executable order, and refer to tensors by number. At
+most one operator writes a tensor. *Variables* are tensors that no operator writes: arguments, auxiliary states (such as
+moving statistics) and head gradients.
 """
 
 from __future__ import annotations
@@ -45,12 +45,11 @@ class Tensor:
     shape, dtype
         The shape of the whole tensor in elements, and NumPy's name of the type.
     is_inner
-        True for a tensor between the smaller operators that replace one operator (`tofu.lowering`). Plans do not name it.
+        True if the tensor connects two parts of a lowered operator (`tofu.lowering`). Plans do not list such tensors.
     times
-        The number of times that the tensor gets new values in a training step: 1, or the number of a loop's iterations.
-        It is transferred as often.
+        The number of times that a training step transfers the tensor: 1, or the number of iterations of its loop.
     addends
-        The number of successive values that are summed before each transfer.
+        For a sum over iterations of a loop, the number of iterations that are summed before each transfer; otherwise 1.
     """
 
     name: str
@@ -90,31 +89,33 @@ class Operator:
     forward
         For a backward operator, the number of its forward operator, if the framework provides it.
     stateful
-        True for a backward operator that uses a hidden state of its forward operator, so that both must be split alike.
-    mutates, ignored
-        The numbers of the inputs that the operator updates in place, and of the inputs of which it uses only the shape.
+        True if the operator reads a hidden state that its forward operator saved, so that both must be split alike.
+    mutates
+        The positions of the inputs that the operator updates in place.
+    ignored
+        The positions of the inputs of which the operator reads only the shapes.
     annotations
-        Names of attributes that do not affect its results.
+        Names of attributes that do not affect the results.
     sums_gradients
         True if the operator adds up the gradients of a tensor that several operators read.
     leader
-        For a *part*, one of several operators that replace one of the model (`tofu.lowering`), the first part's number.
-        All parts share one choice and their fetches.
+        For a *part* of a lowered operator (`tofu.lowering`), the number of the first part. All parts of an operator share
+        one choice and their fetches.
     is_inner
-        True for all parts but the last, which has the replaced operator's name. Plans do not name inner parts.
+        True for all parts except the last, which has the name of the lowered operator. Plans do not list inner parts.
     is_added
-        True if the front end added the operator to the model's. Plans name it.
+        True if the front end added the operator to the user's model. Plans list it.
     origin
-        The front end's data, from which its backend builds the workers' copies.
+        Data that the front end passes to its backend, which builds the workers' copies.
     dimension_names
-        For a part whose description names axes differently, the names that its tensors' dimensions have in the replaced
-        operator, or "". Its axes take the names of the dimensions that they move along.
+        For each tensor of a part, the names that its dimensions have in the lowered operator, or "". The axes of the part
+        take these names if its description has others.
     find_line
         Function that returns the line of the user's program as `file:line`, or "". It is called when the line is printed.
     scope
-        The user's name of the part of the model, such as `encoder/block_0`.
+        Path of the operator in the user's model, such as `encoder/block_0`.
     is_gradient
-        True if the operator computes gradients, in a step whose operators have no `forward`.
+        True if the operator computes gradients, although it has no `forward`.
     """
 
     name: str
@@ -156,16 +157,20 @@ class SourceLines(Mapping[str, str]):
     """Lines of the user's program, by operator. A line is looked up when it is accessed."""
 
     def __init__(self, operators: tuple[Operator, ...] = ()) -> None:
-        self._find = {o.name: o.find_line for o in operators if o.find_line is not None and not o.is_inner}
+        self._find_line_by_name = {
+            operator.name: operator.find_line
+            for operator in operators
+            if operator.find_line is not None and not operator.is_inner
+        }
 
     def __getitem__(self, name: str) -> str:
-        return self._find[name]()
+        return self._find_line_by_name[name]()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._find)
+        return iter(self._find_line_by_name)
 
     def __len__(self) -> int:
-        return len(self._find)
+        return len(self._find_line_by_name)
 
     def __repr__(self) -> str:
         return repr(dict(self))
@@ -180,9 +185,9 @@ class Carry:
     tensor
         The tensor that the loop's body reads.
     values
-        The first value, and the value for the next iteration, if they are tensors. They are needed in `tensor`'s layout.
+        The tensors with the first value and with the value for the next iteration. Both need the layout of `tensor`.
     last
-        The tensor with the value after the loop, in the same layout.
+        The tensor with the value after the loop. It has the layout of `tensor`.
     """
 
     tensor: int
@@ -201,12 +206,11 @@ class Graph:
     gradients
         For each differentiated argument, the number of its gradient. Arguments may share a gradient.
     updated
-        The arguments that an optimizer updates after the step. Their gradients are needed in the arguments' layouts.
+        The arguments that an optimizer updates after the step. A gradient of such an argument needs the argument's layout.
     next_values
-        For each variable that the step itself updates, the number of its next value. It is needed in the variable's layout.
+        For each variable that the step itself updates, the number of its next value, which needs the variable's layout.
     carries
-        The values that loops carry over. The body of a loop is listed once among the operators, and its tensors get new
-        values several `times`.
+        The values that loops pass from one iteration to the next. The operators of a loop's body are listed once.
     """
 
     tensors: tuple[Tensor, ...]
@@ -220,15 +224,15 @@ class Graph:
     @cached_property
     def updates(self) -> tuple[tuple[int, int], ...]:
         """Pairs of a variable and a tensor that is needed in its layout: a gradient, a next value, or a value for a carry."""
-        trained = ((variable, self.gradients[variable]) for variable in sorted(self.updated))
-        carried = ((carry.tensor, value) for carry in self.carries for value in carry.values)
-        return (*trained, *sorted(self.next_values.items()), *carried)
+        gradients = ((variable, self.gradients[variable]) for variable in sorted(self.updated))
+        carried_values = ((carry.tensor, value) for carry in self.carries for value in carry.values)
+        return (*gradients, *sorted(self.next_values.items()), *carried_values)
 
     @cached_property
     def results(self) -> frozenset[int]:
         """The numbers of all returned tensors: outputs, gradients, and next values of variables and of carries."""
-        carried = (value for carry in self.carries for value in carry.values)
-        return frozenset((*self.outputs, *self.gradients.values(), *self.next_values.values(), *carried))
+        carried_values = (value for carry in self.carries for value in carry.values)
+        return frozenset((*self.outputs, *self.gradients.values(), *self.next_values.values(), *carried_values))
 
     @property
     def is_training(self) -> bool:
@@ -247,15 +251,21 @@ class Graph:
 
     @cached_property
     def named_parts(self) -> tuple[int, ...]:
-        """For each operator, the number of the part that has the replaced operator's name, or its own number if it is no part."""
-        parts = enumerate(self.operators)
-        named = {o.leader: position for position, o in parts if o.leader is not None and not o.is_inner}
-        return tuple(named.get(n if o.leader is None else o.leader, n) for n, o in enumerate(self.operators))
+        """For each operator, the number of the part that has the lowered operator's name, or its own number if it is no part."""
+        last_part_by_leader = {
+            operator.leader: position
+            for position, operator in enumerate(self.operators)
+            if operator.leader is not None and not operator.is_inner
+        }
+        return tuple(
+            last_part_by_leader.get(position if operator.leader is None else operator.leader, position)
+            for position, operator in enumerate(self.operators)
+        )
 
     @cached_property
     def written_in_place(self) -> frozenset[int]:
         """The tensors that operators update in place. Each worker must hold all elements that its copies write."""
-        return frozenset(o.inputs[slot] for o in self.operators for slot in o.mutates)
+        return frozenset(operator.inputs[position] for operator in self.operators for position in operator.mutates)
 
     @cached_property
     def tensor_labels(self) -> tuple[int, ...]:

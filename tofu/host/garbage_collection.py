@@ -6,22 +6,22 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-OBJECTS = 50_000
+NEW_OBJECTS = 50_000
 """New objects between two collections while planning. Python's default is 700."""
 
 
 @contextmanager
 def collect_rarely() -> Iterator[None]:
-    """Collect garbage only after `OBJECTS` new objects, in a block or, as a decorator, in a function.
+    """Collect garbage only after `NEW_OBJECTS` new objects, in a block or, as a decorator, in a function.
 
     Does nothing if the user has turned collection off or made it rarer.
     """
-    before = gc.get_threshold()
-    if not 0 < before[0] < OBJECTS:
+    thresholds = gc.get_threshold()
+    if not 0 < thresholds[0] < NEW_OBJECTS:
         yield
         return
-    gc.set_threshold(OBJECTS, *before[1:])
+    gc.set_threshold(NEW_OBJECTS, *thresholds[1:])
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        gc.set_threshold(*thresholds)

@@ -13,17 +13,18 @@ IN_USE = ("memory.current", "memory/memory.usage_in_bytes")
 
 def read_free_bytes() -> float:
     """Return the bytes that this process can still use without swapping; infinity if the system reports nothing."""
-    left = [_meminfo("MemAvailable"), _left_of_address_space()]
-    for limit, used in zip(LIMITS, IN_USE, strict=True):
-        left.append(_difference(_read_number(CGROUP / limit), _read_number(CGROUP / used)))
-    return min((size for size in left if size is not None), default=math.inf)
+    free_bytes = [_read_meminfo("MemAvailable"), _find_free_address_bytes()]
+    for limit_file, used_file in zip(LIMITS, IN_USE, strict=True):
+        free_bytes.append(_subtract(_read_number(CGROUP / limit_file), _read_number(CGROUP / used_file)))
+    return min((size for size in free_bytes if size is not None), default=math.inf)
 
 
 def read_total_bytes() -> float:
     """Return the bytes of memory and swap for this process, used or not; infinity if the system reports nothing."""
-    memory, swap = _meminfo("MemTotal"), _meminfo("SwapTotal")
-    known = [None if memory is None else memory + (swap or 0), *(_read_number(CGROUP / limit) for limit in LIMITS)]
-    return min((size for size in known if size is not None), default=math.inf)
+    memory, swap = _read_meminfo("MemTotal"), _read_meminfo("SwapTotal")
+    total = None if memory is None else memory + (swap or 0)
+    total_bytes = [total, *(_read_number(CGROUP / limit) for limit in LIMITS)]
+    return min((size for size in total_bytes if size is not None), default=math.inf)
 
 
 def read_address_bytes() -> int:
@@ -32,18 +33,18 @@ def read_address_bytes() -> int:
     return pages * resource.getpagesize()
 
 
-def _left_of_address_space() -> int | None:
+def _find_free_address_bytes() -> int | None:
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         return None
-    return _difference(limit, read_address_bytes())
+    return _subtract(limit, read_address_bytes())
 
 
-def _difference(limit: int | None, used: int | None) -> int | None:
-    return None if limit is None or used is None else max(limit - used, 0)
+def _subtract(limit_bytes: int | None, used_bytes: int | None) -> int | None:
+    return None if limit_bytes is None or used_bytes is None else max(limit_bytes - used_bytes, 0)
 
 
-def _meminfo(name: str) -> int | None:
+def _read_meminfo(name: str) -> int | None:
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:

@@ -39,15 +39,16 @@ def uninterrupted() -> Iterator[None]:
     it does nothing, because Python interrupts only the main thread.
     """
     is_main = threading.current_thread() is threading.main_thread()
-    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)} if is_main else {}
-    handlers = {number: handler for number, handler in found.items() if callable(handler)}
-    arrived: dict[int, Any] = {}
+    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    previous_handlers = {number: signal.getsignal(number) for number in numbers}
+    handlers = {number: handler for number, handler in previous_handlers.items() if callable(handler)}
+    frame_by_signal: dict[int, Any] = {}
     for number in handlers:
-        signal.signal(number, arrived.__setitem__)
+        signal.signal(number, frame_by_signal.__setitem__)
     try:
         yield
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        for received, frame in arrived.items():
-            handlers[signal.Signals(received)](received, frame)
+        for received_number, frame in frame_by_signal.items():
+            handlers[signal.Signals(received_number)](received_number, frame)

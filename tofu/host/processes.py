@@ -23,14 +23,14 @@ def map_in_processes(
 
     If the iteration ends early, by an error, an interrupt or `close()`, the processes are ended at once.
     """
-    others = {*active_children()}
+    earlier_processes = {*active_children()}
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), start, start_arguments)
     try:
         with hidden_from_interrupts():
             results = pool.map(function, *arguments)
         yield from results
     except BaseException:
-        for process in {*active_children()} - others:
+        for process in {*active_children()} - earlier_processes:
             process.terminate()
         raise
     finally:
@@ -40,8 +40,8 @@ def map_in_processes(
 @contextmanager
 def hidden_from_interrupts() -> Iterator[None]:
     """Block Ctrl-C in processes that are started in the block. This process receives it, and ends them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    blocked_signals = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked_signals)

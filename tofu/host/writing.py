@@ -13,9 +13,9 @@ from typing import IO
 
 from tofu.errors import FileError
 
-ENDING = ".tofu-tmp"
-OLDER = re.compile(r"\.(\d+)\.tmp")  # ending of Tofu 0.1's temporary files, with the process number
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+SUFFIX = ".tofu-tmp"
+OLD_SUFFIX = re.compile(r"\.(\d+)\.tmp")  # ending of Tofu 0.1's temporary files, with the process number
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
@@ -49,12 +49,13 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> None:
 
 def remove_left_behind(target: str) -> None:
     """Remove temporary files in the folder of `target` whose writers are dead. Living writers hold a lock on their file."""
-    folder, base = os.path.split(target)
+    folder, base_name = os.path.split(target)
     with suppress(OSError):
         for name in os.listdir(folder or "."):
-            older = OLDER.fullmatch(name.removeprefix(base)) if name.startswith(base) else None
+            old_suffix = OLD_SUFFIX.fullmatch(name.removeprefix(base_name)) if name.startswith(base_name) else None
             path = os.path.join(folder, name)
-            if (name.endswith(ENDING) and _is_left_behind(path)) or (older and _is_dead(int(older[1]))):
+            is_old = old_suffix is not None and _is_dead(int(old_suffix[1]))
+            if is_old or (name.endswith(SUFFIX) and _is_unlocked(path)):
                 os.unlink(path)
 
 
@@ -65,7 +66,7 @@ def _open_temporary(target: str) -> tuple[str, IO[bytes]]:
     another file is opened.
     """
     while True:
-        temporary = f"{target}.{os.getpid()}-{secrets.token_hex(4)}{ENDING}"
+        temporary = f"{target}.{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"
         file = open(temporary, "xb")  # noqa: SIM115  the caller closes it
         with suppress(OSError):  # file systems without locks keep all files
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -74,7 +75,7 @@ def _open_temporary(target: str) -> tuple[str, IO[bytes]]:
         file.close()
 
 
-def _is_left_behind(path: str) -> bool:
+def _is_unlocked(path: str) -> bool:
     with suppress(OSError), open(path, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
@@ -93,7 +94,7 @@ def _is_dead(process: int) -> bool:
 
 def _explain(path: str, error: OSError) -> str:
     reason = error.strerror or str(error)
-    remedy = "Make room on that disk, or write to another one" if error.errno in FULL else "Write to another place"
+    remedy = "Make room on that disk, or write to another one" if error.errno in DISK_FULL else "Write to another place"
     folder = os.path.dirname(os.path.abspath(path))
     if isinstance(error, FileNotFoundError) and not os.path.isdir(folder):
         reason, remedy = f"there is no folder {folder}", "Make it first"

@@ -39,12 +39,12 @@ REMOVED_NUMPY_NAMES = {"bool": bool, "int": int, "float": float, "complex": comp
 def restore_numpy_names() -> None:
     """Define the names that this NumPy has removed."""
     for name, builtin in REMOVED_NUMPY_NAMES.items():
-        if name not in vars(np) and not _numpy_still_answers(name):
+        if name not in vars(np) and not _numpy_has_deprecated_name(name):
             setattr(np, name, builtin)
 
 
-def _numpy_still_answers(name: str) -> bool:
-    """Return True for NumPy 1.20 to 1.23, which still has the name, and warns."""
+def _numpy_has_deprecated_name(name: str) -> bool:
+    """Return True for NumPy 1.20 to 1.23, which still has the name, and warns when it is read."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return hasattr(np, name)
@@ -73,12 +73,12 @@ def load_cuda_libraries() -> None:
         return
     packages = importlib.util.find_spec("nvidia")
     folders = packages.submodule_search_locations if packages is not None else None
-    waiting = [path for folder in folders or () for path in sorted(Path(folder).glob("*/lib/lib*.so.*"))]
-    while waiting:  # libraries depend on each other, so repeat until no more can be loaded
-        left = [path for path in waiting if not _try_load(path)]
-        if len(left) == len(waiting):
+    unloaded = [path for folder in folders or () for path in sorted(Path(folder).glob("*/lib/lib*.so.*"))]
+    while unloaded:  # libraries depend on each other, so repeat until no more can be loaded
+        still_unloaded = [path for path in unloaded if not _try_load(path)]
+        if len(still_unloaded) == len(unloaded):
             return  # importing MXNet reports what is missing
-        waiting = left
+        unloaded = still_unloaded
 
 
 def _try_load(path: Path) -> bool:
@@ -106,11 +106,11 @@ def import_native_layer() -> None:
     import mxnet
 
     _mxnet = import_native("_mxnet")
-    flavours = {False: "CPUs", True: "CUDA"}
-    found = mxnet.runtime.Features().is_enabled("CUDA")
-    if _mxnet.built_for_cuda != found:
+    has_cuda = mxnet.runtime.Features().is_enabled("CUDA")
+    if _mxnet.built_for_cuda != has_cuda:
+        expected, installed = ("CPUs", "CUDA") if has_cuda else ("CUDA", "CPUs")
         raise ImportError(
-            f"Tofu was built against MXNet for {flavours[_mxnet.built_for_cuda]}, and MXNet for {flavours[found]} is installed: "
+            f"Tofu was built against MXNet for {expected}, and MXNet for {installed} is installed: "
             "build Tofu again (README.md, MXNet for CUDA)"
         )
 

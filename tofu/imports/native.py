@@ -31,19 +31,19 @@ def import_native(name: str) -> ModuleType:
             f"Tofu's native code does not fit this Python or MXNet ({error}): pip install {DISTRIBUTION} again, or make build"
         ) from error
     stub = (FOLDER / f"{name}.pyi").read_text()
-    names = re.findall(r"^(?:def )?([a-z]\w*)(?:\(|: )", stub, re.M)
-    missing = [name for name in names if not hasattr(module, name)]
-    if missing:
+    declared_names = re.findall(r"^(?:def )?([a-z]\w*)(?:\(|: )", stub, re.M)
+    missing_names = [name for name in declared_names if not hasattr(module, name)]
+    if missing_names:
         raise ImportError(
-            f"Tofu's native code does not match its Python code ({module.__name__} has no {missing[0]}): make build, or pip install "
+            f"Tofu's native code does not match its Python code ({module.__name__} has no {missing_names[0]}): make build, or pip install "
             f"{DISTRIBUTION} again"
         )
     return module
 
 
 def _explain_missing(name: str) -> str:
-    """Return the remedy for a missing module. `_mxnet` is only compiled if MXNet was installed before Tofu."""
+    """Return the remedy for a missing module."""
     if name == "_mxnet" and any(FOLDER.glob("_core.*.so")):
-        again = f"pip install --force-reinstall --no-deps --no-binary :all: {DISTRIBUTION}"
-        return f"Tofu is compiled for MXNet only if MXNet is installed first: make build in a clone, or {again}"
+        reinstall_command = f"pip install --force-reinstall --no-deps --no-binary :all: {DISTRIBUTION}"
+        return f"Tofu is compiled for MXNet only if MXNet is installed first: make build in a clone, or {reinstall_command}"
     return f"make build, or pip install {DISTRIBUTION}"

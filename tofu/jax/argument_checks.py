@@ -20,14 +20,14 @@ WeakTypes: TypeAlias = "tuple[bool, ...]"
 """For each leaf, True if its type is weak: in JAX, `x * 0.1` has the type of `x`, because that of `0.1` is weak."""
 
 
-def check_leaves(leaves: Sequence[Any], planned: Sequence[jax.ShapeDtypeStruct], names: Sequence[str]) -> None:
+def check_leaves(leaves: Sequence[Any], planned_structs: Sequence[jax.ShapeDtypeStruct], names: Sequence[str]) -> None:
     """Raise ShapeError if a shape or type differs from the plan, or UnsupportedError if an array was deleted.
 
     This runs in every step, so it must be fast.
     """
-    for leaf, wanted, name in zip(leaves, planned, names, strict=True):
-        if not (isinstance(leaf, jax.Array) and leaf.shape == wanted.shape and leaf.dtype == wanted.dtype):
-            _check_one(leaf, wanted, name)
+    for leaf, planned, name in zip(leaves, planned_structs, names, strict=True):
+        if not (isinstance(leaf, jax.Array) and leaf.shape == planned.shape and leaf.dtype == planned.dtype):
+            _check_leaf(leaf, planned, name)
         if _is_on_devices(leaf) and leaf.is_deleted():
             raise UnsupportedError(
                 f"{name} was donated to an earlier call (donate_argnums) and deleted. Continue with the results of that call, or with "
@@ -35,18 +35,18 @@ def check_leaves(leaves: Sequence[Any], planned: Sequence[jax.ShapeDtypeStruct],
             )
 
 
-def _check_one(leaf: Any, wanted: jax.ShapeDtypeStruct, name: str) -> None:
+def _check_leaf(leaf: Any, planned: jax.ShapeDtypeStruct, name: str) -> None:
     if not is_array(leaf):
-        raise ShapeError(f"{name} is {show_with_type(leaf)}, and the step was planned for an array of {wanted.dtype}.")
-    if np.shape(leaf) != wanted.shape:
+        raise ShapeError(f"{name} is {show_with_type(leaf)}, and the step was planned for an array of {planned.dtype}.")
+    if np.shape(leaf) != planned.shape:
         raise ShapeError(
-            f"{name} has shape {np.shape(leaf)}, and the step was planned for {wanted.shape}. Call tofu.jax.partition again for other "
+            f"{name} has shape {np.shape(leaf)}, and the step was planned for {planned.shape}. Call tofu.jax.partition again for other "
             "shapes, or also() to keep the layout of the state."
         )
     dtype = find_dtype(leaf)
-    if dtype != wanted.dtype:
+    if dtype != planned.dtype:
         raise ShapeError(
-            f"{name} is {dtype}, and the step was planned for {wanted.dtype}. Convert it, or call tofu.jax.partition again for other "
+            f"{name} is {dtype}, and the step was planned for {planned.dtype}. Convert it, or call tofu.jax.partition again for other "
             "types."
         )
 
@@ -83,49 +83,52 @@ class WeakTypeCheck:
         self.planned: WeakTypes = tuple(type_.weak_type for type_ in self._types)
         self._result_types: dict[WeakTypes, list[ValueType]] = {}
 
-    def find_result_types(self, given: WeakTypes) -> list[ValueType]:
+    def find_result_types(self, weak_types: WeakTypes) -> list[ValueType]:
         """Return the types of the results for arguments with these weak types.
 
         Raise ShapeError if the step would compute in other types than planned.
         """
-        if given not in self._result_types:
-            step = self._trace(given)
-            self._compare(given, step)
-            self._result_types[given] = step.result_types
-        return self._result_types[given]
+        if weak_types not in self._result_types:
+            step = self._trace(weak_types)
+            self._compare(weak_types, step)
+            self._result_types[weak_types] = step.result_types
+        return self._result_types[weak_types]
 
-    def _trace(self, weak: WeakTypes) -> Step:
-        pairs = zip(self._types, weak, strict=True)
+    def _trace(self, weak_types: WeakTypes) -> Step:
+        pairs = zip(self._types, weak_types, strict=True)
         leaves = [jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=is_weak) for type_, is_weak in pairs]
         step, _ = trace_step(
             self._function, self._native.arguments_tree.unflatten(leaves), self._native.has_static_numbers
         )
         return step
 
-    def _compare(self, given: WeakTypes, step: Step) -> None:
-        planned = self._native.of_one_device
-        ours, theirs = _list_types(planned), _list_types(step)
-        for expected, found in zip(ours, theirs, strict=False):
-            if expected.key != found.key:
-                self._refuse(given, f"at {found.equation.line} it computes {found}, and the plan computes {expected}")
-        dtypes = ([type_.dtype for type_ in each.result_types] for each in (planned, step))
-        if len(ours) != len(theirs) or len({tuple(each) for each in dtypes}) > 1:
-            self._refuse(given, "it computes results of other types than the plan")
+    def _compare(self, weak_types: WeakTypes, step: Step) -> None:
+        planned_step = self._native.of_one_device
+        planned_equations, equations = _list_types(planned_step), _list_types(step)
+        for planned, actual in zip(planned_equations, equations, strict=False):
+            if planned.key != actual.key:
+                difference = f"at {actual.equation.line} it computes {actual}, and the plan computes {planned}"
+                self._refuse(weak_types, difference)
+        result_dtypes = {tuple(type_.dtype for type_ in each.result_types) for each in (planned_step, step)}
+        if len(planned_equations) != len(equations) or len(result_dtypes) > 1:
+            self._refuse(weak_types, "it computes results of other types than the plan")
 
-    def _refuse(self, given: WeakTypes, what: str) -> None:
-        kinds = {True: "a Python number (or computed from such alone)", False: "an array"}
-        told = [
-            f"{name} is {kinds[now]}, and the step was planned for {kinds[before]} of {type_.dtype}"
-            for name, type_, before, now in zip(self._names, self._types, self.planned, given, strict=True)
-            if before != now
+    def _refuse(self, weak_types: WeakTypes, what: str) -> None:
+        kind_by_weakness = {True: "a Python number (or computed from such alone)", False: "an array"}
+        differences = [
+            f"{name} is {kind_by_weakness[is_weak]}, and the step was planned for {kind_by_weakness[was_weak]} of {type_.dtype}"
+            for name, type_, was_weak, is_weak in zip(self._names, self._types, self.planned, weak_types, strict=True)
+            if was_weak != is_weak
         ]
         raise ShapeError(
-            f"{'; '.join(told[:3])}. JAX promotes their types differently: {what}. Pass the planned kind (np.float32(0.1) is an array, "
-            "0.1 a Python number), or call tofu.jax.partition again."
+            f"{'; '.join(differences[:3])}. JAX promotes their types differently: {what}. Pass the planned kind (np.float32(0.1) is an "
+            "array, 0.1 a Python number), or call tofu.jax.partition again."
         )
 
 
 class _EquationTypes(NamedTuple):
+    """The types of the operands and results of an equation."""
+
     name: str
     operands: tuple[Any, ...]
     results: tuple[Any, ...]
@@ -140,10 +143,11 @@ class _EquationTypes(NamedTuple):
 
 
 def _list_types(step: Step) -> list[_EquationTypes]:
-    found = []
+    """Return the types of all equations, except conversions to the same type."""
+    equation_types = []
     for equation in step.walk():
         operands = tuple((x.type if isinstance(x, Literal) else step.types[x]).dtype for x in equation.inputs)
         results = tuple(step.types[x].dtype for x in equation.outputs)
         if equation.primitive.name != "convert_element_type" or operands != results:
-            found.append(_EquationTypes(equation.primitive.name, operands, results, equation))
-    return found
+            equation_types.append(_EquationTypes(equation.primitive.name, operands, results, equation))
+    return equation_types

@@ -100,7 +100,7 @@ def read_request(
     """Load a step and pass its request to `use`. Raise TofuError if the step or its arguments cannot be loaded."""
     settings = read_settings(workers, planning)
     if needs_devices:
-        _ask_for_devices(settings.workers)
+        _request_devices(settings.workers)
     file = read_step_file(model, arguments)
     engine = make_engine(uneven)
     with locate_errors(file.path, f"Tracing {file.name.partition(':')[2]} with {arguments}"):
@@ -108,7 +108,7 @@ def read_request(
     use(StepRequest(file, donate(source, donated) if donated else source, settings, engine))
 
 
-def _ask_for_devices(count: int) -> None:
+def _request_devices(count: int) -> None:
     """Make JAX provide virtual CPU devices, unless it has looked at its devices already."""
     flags = os.environ.get("XLA_FLAGS", "")
     if VIRTUAL_DEVICES not in flags and count <= MOST_VIRTUAL_DEVICES:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, cast
 
+import numpy as np
+
 from tdl_ops.jax import DESCRIPTIONS
 from tofu.engine import Engine, Measured, Source
 from tofu.errors import UnsupportedError
@@ -64,13 +66,12 @@ class JaxBackend:
     def measure(self, source: Source, choices: Choices) -> Measured:
         """Return the bytes that each worker holds as shards of arguments and constants."""
         problem = choices.problem
-        held = [0] * prod(problem.factors)
+        held_bytes = np.zeros(prod(problem.factors), np.int64)
         for tensor in _list_arguments(problem.graph):
             boxes = find_shards(problem, tensor, choices.layout(tensor))
-            cells = (boxes[..., 1] - boxes[..., 0]).prod(axis=1)
-            item_bytes = problem.graph.tensors[tensor].item_bytes
-            held = [before + int(count) * item_bytes for before, count in zip(held, cells, strict=True)]
-        return Measured(tuple(held))
+            elements = (boxes[..., 1] - boxes[..., 0]).prod(axis=1)
+            held_bytes += elements * problem.graph.tensors[tensor].item_bytes
+        return Measured(tuple(held_bytes.tolist()))
 
     def predict_peak(self, build: Callable[[], SpmdProgram]) -> tuple[int, ...] | None:
         """Predict the peak bytes of each worker, including results and temporary values."""

@@ -32,29 +32,29 @@ DEVICE_BYTES_PER_SECOND = 200e9
 def list_devices(workers: int) -> list[Any]:
     """Return `workers` devices, equally many of each process. Raise DeviceError if there are too few."""
     reserve_threads()
-    found = sorted(jax.devices(), key=_find_process)  # stable: keeps JAX's order within a process
-    hosts = [list(devices) for _, devices in groupby(found, _find_process)]
-    if len(found) < workers:
+    all_devices = sorted(jax.devices(), key=_find_process)  # stable: keeps JAX's order within a process
+    hosts = [list(devices) for _, devices in groupby(all_devices, _find_process)]
+    if len(all_devices) < workers:
         raise DeviceError(
-            f"{workers} devices are asked for, and JAX has {len(found)} ({found[0].platform}). Use fewer. On a CPU, "
+            f"{workers} devices are asked for, and JAX has {len(all_devices)} ({all_devices[0].platform}). Use fewer. On a CPU, "
             f'call jax.config.update("jax_num_cpu_devices", {workers}) before JAX is used, or set the environment variable '
             f"XLA_FLAGS=--xla_force_host_platform_device_count={workers}."
         )
-    each, rest = divmod(workers, len(hosts))
-    if rest or min(map(len, hosts)) < each:
+    devices_per_host, remainder = divmod(workers, len(hosts))
+    if remainder or min(map(len, hosts)) < devices_per_host:
         raise DeviceError(
             f"{workers} devices are asked for, and {len(hosts)} processes have {' + '.join(str(len(host)) for host in hosts)}. "
             "Each gives equally many: ask for a number that they share equally, or give a list of devices."
         )
-    return [device for host in hosts for device in host[:each]]
+    return [device for host in hosts for device in host[:devices_per_host]]
 
 
 def check_devices(devices: Sequence[Any]) -> None:
     """Raise DeviceError if a device is listed twice, or if none of the devices belongs to this process."""
-    twice = [device for device, count in Counter(devices).items() if count > 1]
-    if twice:
+    repeated = [device for device, count in Counter(devices).items() if count > 1]
+    if repeated:
         raise DeviceError(
-            f"{twice[0]} is listed {list(devices).count(twice[0])} times. Each worker needs a separate device."
+            f"{repeated[0]} is listed {list(devices).count(repeated[0])} times. Each worker needs a separate device."
         )
     if devices and all(_find_process(device) != jax.process_index() for device in devices):
         raise DeviceError(
@@ -68,13 +68,15 @@ def find_topology(devices: Sequence[Any]) -> Topology | None:
 
     Return None if there is only one host or one device per host, or if devices are not listed host by host.
     """
-    found = list(map(_find_process, devices))
-    hosts = list(dict.fromkeys(found))
-    each, rest = divmod(len(found), len(hosts))
-    if len(hosts) == 1 or each == 1 or rest or found != [host for host in hosts for _ in range(each)]:
+    processes = list(map(_find_process, devices))
+    hosts = list(dict.fromkeys(processes))
+    devices_per_host, remainder = divmod(len(processes), len(hosts))
+    if len(hosts) == 1 or devices_per_host == 1 or remainder:
         return None
-    between = Level(len(hosts) * HOST_BYTES_PER_SECOND, len(hosts))
-    return Topology((between, Level(len(found) * DEVICE_BYTES_PER_SECOND, each)))
+    if processes != [host for host in hosts for _ in range(devices_per_host)]:
+        return None
+    host_level = Level(len(hosts) * HOST_BYTES_PER_SECOND, len(hosts))
+    return Topology((host_level, Level(len(processes) * DEVICE_BYTES_PER_SECOND, devices_per_host)))
 
 
 def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
@@ -97,9 +99,9 @@ class ProcessAgreement:
     def __init__(self, mesh: Mesh, plan: Plan, names: Sequence[Sequence[str]]) -> None:
         """Take the mesh, the plan, and the names of each argument's leaves for error messages."""
         self._mesh, self._plan, self._names = mesh, plan, names
-        self._is_alone = len({_find_process(device) for device in mesh.devices.flat}) == 1
-        self._seen: dict[int, set[int]] = {}  # positions of checked leaves, by argument
-        self._has_one_plan = False
+        self._has_single_process = len({_find_process(device) for device in mesh.devices.flat}) == 1
+        self._checked_positions: dict[int, set[int]] = {}  # positions of checked leaves, by argument
+        self._has_checked_plan = False
 
     def check(self, arguments: Mapping[int, Sequence[Any]]) -> None:
         """Compare the plan and some arguments among processes, unless they were compared before.
@@ -107,63 +109,65 @@ class ProcessAgreement:
         `arguments` maps the position of an argument to its leaves. Raise PlanError if plans differ, UnsupportedError if
         values differ.
         """
-        if self._is_alone:
+        if self._has_single_process:
             return
-        new = [argument for argument, leaves in arguments.items() if self._list_new(argument, leaves)]
-        if self._has_one_plan and not new:
+        unchecked = [argument for argument, leaves in arguments.items() if self._list_unchecked(argument, leaves)]
+        if self._has_checked_plan and not unchecked:
             return
-        names = [name for argument in new for name in self._names[argument]]
-        leaves = [leaf for argument in new for leaf in arguments[argument]]
+        names = [name for argument in unchecked for name in self._names[argument]]
+        leaves = [leaf for argument in unchecked for leaf in arguments[argument]]
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):  # a traced value cannot be compared yet
             return
         digest = hashlib.sha256(self._plan.to_json().encode()).digest()[:16]
         checksums = [*np.frombuffer(digest, np.uint32), *map(_checksum, leaves)]
-        shown = self._exchange(np.array(checksums, np.uint32))
-        self._check_plans({process: row[:4].tobytes().hex() for process, row in shown.items()})
-        self._has_one_plan = True
-        first, *later = shown
+        row_by_process = self._gather_checksums(np.array(checksums, np.uint32))
+        self._check_plans({process: row[:4].tobytes().hex() for process, row in row_by_process.items()})
+        self._has_checked_plan = True
+        first, *others = row_by_process
         differing = [
             f"{name}, in process {first} and {process}"
             for position, name in enumerate(names, 4)
-            for process in later
-            if shown[first][position] != shown[process][position]
+            for process in others
+            if row_by_process[first][position] != row_by_process[process][position]
         ]
         raise_together(
             UnsupportedError,
             "Complete arguments must be equal in all processes, and these differ (place_part accepts each process's rows):",
             differing,
         )
-        for argument in new:
-            self._seen.setdefault(argument, set()).update(self._list_new(argument, arguments[argument]))
+        for argument in unchecked:
+            positions = self._list_unchecked(argument, arguments[argument])
+            self._checked_positions.setdefault(argument, set()).update(positions)
 
-    def _list_new(self, argument: int, leaves: Sequence[Any]) -> list[int]:
+    def _list_unchecked(self, argument: int, leaves: Sequence[Any]) -> list[int]:
         """Return the positions of leaves that must be compared. This runs in every step, so it must be fast."""
-        seen = self._seen.get(argument, ())
-        if len(seen) == len(leaves):
+        checked = self._checked_positions.get(argument, ())
+        if len(checked) == len(leaves):
             return []
         return [
             n
             for n, leaf in enumerate(leaves)
-            if n not in seen and (isinstance(leaf, jax.core.Tracer) or not is_global(leaf))
+            if n not in checked and (isinstance(leaf, jax.core.Tracer) or not is_global(leaf))
         ]
 
     def _check_plans(self, digests: Mapping[int, str]) -> None:
-        (first, plan), *others = digests.items()
-        for other, its_plan in others:
-            if its_plan != plan:
+        (first, first_plan), *other_digests = digests.items()
+        for process, plan in other_digests:
+            if plan != first_plan:
                 raise PlanError(
-                    f"Process {first} has plan {plan}, and process {other} has plan {its_plan}. Plan the same step in all processes, "
+                    f"Process {first} has plan {first_plan}, and process {process} has plan {plan}. Plan the same step in all processes, "
                     "with the same options and versions, or save one plan and pass it to all (plan=)."
                 )
 
-    def _exchange(
+    def _gather_checksums(
         self, checksums: np.ndarray[Any, np.dtype[np.uint32]]
     ) -> dict[int, np.ndarray[Any, np.dtype[np.uint32]]]:
+        """Return the checksums of every process. All processes must call this with equally many checksums."""
         devices = list(self._mesh.devices.flat)
         mesh = Mesh(np.array(devices, object), "device")
-        split, whole = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("device",), ()))
-        rows = jax.make_array_from_callback((len(devices), len(checksums)), split, lambda _: checksums[None])
-        table = np.asarray(jax.jit(lambda x: x, out_shardings=whole)(rows))
+        row_sharding, replicated = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("device",), ()))
+        rows = jax.make_array_from_callback((len(devices), len(checksums)), row_sharding, lambda _: checksums[None])
+        table = np.asarray(jax.jit(lambda x: x, out_shardings=replicated)(rows))
         return {_find_process(device): row for device, row in zip(devices, table, strict=True)}
 
 

@@ -80,18 +80,15 @@ class PartitionedStep:
         native, program = partition.source.native, partition.training
         self.partition, self.mesh, self.uneven = partition, mesh, uneven
         self._step, self._native = step, native
-        joined, uneven_shardings = program.shardings(mesh), program.uneven_arguments(mesh)
-        layout = [uneven_shardings.get(position, sharding) for position, sharding in enumerate(joined)]
-        count = len(native.step.inputs)
-        self._joined, self._argument_shardings, self._constant_shardings = (
-            joined[:count],
-            layout[:count],
-            layout[count:],
-        )
+        joined_shardings, uneven_by_position = program.shardings(mesh), program.uneven_arguments(mesh)
+        shardings = [uneven_by_position.get(position, sharding) for position, sharding in enumerate(joined_shardings)]
+        argument_count = len(native.step.inputs)
+        self._joined_shardings = joined_shardings[:argument_count]
+        self._argument_shardings, self._constant_shardings = shardings[:argument_count], shardings[argument_count:]
         self._uneven_results = program.uneven_results(mesh)
-        self._transformed: dict[Transformation, PartitionedStep] = {}
+        self._step_by_transformation: dict[Transformation, PartitionedStep] = {}
         self._donate_argnums, self._donated = donate_argnums, native.donated
-        self._program, self._run = program, program.compile(mesh, self._donated)
+        self._program, self._jitted = program, program.compile(mesh, self._donated)
         names = [native.name_tensor(partition.graph, number) for number in native.step.inputs]
         self._arguments = StepArguments(step, native, names)
         constants = [f"constant_{n}" for n in range(len(self._constant_shardings))]
@@ -108,13 +105,13 @@ class PartitionedStep:
 
         Functions and strings stay in their places. Raises UnsupportedError if a class in a tree accepts only arrays.
         """
-        whole = NamedSharding(self.mesh, PartitionSpec())
-        tree = self._native.arguments_tree
+        replicated = NamedSharding(self.mesh, PartitionSpec())
+        structure = self._native.arguments_tree
         return unflatten_values(
-            tree,
+            structure,
             self._argument_shardings,
             "shardings",
-            lambda one: whole if isinstance(one.value, Empty) else one.value,
+            lambda leaf: replicated if isinstance(leaf.value, Empty) else leaf.value,
         )
 
     @property
@@ -128,12 +125,12 @@ class PartitionedStep:
     @cached_property
     def _constants(self) -> list[Any]:
         """Arrays that the step closes over, placed as planned. They are the last operands of the program."""
-        values = list(self._native.step.constants.values())
+        constants = list(self._native.step.constants.values())
         with jax.ensure_compile_time_eval():  # an outer trace must not capture them
-            self._agreement.check({len(self._arguments.trees): values})
+            self._agreement.check({len(self._arguments.trees): constants})
             return [
-                place_operand(place_array(value, layout), layout)
-                for value, layout in zip(values, self._constant_shardings, strict=True)
+                place_operand(place_array(value, sharding), sharding)
+                for value, sharding in zip(constants, self._constant_shardings, strict=True)
             ]
 
     @in_planned_precision
@@ -150,13 +147,13 @@ class PartitionedStep:
 
     def _run_leaves(self, arguments: Sequence[Any]) -> list[Any]:
         if any(isinstance(leaf, jax.core.Tracer) for leaf in arguments):
-            converted_types = (UnevenArray, *NUMBERS)
+            types_to_convert = (UnevenArray, *NUMBERS)
             return self._run_traced(
-                *(jnp.asarray(leaf) if isinstance(leaf, converted_types) else leaf for leaf in arguments)
+                *(jnp.asarray(leaf) if isinstance(leaf, types_to_convert) else leaf for leaf in arguments)
             )
         leaves = list(map(place_operand, arguments, self._argument_shardings))
-        copy_repeated_donations(leaves, self._joined, self._donated)
-        results: list[Any] = self._run(*leaves, *self._constants)
+        copy_repeated_donations(leaves, self._joined_shardings, self._donated)
+        results: list[Any] = self._jitted(*leaves, *self._constants)
         for position, sharding in self._uneven_results.items():
             results[position] = UnevenArray(results[position], sharding)
         return results
@@ -164,32 +161,33 @@ class PartitionedStep:
     @cached_property
     def _run_traced(self) -> Callable[..., list[Any]]:
         """The step as a function that JAX can transform, from complete arrays to complete results, without donation."""
-        run = jax.jit(self._program.function(self.mesh))
+        jitted = jax.jit(self._program.function(self.mesh))
 
         def run_whole(*leaves: Any) -> list[Any]:
             check_leaves(
                 leaves, self._arguments.types, self._arguments.names
             )  # custom_vjp may have replaced the leaves
-            made: list[Any] = run(*map(place_operand, leaves, self._argument_shardings), *self._constants)
+            results: list[Any] = jitted(*map(place_operand, leaves, self._argument_shardings), *self._constants)
             for position, sharding in self._uneven_results.items():
-                made[position] = sharding.restore(made[position])
-            return made
+                results[position] = sharding.restore(results[position])
+            return results
 
         def run_transformed(transformation: Transformation, leaves: Sequence[Any]) -> list[Any]:
-            made = self._plan_transformed(transformation)._run_leaves(leaves)
-            return [jnp.asarray(result) if isinstance(result, UnevenArray) else result for result in made]
+            results = self._plan_transformed(transformation)._run_leaves(leaves)
+            return [jnp.asarray(result) if isinstance(result, UnevenArray) else result for result in results]
 
         return make_transformable(run_whole, run_transformed, self._native)
 
     @in_planned_precision
     def _plan_transformed(self, transformation: Transformation) -> PartitionedStep:
-        if transformation not in self._transformed:
-            function, shapes = transformation.derive(self._native.jaxpr)
-            source = read_step(function, shapes)
+        if transformation not in self._step_by_transformation:
+            function, argument_shapes = transformation.derive(self._native.jaxpr)
+            source = read_step(function, argument_shapes)
             settings = choose_settings(self.partition, transformation, source)
-            made = plan_step(source, settings, engine=make_engine(self.uneven))
-            self._transformed[transformation] = PartitionedStep(function, made, self.mesh, (), self.uneven)
-        return self._transformed[transformation]
+            partition = plan_step(source, settings, engine=make_engine(self.uneven))
+            step = PartitionedStep(function, partition, self.mesh, (), self.uneven)
+            self._step_by_transformation[transformation] = step
+        return self._step_by_transformation[transformation]
 
     @in_planned_precision
     def lower(self, *args: Any, **named: Any) -> Any:
@@ -201,8 +199,8 @@ class PartitionedStep:
         """
         function, native = self._program.function(self.mesh), self._native
 
-        def keep(one: StaticLeaf) -> StaticLeaf:
-            return one
+        def keep(leaf: StaticLeaf) -> StaticLeaf:
+            return leaf
 
         def step(*arguments: Any) -> Any:
             return native.results_tree.unflatten(function(*jax.tree.leaves(arguments)), keep)
@@ -213,25 +211,27 @@ class PartitionedStep:
         structs = self._program.argument_structs(self.mesh)[: len(leaves)]
         pairs = zip(leaves, structs, self._argument_shardings, strict=True)
         leaves = [
-            struct if isinstance(layout, UnevenSharding) or isinstance(leaf, np.ndarray) else leaf
-            for leaf, struct, layout in pairs
+            struct if isinstance(sharding, UnevenSharding) or isinstance(leaf, np.ndarray) else leaf
+            for leaf, struct, sharding in pairs
         ]
         constants_argument = [self._constants] if self._constants else []
         argument_shardings = (
-            *unflatten_values(native.arguments_tree, self._joined, "lower()", keep),
+            *unflatten_values(native.arguments_tree, self._joined_shardings, "lower()", keep),
             *([x.sharding for x in constants] for constants in constants_argument),
         )
-        results = self._program.result_shardings(self.mesh)
-        out = unflatten_values(native.results_tree, results, "lower()", keep)
-        donated = native.list_arguments(self._donate_argnums)
-        jitted = jax.jit(step, in_shardings=argument_shardings, out_shardings=out, donate_argnums=donated)
+        result_shardings = self._program.result_shardings(self.mesh)
+        result_tree = unflatten_values(native.results_tree, result_shardings, "lower()", keep)
+        donated_arguments = native.list_arguments(self._donate_argnums)
+        jitted = jax.jit(
+            step, in_shardings=argument_shardings, out_shardings=result_tree, donate_argnums=donated_arguments
+        )
         lowered = jitted.lower(*native.arguments_tree.unflatten(leaves, keep), *constants_argument)
         return BoundStage(lowered, self._constants) if constants_argument else lowered
 
     @in_planned_precision
     def lower_leaves(self) -> Any:
         """Lower the step as a function of a flat list of all arrays: those of the arguments, then the constants."""
-        lowered: Any = self._run.lower(*self._program.argument_structs(self.mesh))
+        lowered: Any = self._jitted.lower(*self._program.argument_structs(self.mesh))
         return lowered
 
     @in_planned_precision
@@ -245,11 +245,11 @@ class PartitionedStep:
         devices of all processes. Raises ShapeError if the tree, a shape or a type differs from the plan.
         """
         leaves = self._arguments.flatten_one(value, argument)
-        names, types, layout = self._describe_leaves(argument)
+        names, types, shardings = self._describe_leaves(argument)
         check_leaves(leaves, types, names)
         refuse_shapes(leaves, names)
         self._agreement.check({argument: leaves})
-        return unflatten_arrays(self._arguments.trees[argument], list(map(place_copy, leaves, layout)))
+        return unflatten_arrays(self._arguments.trees[argument], list(map(place_copy, leaves, shardings)))
 
     @in_planned_precision
     def place_part(self, value: Any, argument: int = 1) -> Any:
@@ -260,16 +260,16 @@ class PartitionedStep:
         are sent there. Every process passes the same scalars. Raises ShapeError if the arrays do not have these shapes.
         """
         leaves = self._arguments.flatten_one(value, argument)
-        names, types, layout = self._describe_leaves(argument)
+        names, types, shardings = self._describe_leaves(argument)
         refuse_shapes(leaves, names)
         self._agreement.check({})
-        placed = map(place_local_rows, names, leaves, types, layout)
+        placed = map(place_local_rows, names, leaves, types, shardings)
         return unflatten_arrays(self._arguments.trees[argument], list(placed))
 
     def _describe_leaves(self, argument: int) -> tuple[list[Any], ...]:
         """Return the names, types and shardings of the leaves of an argument."""
-        each = self._arguments.names, self._arguments.types, self._argument_shardings
-        return tuple(self._arguments.split(values)[argument] for values in each)
+        leaf_lists = self._arguments.names, self._arguments.types, self._argument_shardings
+        return tuple(self._arguments.split(values)[argument] for values in leaf_lists)
 
     @in_planned_precision
     def check_replicas(self) -> bool:
@@ -327,8 +327,8 @@ class PartitionedStep:
         if options.get("topology") is not None:
             raise UnsupportedError(f"topology= cannot differ from {self.name}, which uses the same devices. Remove it.")
         source = donate(read_step(step, tuple(example_args), self._native.has_static_numbers), donate_argnums)
-        made = plan_on_same_state(self.partition, self.name, source, part, options, make_engine(self.uneven))
-        return PartitionedStep(step, made, self.mesh, donate_argnums, self.uneven)
+        partition = plan_on_same_state(self.partition, self.name, source, part, options, make_engine(self.uneven))
+        return PartitionedStep(step, partition, self.mesh, donate_argnums, self.uneven)
 
     @in_planned_precision
     def simulate(self, machine: Any, states: int = 0) -> Simulation:
@@ -377,9 +377,12 @@ class PartitionedStep:
         return f"<{self.name} on {devices}, {self.plan.communication_bytes:,} bytes moved in a step>"
 
 
-def _as_type(value: Any, type_: ValueType) -> Any:
+def _as_type(result: Any, type_: ValueType) -> Any:
+    """Return a result with the weak type of a type."""
     return (
-        replace(value, joined=as_type(value.joined, type_)) if isinstance(value, UnevenArray) else as_type(value, type_)
+        replace(result, joined=as_type(result.joined, type_))
+        if isinstance(result, UnevenArray)
+        else as_type(result, type_)
     )
 
 
@@ -387,7 +390,7 @@ def _as_type(value: Any, type_: ValueType) -> Any:
 class BoundStage:
     """A lowered or compiled step (`jax.stages.Lowered`, `Compiled`) that passes `constants` as its last argument.
 
-    It has all attributes of `stage`.
+    All other attributes are those of `stage`.
     """
 
     stage: Any

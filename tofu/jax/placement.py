@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import jax
@@ -35,9 +36,9 @@ def place_array(value: Any, sharding: Sharding) -> Any:
     Each process stores only the shards of its own devices.
     """
     if isinstance(sharding, UnevenSharding):
-        return UnevenArray(_join(value, sharding), sharding)
+        return UnevenArray(_join_shards(value, sharding), sharding)
     if isinstance(value, UnevenArray):
-        value = _read_whole(value)
+        value = _read_complete(value)
     if sharding.is_fully_addressable or is_global(value):
         return jax.device_put(value, sharding)
     host = read_host_value(value)
@@ -52,7 +53,7 @@ def place_operand(value: Any, sharding: Sharding) -> Any:
     - Of an array with overlapping shards, the shards are placed side by side.
     """
     if isinstance(sharding, UnevenSharding):
-        return _join(value, sharding)
+        return _join_shards(value, sharding)
     if isinstance(value, UnevenArray):
         return place_array(value, sharding)
     if isinstance(value, jax.core.Tracer):
@@ -70,26 +71,26 @@ def place_copy(value: Any, sharding: Sharding) -> Any:
 
     JAX would not copy an array that is already on a device, and on CPUs it reads NumPy arrays in place.
     """
-    placed = place_array(_copy_numpy(value), sharding)
+    placed = place_array(_copy_host_array(value), sharding)
     if isinstance(placed, UnevenArray):
         return placed.copy() if isinstance(value, UnevenArray) else placed
     if not isinstance(value, jax.Array):
         return placed
-    parts = (x.shard_shape(value.shape) for x in (value.sharding, sharding))
-    return jnp.copy(placed) if len(set(parts)) == 1 else placed
+    shard_shapes = (each.shard_shape(value.shape) for each in (value.sharding, sharding))
+    return jnp.copy(placed) if len(set(shard_shapes)) == 1 else placed
 
 
-def _copy_numpy(value: Any) -> Any:
+def _copy_host_array(value: Any) -> Any:
     """Return a copy of a NumPy array. Python numbers are not copied, because a copy would lose their weak type."""
     return value if isinstance(value, (jax.Array, UnevenArray, *NUMBERS)) else np.array(value)
 
 
-def _read_whole(array: UnevenArray) -> Any:
+def _read_complete(array: UnevenArray) -> Any:
     is_key = jnp.issubdtype(array.dtype, jax.dtypes.extended)
     return jnp.asarray(array) if is_key or is_global(array) else np.asarray(array)
 
 
-def _join(value: Any, sharding: UnevenSharding) -> Any:
+def _join_shards(value: Any, sharding: UnevenSharding) -> Any:
     """Return one array of all shards side by side, each on its devices.
 
     No device ever holds all of the value, unless it is on devices of several processes.
@@ -97,7 +98,7 @@ def _join(value: Any, sharding: UnevenSharding) -> Any:
     if isinstance(value, UnevenArray):
         if value.parts == sharding:
             return value.joined
-        value = _read_whole(value)
+        value = _read_complete(value)
     if isinstance(value, jax.core.Tracer):
         return sharding.join(value)
     if is_global(value):
@@ -108,16 +109,16 @@ def _join(value: Any, sharding: UnevenSharding) -> Any:
 
 def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding], donated: Sequence[int]) -> None:
     """Copy donated arrays that occur more than once among the leaves, because JAX can donate an array only once."""
-    kept = set(range(len(leaves))).difference(donated) if donated else ()
-    seen = {id(leaves[position]) for position in kept}
+    kept_positions = set(range(len(leaves))).difference(donated) if donated else ()
+    ids_in_use = {id(leaves[position]) for position in kept_positions}
     for position in donated:
         leaf = leaves[position]
-        if id(leaf) in seen and isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer):
+        if id(leaf) in ids_in_use and isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer):
             leaves[position] = place_copy(leaf, shardings[position])
-        seen.add(id(leaf))
+        ids_in_use.add(id(leaf))
 
 
-def place_local_rows(name: str, part: Any, planned: jax.ShapeDtypeStruct, sharding: Sharding) -> Any:
+def place_local_rows(name: str, local_rows: Any, planned: jax.ShapeDtypeStruct, sharding: Sharding) -> Any:
     """Place the array `name`, of which each process passes an equal number of rows (positions of dimension 0).
 
     Rows follow each other in the order of the processes. All processes pass scalars. Rows that the sharding stores in
@@ -128,54 +129,59 @@ def place_local_rows(name: str, part: Any, planned: jax.ShapeDtypeStruct, shardi
     devices = sorted(mesh.devices.flat, key=lambda device: int(device.process_index))
     processes = sorted({int(device.process_index) for device in devices})
     if not shape or len(processes) == 1:
-        return place_array(_copy_numpy(part), sharding)
-    rows, rest = divmod(shape[0], len(processes))
-    if rest or np.shape(part) != (rows, *shape[1:]):
+        return place_array(_copy_host_array(local_rows), sharding)
+    row_count, remainder = divmod(shape[0], len(processes))
+    if remainder or np.shape(local_rows) != (row_count, *shape[1:]):
         raise ShapeError(
-            f"{name} has shape {np.shape(part)}, and the part of {shape} that each of {len(processes)} processes has is "
-            f"{(f'1/{len(processes)} of {shape[0]}' if rest else rows, *shape[1:])}."
+            f"{name} has shape {np.shape(local_rows)}, and the part of {shape} that each of {len(processes)} processes has is "
+            f"{(f'1/{len(processes)} of {shape[0]}' if remainder else row_count, *shape[1:])}."
         )
-    host, begins = read_host_value(_copy_numpy(part)), {process: n * rows for n, process in enumerate(processes)}
-    begin = begins[jax.process_index()]
+    host_rows = read_host_value(_copy_host_array(local_rows))
+    begin_by_process = {process: n * row_count for n, process in enumerate(processes)}
+    begin = begin_by_process[jax.process_index()]
 
-    def read(index: tuple[slice, ...]) -> Any:
-        first, *others = index
+    def read_region(index: tuple[slice, ...]) -> Any:
+        first, *other_dimensions = index
         start, stop, _ = first.indices(shape[0])
-        return host[(slice(start - begin, stop - begin), *others)]
+        return host_rows[(slice(start - begin, stop - begin), *other_dimensions)]
 
     row_sharding = sharding
-    if isinstance(sharding, UnevenSharding) or not _stays(sharding, shape, rows, begins):
-        row_sharding = _split_by_process(devices, len(processes), (rows, *shape[1:]))
-    whole = jax.make_array_from_callback((*shape[:1], *host.shape[1:]), row_sharding, read)
-    placed = _make_keys(whole, part, row_sharding)
+    if isinstance(sharding, UnevenSharding) or not _keeps_rows_in_process(sharding, shape, row_count, begin_by_process):
+        row_sharding = _split_by_process(devices, len(processes), (row_count, *shape[1:]))
+    all_rows = jax.make_array_from_callback((*shape[:1], *host_rows.shape[1:]), row_sharding, read_region)
+    placed = _make_keys(all_rows, local_rows, row_sharding)
     return placed if row_sharding is sharding else place_array(placed, sharding)
 
 
-def _stays(sharding: NamedSharding, shape: tuple[int, ...], rows: int, begins: dict[int, int]) -> bool:
+def _keeps_rows_in_process(
+    sharding: NamedSharding, shape: tuple[int, ...], row_count: int, begin_by_process: dict[int, int]
+) -> bool:
+    """Return True if each device stores only rows that its process passes."""
     for device, index in sharding.devices_indices_map(shape).items():
         start, stop, _ = index[0].indices(shape[0])
-        begin = begins[int(device.process_index)]
-        if start < begin or stop > begin + rows:
+        begin = begin_by_process[int(device.process_index)]
+        if start < begin or stop > begin + row_count:
             return False
     return True
 
 
-def _split_by_process(devices: list[Any], processes: int, part: tuple[int, ...]) -> NamedSharding:
-    each, rest = divmod(len(devices), processes)
-    if rest:
+def _split_by_process(devices: list[Any], process_count: int, shape: tuple[int, ...]) -> NamedSharding:
+    """Return a sharding of rows over processes. Within a process, a dimension of equal parts is split over the devices."""
+    devices_per_process, remainder = divmod(len(devices), process_count)
+    if remainder:
         raise DeviceError(
-            f"{processes} processes have {len(devices)} devices, not equally many; parts need that they have."
+            f"{process_count} processes have {len(devices)} devices, not equally many; parts need that they have."
         )
-    mesh = Mesh(np.array(devices, object).reshape(processes, each), ("process", "device"))
-    shared = next((d for d, extent in enumerate(part) if extent % each == 0), None)
-    names = [["process"], *([] for _ in part[1:])]
-    if shared is not None:
-        names[shared].append("device")
+    mesh = Mesh(np.array(devices, object).reshape(process_count, devices_per_process), ("process", "device"))
+    split_dimension = next((d for d, extent in enumerate(shape) if extent % devices_per_process == 0), None)
+    names = [["process"], *([] for _ in shape[1:])]
+    if split_dimension is not None:
+        names[split_dimension].append("device")
     return NamedSharding(mesh, PartitionSpec(*(tuple(axes) or None for axes in names)))
 
 
-def _make_keys(placed: jax.Array, value: Any, sharding: NamedSharding) -> jax.Array:
+def _make_keys(placed_data: jax.Array, value: Any, sharding: NamedSharding) -> jax.Array:
     if not (isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)):
-        return placed
-    kind = jax.random.key_impl(value)
-    return jax.jit(lambda numbers: jax.random.wrap_key_data(numbers, impl=kind), out_shardings=sharding)(placed)
+        return placed_data
+    wrap = partial(jax.random.wrap_key_data, impl=jax.random.key_impl(value))
+    return jax.jit(wrap, out_shardings=sharding)(placed_data)

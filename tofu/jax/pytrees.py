@@ -44,19 +44,19 @@ def _show_tree(structure: Structure | None) -> str:
     data, arrays = structure.tree.node_data(), format_count(structure.num_leaves, "array")
     if data is None:
         return "an array" if structure.num_leaves else "no array"
-    kind, fields = data
+    node_type, fields = data
     keys = (
         f" with the keys {shorten(', '.join(map(str, fields)), MOST_LETTERS, placeholder=' ...')}"
-        if kind is dict
+        if node_type is dict
         else ""
     )
-    return f"a {kind.__name__} of {arrays}{keys}"
+    return f"a {node_type.__name__} of {arrays}{keys}"
 
 
 def unflatten_values(
-    structure: Structure, leaves: Sequence[Any], what: str, restore: Callable[[StaticLeaf], Any]
+    structure: Structure, leaves: Sequence[Any], name: str, restore: Callable[[StaticLeaf], Any]
 ) -> Any:
-    """Return a tree with shardings or other values in the place of arrays. `what` names the tree in errors.
+    """Return a tree with shardings or other values in the place of arrays. `name` names the tree in errors.
 
     Raise UnsupportedError if a class in the tree accepts nothing but arrays.
     """
@@ -64,7 +64,7 @@ def unflatten_values(
         return structure.unflatten(leaves, restore)
     except Exception as error:
         raise UnsupportedError(
-            f"{what} is not available, since a pytree class among the step's arguments or results accepts nothing but arrays: it raises "
+            f"{name} is not available, since a pytree class among the step's arguments or results accepts nothing but arrays: it raises "
             f"{_show_error(error)}, given shardings. jax.tree.map and jax.jit(step).lower build it from other "
             "values too, so check values where users build it. Calls, place and memory_report work, and so does "
             "[x.sharding for x in jax.tree.leaves(step.place(state))]."
@@ -82,6 +82,8 @@ def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) ->
 
 @dataclass(frozen=True)
 class _PlacedLeaf:
+    """A leaf of a state, with the dimensions along which the rounds of the plan split it."""
+
     shape: tuple[int, ...]
     dtype: Any
     steps: DimensionChoice
@@ -96,27 +98,27 @@ def read_state_layouts(partition: Partition, part: Callable[[Any], Any]) -> tupl
     Raise UnsupportedError if the part has leaves that are not in the first argument.
     """
     native, plan = partition.source.native, partition.plan
-    first, *_ = native.arguments_tree.children()
-    numbers = native.step.inputs[: first.num_leaves]
+    state_structure, *_ = native.arguments_tree.children()
+    numbers = native.step.inputs[: state_structure.num_leaves]
     types = [native.step.types[number] for number in numbers]
-    found: list[tuple[list[int | None], Structure]] = []
+    traced_parts: list[tuple[list[int | None], Structure]] = []
 
     def trace(*leaves: Any) -> None:
-        arrays, structure = flatten_arrays(part(first.unflatten(leaves)), native.has_static_numbers)
+        arrays, structure = flatten_arrays(part(state_structure.unflatten(leaves)), native.has_static_numbers)
         position_of = {id(leaf): position for position, leaf in enumerate(leaves)}
-        found.append(([position_of.get(id(array)) for array in arrays], structure))
+        traced_parts.append(([position_of.get(id(array)) for array in arrays], structure))
 
     jax.eval_shape(trace, *(jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types))
-    positions, structure = found[-1]
+    positions, structure = traced_parts[-1]
     if None in positions:
         raise UnsupportedError(
             "part= returns a value that is not in the state. It must pick a part of the state, as in "
             "part=lambda state: state.params."
         )
     names = [native.name_tensor(partition.graph, number) for number in numbers]
-    picked = [position for position in positions if position is not None]
-    placed = [_PlacedLeaf(types[n].shape, types[n].dtype, plan.tensors[names[n]]) for n in picked]
-    return placed, structure
+    picked_positions = [position for position in positions if position is not None]
+    leaves = [_PlacedLeaf(types[n].shape, types[n].dtype, plan.tensors[names[n]]) for n in picked_positions]
+    return leaves, structure
 
 
 def make_state_hints(source: Source, leaves: Sequence[_PlacedLeaf], state: Structure) -> Mapping[str, DimensionChoice]:
@@ -125,20 +127,20 @@ def make_state_hints(source: Source, leaves: Sequence[_PlacedLeaf], state: Struc
     Raise ShapeError if the argument's tree, shapes or types differ from the state's.
     """
     native = source.native
-    first = next(iter(native.arguments_tree.children()), None)
-    if first is None or first.strip_static() != state.strip_static():
+    argument = next(iter(native.arguments_tree.children()), None)
+    if argument is None or argument.strip_static() != state.strip_static():
         raise ShapeError(
-            f"The first argument of the step is {_show_tree(first)}, and the state {_show_tree(state)}. If it is a part of the state, "
+            f"The first argument of the step is {_show_tree(argument)}, and the state {_show_tree(state)}. If it is a part of the state, "
             "pick that: part=lambda state: ..."
         )
     numbers = native.step.inputs[: len(leaves)]
-    differing = []
+    differences = []
     for name, number, leaf in zip(native.arguments_tree.pick(native.names), numbers, leaves, strict=False):
         type_ = native.step.types[number]
         if (type_.shape, type_.dtype) != (leaf.shape, leaf.dtype):
-            differing.append(f"{name} is {type_.dtype} of shape {type_.shape}, and {leaf} in the state")
+            differences.append(f"{name} is {type_.dtype} of shape {type_.shape}, and {leaf} in the state")
     raise_together(
-        ShapeError, "The first argument of the step is not like the state, whose layouts it is to have:", differing
+        ShapeError, "The first argument of the step is not like the state, whose layouts it is to have:", differences
     )
     names = (native.name_tensor(source.graph, number) for number in numbers)
     return {name: leaf.steps for name, leaf in zip(names, leaves, strict=True)}

@@ -1,4 +1,4 @@
-"""Take the arguments of a call apart, and compare them with those that the step was planned for."""
+"""Flatten the arguments of a call, and compare their trees with those that the step was planned for."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ class StepArguments:
 
         Raise ShapeError if a tree, shape or type differs from the plan, or UnsupportedError if an array was deleted.
         """
-        given, planned = tuple(args), self._native.arguments_tree
+        arguments, planned = tuple(args), self._native.arguments_tree
         leaves: list[Any]
-        leaves, tree = jax.tree.flatten(given)
+        leaves, tree = jax.tree.flatten(arguments)
         if planned.static or tree != planned.tree:  # the fast path: this runs in every step
-            leaves, found = flatten_arrays(given, self._native.has_static_numbers)
-            if found != planned:
-                there, names = self._native.names, name_all(self._step, given)
-                difference = describe_difference(planned.pick(there), found.pick(names))
-                difference = difference or describe_changed(there, planned, found)
-                detail = difference or self._describe_nodes(found.tree)
+            leaves, structure = flatten_arrays(arguments, self._native.has_static_numbers)
+            if structure != planned:
+                planned_names, given_names = self._native.names, name_all(self._step, arguments)
+                difference = describe_difference(planned.pick(planned_names), structure.pick(given_names))
+                difference = difference or describe_changed(planned_names, planned, structure)
+                detail = difference or self._describe_nodes(structure.tree)
                 raise ShapeError(
                     f"The step was planned for other arguments.{detail} Call tofu.jax.partition again for these, or give others."
                 )
@@ -68,13 +68,13 @@ class StepArguments:
             raise UnsupportedError(
                 f"argument is {show(argument)}; it must be one of the step's arguments 0 to {len(self.trees) - 1}."
             )
-        leaves, given = flatten_arrays(value, self._native.has_static_numbers)
+        leaves, structure = flatten_arrays(value, self._native.has_static_numbers)
         planned = self.trees[argument]
-        if given != planned:
+        if structure != planned:
             name = name_parameters(self._step, len(self.trees))[argument]
-            there = self.split(self._native.arguments_tree.pick(self._native.names))[argument]
-            difference = describe_difference(there, given.pick(name_leaves(name, value, is_static)))
-            difference = difference or describe_node_difference(planned.tree, given.tree, name)
+            planned_names = self.split(self._native.arguments_tree.pick(self._native.names))[argument]
+            difference = describe_difference(planned_names, structure.pick(name_leaves(name, value, is_static)))
+            difference = difference or describe_node_difference(planned.tree, structure.tree, name)
             raise ShapeError(
                 f"The value does not match {name}, argument {argument} of the step.{difference} To place another argument, pass its "
                 "number, as in place(batch, argument=1)."
@@ -86,11 +86,12 @@ class StepArguments:
 
         Raise ShapeError if the step would then compute in other types.
         """
-        weak = list_weak(leaves)
-        return None if weak == self._weak_types.planned else self._weak_types.find_result_types(weak)
+        weak_types = list_weak(leaves)
+        return None if weak_types == self._weak_types.planned else self._weak_types.find_result_types(weak_types)
 
-    def _describe_nodes(self, given: Any) -> str:
-        planned = self._native.arguments_tree.tree.children()
-        pairs = zip(planned, given.children(), name_parameters(self._step, len(planned)), strict=False)
+    def _describe_nodes(self, tree: Any) -> str:
+        """Describe the first argument whose tree has other nodes than planned, or the number of arguments if that differs."""
+        planned_trees = self._native.arguments_tree.tree.children()
+        pairs = zip(planned_trees, tree.children(), name_parameters(self._step, len(planned_trees)), strict=False)
         differences = (describe_node_difference(*pair) for pair in pairs)
-        return next(filter(None, differences), f" It has {len(planned)}, and {len(given.children())} are given.")
+        return next(filter(None, differences), f" It has {len(planned_trees)}, and {len(tree.children())} are given.")

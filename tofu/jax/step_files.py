@@ -41,25 +41,25 @@ def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
     file = Path(f"{path}.py" if name else text)
     if not file.is_file():
         raise TofuError(f"There is no file {file}. {FORM}")
-    module = _run(file)
-    step = _find(module, file, name or DEFAULT_STEP, FORM)
+    module = _run_file(file)
+    step = _find_name(module, file, name or DEFAULT_STEP, FORM)
     step = step.step if isinstance(step, DeferredStep) else step
     if not callable(step):
         raise TofuError(f"{name or DEFAULT_STEP} in {file} is {show_with_type(step)}, and a step is a function. {FORM}")
     remedy = f"Add a function {arguments}() that returns (state, batch), arrays or jax.ShapeDtypeStructs, or name another one."
-    given = _find(module, file, arguments, remedy)
-    if callable(given):
+    example_args = _find_name(module, file, arguments, remedy)
+    if callable(example_args):
         with locate_errors(file, f"{arguments}()"):
-            given = given()
-    if not isinstance(given, (tuple, list)):
+            example_args = example_args()
+    if not isinstance(example_args, (tuple, list)):
         raise TofuError(
-            f"{arguments} in {file} gives {show_with_type(given)}, and not the tuple of the step's arguments. {remedy}"
+            f"{arguments} in {file} gives {show_with_type(example_args)}, and not the tuple of the step's arguments. {remedy}"
         )
-    return StepFile(f"{file.name}:{name or DEFAULT_STEP}", step, tuple(given), file)
+    return StepFile(f"{file.name}:{name or DEFAULT_STEP}", step, tuple(example_args), file)
 
 
 @contextmanager
-def locate_errors(file: Path, what: str) -> Iterator[None]:
+def locate_errors(file: Path, action: str) -> Iterator[None]:
     """Convert an error in a user's file to a TofuError with the last line of that file in the traceback."""
     try:
         yield
@@ -67,14 +67,14 @@ def locate_errors(file: Path, what: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         lines = [frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).resolve() == file.resolve()]
-        where = f", line {lines[-1].lineno} ({lines[-1].line})" if lines else ""
-        raised = f"{what} in {file}{where} raises {type(error).__name__}: {error}"
+        location = f", line {lines[-1].lineno} ({lines[-1].line})" if lines else ""
+        message = f"{action} in {file}{location} raises {type(error).__name__}: {error}"
         if isinstance(error, SystemExit):
-            raised += '. Move code that trains or ends the process behind `if __name__ == "__main__":`.'
-        raise TofuError(raised) from error
+            message += '. Move code that trains or ends the process behind `if __name__ == "__main__":`.'
+        raise TofuError(message) from error
 
 
-def _run(file: Path) -> ModuleType:
+def _run_file(file: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location("__step_file__", file)
     if spec is None or spec.loader is None:
         raise TofuError(f"{file} is no file of Python's. {FORM}")
@@ -86,7 +86,7 @@ def _run(file: Path) -> ModuleType:
     return module
 
 
-def _find(module: ModuleType, file: Path, name: str, remedy: str) -> Any:
+def _find_name(module: ModuleType, file: Path, name: str, remedy: str) -> Any:
     if not hasattr(module, name):
         raise TofuError(f"{file} has no {name}{suggest(name, vars(module))}. {remedy}")
     return getattr(module, name)

@@ -50,7 +50,10 @@ class Transformation(Protocol):
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class Pullback:
-    """A vector-Jacobian product. It maps cotangents of the results `seeded` to cotangents of the leaves `wanted`."""
+    """A vector-Jacobian product.
+
+    It maps cotangents of the results at the positions `seeded` to cotangents of the leaves at the positions `wanted`.
+    """
 
     wanted: tuple[int, ...]
     seeded: tuple[int, ...] = ()
@@ -116,7 +119,7 @@ def make_transformable(
     step and returns its results.
     """
     types = [native.step.types[number] for number in native.step.inputs]
-    keys = [find_key_implementation(type_.dtype) if type_.is_key else None for type_ in types]
+    key_implementations = [find_key_implementation(type_.dtype) if type_.is_key else None for type_ in types]
     batchable = custom_vmap(lambda *leaves: run(*leaves))
 
     def run_batch(size: int, batched: Sequence[bool], *leaves: Any) -> tuple[list[Any], list[bool]]:
@@ -137,24 +140,27 @@ def make_transformable(
 
     def forward(*leaves: Any) -> tuple[list[Any], tuple[Pullback, list[Any]]]:
         values = [jnp.asarray(leaf.value) if isinstance(leaf.value, NUMBERS) else leaf.value for leaf in leaves]
-        wanted = (n for n, leaf in enumerate(leaves) if leaf.perturbed and is_differentiable(values[n]))
+        differentiated = (n for n, leaf in enumerate(leaves) if leaf.perturbed and is_differentiable(values[n]))
         # JAX cannot save random keys in branches, so their data is saved.
-        saved = [x if key is None else jax.random.key_data(x) for x, key in zip(values, keys, strict=True)]
-        return differentiable(*values), (Pullback(tuple(wanted)), saved)  # for second derivatives
+        saved_leaves = [
+            x if key is None else jax.random.key_data(x) for x, key in zip(values, key_implementations, strict=True)
+        ]
+        return differentiable(*values), (Pullback(tuple(differentiated)), saved_leaves)  # for second derivatives
 
     def backward(residuals: tuple[Pullback, list[Any]], cotangents: list[Any]) -> tuple[Any, ...]:
-        transformation, saved = residuals
+        transformation, saved_leaves = residuals
         values = [
-            x if key is None else jax.random.wrap_key_data(x, impl=key) for x, key in zip(saved, keys, strict=True)
+            x if key is None else jax.random.wrap_key_data(x, impl=key)
+            for x, key in zip(saved_leaves, key_implementations, strict=True)
         ]
         seeds = {n: x for n, x in enumerate(cotangents) if not isinstance(x, SymbolicZero) and is_differentiable(x)}
-        cotangent_of: dict[int, Any] = {}
+        cotangent_by_leaf: dict[int, Any] = {}
         if transformation.wanted and seeds:
             transformation = replace(transformation, seeded=tuple(seeds))
-            cotangent_of = dict(
+            cotangent_by_leaf = dict(
                 zip(transformation.wanted, run_transformed(transformation, [*values, *seeds.values()]), strict=True)
             )
-        return tuple(cotangent_of.get(n) for n in range(len(values)))
+        return tuple(cotangent_by_leaf.get(n) for n in range(len(values)))
 
     differentiable.defvjp(forward, backward, symbolic_zeros=True)
 
@@ -175,11 +181,13 @@ def choose_settings(partition: Partition, transformation: Transformation, source
 
     They are the settings of the original step, whose rounds and layouts of unchanged leaves are kept.
     """
-    native, transformed = partition.source.native, source.native
-    numbers = enumerate(zip(transformed.step.inputs, native.step.inputs, strict=False))
+    native, transformed_step = partition.source.native, source.native
+    numbers = enumerate(zip(transformed_step.step.inputs, native.step.inputs, strict=False))
     hints = {
-        transformed.name_tensor(source.graph, theirs): partition.plan.tensors[native.name_tensor(partition.graph, ours)]
-        for leaf, (theirs, ours) in numbers
+        transformed_step.name_tensor(source.graph, number): partition.plan.tensors[
+            native.name_tensor(partition.graph, original_number)
+        ]
+        for leaf, (number, original_number) in numbers
         if transformation.is_kept(leaf)
     }
     return replace(

@@ -1,6 +1,7 @@
-"""Lowerings of operators: functions that add the parts which replace one operator of the semantic graph.
+"""Lowerings of operators: functions that replace an operator of the semantic graph by smaller operators, its *parts*.
 
-Parts are ordinary operators with descriptions, so the search and the program treat them like any others.
+Parts are ordinary operators with descriptions, so the search and the program treat them like any others. The operator
+that they replace is called *whole* here.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 @dataclass
 class Parts:
-    """Parts of one operator. Its lowering adds operators and tensors to them.
+    """Parts of the operator `whole`. Its lowering calls the methods, which add parts and the tensors that connect them.
 
     `position` and `first_tensor` are the numbers that the first part and the first new tensor get in the lowered graph.
     """
@@ -59,7 +60,7 @@ class Parts:
     ) -> None:
         """Add a part before the last one.
 
-        If its description names axes differently, `names` has the names of its dimensions in the replaced operator.
+        `names` becomes the part's `Operator.dimension_names`.
         """
         full_name = f"{self.whole.name}/{name}"
         self._add(full_name, op, attributes, inputs, outputs, (), is_inner=True, origin=origin, names=names)
@@ -91,8 +92,8 @@ class Parts:
         outputs: tuple[int, ...],
         mutates: tuple[int, ...],
         is_inner: bool,
-        origin: Any = None,
-        names: DimensionNames = (),
+        origin: Any,
+        names: DimensionNames,
     ) -> None:
         part = replace(
             self.whole,

@@ -1,7 +1,7 @@
-"""Restoration of whole operators after the search, if their own kernels can be split as the plan chooses.
+"""Restore lowered operators after the search, if their own kernels can be split as the plan chooses.
 
-The search runs on the graph in which every operator with a lowering is replaced by its parts. The choices of a plan then
-decide which operators really run in parts.
+The search runs on the fully lowered graph, in which every operator with a lowering is replaced by its parts. But whole
+operators are faster. So an operator runs in parts only if its own kernel cannot be split along the axes of the plan.
 """
 
 from __future__ import annotations
@@ -28,17 +28,20 @@ def restore_whole_operators(
     framework: LowerableOperators,
     undescribed: str = "error",
 ) -> Choices:
-    """Return the choices for the graph that runs, in which only operators that need it are replaced by parts.
+    """Return the choices for the graph that runs, in which operators run in parts only if they have to.
 
-    `graph` is the semantic graph, `stock` has the axes of its whole operators, and `searched` the choices for the fully
-    lowered graph. Tensors keep their numbers. Raises InternalError if the result transfers more bytes than `searched`.
+    `graph` is the semantic graph, `stock` has the axes of its whole operators, and `searched` has the choices for the
+    fully lowered graph. Tensors keep their numbers. Raises InternalError if the result transfers more bytes than
+    `searched`.
     """
     if searched.problem.graph is graph:
         return searched
     restored = _restore(graph, stock, searched, framework, undescribed)
-    found, expected = evaluate(restored).total_bytes, evaluate(searched).total_bytes
-    if found > expected:
-        raise InternalError(f"Operators with their own kernels move {found} bytes, and in parts {expected}.")
+    restored_bytes, searched_bytes = evaluate(restored).total_bytes, evaluate(searched).total_bytes
+    if restored_bytes > searched_bytes:
+        raise InternalError(
+            f"Operators with their own kernels move {restored_bytes} bytes, and in parts {searched_bytes}."
+        )
     return restored
 
 
@@ -66,53 +69,58 @@ def _restore(
     framework: LowerableOperators,
     undescribed: str,
 ) -> Choices:
-    named, lowered = name_choices(searched), searched.problem.graph
-    # An operator that nobody reads stays in parts, which do not run. Its own kernel would run, to update states.
-    live = {lowered.operators[o].name for o in find_live_operators(lowered, searched.problem.accesses)}
-    whole = {
+    named_choices, lowered = name_choices(searched), searched.problem.graph
+    # The parts of an operator whose outputs nobody reads do not run. The whole operator would run, to update its states.
+    live_names = {lowered.operators[number].name for number in find_live_operators(lowered, searched.problem.accesses)}
+    whole_names = {
         operator.name
         for operator, access in zip(graph.operators, stock, strict=True)
-        if operator.name in live
-        and _can_follow(
+        if operator.name in live_names
+        and _can_be_split(
             keep_whole(framework.lowerings, operator, graph.tensors),
             access,
-            named.operators[operator.name],
-            [named.tensors[graph.tensors[t].name] for t in operator.inputs],
+            named_choices.operators[operator.name],
+            [named_choices.tensors[graph.tensors[tensor].name] for tensor in operator.inputs],
         )
     }
-    final = lower(graph, framework.lowerings, lambda operator: operator.name not in whole)
+    final = lower(graph, framework.lowerings, lambda operator: operator.name not in whole_names)
     # The search counted fetches that equal time steps of its graph share, so the same time steps must share them here.
     equal = searched.problem.equal.carry_over(lowered, final)
     accesses = find_strategies(final, framework, undescribed)
     problem = pose_problem(final, accesses, searched.problem.factors, equal, searched.problem.moves)
-    return _resolve_names(problem, named)
+    return _resolve_names(problem, named_choices)
 
 
-def _resolve_names(problem: Problem, named: NamedChoices) -> Choices:
+def _resolve_names(problem: Problem, named_choices: NamedChoices) -> Choices:
     graph = problem.graph
     operators = [
         [
             REPLICATED if axis is None else access.axes.index(axis)
-            for axis in named.operators[graph.operators[part].name]
+            for axis in named_choices.operators[graph.operators[part].name]
         ]
         for part, access in zip(graph.named_parts, problem.accesses, strict=True)
     ]
-    tensors = [[REPLICATED if d is None else d for d in named.tensors[tensor.name]] for tensor in graph.tensors]
-    kept, reread = ([graph.tensor_index[name] for name in names] for names in (named.kept, named.reread))
+    tensors = [[REPLICATED if d is None else d for d in named_choices.tensors[tensor.name]] for tensor in graph.tensors]
+    kept, reread = (
+        [graph.tensor_index[name] for name in names] for names in (named_choices.kept, named_choices.reread)
+    )
     return make_choices(problem, operators, tensors, kept, reread)
 
 
-def _can_follow(
+def _can_be_split(
     operator: Operator, access: OperatorAccess, axes: AxisChoice, layouts: Sequence[DimensionChoice]
 ) -> bool:
-    """Return True if the kernel can be split along these axes, and each worker holds the elements that its copy updates."""
+    """Return True if the kernel can be split along these axes, and each worker holds the elements that its copy updates.
+
+    `layouts` has the layout of each input.
+    """
     if any(axis is not None and axis not in access.axes for axis in axes):
         return False
-    return all(_written_layout(access, slot, axes) == layouts[slot] for slot in operator.mutates)
+    return all(_find_layout(access, position, axes) == layouts[position] for position in operator.mutates)
 
 
-def _written_layout(access: OperatorAccess, slot: int, axes: AxisChoice) -> DimensionChoice:
-    """Return the layout of input `slot` in which each worker holds exactly the region that its copy touches."""
-    rows = access.inputs[slot].rows
-    dimension_of = {access.axes[axis]: d for d, row in enumerate(rows) for axis, _ in row.terms}
-    return tuple(None if axis is None else dimension_of.get(axis) for axis in axes)
+def _find_layout(access: OperatorAccess, position: int, axes: AxisChoice) -> DimensionChoice:
+    """Return the layout of an input in which each worker holds exactly the region that its copy reads or updates."""
+    rows = access.inputs[position].rows
+    dimension_by_axis = {access.axes[axis]: dimension for dimension, row in enumerate(rows) for axis, _ in row.terms}
+    return tuple(None if axis is None else dimension_by_axis.get(axis) for axis in axes)

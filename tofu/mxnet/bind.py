@@ -10,7 +10,7 @@ from tofu.errors import DeviceError, PlanError, TofuError, explain_call, list_ke
 from tofu.mxnet.frontend.inference import list_inputs
 from tofu.mxnet.frontend.read_symbol import find_labels
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
-from tofu.mxnet.runtime.symbol.arguments import check_names_given, check_same_workers, read_shapes
+from tofu.mxnet.runtime.symbol.arguments import check_same_workers, read_names, read_shapes
 from tofu.mxnet.runtime.symbol.make import make_symbol
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 from tofu.plan import Plan
@@ -30,14 +30,14 @@ def bind(
 ) -> ShardedExecutor:
     """Bind a model to several devices without ever allocating a whole tensor.
 
-    Use it for a training loop of your own, over shards. Modules and Gluon blocks need no call of `bind`.
+    Call it if you write the training loop yourself, over shards. Modules and Gluon blocks bind their models themselves.
 
     Parameters
     ----------
     symbol
         The model, or a symbol returned by `tofu.partition`.
     contexts
-        The workers' devices. A partitioned symbol needs none.
+        The workers' devices. By default, the devices that a partitioned symbol has already.
     plan
         A plan to apply instead of searching, as in `tofu.partition`.
     fixed
@@ -49,7 +49,7 @@ def bind(
     for_training
         If False, bind the forward graph alone.
     **shapes
-        The shape of each input by name, data and labels.
+        The shape of each input, by name. Inputs are the data and the labels.
 
     Returns
     -------
@@ -87,13 +87,14 @@ def bind(
             )
         partitioned = make_symbol(symbol, None, contexts, plan=plan, for_training=for_training)
     inputs = read_shapes(partitioned, shapes, list_keyword_arguments(bind))
-    held = {*check_names_given("fixed", fixed), *inputs, *find_labels(partitioned)}
-    trained = [name for name in partitioned.list_arguments() if name not in held] if for_training else []
-    wanted = check_names_given("differentiated_inputs", differentiated_inputs)
+    arguments = partitioned.list_arguments()
+    untrained = {*read_names("fixed", fixed), *inputs, *find_labels(partitioned)}
+    trained = [name for name in arguments if name not in untrained] if for_training else []
+    input_names = read_names("differentiated_inputs", differentiated_inputs)
     raise_together(
         TofuError,
         f"These names are not among the model's arguments (its inputs are {list_inputs(partitioned)}):",
-        [name for name in [*fixed, *wanted, *(type_dict or {})] if name not in partitioned.list_arguments()],
+        [name for name in [*fixed, *input_names, *(type_dict or {})] if name not in arguments],
     )
-    differentiated = [*trained, *(wanted if for_training else ())]
+    differentiated = [*trained, *(input_names if for_training else ())]
     return partitioned.bind_shards(partitioned.compile_for(inputs, type_dict or {}, differentiated, trained))

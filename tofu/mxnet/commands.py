@@ -60,8 +60,8 @@ class SymbolRequest:
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
         """Return a simulation for each number of workers in `counts`, on a machine; see `tofu.advise`."""
-        make = plan_in_best_form(self.symbol, self.shapes)
-        return advise(self.over(1).read(), machine, counts, states, report, make)
+        make_partition = plan_in_best_form(self.symbol, self.shapes)
+        return advise(self.over(1).read(), machine, counts, states, report, make_partition)
 
     def verify(
         self, dtype: str | None, seed: int, inference: bool, values: Mapping[str, Any], grad_req: str
@@ -70,20 +70,17 @@ class SymbolRequest:
         os.environ.setdefault("MXNET_SUBGRAPH_VERBOSE", "0")  # otherwise MXNet announces its backend
         settings = replace(self.settings, for_training=not inference)
         symbol = PartitionedSymbol(self.symbol, settings, resolve_contexts(settings.workers))
-        found: Agreement = symbol.verify(values=values, grad_req=grad_req, dtype=dtype, seed=seed, **self.shapes)
-        return found
+        agreement: Agreement = symbol.verify(values=values, grad_req=grad_req, dtype=dtype, seed=seed, **self.shapes)
+        return agreement
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
         """Return a function that prints a table of plans: Tofu's, data parallelism, and Megatron's."""
 
-        def make(settings: Settings) -> Partition:
+        def make_partition(settings: Settings) -> Partition:
             return plan_task(replace(self, settings=settings).read())
 
-        plans, title = (
-            list(compare_plans(self.settings, make, report)),
-            f"{self.name} on {self.settings.workers} workers",
-        )
-        return lambda console: print_plans(console, title, plans)
+        plans = list(compare_plans(self.settings, make_partition, report))
+        return lambda console: print_plans(console, f"{self.name} on {self.settings.workers} workers", plans)
 
     def report_memory(self, optimizer: tuple[str | None, Mapping[str, Any]]) -> MemoryReport:
         """Return the memory report of a training step. `optimizer` is the optimizer's name and its arguments."""

@@ -77,18 +77,18 @@ class Frontier:
             ("", "memory per worker", "of the smallest", "moved per step", "of the first", "replicated", "kept", "new")
         ]
         first = self.points[0]
-        for number, (before, plan) in enumerate(zip((first, *self.points), self.points, strict=False), 1):
-            memory, moved = most_bytes(plan), plan.communication_bytes
+        for number, (last_plan, plan) in enumerate(zip((first, *self.points), self.points, strict=False), 1):
+            memory, communication = most_bytes(plan), plan.communication_bytes
             rows.append(
                 (
                     str(number),
                     format_bytes(memory, 3),
                     f"{memory / self.smallest_bytes:.3f}",
-                    format_bytes(moved, 3),
-                    f"{moved / max(first.communication_bytes, 1):.3f}",
-                    str(len(_replicated(plan))),
+                    format_bytes(communication, 3),
+                    f"{communication / max(first.communication_bytes, 1):.3f}",
+                    str(len(_list_replicated(plan))),
                     str(len(plan.kept)),
-                    _describe_difference(before, plan),
+                    _describe_difference(last_plan, plan),
                 )
             )
         lines = [
@@ -98,9 +98,7 @@ class Frontier:
             "Kept: tensors whose fetched regions stay in memory. New: tensors that the row above neither replicates nor keeps.",
             "",
         ]
-        for name, end in self._ends():
-            if end is not None:
-                lines.append(f"{name}: {describe_point(end)}")
+        lines += [f"{name}: {describe_point(plan)}" for name, plan in self._list_reference_plans()]
         return "\n".join(lines)
 
     def draw(self, path: str | Path) -> None:
@@ -110,25 +108,27 @@ class Frontier:
         """
         figure = new_figure(path, 7, 4.5)
         axes = figure.add_subplot()
-        ends = {name: end for name, end in self._ends() if end is not None}
-        plans = [*self.points, *ends.values()]
-        unit, unit_bytes = choose_unit(map(most_bytes, plans))
-        moved_unit, moved_bytes = choose_unit(plan.communication_bytes for plan in plans)
+        reference_plans = self._list_reference_plans()
+        plans = [*self.points, *(plan for _, plan in reference_plans)]
+        memory_unit, memory_unit_bytes = choose_unit(map(most_bytes, plans))
+        communication_unit, communication_unit_bytes = choose_unit(plan.communication_bytes for plan in plans)
 
-        def place(plan: Plan) -> tuple[float, float]:
-            return most_bytes(plan) / unit_bytes, plan.communication_bytes / moved_bytes
+        def find_point(plan: Plan) -> tuple[float, float]:
+            return most_bytes(plan) / memory_unit_bytes, plan.communication_bytes / communication_unit_bytes
 
-        axes.step(*zip(*map(place, self.points), strict=True), "o-", where="post", label="frontier")
-        for name, end in ends.items():
-            axes.plot(*place(end), "x", markersize=10, label=name)
-        axes.set_xlabel(f"memory per worker, {unit}")
-        axes.set_ylabel(f"moved per training step, {moved_unit}")
+        axes.step(*zip(*map(find_point, self.points), strict=True), "o-", where="post", label="frontier")
+        for name, plan in reference_plans:
+            axes.plot(*find_point(plan), "x", markersize=10, label=name)
+        axes.set_xlabel(f"memory per worker, {memory_unit}")
+        axes.set_ylabel(f"moved per training step, {communication_unit}")
         axes.set_ylim(bottom=0)
         figure.legend(loc="outside upper center", ncols=3)
         figure.savefig(path)
 
-    def _ends(self) -> tuple[tuple[str, Plan | None], ...]:
-        return ("all but small tensors split", self.split_all), ("data parallelism", self.data_parallel)
+    def _list_reference_plans(self) -> list[tuple[str, Plan]]:
+        """Return plans to compare the frontier with, each with a name."""
+        plans = ("all but small tensors split", self.split_all), ("data parallelism", self.data_parallel)
+        return [(name, plan) for name, plan in plans if plan is not None]
 
 
 def most_bytes(plan: Plan) -> int:
@@ -143,19 +143,19 @@ def describe_point(plan: Plan) -> str:
     return f"{format_bytes(most_bytes(plan))} per worker, {format_bytes(plan.communication_bytes)} moved per step{time}"
 
 
-def _replicated(plan: Plan) -> list[str]:
-    return [name for name, steps in plan.tensors.items() if None in steps]
+def _list_replicated(plan: Plan) -> list[str]:
+    return [name for name, layout in plan.tensors.items() if None in layout]
 
 
-def _describe_difference(before: Plan, plan: Plan) -> str:
-    known = {*_replicated(before)}
-    parts = (
-        ("", [name for name in _replicated(plan) if name not in known]),
-        ("kept ", [name for name in plan.kept if name not in before.kept]),
+def _describe_difference(last_plan: Plan, plan: Plan) -> str:
+    last_replicated = {*_list_replicated(last_plan)}
+    differences = (
+        ("", [name for name in _list_replicated(plan) if name not in last_replicated]),
+        ("kept ", [name for name in plan.kept if name not in last_plan.kept]),
     )
     return "; ".join(
-        word + ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else "")
-        for word, names in parts
+        title + ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else "")
+        for title, names in differences
         if names
     )
 
@@ -198,9 +198,8 @@ def frontier(
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
     """Return the frontier of a symbol that is not partitioned.
 
-    Workers are split in rounds, one for each prime factor of their number. If several orders of the rounds are
-    possible, only the first is searched. Raises PlanError for one worker, and for an algorithm that makes a plan
-    without a search.
+    Workers are split in rounds, one for each prime factor of their number. Only the first order of the rounds is
+    searched. Raises PlanError for one worker, and for an algorithm that makes a plan without a search.
     """
     if settings.workers == 1:
         raise PlanError("ngpus is 1; a frontier needs 2 workers or more.")
@@ -215,17 +214,19 @@ def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings:
     tradeoff.sweep()
     data_parallel = _plan_data_parallel(task, tradeoff.problem)
     candidates = [*tradeoff.points, *([] if data_parallel is None else [data_parallel])]
-    best: list[Point] = []
+    points: list[Point] = []
     for point in sorted(candidates, key=lambda point: (point.most_bytes, point.cost)):
-        if not best or point.cost < best[-1].cost:
-            best.append(point)
+        if not points or point.cost < points[-1].cost:
+            points.append(point)
 
-    def finish(point: Point) -> Plan:
+    def make_plan(point: Point) -> Plan:
         algorithm = DATA_PARALLEL if point is data_parallel else task.settings.algorithm
         return build_partition(task, Selection(point.choices, algorithm, OPTIMALITY), Observer()).plan
 
     return Frontier(
-        tuple(map(finish, best)), finish(split_all), None if data_parallel is None else finish(data_parallel)
+        points=tuple(map(make_plan, points)),
+        split_all=make_plan(split_all),
+        data_parallel=None if data_parallel is None else make_plan(data_parallel),
     )
 
 

@@ -41,16 +41,16 @@ def memory_report(
     symbol
         The model, or a symbol returned by `tofu.partition`.
     ngpus
-        The number of workers. A partitioned symbol needs none: its number is the default.
+        The number of workers. The default is the number of workers of a partitioned symbol.
     optimizer
-        MXNet's name of the optimizer, whose states are counted. None counts no states.
+        MXNet's name of the optimizer. Its states are part of the report. With None there are no states.
     optimizer_params
         Arguments of the optimizer. By default SGD has a momentum of 0.9, and other optimizers have MXNet's defaults.
     options
         Further arguments of `tofu.partition`, such as `plan`, `hints` or `algorithm`. They may also be passed by
         name, beside the shapes.
     **shapes
-        The shape of each input, by name. A partitioned symbol with a plan needs none.
+        The shape of each input, by name. They may be left out for a partitioned symbol that has a plan.
 
     Returns
     -------
@@ -102,6 +102,6 @@ def report_workers(partition: Partition, states: OptimizerStates) -> MemoryRepor
 def report_one_device(symbol: Any, shapes: Mapping[str, tuple[int, ...]], states: OptimizerStates) -> MemoryReport:
     """Return the report on a model trained on one device."""
     check_names(symbol, shapes)
-    inputs, learned = read_training(symbol, shapes)
-    source = read_graph(symbol, inputs, None, learned, learned)
+    inputs, trained = read_training(symbol, shapes)
+    source = read_graph(symbol, inputs, None, trained, trained)
     return MemoryReport(account_one_device(source, states), (), 0, states.name)

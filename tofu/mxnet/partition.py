@@ -124,10 +124,10 @@ def partition(
         "unroll": unroll,
     }
     if isinstance(symbol, Block):
-        own: dict[str, Any] = shapes if for_training else {"for_training": False, **shapes}
-        return partition_block(symbol, ngpus, contexts=contexts, **options, **own)
-    known = ("ngpus", *list_keyword_arguments(partition))
-    return make_symbol(symbol, ngpus, contexts, shapes, known, for_training=for_training, **options)
+        refused: dict[str, Any] = shapes if for_training else {"for_training": False, **shapes}
+        return partition_block(symbol, ngpus, contexts=contexts, **options, **refused)
+    option_names = ("ngpus", *list_keyword_arguments(partition))
+    return make_symbol(symbol, ngpus, contexts, shapes, option_names, for_training=for_training, **options)
 
 
 partition.__doc__ = str(partition.__doc__).replace("BASELINES", ", ".join(f'"{name}"' for name in BASELINES))

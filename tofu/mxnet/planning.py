@@ -13,10 +13,10 @@ from tofu.graph import Graph
 from tofu.mxnet.engine import MXNET
 from tofu.mxnet.frontend.blocks import BLOCKED, has_blocks, name_blocks
 from tofu.mxnet.frontend.inference import check_names
-from tofu.mxnet.frontend.read_symbol import WRITTEN, Form, read_graph, read_training
+from tofu.mxnet.frontend.read_symbol import AS_WRITTEN, SymbolForm, read_graph, read_training
 from tofu.mxnet.frontend.refusals import refuse_unpartitionable
 from tofu.mxnet.frontend.unrolled import has_recurrences
-from tofu.mxnet.lowerings import fill_unwritten, mend_scratch, unmerge_heads
+from tofu.mxnet.lowerings import fill_unwritten, replace_scratch_reads, unmerge_heads
 from tofu.mxnet.settings import find_unroll
 from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partition, observe_by_environment
 from tofu.plan import Plan
@@ -36,53 +36,51 @@ def read_task(
 ) -> Task:
     """Run the first half of the pipeline, up to each operator's strategies, for the arguments of `compile_partition`."""
     observe = observe or observe_by_environment()
-    wanted = differentiated if settings.for_training else ()
+    differentiated = differentiated if settings.for_training else ()
 
-    def read(form: Form) -> Source:
-        source = read_graph(symbol, shapes, dtypes, wanted, updated, form)
+    def read(form: SymbolForm) -> Source:
+        source = read_graph(symbol, shapes, dtypes, differentiated, updated, form)
         observe("read", source.graph)
-        completed = mend_scratch(fill_unwritten(source.graph))
+        completed = replace_scratch_reads(fill_unwritten(source.graph))
         return replace(source, graph=observe("completed", unmerge_heads(completed)))
 
     def analyse(source: Source) -> Task:
         return analyse_step(source, MXNET, settings, observe)
 
-    first, *others = _list_forms(symbol, settings)
-    written = read(first)
-    given = settings.plan or settings.saved
-    if given is not None:
-        named = given.operators.keys()
-        known = chain([written], map(read, others))
-        return analyse(next((source for source in known if named <= source.graph.operator_index.keys()), written))
-    sources = [(form, read(form)) for form in others]
-    differing = [(form, source) for form, source in sources if _list_operators(source) != _list_operators(written)]
-    if not differing:
-        return analyse(written)
-    return _choose_form(analyse(written), differing, read, analyse)
+    first_form, *other_forms = _list_forms(symbol, settings)
+    first_source = read(first_form)
+    plan = settings.plan or settings.saved
+    if plan is not None:
+        planned_operators = plan.operators.keys()
+        for source in chain([first_source], map(read, other_forms)):
+            if planned_operators <= source.graph.operator_index.keys():
+                return analyse(source)
+        return analyse(first_source)
+    other_sources = [(form, read(form)) for form in other_forms]
+    first_operators = _list_operators(first_source)
+    other_sources = [(form, source) for form, source in other_sources if _list_operators(source) != first_operators]
+    if not other_sources:
+        return analyse(first_source)
+    return _choose_form(analyse(first_source), other_sources, read, analyse)
 
 
-def _list_forms(symbol: Any, settings: Settings) -> list[Form]:
-    """Return the forms in which a symbol may be planned, the first as it is written.
+def _list_forms(symbol: Any, settings: Settings) -> list[SymbolForm]:
+    """Return the forms in which a symbol may be planned, starting with the form that needs no search.
 
-    RNN operators may be unrolled, and operators along a dimension computed in blocks, one for each worker. A plan shows
-    which ones are; those with a hint are whole.
+    RNN operators may be unrolled, and operators along a dimension may be computed in blocks, one for each worker. The
+    plan, if there is one already, determines which operators are in blocks. Operators with a hint are never in blocks.
     """
     unroll = find_unroll(settings) if has_recurrences(symbol) else "never"
-    unrolled = {"never": (False,), "always": (True,), "cheaper": (False, True)}[unroll]
-    given, hints = settings.plan or settings.saved, settings.hints or {}
+    unroll_choices = {"never": (False,), "always": (True,), "cheaper": (False, True)}[unroll]
+    plan, hints = settings.plan or settings.saved, settings.hints or {}
 
-    def divides(name: str) -> bool:
-        return name not in hints if given is None else name_blocks(name) in given.operators
+    def may_divide(name: str) -> bool:
+        return name not in hints if plan is None else name_blocks(name) in plan.operators
 
-    whole = [Form(cells) for cells in unrolled]
-    return [
-        *whole,
-        *(
-            replace(form, blocks=settings.workers, divides=divides)
-            for form in whole
-            if has_blocks(symbol) and settings.workers > 1
-        ),
-    ]
+    forms = [SymbolForm(is_unrolled) for is_unrolled in unroll_choices]
+    if has_blocks(symbol) and settings.workers > 1:
+        forms += [replace(form, block_count=settings.workers, may_divide=may_divide) for form in forms]
+    return forms
 
 
 def _list_operators(source: Source) -> list[tuple[str, str]]:
@@ -90,80 +88,83 @@ def _list_operators(source: Source) -> list[tuple[str, str]]:
 
 
 def _choose_form(
-    written: Task,
-    others: Iterable[tuple[Form, Source]],
-    read: Callable[[Form], Source],
+    first_task: Task,
+    other_sources: Iterable[tuple[SymbolForm, Source]],
+    read: Callable[[SymbolForm], Source],
     analyse: Callable[[Source], Task],
 ) -> Task:
-    """Return the form whose plan has the least communication; of equal forms the first.
+    """Return the task of the form whose plan has the least communication, or the first of several equal ones.
 
-    With an interconnect, this is the least time of communication. Operators in blocks that the plan does not use are
-    left whole.
+    With an interconnect, the time of communication is compared. If the best plan does not split an operator in blocks
+    by its blocks, that operator is left whole.
     """
-    chosen, form, plan = written, WRITTEN, _plan_form(written)
-    if isinstance(plan, Plan) and plan.communication_bytes == 0:
-        return written
-    for other, source in others:
+    best_task, best_form, best_plan = first_task, AS_WRITTEN, _plan_form(first_task)
+    if isinstance(best_plan, Plan) and best_plan.communication_bytes == 0:
+        return first_task
+    for form, source in other_sources:
         task = analyse(source)
-        found = _plan_form(task)
-        if _is_better(found, plan):
-            chosen, form, plan = task, other, found
-    if isinstance(plan, TofuError):
-        raise plan
-    if form.blocks > 1 and (idle := _find_idle(written.source.graph, chosen.source.graph, plan)):
-        narrow = replace(form, divides=lambda name: form.divides(name) and name not in idle)
-        narrowed = analyse(read(narrow))
-        return chosen if _is_better(plan, _plan_form(narrowed)) else narrowed
-    return chosen
+        plan = _plan_form(task)
+        if _is_better(plan, best_plan):
+            best_task, best_form, best_plan = task, form, plan
+    if isinstance(best_plan, TofuError):
+        raise best_plan
+    if best_form.block_count == 1:
+        return best_task
+    undivided = _find_undivided(first_task.source.graph, best_task.source.graph, best_plan)
+    if not undivided:
+        return best_task
+    form = replace(best_form, may_divide=lambda name: best_form.may_divide(name) and name not in undivided)
+    task = analyse(read(form))
+    return best_task if _is_better(best_plan, _plan_form(task)) else task
 
 
 def _plan_form(task: Task) -> Plan | TofuError:
-    """Return the form's plan, or the error if it has none (few samples, hints for the other form)."""
+    """Return the form's plan, or the error if it has none, for example because a hint names an operator of another form."""
     try:
         return plan_task(task).plan
     except (InfeasibleError, PlanError) as error:
         return error
 
 
-def _is_better(found: Plan | TofuError, other: Plan | TofuError) -> bool:
-    if not isinstance(found, Plan):
+def _is_better(plan: Plan | TofuError, best_plan: Plan | TofuError) -> bool:
+    if not isinstance(plan, Plan):
         return False
-    return not isinstance(other, Plan) or _count_communication(found) < _count_communication(other)
+    return not isinstance(best_plan, Plan) or _find_cost(plan) < _find_cost(best_plan)
 
 
-def _count_communication(plan: Plan) -> float:
-    """Return what the search minimised: seconds of communication if the plan has them, otherwise bytes."""
+def _find_cost(plan: Plan) -> float:
+    """Return the cost that the search minimised: seconds of communication if the plan has them, otherwise bytes."""
     seconds = plan.communication_seconds
     return plan.communication_bytes if seconds is None else seconds
 
 
-def _find_idle(written: Graph, divided: Graph, plan: Plan) -> set[str]:
-    """Return the operators whose blocks are not split by the plan."""
-    idle = set()
-    for operator in written.operators:
+def _find_undivided(graph: Graph, graph_in_blocks: Graph, plan: Plan) -> set[str]:
+    undivided = set()
+    for operator in graph.operators:
         name = name_blocks(operator.name)
-        is_divided = operator.op in BLOCKED and name in divided.operator_index
-        if not is_divided or name in written.operator_index:
+        is_in_blocks = operator.op in BLOCKED and name in graph_in_blocks.operator_index
+        if not is_in_blocks or name in graph.operator_index:
             continue
-        apart = divided.tensors[divided.operators[divided.operator_index[name]].outputs[0]]
-        extents = zip(apart.shape, written.tensors[operator.inputs[0]].shape, strict=False)
-        axis = next((d for d, (block, whole) in enumerate(extents) if block != whole), None)
-        if axis is not None and axis not in plan.tensors[apart.name]:
-            idle.add(operator.name)
-    return idle
+        divider = graph_in_blocks.operators[graph_in_blocks.operator_index[name]]
+        operand, divided = graph.tensors[operator.inputs[0]], graph_in_blocks.tensors[divider.outputs[0]]
+        extents = zip(divided.shape, operand.shape, strict=False)
+        block_dimension = next((d for d, (new, old) in enumerate(extents) if new != old), None)
+        if block_dimension is not None and block_dimension not in plan.tensors[divided.name]:
+            undivided.add(operator.name)
+    return undivided
 
 
 def read_trained(
     symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings, observe: Observer | None = None
 ) -> Task:
-    """Return the task of a plain symbol in which every argument but the inputs and labels is learned.
+    """Return the task of a plain symbol in which every argument is trained, except the inputs and labels.
 
     Raises a TofuError for a model that cannot be partitioned, and for unknown names and wrong shapes.
     """
     refuse_unpartitionable(symbol)
     check_names(symbol, shapes)
-    inputs, learned = read_training(symbol, shapes)
-    return read_task(symbol, inputs, settings, differentiated=learned, updated=learned, observe=observe)
+    inputs, trained = read_training(symbol, shapes)
+    return read_task(symbol, inputs, settings, differentiated=trained, updated=trained, observe=observe)
 
 
 def compile_partition(
@@ -178,7 +179,7 @@ def compile_partition(
 ) -> Partition:
     """Run the pipeline for one model at given shapes.
 
-    `differentiated` and `updated` name the arguments whose gradients are wanted and those that an optimizer updates.
+    `differentiated` names the arguments that get gradients, and `updated` those that an optimizer updates.
     Raises the TofuError of the pass that fails.
     """
     observe = observe_by_environment()

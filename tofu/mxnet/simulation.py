@@ -18,7 +18,7 @@ from tofu.simulation.simulate import DEFAULT_STATES, read_states, simulate_one_d
 from tofu.simulation.timeline import Simulation
 
 EXAMPLE = "data=(64, 3, 224, 224)"
-ONE_WORKER = 1  # whose graph is that of one device
+ONE_WORKER = 1  # with the graph of one device
 
 
 @explain_call(f'tofu.simulate(symbol, "8xH100", {EXAMPLE})')
@@ -56,17 +56,13 @@ def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shape
     >>> tofu.simulate(tofu.partition(net, ngpus=8, data=(64, 512)), "8xH100").workers
     8
     """
-    described, states = read_machine(machine), read_states(states)
+    described_machine, states = read_machine(machine), read_states(states)
+    options = list_keyword_arguments(simulate)
     if isinstance(symbol, PartitionedSymbol) and symbol.settings.workers > 1:
-        made = (
-            plan_task(_read(symbol, shapes, symbol.settings, list_keyword_arguments(simulate)))
-            if shapes
-            else symbol.planned()
-        )
-        return simulate_partition(made, described, states)
-    return simulate_one_device(
-        _read(symbol, shapes, read_settings(ONE_WORKER), list_keyword_arguments(simulate)), described, states
-    )
+        partition = plan_task(_read_task(symbol, shapes, symbol.settings, options)) if shapes else symbol.planned()
+        return simulate_partition(partition, described_machine, states)
+    task = _read_task(symbol, shapes, read_settings(ONE_WORKER), options)
+    return simulate_one_device(task, described_machine, states)
 
 
 @explain_call(f'tofu.advise(symbol, "8xH100", {EXAMPLE})')
@@ -81,11 +77,11 @@ def advise(
     """
     settings = symbol.settings.over(ONE_WORKER) if isinstance(symbol, PartitionedSymbol) else read_settings(ONE_WORKER)
     model = _read_model(symbol, shapes, list_keyword_arguments(advise))
-    task, make = read_trained(*model, settings), plan_in_best_form(*model)
-    return find_advice(task, read_machine(machine), workers, read_states(states), make=make)
+    task, make_partition = read_trained(*model, settings), plan_in_best_form(*model)
+    return find_advice(task, read_machine(machine), workers, read_states(states), make=make_partition)
 
 
-def _read(symbol: Any, shapes: Any, settings: Settings, options: Sequence[str]) -> Task:
+def _read_task(symbol: Any, shapes: Any, settings: Settings, options: Sequence[str]) -> Task:
     return read_trained(*_read_model(symbol, shapes, options), settings)
 
 

@@ -41,14 +41,14 @@ HIGHEST_PRICE = 4.0  # of a held byte, in moved bytes; high enough to split ever
 LOWEST_PRICE = 2.0**-9
 BISECTIONS = 8
 REFINEMENTS = 5
-SEARCHES_OF_A_TRADEOFF = 1 + BISECTIONS + REFINEMENTS  # at most, between its two end points
+SEARCHES_OF_A_TRADEOFF = 1 + BISECTIONS + REFINEMENTS  # at most, between the two end points of a `Tradeoff`
 NEARLY = 1.1  # if plans exceed the limit by less than this factor, more prices are tried
-KEEPING_PLANS = 3  # number of plans that step 3 tries, the cheapest first
+KEEPING_PLANS = 3  # number of plans, the cheapest first, for which step 3 keeps fetched regions
 
 
 @dataclass(frozen=True)
 class Point:
-    """Plan with its cost and the memory of each worker. The cost is in bytes or, with a topology, in nanoseconds."""
+    """A plan with its cost and the memory of each worker. The cost is in bytes or, with a topology, in nanoseconds."""
 
     choices: Choices
     cost: int
@@ -112,8 +112,8 @@ class Tradeoff:
         return self.algorithm.solve(problem, self.hints, effort)
 
     def _add(self, choices: Choices) -> Point:
-        known = (point for point in self.points if point.choices.is_same(choices))
-        point = next(known, None) or price_plan(choices.apply_to(self.problem), self.measure)
+        same_plans = (point for point in self.points if point.choices.is_same(choices))
+        point = next(same_plans, None) or price_plan(choices.apply_to(self.problem), self.measure)
         self.points.append(point)
         return point
 
@@ -131,59 +131,44 @@ class Tradeoff:
 
     def find_fitting(self, limit: int) -> Point | None:
         """Return the plan with the least cost that needs at most `limit` bytes on every worker, or None."""
-        free = self.free()
+        replicated = self.free()
         self.split_all()  # may move less if the search above ran out of time
-        if free.most_bytes > limit:
-            self._bisect(limit, free)
-            if limit < self._smallest() <= NEARLY * limit:
+        if replicated.most_bytes > limit:
+            self._bisect_price(limit, replicated)
+            if limit < self._find_smallest_peak() <= NEARLY * limit:
                 self.sweep()  # other prices may hold less at the same time
-        fitting = [point for point in self.points if point.most_bytes <= limit]
-        for point in sorted(fitting, key=lambda point: (point.cost, point.most_bytes))[:KEEPING_PLANS]:
-            fitting += self._keep_fitting(point, limit)
-        if not fitting:
-            fitting = self._reread_fitting(min(self.points, key=lambda point: point.most_bytes), limit)
-        return min(fitting, key=lambda point: (point.cost, point.most_bytes), default=None)
+        for point in sorted(self._list_fitting(limit), key=_rank)[:KEEPING_PLANS]:
+            self._keep_fitting(point, limit)
+        if not self._list_fitting(limit):
+            self._reread_fitting(min(self.points, key=lambda point: point.most_bytes), limit)
+        return min(self._list_fitting(limit), key=_rank, default=None)
 
-    def _smallest(self) -> int:
+    def _list_fitting(self, limit: int) -> list[Point]:
+        return [point for point in self.points if point.most_bytes <= limit]
+
+    def _find_smallest_peak(self) -> int:
         return min(point.most_bytes for point in self.points)
 
-    def _keep_fitting(self, point: Point, limit: int) -> list[Point]:
-        """Bisect for the number of tensors whose fetched regions can be kept. Return all plans tried that fit."""
+    def _keep_fitting(self, point: Point, limit: int) -> None:
+        """Bisect for the number of tensors whose fetched regions can be kept."""
         candidates = list_worth_keeping(point.choices)
-        low, high, count = 0, len(candidates) + 1, len(candidates)  # `low` tensors fit, `high` do not
-        fitting = []
-        for _ in range(REFINEMENTS):
-            if high - low < 2:
-                break
-            kept = self.keep(point, candidates[:count])
-            if kept.most_bytes <= limit:
-                fitting.append(kept)
-                low = count
-            else:
-                high = count
-            count = (low + high) // 2
-        return fitting
 
-    def _reread_fitting(self, point: Point, limit: int) -> list[Point]:
-        """Bisect for the fewest tensors to fetch again. Return all plans tried that fit."""
+        def fits(count: int) -> bool:
+            return self.keep(point, candidates[:count]).most_bytes <= limit
+
+        _bisect_count(0, len(candidates) + 1, len(candidates), fits)
+
+    def _reread_fitting(self, point: Point, limit: int) -> None:
+        """Bisect for the fewest tensors to fetch again."""
         candidates = list_worth_rereading(point.choices)
-        low, high, count = 0, len(candidates) + 1, len(candidates)  # `low` tensors are too few, `high` may be enough
-        fitting = []
-        for _ in range(REFINEMENTS):
-            if count in (low, high):
-                break
-            again = self._add(replace(point.choices, reread=tuple(sorted(candidates[:count]))))
-            if again.most_bytes <= limit:
-                fitting.append(again)
-                high = count
-            elif count == len(candidates):
-                break
-            else:
-                low = count
-            count = (low + high) // 2
-        return fitting
 
-    def _bisect(self, limit: int, too_large: Point) -> None:
+        def is_too_large(count: int) -> bool:
+            return self._add(replace(point.choices, reread=tuple(sorted(candidates[:count])))).most_bytes > limit
+
+        _bisect_count(0, len(candidates) + 1, len(candidates), is_too_large)
+
+    def _bisect_price(self, limit: int, too_large: Point) -> None:
+        """Bisect for the lowest price at which the plan fits, then refine."""
         low, high = LOWEST_PRICE, HIGHEST_PRICE
         price_too_large = 0.0
         fits = self.at_price(high)
@@ -200,18 +185,30 @@ class Tradeoff:
                 return
         self._refine(limit, fits, too_large, price_too_large)
 
-    def _refine(self, limit: int, fits: Point, too_large: Point, held_price: float) -> None:
-        """Bisect for how many tensors of the too large plan can stay replicated, the smallest first. Add the plans tried."""
-        copied, spared = ((point.choices.tensors == REPLICATED).sum(axis=1) for point in (too_large, fits))
+    def _refine(self, limit: int, fitting: Point, too_large: Point, held_price: float) -> None:
+        """Bisect for how many tensors of the too large plan can stay replicated, the smallest first."""
+        copies, fitting_copies = ((point.choices.tensors == REPLICATED).sum(axis=1) for point in (too_large, fitting))
         sizes = [tensor.size_bytes for tensor in self.problem.graph.tensors]
-        larger = sorted(np.flatnonzero(copied > spared), key=lambda t: (sizes[t], t))
-        low, high = 0, len(larger)  # `low` tensors fit, `high` do not
-        for _ in range(REFINEMENTS):
-            if high - low < 2:
-                break
-            middle = (low + high) // 2
-            point = self.at_price(held_price, frozenset(larger[middle:]))
-            low, high = (middle, high) if point.most_bytes <= limit else (low, middle)
+        candidates = sorted(np.flatnonzero(copies > fitting_copies), key=lambda t: (sizes[t], t))
+
+        def fits(count: int) -> bool:
+            return self.at_price(held_price, frozenset(candidates[count:])).most_bytes <= limit
+
+        _bisect_count(0, len(candidates), len(candidates) // 2, fits)
+
+
+def _rank(point: Point) -> tuple[int, int]:
+    return point.cost, point.most_bytes
+
+
+def _bisect_count(low: int, high: int, first: int, is_low: Callable[[int], bool]) -> None:
+    """Bisect for the largest number for which `is_low` is true, from `first` on, in at most `REFINEMENTS` tries."""
+    count = first
+    for _ in range(REFINEMENTS):
+        if high - low < 2:
+            return
+        low, high = (count, high) if is_low(count) else (low, count)
+        count = (low + high) // 2
 
 
 def have_same_layouts(first: Point, second: Point) -> bool:
@@ -221,38 +218,39 @@ def have_same_layouts(first: Point, second: Point) -> bool:
 
 def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
     """Explain what does not fit, by how much, and how many workers would be enough."""
-    point = min(tradeoff.points, key=lambda each: each.most_bytes)
+    point = min(tradeoff.points, key=lambda point: point.most_bytes)
     worker = point.memory.peak_bytes.index(point.most_bytes)
     problem, workers = point.choices.problem, len(point.memory.peak_bytes)
-    held = list(_variable_bytes(point.choices))
-    variables = sum(count for _, count in held)
-    largest = ", ".join(f"{name} {format_bytes(count)}" for name, count in sorted(held, key=lambda item: -item[1])[:3])
-    whole = sum(t.size_bytes for t in problem.graph.tensors if t.is_given)
+    bytes_by_variable = list(_list_variable_bytes(point.choices))
+    variable_bytes = sum(size for _, size in bytes_by_variable)
+    by_size = sorted(bytes_by_variable, key=lambda item: -item[1])
+    largest = ", ".join(f"{name} {format_bytes(size)}" for name, size in by_size[:3])
+    total_bytes = sum(t.size_bytes for t in problem.graph.tensors if t.is_given)
     return (
         f"No plan over {workers} workers fits into a memory limit of {format_limit(limit)} per worker. The smallest one found needs "
         f"{format_bytes(point.most_bytes)} on worker {worker}, {format_bytes(point.most_bytes - limit)} too much: "
-        f"{format_bytes(variables)} of parameters, states and inputs (the largest: {largest}), "
-        f"{format_bytes(point.most_bytes - variables)} of gradients, activations and buffers. "
-        + _advise(tradeoff, limit, max(workers + 1, ceil(whole / limit)))
+        f"{format_bytes(variable_bytes)} of parameters, states and inputs (the largest: {largest}), "
+        f"{format_bytes(point.most_bytes - variable_bytes)} of gradients, activations and buffers. "
+        + _advise_workers(tradeoff, limit, max(workers + 1, ceil(total_bytes / limit)))
     )
 
 
-def _variable_bytes(choices: Choices) -> Iterator[tuple[str, int]]:
+def _list_variable_bytes(choices: Choices) -> Iterator[tuple[str, int]]:
     for position, tensor in enumerate(choices.problem.graph.tensors):
         if tensor.is_given:
             shards = find_shards(choices.problem, position, choices.layout(position))
             yield tensor.name, int((shards[:, :, 1] - shards[:, :, 0]).prod(axis=1).max()) * tensor.item_bytes
 
 
-def _advise(tradeoff: Tradeoff, limit: int, least: int) -> str:
+def _advise_workers(tradeoff: Tradeoff, limit: int, least_workers: int) -> str:
+    """Return how many workers would be enough, at least `least_workers`, or why no number is."""
+
     def plan_for(workers: int) -> Point:
         problem = tradeoff.problem.arrange(Arrangement(factorize(workers)))
         choices = ALGORITHMS["recursive"].solve(problem, effort=tradeoff.effort).choices
         return price_plan(choices, tradeoff.measure)
 
-    found = find_fitting(least, limit, plan_for, lambda point: point.most_bytes)
-    if found is None:
-        return explain_none(tradeoff.problem, limit, least)
-    return (
-        f"{len(found.memory.peak_bytes)} workers would do ({format_bytes(found.most_bytes)} each), or a smaller batch."
-    )
+    fitting = find_fitting(least_workers, limit, plan_for, lambda point: point.most_bytes)
+    if fitting is None:
+        return explain_none(tradeoff.problem, limit, least_workers)
+    return f"{len(fitting.memory.peak_bytes)} workers would do ({format_bytes(fitting.most_bytes)} each), or a smaller batch."

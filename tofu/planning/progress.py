@@ -22,19 +22,19 @@ T = TypeVar("T")
 @contextmanager
 def search_progress(workers: int) -> Iterator[Callable[[str, int, int], None]]:
     """Yield `report(stage, best_bytes, bound_bytes)`, which prints a line on a terminal at most once a second."""
-    started = written = time.perf_counter()
+    start_time = last_line_time = time.perf_counter()
     console = Console(stderr=True)
 
     def report(stage: str, best_bytes: int, bound_bytes: int) -> None:
-        nonlocal written
+        nonlocal last_line_time
         now = time.perf_counter()
-        if not sys.stderr.isatty() or now - written < SILENT_SECONDS:
+        if not sys.stderr.isatty() or now - last_line_time < SILENT_SECONDS:
             return
-        written = now
+        last_line_time = now
         best = f", {format_bytes(best_bytes)} at best" if best_bytes >= 0 else ""
         bound = f", {format_bytes(bound_bytes)} at least" if bound_bytes > 0 else ""
         console.print(
-            f"tofu: searching for {workers} workers, {stage}{best}{bound}, {now - started:.1f} s", style="dim"
+            f"tofu: searching for {workers} workers, {stage}{best}{bound}, {now - start_time:.1f} s", style="dim"
         )
 
     yield report
@@ -47,20 +47,20 @@ def stage_progress() -> Iterator[Callable[[str], None]]:
         with Console(stderr=True).status("tofu") as status:
             yield lambda stage: status.update(f"tofu: {stage}")
         return
-    began = written = time.monotonic()
+    start_time = last_line_time = time.monotonic()
 
     def report(stage: str) -> None:
-        nonlocal written
+        nonlocal last_line_time
         now = time.monotonic()
-        if now - written >= SECONDS_OF_A_LINE:
-            written = now
-            print(f"tofu: {stage}, {now - began:.0f} s", file=sys.stderr, flush=True)
+        if now - last_line_time >= SECONDS_OF_A_LINE:
+            last_line_time = now
+            print(f"tofu: {stage}, {now - start_time:.0f} s", file=sys.stderr, flush=True)
 
     yield report
 
 
 def track_progress(
-    items: Iterable[T], what: str, count: int | None = None, console: Console | None = None
+    items: Iterable[T], task: str, count: int | None = None, console: Console | None = None
 ) -> Iterator[T]:
     """Yield `items`, and show how many are done: as a bar on a terminal, otherwise as lines.
 
@@ -69,12 +69,12 @@ def track_progress(
     count = len(items) if isinstance(items, Sized) else count
     if sys.stderr.isatty():
         console = console or Console(stderr=True)
-        yield from track(items, f"tofu: {what}", total=count, console=console, transient=True)
+        yield from track(items, f"tofu: {task}", total=count, console=console, transient=True)
         return
-    began = written = time.monotonic()
+    start_time = last_line_time = time.monotonic()
     for number, item in enumerate(items, 1):
         yield item
         now = time.monotonic()
-        if now - written >= SECONDS_OF_A_LINE:
-            written = now
-            print(f"tofu: {what}, {number} of {count}, {now - began:.0f} s", file=sys.stderr, flush=True)
+        if now - last_line_time >= SECONDS_OF_A_LINE:
+            last_line_time = now
+            print(f"tofu: {task}, {number} of {count}, {now - start_time:.0f} s", file=sys.stderr, flush=True)

@@ -84,37 +84,37 @@ def read_plan(plan: Any) -> Plan:
         raise PlanError(f"{plan}: {error}") from error
 
 
-def _read_word(name: str, words: Sequence[str], error: type[TofuError], value: Any) -> str:
-    if value not in words:
-        raise error(f"{name}= must be one of {', '.join(map(repr, words))}, not {show(value)}.")
+def _read_choice(name: str, choices: Sequence[str], error: type[TofuError], value: Any) -> str:
+    if value not in choices:
+        raise error(f"{name}= must be one of {', '.join(map(repr, choices))}, not {show(value)}.")
     return str(value)
 
 
-def _read_switch(name: str, value: Any) -> bool:
+def _read_bool(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise_together(PlanError, "These are either True or False:", [f"{name}={show(value)}"])
     return bool(value)
 
 
-def _plain_hints(hints: Mapping[str, Any]) -> dict[str, Any]:
+def _hints_to_plain(hints: Mapping[str, Any]) -> dict[str, Any]:
     """Return hints for a JSON file, in which "..." replaces Ellipsis."""
     return {
-        name: ["..." if step is Ellipsis else step for step in hint] if isinstance(hint, (list, tuple)) else hint
+        name: ["..." if choice is Ellipsis else choice for choice in hint] if isinstance(hint, (list, tuple)) else hint
         for name, hint in hints.items()
     }
 
 
-def _rich_hints(plain: Any) -> Any:
+def _hints_from_plain(plain: Any) -> Any:
     """Return hints from a JSON file, in which Ellipsis replaces "...". `read_hints` refuses other types later."""
     if not isinstance(plain, dict):
         return plain
     return {
-        name: [Ellipsis if step == "..." else step for step in hint] if isinstance(hint, list) else hint
+        name: [Ellipsis if choice == "..." else choice for choice in hint] if isinstance(hint, list) else hint
         for name, hint in plain.items()
     }
 
 
-def _read_plain_plan(plain: Any) -> Plan:
+def _plan_from_plain(plain: Any) -> Plan:
     return Plan.from_json(read_string(plain, "a plan"))
 
 
@@ -219,10 +219,10 @@ class Settings:
 
 DEFAULTS: Mapping[str, Any] = {field.name: field.default for field in fields(Settings)}
 OPTIONS: Mapping[str, Option] = {
-    "hints": Option(read_hints, _plain_hints, _rich_hints),
-    "plan": Option(read_plan, Plan.to_json, _read_plain_plan),
-    "for_training": Option(partial(_read_switch, "for_training")),
-    "cache": Option(partial(_read_switch, "cache")),
+    "hints": Option(read_hints, _hints_to_plain, _hints_from_plain),
+    "plan": Option(read_plan, Plan.to_json, _plan_from_plain),
+    "for_training": Option(partial(_read_bool, "for_training")),
+    "cache": Option(partial(_read_bool, "cache")),
     "algorithm": Option(
         lambda name: find_algorithm(name).name,
         is_of_search=True,
@@ -248,28 +248,28 @@ OPTIONS: Mapping[str, Option] = {
         help='Memory that each worker may use, in bytes or like "12GB". The search then finds a plan that fits.',
     ),
     "replicate": Option(
-        partial(_read_word, "replicate", REPLICATE, PlanError),
+        partial(_read_choice, "replicate", REPLICATE, PlanError),
         is_of_search=True,
         choices=REPLICATE,
         help='Tensors that may be replicated: "small" for those below 64 KiB, "free" for any tensor if that saves communication. '
         "Replicated tensors need more memory.",
     ),
     "undescribed": Option(
-        partial(_read_word, "undescribed", UNDESCRIBED, UnsupportedError),
+        partial(_read_choice, "undescribed", UNDESCRIBED, UnsupportedError),
         choices=UNDESCRIBED,
         help="Treatment of operators that Tofu has no description of: an error, or replicated computation on every worker.",
     ),
     "on_infeasible": Option(
-        partial(_read_word, "on_infeasible", ON_INFEASIBLE, UnsupportedError),
+        partial(_read_choice, "on_infeasible", ON_INFEASIBLE, UnsupportedError),
         choices=ON_INFEASIBLE,
         help="Treatment of a model that cannot be split over so many workers: an error, or several workers compute the same.",
     ),
 }
 
 
-def read_options(given: Mapping[str, Any], options: Mapping[str, Option] = OPTIONS) -> dict[str, Any]:
-    """Convert the user's values of options to settings. Raises TofuError for the first wrong value."""
+def read_options(values: Mapping[str, Any], options: Mapping[str, Option] = OPTIONS) -> dict[str, Any]:
+    """Convert the user's values of options, by name, to settings. Raises TofuError for the first wrong value."""
     return {
         name: None if value is None and DEFAULTS.get(name) is None else options[name].read(value)
-        for name, value in given.items()
+        for name, value in values.items()
     }

@@ -13,17 +13,17 @@ from tofu.search.problem import Problem
 def list_undescribed(problem: Problem, cost: _core.Cost) -> dict[str, Undescribed]:
     """Return the cost of each operator without a description, by name. `cost` is the cost of the plan."""
     graph = problem.graph
-    found = {n: access.undescribed for n, access in enumerate(problem.accesses) if access.undescribed}
-    if not found:
+    reason_by_operator = {n: access.undescribed for n, access in enumerate(problem.accesses) if access.undescribed}
+    if not reason_by_operator:
         return {}
-    fetched: Counter[int] = Counter()
+    fetched_bytes: Counter[int] = Counter()
     for group, _, _, count, _ in cost.items:
-        fetched[group] += count
-    work = [_count_touched_bytes(graph, operator) for operator in graph.operators]
-    share = 1 / max(sum(work), 1)
+        fetched_bytes[group] += count
+    touched_bytes = [_count_touched_bytes(graph, operator) for operator in graph.operators]
+    share_of_a_byte = 1 / max(sum(touched_bytes), 1)
     return {
-        graph.operators[n].name: Undescribed(reason, fetched[n], round(work[n] * share, 6))
-        for n, reason in found.items()
+        graph.operators[n].name: Undescribed(reason, fetched_bytes[n], round(touched_bytes[n] * share_of_a_byte, 6))
+        for n, reason in reason_by_operator.items()
     }
 
 

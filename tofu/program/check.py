@@ -50,44 +50,51 @@ def check_program(program: Program, communication_bytes: int | None = None) -> N
 def find_problems(program: Program) -> list[str]:
     """Return a sentence for each broken rule. Numbers and edges are checked first, because the other rules rely on them."""
     for rules in ((NUMBERS,), (EDGES,), RULES):
-        found = [(problem, find(program.tables, program.graph)) for problem, find in rules]
-        problems = [_name(problem, np.unique(nodes)) for problem, nodes in found if nodes.size]
+        nodes_by_problem = {problem: find_nodes(program.tables, program.graph) for problem, find_nodes in rules}
+        problems = [
+            _describe_nodes(problem, np.unique(nodes)) for problem, nodes in nodes_by_problem.items() if nodes.size
+        ]
         if problems:
             return problems
     return list(_check_results(program))
 
 
-def _name(problem: str, nodes: Column) -> str:
+def _describe_nodes(problem: str, nodes: Column) -> str:
     more = "" if len(nodes) <= SHOWN_NODES else f" and {len(nodes) - SHOWN_NODES} more"
     return f"{problem}: node {', '.join(map(str, nodes[:SHOWN_NODES].tolist()))}{more}"
 
 
 def _find_wrong_numbers(tables: ProgramTables, graph: Graph) -> Column:
-    known = np.where(tables.node_kind == NodeKind.OPERATOR, len(graph.operators), len(graph.tensors))
-    is_worker = (tables.node_worker >= 0) & (tables.node_worker < tables.workers)
-    is_phase = (tables.node_phase >= 0) & (tables.node_phase < len(Phase))
-    return _where(~(is_worker & is_phase & (tables.node_id >= 0) & (tables.node_id < known)))
+    id_counts = np.where(tables.node_kind == NodeKind.OPERATOR, len(graph.operators), len(graph.tensors))
+    has_worker = (tables.node_worker >= 0) & (tables.node_worker < tables.workers)
+    has_phase = (tables.node_phase >= 0) & (tables.node_phase < len(Phase))
+    return _where(~(has_worker & has_phase & (tables.node_id >= 0) & (tables.node_id < id_counts)))
 
 
 def _find_other_operators(tables: ProgramTables, graph: Graph) -> Column:
-    copies = _where(tables.node_kind == NodeKind.OPERATOR)
+    copy_nodes = _where(tables.node_kind == NodeKind.OPERATOR)
     count = len(tables.node_kind)
-    found = (
-        np.bincount(tables.read_node, minlength=count)[copies],
-        np.bincount(tables.entry_node, minlength=count)[copies],
-        tables.node_phase[copies],
+    actual = (
+        np.bincount(tables.read_node, minlength=count)[copy_nodes],
+        np.bincount(tables.entry_node, minlength=count)[copy_nodes],
+        tables.node_phase[copy_nodes],
     )
     declared = _column((len(o.inputs), len(o.outputs), int(o.phase)) for o in graph.operators).reshape(-1, 3)
-    return _pick(copies, (np.stack(found, axis=1) != declared[tables.node_id[copies]]).any(axis=1))
+    return _pick(copy_nodes, (np.stack(actual, axis=1) != declared[tables.node_id[copy_nodes]]).any(axis=1))
 
 
 def _find_wrong_copies(tables: ProgramTables, graph: Graph) -> Column:
-    keys = (tables.node_id * len(NodeKind) + tables.node_kind) * tables.workers + tables.node_worker
-    single = _where(tables.node_kind != NodeKind.FETCH)
-    _, place, counts = np.unique(keys[single], return_inverse=True, return_counts=True)
-    copies = _where(tables.node_kind == NodeKind.OPERATOR)
-    on_workers = np.bincount(tables.node_id[copies], minlength=len(graph.operators))
-    return np.concatenate((single[counts[place] > 1], copies[on_workers[tables.node_id[copies]] != tables.workers]))
+    copy_keys = (tables.node_id * len(NodeKind) + tables.node_kind) * tables.workers + tables.node_worker
+    unrepeated_nodes = _where(tables.node_kind != NodeKind.FETCH)
+    _, key_numbers, key_counts = np.unique(copy_keys[unrepeated_nodes], return_inverse=True, return_counts=True)
+    copy_nodes = _where(tables.node_kind == NodeKind.OPERATOR)
+    worker_counts = np.bincount(tables.node_id[copy_nodes], minlength=len(graph.operators))
+    return np.concatenate(
+        (
+            unrepeated_nodes[key_counts[key_numbers] > 1],
+            copy_nodes[worker_counts[tables.node_id[copy_nodes]] != tables.workers],
+        )
+    )
 
 
 def _find_produced_variables(tables: ProgramTables, graph: Graph) -> Column:
@@ -126,10 +133,10 @@ def _find_sources_outside(tables: ProgramTables, graph: Graph) -> Column:
 
 def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
     first_entry = tables.entry_node.searchsorted(tables.source_node)
-    there = tables.entry_begin[tables.source_entry] + tables.source_begin
-    here = tables.entry_begin[first_entry] + tables.piece_begin[tables.source_piece]
-    is_own = _find_tensors(tables, graph)[tables.source_entry] == tables.node_id[tables.source_node]
-    return _pick(tables.source_node, is_own & (there != here).any(axis=1))
+    source_position = tables.entry_begin[tables.source_entry] + tables.source_begin
+    piece_position = tables.entry_begin[first_entry] + tables.piece_begin[tables.source_piece]
+    reads_same_tensor = _find_tensors(tables, graph)[tables.source_entry] == tables.node_id[tables.source_node]
+    return _pick(tables.source_node, reads_same_tensor & (source_position != piece_position).any(axis=1))
 
 
 def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
@@ -137,21 +144,20 @@ def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
 
     A fetch without pieces is an addend of zeros. Results of operators may also have gaps, such as the gradient of a slice.
     """
-    first_entry = tables.entry_node.searchsorted(np.arange(len(tables.node_kind)))
+    node_count = len(tables.node_kind)
+    first_entry = tables.entry_node.searchsorted(np.arange(node_count))
     begin = tables.entry_begin[first_entry]
     end = begin + tables.entry_shape[first_entry]
-    rank = begin.shape[1]
-    shapes = (
-        (*tensor.shape, *(1,) * rank)[:rank] for tensor in graph.tensors
-    )  # no program has a tensor of more dimensions than `rank`
-    whole = np.array(list(shapes), np.int64)
-    inside = np.maximum(np.minimum(end, whole[tables.node_id % len(whole)]) - np.maximum(begin, 0), 0)
-    written = np.bincount(tables.piece_node, tables.piece_extent.prod(axis=1), len(tables.node_kind))
-    in_transit = np.isin(tables.source_entry, tables.transit_entry)
-    is_other = _find_tensors(tables, graph)[tables.source_entry] != tables.node_id[tables.source_node]
-    excused = np.bincount(tables.source_node[is_other | in_transit], minlength=len(tables.node_kind)) > 0
-    is_read = np.bincount(tables.piece_node, minlength=len(tables.node_kind)) > 0
-    return _where(is_read & ~excused & (written != inside.prod(axis=1)))
+    rank = begin.shape[1]  # no tensor of the program has more dimensions
+    shapes = np.array([(*tensor.shape, *(1,) * rank)[:rank] for tensor in graph.tensors], np.int64)
+    extents_inside = np.minimum(end, shapes[tables.node_id % len(shapes)]) - np.maximum(begin, 0)
+    elements_inside = np.maximum(extents_inside, 0).prod(axis=1)
+    written_elements = np.bincount(tables.piece_node, tables.piece_extent.prod(axis=1), node_count)
+    is_in_transit = np.isin(tables.source_entry, tables.transit_entry)
+    is_other_tensor = _find_tensors(tables, graph)[tables.source_entry] != tables.node_id[tables.source_node]
+    may_have_gaps = np.bincount(tables.source_node[is_other_tensor | is_in_transit], minlength=node_count) > 0
+    has_pieces = np.bincount(tables.piece_node, minlength=node_count) > 0
+    return _where(has_pieces & ~may_have_gaps & (written_elements != elements_inside))
 
 
 def _find_pieces_without_sources(tables: ProgramTables, graph: Graph) -> Column:
@@ -159,24 +165,26 @@ def _find_pieces_without_sources(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_overlaps(tables: ProgramTables, graph: Graph) -> Column:
-    found = []
+    overlapping_nodes = []
     end = tables.piece_begin + tables.piece_extent
-    first = np.arange(len(tables.piece_node) - 1)
+    first_piece = np.arange(len(tables.piece_node) - 1)
     distance = 1
-    while first.size:
-        first = first[first + distance < len(tables.piece_node)]
-        first = first[tables.piece_node[first] == tables.piece_node[first + distance]]
-        second = first + distance
-        meets = (tables.piece_begin[first] < end[second]) & (tables.piece_begin[second] < end[first])
-        found.append(tables.piece_node[first[meets.all(axis=1)]])
+    while first_piece.size:
+        first_piece = first_piece[first_piece + distance < len(tables.piece_node)]
+        first_piece = first_piece[tables.piece_node[first_piece] == tables.piece_node[first_piece + distance]]
+        second_piece = first_piece + distance
+        overlaps = (tables.piece_begin[first_piece] < end[second_piece]) & (
+            tables.piece_begin[second_piece] < end[first_piece]
+        )
+        overlapping_nodes.append(tables.piece_node[first_piece[overlaps.all(axis=1)]])
         distance += 1
-    return np.concatenate(found) if found else np.empty(0, np.int64)
+    return np.concatenate(overlapping_nodes) if overlapping_nodes else np.empty(0, np.int64)
 
 
-def _find_unlike_sources(tables: ProgramTables, graph: Graph) -> Column:
-    sizes = _column(tensor.item_bytes for tensor in graph.tensors)
-    read = sizes[_find_tensors(tables, graph)[tables.source_entry]]
-    return _pick(tables.source_node, read != sizes[tables.node_id[tables.source_node]])
+def _find_other_item_sizes(tables: ProgramTables, graph: Graph) -> Column:
+    item_bytes = _column(tensor.item_bytes for tensor in graph.tensors)
+    source_bytes = item_bytes[_find_tensors(tables, graph)[tables.source_entry]]
+    return _pick(tables.source_node, source_bytes != item_bytes[tables.node_id[tables.source_node]])
 
 
 Rule = tuple[str, Callable[[ProgramTables, Graph], Column]]
@@ -194,40 +202,35 @@ RULES: tuple[Rule, ...] = (
     ("two pieces that write one element", _find_overlaps),
     ("elements from another place of the tensor", _find_shifted_sources),
     ("elements that no piece writes", _find_holes),
-    ("elements of another size than its source", _find_unlike_sources),
+    ("elements of another size than its source", _find_other_item_sizes),
 )
 
 
 def _check_results(program: Program) -> Iterator[str]:
-    tables, wanted = program.tables, [output.tensor for output in program.outputs]
-    entries = tables.output_entry[: len(wanted) * program.workers]
-    if len(entries) < len(wanted) * program.workers:
-        yield f"{len(entries)} entries for {len(wanted)} results on {program.workers} workers"
+    tables, tensors = program.tables, [output.tensor for output in program.outputs]
+    entries = tables.output_entry[: len(tensors) * program.workers]
+    if len(entries) < len(tensors) * program.workers:
+        yield f"{len(entries)} entries for {len(tensors)} results on {program.workers} workers"
         return
-    is_right = _find_tensors(tables, program.graph)[entries] == np.repeat(wanted, program.workers)
-    is_right &= tables.node_worker[tables.entry_node[entries]] == np.tile(np.arange(program.workers), len(wanted))
-    for result in np.unique(_where(~is_right) // max(program.workers, 1)).tolist():
-        yield f"result {program.graph.tensors[wanted[result]].name} has no shard on some worker"
+    is_expected = _find_tensors(tables, program.graph)[entries] == np.repeat(tensors, program.workers)
+    is_expected &= tables.node_worker[tables.entry_node[entries]] == np.tile(np.arange(program.workers), len(tensors))
+    for result in np.unique(_where(~is_expected) // max(program.workers, 1)).tolist():
+        yield f"result {program.graph.tensors[tensors[result]].name} has no shard on some worker"
 
 
 def _find_tensors(tables: ProgramTables, graph: Graph) -> Column:
     """Return the tensor of each entry. Copies of operators must have the right number of outputs."""
-    first = np.cumsum([0, *(len(operator.outputs) for operator in graph.operators)])
-    outputs = _column(chain.from_iterable(operator.outputs for operator in graph.operators))
-    tensors: Column = tables.node_id[tables.entry_node]
-    is_copy = tables.node_kind[tables.entry_node] == NodeKind.OPERATOR
-    tensors[is_copy] = outputs[first[tensors[is_copy]] + tables.entry_output[is_copy]]
-    return tensors
+    return tables.find_entry_tensors(NodeKind.OPERATOR, [operator.outputs for operator in graph.operators])
 
 
 def _column(values: Iterable[object]) -> Column:
     return np.array(list(values), np.int64)
 
 
-def _pick(rows: Column, mask: npt.NDArray[np.bool_]) -> Column:
-    picked: Column = rows[mask]
+def _pick(rows: Column, is_picked: npt.NDArray[np.bool_]) -> Column:
+    picked: Column = rows[is_picked]
     return picked
 
 
-def _where(mask: npt.NDArray[np.bool_]) -> Column:
-    return np.flatnonzero(mask)
+def _where(is_picked: npt.NDArray[np.bool_]) -> Column:
+    return np.flatnonzero(is_picked)

@@ -1,9 +1,12 @@
-"""Checks that collectives compute the same arrays as the transfer that they replace, by following the boxes on each worker."""
+"""Checks that collectives compute the same arrays as the transfer that they replace.
+
+The check follows the box of each worker through the collectives, in the form of a `WorkerBox`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from math import prod
 from typing import TypeAlias
@@ -23,8 +26,33 @@ from tofu.program.collectives import (
 )
 from tofu.program.lockstep import Box, Lockstep, Transfer, TransferPiece
 
-Held: TypeAlias = tuple[Box, frozenset[tuple[int, ...]]]
-"""The box that a worker holds, and the workers whose partial results are added up in it, by their digits along the reduced axes."""
+WorkerBox: TypeAlias = tuple[Box, frozenset[tuple[int, ...]]]
+"""The box that a worker has, and the *addends*: the workers whose partial results are reduced in it.
+
+Workers are identified by their positions along the reduced axes of the mesh.
+"""
+
+
+class _Mesh:
+    """The workers as a mesh with an axis for each factor of their number. `digits` are the positions of each worker."""
+
+    def __init__(self, factors: Sequence[int]) -> None:
+        self.factors = factors
+        self.digits = [tuple(map(int, index)) for index in np.ndindex(*factors)]
+
+    def list_groups(self, axis: int) -> Iterator[list[int]]:
+        """Yield, for each worker, the workers that differ from it only in their position along an axis."""
+        stride, factor = prod(self.factors[axis + 1 :]), self.factors[axis]
+        for worker, digits in enumerate(self.digits):
+            first = worker - digits[axis] * stride
+            yield [first + n * stride for n in range(factor)]
+
+    def cut(self, box: Box, dimension: int, axis: int, worker: int) -> Box:
+        """Return a worker's part of a box that is divided along an axis of the mesh."""
+        (begin, end), factor = box[dimension], self.factors[axis]
+        if (end - begin) % factor:
+            raise ValueError(f"dimension {dimension} of {box} does not have {factor} equal parts")
+        return take_part(box, dimension, factor, self.digits[worker][axis])
 
 
 def check_collectives(program: Lockstep, transfer: Transfer, collectives: Sequence[Collective]) -> None:
@@ -40,49 +68,55 @@ def check_collectives(program: Lockstep, transfer: Transfer, collectives: Sequen
 def _check(program: Lockstep, transfer: Transfer, collectives: Sequence[Collective]) -> None:
     exchanges = [collective for collective in collectives if isinstance(collective, Exchange)]
     if exchanges:
-        wanted = [transfer.pieces, transfer.copies] if transfer.copies else [transfer.pieces]
-        if len(exchanges) != len(wanted) or len(exchanges) != len(collectives):
+        all_pieces = [transfer.pieces, transfer.copies] if transfer.copies else [transfer.pieces]
+        if len(exchanges) != len(all_pieces) or len(exchanges) != len(collectives):
             raise ValueError("some pieces are not sent")
-        for exchange, pieces in zip(exchanges, wanted, strict=True):
+        for exchange, pieces in zip(exchanges, all_pieces, strict=True):
             _check_exchange(exchange, pieces)
         return
     _check_pieces(program, transfer)
-    digits = [tuple(map(int, index)) for index in np.ndindex(*program.factors)]
-    axes = sorted({axis for collective in collectives for axis in _list_reduced(collective)})
-    source = program.values[transfer.inputs[0]]
-    held: list[Held] = [
-        (box, frozenset([tuple(mine[axis] for axis in axes)])) for box, mine in zip(source.boxes, digits, strict=True)
+    mesh = _Mesh(program.factors)
+    reduced_axes = sorted({axis for collective in collectives for axis in _list_reduced_axes(collective)})
+    source_boxes = program.values[transfer.inputs[0]].boxes
+    worker_boxes: list[WorkerBox] = [
+        (box, frozenset([tuple(worker_digits[axis] for axis in reduced_axes)]))
+        for box, worker_digits in zip(source_boxes, mesh.digits, strict=True)
     ]
     for collective in collectives:
-        held = _FOLLOW[type(collective)](collective, held, program, digits)
-    addends = frozenset(tuple(map(int, index)) for index in np.ndindex(*(program.factors[axis] for axis in axes)))
-    for worker, (wanted_box, (box, found)) in enumerate(zip(program.values[transfer.output].boxes, held, strict=True)):
-        if box != wanted_box:
-            raise ValueError(f"worker {worker} has {box} instead of {wanted_box}")
-        if found != addends:
-            raise ValueError(f"worker {worker} has {len(found)} of {len(addends)} partial results")
-    counts = {len(piece.reads) for piece in transfer.pieces}
-    if counts != {len(addends)}:
-        raise ValueError(f"{len(addends)} partial results are reduced, but its pieces have {sorted(counts)}")
+        worker_boxes = _FOLLOW[type(collective)](collective, worker_boxes, mesh)
+    all_addends = {tuple(digits[axis] for axis in reduced_axes) for digits in mesh.digits}
+    output_boxes = program.values[transfer.output].boxes
+    for worker, (output_box, (box, addends)) in enumerate(zip(output_boxes, worker_boxes, strict=True)):
+        if box != output_box:
+            raise ValueError(f"worker {worker} has {box} instead of {output_box}")
+        if addends != all_addends:
+            raise ValueError(f"worker {worker} has {len(addends)} of {len(all_addends)} partial results")
+    addend_counts = {len(piece.reads) for piece in transfer.pieces}
+    if addend_counts != {len(all_addends)}:
+        raise ValueError(f"{len(all_addends)} partial results are reduced, but its pieces have {sorted(addend_counts)}")
 
 
 def _check_pieces(program: Lockstep, transfer: Transfer) -> None:
     """Raise ValueError unless the pieces fill each worker's box with the tensor's elements at the same positions."""
     output = program.values[transfer.output]
     shape = program.graph.tensors[output.tensor].shape
-    written = [0] * program.count
+    written_elements = [0] * program.count
     for pieces, inputs in ((transfer.pieces, transfer.inputs), (transfer.copies, (transfer.output,))):
         for piece in pieces:
-            place = _locate(output.boxes[piece.reader], piece.begin)
+            position = _locate(output.boxes[piece.reader], piece.begin)
             for read in piece.reads:
-                found = _locate(program.values[inputs[read.input]].boxes[read.owner], read.begin)
-                if found != place or read.along != tuple(range(len(shape))):
-                    raise ValueError(f"worker {piece.reader} reads elements from {found} on for those from {place} on")
-            written[piece.reader] += prod(piece.extent)
-    for worker, (count, box) in enumerate(zip(written, output.boxes, strict=True)):
-        inside = [max(0, min(end, extent) - max(0, begin)) for (begin, end), extent in zip(box, shape, strict=True)]
-        if count != prod(inside):
-            raise ValueError(f"the pieces of worker {worker} have {count} of {prod(inside)} elements")
+                read_position = _locate(program.values[inputs[read.input]].boxes[read.owner], read.begin)
+                if read_position != position or read.along != tuple(range(len(shape))):
+                    raise ValueError(
+                        f"worker {piece.reader} reads elements from {read_position} on for those from {position} on"
+                    )
+            written_elements[piece.reader] += prod(piece.extent)
+    for worker, (count, box) in enumerate(zip(written_elements, output.boxes, strict=True)):
+        extents_inside = [
+            max(0, min(end, extent) - max(0, begin)) for (begin, end), extent in zip(box, shape, strict=True)
+        ]
+        if count != prod(extents_inside):
+            raise ValueError(f"the pieces of worker {worker} have {count} of {prod(extents_inside)} elements")
 
 
 def _locate(box: Box, begin: Sequence[int]) -> tuple[int, ...]:
@@ -91,99 +125,84 @@ def _locate(box: Box, begin: Sequence[int]) -> tuple[int, ...]:
 
 def _check_exchange(exchange: Exchange, pieces: Sequence[TransferPiece]) -> None:
     """Raise ValueError unless the rounds of an exchange send exactly these pieces, and can run."""
-    sent = Counter(
+    sent_boxes = Counter(
         (round_.input, owner, source, reader, target, round_.extent, round_.along)
         for round_ in exchange.rounds
         for reader, (owner, source, target) in round_.moves.items()
     )
-    wanted = Counter(
+    piece_boxes = Counter(
         (read.input, read.owner, read.begin, piece.reader, piece.begin, piece.extent, read.along)
         for piece in pieces
         for read in piece.reads
     )
-    if sent != wanted:
+    if sent_boxes != piece_boxes:
         raise ValueError("other pieces are sent")
     for round_ in exchange.rounds:
         owners = [owner for owner, _, _ in round_.moves.values()]
-        if len(set(owners)) < len(owners) or round_.is_local != all(o == r for r, (o, _, _) in round_.moves.items()):
+        if len(set(owners)) < len(owners) or round_.is_local != (owners == list(round_.moves)):
             raise ValueError("a worker sends twice at once, or to itself")
 
 
-def _list_reduced(one: Collective) -> tuple[int, ...]:
-    if isinstance(one, AllReduce):
-        return one.axes
-    return (one.axis,) if isinstance(one, ReduceScatter) else ()
+def _list_reduced_axes(collective: Collective) -> tuple[int, ...]:
+    if isinstance(collective, AllReduce):
+        return collective.axes
+    return (collective.axis,) if isinstance(collective, ReduceScatter) else ()
 
 
-def _list_group(worker: int, axis: int, program: Lockstep, digits: Sequence[tuple[int, ...]]) -> list[int]:
-    stride = int(np.prod(program.factors[axis + 1 :], dtype=int))
-    first = worker - digits[worker][axis] * stride
-    return [first + n * stride for n in range(program.factors[axis])]
-
-
-def _join(boxes: Sequence[Box], dimension: int) -> Box:
+def _concatenate(boxes: Sequence[Box], dimension: int) -> Box:
     """Concatenate boxes along a dimension. Raises ValueError if they are not adjacent."""
     for before, after in pairwise(boxes):
-        rest = [d for d in range(len(before)) if d != dimension]
-        if any(before[d] != after[d] for d in rest) or before[dimension][1] != after[dimension][0]:
+        other_dimensions = [d for d in range(len(before)) if d != dimension]
+        if any(before[d] != after[d] for d in other_dimensions) or before[dimension][1] != after[dimension][0]:
             raise ValueError(f"{before} and {after} are concatenated along dimension {dimension}")
-    whole = boxes[0][dimension][0], boxes[-1][dimension][1]
-    return (*boxes[0][:dimension], whole, *boxes[0][dimension + 1 :])
+    joined_interval = boxes[0][dimension][0], boxes[-1][dimension][1]
+    return (*boxes[0][:dimension], joined_interval, *boxes[0][dimension + 1 :])
 
 
-def _cut(box: Box, dimension: int, factor: int, digit: int) -> Box:
-    begin, end = box[dimension]
-    if (end - begin) % factor:
-        raise ValueError(f"dimension {dimension} of {box} does not have {factor} equal parts")
-    return take_part(box, dimension, factor, digit)
-
-
-def _add_up(held: Sequence[Held], members: Sequence[int]) -> Held:
+def _reduce_boxes(worker_boxes: Sequence[WorkerBox], workers: Sequence[int]) -> WorkerBox:
     """Reduce partial results. Raises ValueError if their boxes differ, or an addend occurs twice."""
-    boxes = {held[member][0] for member in members}
-    addends = [addend for member in members for addend in held[member][1]]
+    boxes = {worker_boxes[worker][0] for worker in workers}
+    addends = [addend for worker in workers for addend in worker_boxes[worker][1]]
     if len(boxes) > 1 or len(set(addends)) < len(addends):
         raise ValueError(f"partial results of {boxes} are reduced; {len(set(addends))} of {len(addends)} differ")
     return next(iter(boxes)), frozenset(addends)
 
 
-def _slice(one: Slice, held: list[Held], program: Lockstep, digits: list[tuple[int, ...]]) -> list[Held]:
-    factor = program.factors[one.axis]
+def _slice(collective: Slice, worker_boxes: list[WorkerBox], mesh: _Mesh) -> list[WorkerBox]:
     return [
-        (_cut(box, one.dimension, factor, mine[one.axis]), addends)
-        for (box, addends), mine in zip(held, digits, strict=True)
+        (mesh.cut(box, collective.dimension, collective.axis, worker), addends)
+        for worker, (box, addends) in enumerate(worker_boxes)
     ]
 
 
-def _gather(one: AllGather, held: list[Held], program: Lockstep, digits: list[tuple[int, ...]]) -> list[Held]:
-    groups = (_list_group(worker, one.axis, program, digits) for worker in range(len(held)))
-    return [(_join([held[member][0] for member in group], one.dimension), held[group[0]][1]) for group in groups]
+def _gather(collective: AllGather, worker_boxes: list[WorkerBox], mesh: _Mesh) -> list[WorkerBox]:
+    gathered = []
+    for group in mesh.list_groups(collective.axis):
+        boxes = [worker_boxes[worker][0] for worker in group]
+        gathered.append((_concatenate(boxes, collective.dimension), worker_boxes[group[0]][1]))
+    return gathered
 
 
-def _exchange(one: AllToAll, held: list[Held], program: Lockstep, digits: list[tuple[int, ...]]) -> list[Held]:
-    factor, found = program.factors[one.axis], []
-    for worker in range(len(held)):
-        group = _list_group(worker, one.axis, program, digits)
-        parts = [_cut(held[member][0], one.split, factor, digits[worker][one.axis]) for member in group]
-        found.append((_join(parts, one.gathered), held[worker][1]))
-    return found
+def _exchange(collective: AllToAll, worker_boxes: list[WorkerBox], mesh: _Mesh) -> list[WorkerBox]:
+    exchanged = []
+    for reader, group in enumerate(mesh.list_groups(collective.axis)):
+        parts = [mesh.cut(worker_boxes[owner][0], collective.split, collective.axis, reader) for owner in group]
+        exchanged.append((_concatenate(parts, collective.gathered), worker_boxes[reader][1]))
+    return exchanged
 
 
-def _scatter(one: ReduceScatter, held: list[Held], program: Lockstep, digits: list[tuple[int, ...]]) -> list[Held]:
-    found = []
-    for worker in range(len(held)):
-        box, addends = _add_up(held, _list_group(worker, one.axis, program, digits))
-        found.append((_cut(box, one.dimension, program.factors[one.axis], digits[worker][one.axis]), addends))
-    return found
+def _scatter(collective: ReduceScatter, worker_boxes: list[WorkerBox], mesh: _Mesh) -> list[WorkerBox]:
+    reduced = [_reduce_boxes(worker_boxes, group) for group in mesh.list_groups(collective.axis)]
+    return _slice(Slice(collective.axis, collective.dimension), reduced, mesh)
 
 
-def _reduce(one: AllReduce, held: list[Held], program: Lockstep, digits: list[tuple[int, ...]]) -> list[Held]:
-    for axis in one.axes:
-        held = [_add_up(held, _list_group(worker, axis, program, digits)) for worker in range(len(held))]
-    return held
+def _reduce(collective: AllReduce, worker_boxes: list[WorkerBox], mesh: _Mesh) -> list[WorkerBox]:
+    for axis in collective.axes:
+        worker_boxes = [_reduce_boxes(worker_boxes, group) for group in mesh.list_groups(axis)]
+    return worker_boxes
 
 
-_FOLLOW: dict[type, Callable[..., list[Held]]] = {
+_FOLLOW: dict[type, Callable[..., list[WorkerBox]]] = {
     Slice: _slice,
     AllGather: _gather,
     AllToAll: _exchange,

@@ -1,9 +1,9 @@
 """Recognition of collectives in transfers: all-gathers, reduce-scatters, all-reduces, all-to-alls and slices.
 
-If the workers' arrays before and after a transfer are shards of equal size, a chain of collectives, each along one axis
-of the mesh of workers, may do the same. It is used if it transfers no more than the transfer's pieces. All other
-transfers (borders of windows, moved elements, overlapping shards) remain exchanges, in which each piece is sent from its
-owner to its reader.
+If the workers' arrays before and after a transfer are shards of equal size, a chain of collectives may compute the same
+arrays, each along one axis of the mesh of workers. The chain is used if it transfers no more elements than the pieces of
+the transfer. All other transfers remain exchanges, in which each piece is sent from its owner to its reader: borders of
+windows, moved elements, and overlapping shards.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from tofu.program.lockstep import Box, Lockstep, Shape, Transfer, TransferPiece
+from tofu.program.lockstep import Box, Lockstep, ProgramValue, Shape, Transfer, TransferPiece
 
 Layout: TypeAlias = tuple[int, ...]
 """The dimension of a tensor that is split along each axis of the mesh. Each round of the plan is one axis."""
 REPLICATED = -1
 PARTIAL = -2
-"""Entry of a layout for an axis along which each worker has a partial result."""
+"""The entry of a layout for an axis along which each worker has a partial result."""
 
 
 class Slice(NamedTuple):
@@ -63,9 +63,10 @@ class AllReduce(NamedTuple):
 
 @dataclass
 class Round:
-    """Boxes of one size that are sent at once, or stay on their workers. Each worker sends and receives at most one.
+    """Boxes of equal extents that are sent at the same time. Each worker sends and receives at most one box.
 
-    `moves` maps the reader to the owner, the box's position there, and its position in the reader's array.
+    If `is_local` is True, the boxes stay on their workers. `moves` maps each reader to the owner of its box, the position
+    of the box in the owner's array, and its position in the reader's array.
     """
 
     input: int
@@ -81,7 +82,7 @@ class Round:
 
     def is_free(self, owner: int, reader: int) -> bool:
         """Return True if the owner sends nothing yet in this round, and the reader receives nothing."""
-        return reader not in self.moves and all(owner != other for other, _, _ in self.moves.values())
+        return reader not in self.moves and all(owner != sender for sender, _, _ in self.moves.values())
 
     @property
     def source_extent(self) -> Shape:
@@ -93,8 +94,8 @@ class Round:
 class Exchange:
     """Boxes that workers send each other and write into an array, one round after another.
 
-    The array is filled with `fill` first, or is the result of the previous exchange if `continues` is True. A box replaces
-    elements, or is combined with them if there is a `reducer`.
+    The array first contains `fill` everywhere, or the result of the previous exchange if `continues` is True. A box
+    replaces elements of the array, or is combined with them if there is a `reducer`.
     """
 
     rounds: tuple[Round, ...]
@@ -120,60 +121,82 @@ def recognize(program: Lockstep, transfer: Transfer) -> tuple[Collective, ...]:
 
 
 def _find_collectives(program: Lockstep, transfer: Transfer) -> tuple[Collective, ...] | None:
-    """Return a chain of collectives that transfers no more than the pieces, or None."""
+    """Return a chain of collectives that transfers no more elements than the pieces, or None."""
     output = program.values[transfer.output]
     if len(transfer.inputs) != 1:
         return None
-    (source,) = (program.values[value] for value in transfer.inputs)
-    rank = len(output.boxes[0])
+    source = program.values[transfer.inputs[0]]
+    dimensions = tuple(range(len(output.boxes[0])))
     reads = (read for piece in transfer.pieces for read in piece.reads)
-    if source.tensor != output.tensor or any(read.along != tuple(range(rank)) for read in reads):
+    if source.tensor != output.tensor or any(read.along != dimensions for read in reads):
         return None
-    shape, factors = program.graph.tensors[output.tensor].shape, program.factors
-    held, wanted = (find_layout(value.boxes, shape, factors) for value in (source, output))
-    cells = prod(source.shape)
-    if not transfer.is_sum:
-        if held is None or wanted is None or not _covers(transfer.pieces, output.boxes):
-            return None
-        chain = find_chain(held, wanted, factors)
-        if chain is None or program.count * count_moved(chain, cells, factors) > transfer.remote_elements:
-            return None
-        return tuple(chain)
-    summed = _find_summed_axes(program, transfer)
-    if summed is None:
+    find_collectives = _find_reducing_collectives if transfer.is_sum else _find_moving_collectives
+    return find_collectives(program, transfer, source, output)
+
+
+def _find_moving_collectives(
+    program: Lockstep, transfer: Transfer, source: ProgramValue, output: ProgramValue
+) -> tuple[Collective, ...] | None:
+    source_layout, output_layout = (_find_value_layout(program, value) for value in (source, output))
+    if source_layout is None or output_layout is None or not _covers(transfer.pieces, output.boxes):
         return None
-    if held is None or wanted is None:
-        moved = program.count * _count_summed(cells, (), summed, factors)
-        if source.boxes != output.boxes or moved > transfer.remote_elements:
+    chain = find_chain(source_layout, output_layout, program.factors)
+    if chain is None:
+        return None
+    received = program.count * count_received(chain, prod(source.shape), program.factors)
+    return tuple(chain) if received <= transfer.remote_elements else None
+
+
+def _find_reducing_collectives(
+    program: Lockstep, transfer: Transfer, source: ProgramValue, output: ProgramValue
+) -> tuple[Collective, ...] | None:
+    factors, elements = program.factors, prod(source.shape)
+    reduced_axes = _find_reduced_axes(program, transfer)
+    if reduced_axes is None:
+        return None
+    source_layout, output_layout = (_find_value_layout(program, value) for value in (source, output))
+    if source_layout is None or output_layout is None:
+        received = program.count * _count_received_by_reduction(elements, (), reduced_axes, factors)
+        if source.boxes != output.boxes or received > transfer.remote_elements:
             return None
-        return (AllReduce(summed, transfer.reducer),)
-    partial = tuple(PARTIAL if axis in summed else d for axis, d in enumerate(held))
-    scatters = find_scatters(partial, wanted)
-    scattered = dict(scatters)
-    rest = tuple(axis for axis in summed if axis not in scattered)
-    between = tuple(scattered.get(axis, REPLICATED if axis in summed else d) for axis, d in enumerate(held))
-    chain = find_chain(between, wanted, factors)
+        return (AllReduce(reduced_axes, transfer.reducer),)
+    partial_layout = [PARTIAL if axis in reduced_axes else d for axis, d in enumerate(source_layout)]
+    scatters = find_scatters(partial_layout, output_layout)
+    dimension_by_axis = dict(scatters)
+    all_reduced_axes = tuple(axis for axis in reduced_axes if axis not in dimension_by_axis)
+    reduced_layout = tuple(
+        dimension_by_axis.get(axis, REPLICATED if axis in reduced_axes else d) for axis, d in enumerate(source_layout)
+    )
+    chain = find_chain(reduced_layout, output_layout, factors)
     if chain is None:
         return None
     if chain:
-        kept = cells // prod(factors[axis] for axis in scattered)
-        moved = program.count * (_count_summed(cells, scatters, rest, factors) + count_moved(chain, kept, factors))
-        if moved > transfer.remote_elements:
+        reduced_elements = elements // prod(factors[axis] for axis in dimension_by_axis)
+        received = program.count * (
+            _count_received_by_reduction(elements, scatters, all_reduced_axes, factors)
+            + count_received(chain, reduced_elements, factors)
+        )
+        if received > transfer.remote_elements:
             return None
-    found = [ReduceScatter(axis, dimension, transfer.reducer) for axis, dimension in scatters]
-    reduced = (AllReduce(rest, transfer.reducer),) if rest else ()
-    return (*found, *reduced, *chain)
+    reduce_scatters = (ReduceScatter(axis, dimension, transfer.reducer) for axis, dimension in scatters)
+    all_reduces = (AllReduce(all_reduced_axes, transfer.reducer),) if all_reduced_axes else ()
+    return (*reduce_scatters, *all_reduces, *chain)
+
+
+def _find_value_layout(program: Lockstep, value: ProgramValue) -> Layout | None:
+    return find_layout(value.boxes, program.graph.tensors[value.tensor].shape, program.factors)
 
 
 def find_layout(boxes: Sequence[Box], shape: Shape, factors: Sequence[int]) -> Layout | None:
     """Return the layout whose shards are these boxes, or None if they are not shards of equal size."""
     layout = []
     for axis in range(len(factors)):
-        other = boxes[prod(factors[axis + 1 :])]
-        moved = [d for d, (first, second) in enumerate(zip(boxes[0], other, strict=True)) if first != second]
-        if len(moved) > 1:
+        neighbor_box = boxes[prod(factors[axis + 1 :])]  # of the worker after worker 0 along the axis
+        bounds = zip(boxes[0], neighbor_box, strict=True)
+        split_dimensions = [d for d, (first, second) in enumerate(bounds) if first != second]
+        if len(split_dimensions) > 1:
             return None
-        layout.append(moved[0] if moved else REPLICATED)
+        layout.append(split_dimensions[0] if split_dimensions else REPLICATED)
     return tuple(layout) if _list_shards(shape, layout, factors) == list(boxes) else None
 
 
@@ -200,101 +223,110 @@ def take_part(box: Box, dimension: int, factor: int, digit: int) -> Box:
 
 
 def _covers(pieces: Sequence[TransferPiece], boxes: Sequence[Box]) -> bool:
-    written = [0] * len(boxes)
+    """Return True if the pieces of each worker have as many elements as its box."""
+    written_elements = [0] * len(boxes)
     for piece in pieces:
-        written[piece.reader] += prod(piece.extent)
-    return written == [prod(end - begin for begin, end in box) for box in boxes]
+        written_elements[piece.reader] += prod(piece.extent)
+    return written_elements == [prod(end - begin for begin, end in box) for box in boxes]
 
 
-def _find_summed_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...] | None:
-    """Return the axes along which workers have partial results of the same box, or None if other results are added."""
+def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...] | None:
+    """Return the axes along which workers have partial results of the same box.
+
+    Return None if a piece reduces boxes at different places of the tensor, or only some workers' boxes.
+    """
     digits = list(np.ndindex(*program.factors))
     boxes = program.values[transfer.inputs[0]].boxes
-    summed: set[int] = set()
+    reduced: set[int] = set()
     for piece in transfer.pieces:
-        first = digits[piece.reads[0].owner]
+        first_owner = piece.reads[0].owner
         for read in piece.reads:
-            if boxes[read.owner] != boxes[piece.reads[0].owner]:
+            if boxes[read.owner] != boxes[first_owner]:
                 return None
-            summed.update(axis for axis, digit in enumerate(digits[read.owner]) if digit != first[axis])
-    axes = tuple(sorted(summed))
-    count = prod(program.factors[axis] for axis in axes)
+            digit_pairs = zip(digits[first_owner], digits[read.owner], strict=True)
+            reduced.update(axis for axis, (first, digit) in enumerate(digit_pairs) if digit != first)
+    axes = tuple(sorted(reduced))
+    addend_count = prod(program.factors[axis] for axis in axes)
     for piece in transfer.pieces:
         addends = {tuple(digits[read.owner][axis] for axis in axes) for read in piece.reads}
-        if not len(addends) == len(piece.reads) == count:
+        if not len(addends) == len(piece.reads) == addend_count:
             return None
     return axes
 
 
-def find_scatters(held: Sequence[int], target: Layout) -> list[tuple[int, int]]:
+def find_scatters(source_layout: Sequence[int], output_layout: Layout) -> list[tuple[int, int]]:
     """Return the axes along which partial results are reduce-scattered, with the dimension of the parts."""
-    layout, found = list(held), []
-    for axis, d in enumerate(layout):
-        e = target[axis]
-        if d != PARTIAL or e == REPLICATED or e in layout[axis + 1 :]:
-            continue
-        if all((layout[r] == e) == (target[r] == e) for r in range(axis)):
-            found.append((axis, e))
-            layout[axis] = e
-    return found
+    layout, scatters = list(source_layout), []
+    for axis, dimension in enumerate(output_layout):
+        if layout[axis] == PARTIAL and dimension != REPLICATED and _splits_in_order(layout, output_layout, axis):
+            scatters.append((axis, dimension))
+            layout[axis] = dimension
+    return scatters
 
 
-def find_chain(held: Layout, wanted: Layout, factors: Sequence[int]) -> list[Slice | AllGather | AllToAll] | None:
+def _splits_in_order(layout: Sequence[int], output_layout: Layout, axis: int) -> bool:
+    """Return True if the dimension that `axis` splits in the output can be split now.
+
+    Parts of parts are only in order if the axes that split a dimension do so in the order of the mesh.
+    """
+    dimension = output_layout[axis]
+    return dimension not in layout[axis + 1 :] and all(
+        (layout[before] == dimension) == (output_layout[before] == dimension) for before in range(axis)
+    )
+
+
+def find_chain(
+    source_layout: Layout, output_layout: Layout, factors: Sequence[int]
+) -> list[Slice | AllGather | AllToAll] | None:
     """Return collectives that change one layout to another, each along one axis, or None if no such chain exists.
 
     Slices come first and gathers last, so that little is transferred.
     """
-    now, chain = list(held), list[Slice | AllGather | AllToAll]()
-    while tuple(now) != wanted:
-        found: list[Slice | AllGather | AllToAll] = []
-        for axis, (d, e) in enumerate(zip(now, wanted, strict=True)):
-            if d == e or (d != REPLICATED and d in now[axis + 1 :]):
+    layout, chain = list(source_layout), list[Slice | AllGather | AllToAll]()
+    while tuple(layout) != output_layout:
+        candidates: list[Slice | AllGather | AllToAll] = []
+        for axis, (before, after) in enumerate(zip(layout, output_layout, strict=True)):
+            if before == after or (before != REPLICATED and before in layout[axis + 1 :]):
                 continue
-            is_in_order = e not in now[axis + 1 :] and all((now[r] == e) == (wanted[r] == e) for r in range(axis))
-            if d == REPLICATED:
-                found += [Slice(axis, e)] if is_in_order else []
-            elif e != REPLICATED and is_in_order:
-                found.append(AllToAll(axis, d, e))
+            is_in_order = _splits_in_order(layout, output_layout, axis)
+            if before == REPLICATED:
+                candidates += [Slice(axis, after)] if is_in_order else []
+            elif after != REPLICATED and is_in_order:
+                candidates.append(AllToAll(axis, before, after))
             else:
-                found.append(AllGather(axis, d))
-        if not found:
+                candidates.append(AllGather(axis, before))
+        if not candidates:
             return None
-        change = min(found, key=lambda one: (Slice, AllToAll, AllGather).index(type(one)))
-        chain.append(change)
-        now[change.axis] = (
-            REPLICATED
-            if isinstance(change, AllGather)
-            else change.split
-            if isinstance(change, AllToAll)
-            else change.dimension
-        )
+        collective = min(candidates, key=lambda candidate: (Slice, AllToAll, AllGather).index(type(candidate)))
+        chain.append(collective)
+        layout[collective.axis] = REPLICATED if isinstance(collective, AllGather) else output_layout[collective.axis]
     return chain
 
 
-def count_moved(chain: Sequence[Slice | AllGather | AllToAll], cells: int, factors: Sequence[int]) -> float:
-    """Return the number of elements that a chain transfers to each worker, if each has `cells` elements at first."""
-    moved = 0.0
-    for change in chain:
-        factor = factors[change.axis]
-        if isinstance(change, Slice):
-            cells //= factor
-        elif isinstance(change, AllToAll):
-            moved += cells * (factor - 1) / factor
+def count_received(chain: Sequence[Slice | AllGather | AllToAll], elements: int, factors: Sequence[int]) -> float:
+    """Return the number of elements that each worker receives in a chain, if it has `elements` elements at first."""
+    received = 0.0
+    for collective in chain:
+        factor = factors[collective.axis]
+        if isinstance(collective, Slice):
+            elements //= factor
+        elif isinstance(collective, AllToAll):
+            received += elements * (factor - 1) / factor
         else:
-            moved += cells * (factor - 1)
-            cells *= factor
-    return moved
+            received += elements * (factor - 1)
+            elements *= factor
+    return received
 
 
-def _count_summed(
-    cells: int, scatters: Sequence[tuple[int, int]], rest: Sequence[int], factors: Sequence[int]
+def _count_received_by_reduction(
+    elements: int, scatters: Sequence[tuple[int, int]], all_reduced_axes: Sequence[int], factors: Sequence[int]
 ) -> float:
-    """Return the number of elements that a reduction of arrays of `cells` elements transfers to each worker."""
-    moved = 0.0
+    """Return the number of elements that each worker receives when arrays of `elements` elements are reduced."""
+    received = 0.0
     for axis, _ in scatters:
-        moved += cells * (1 - 1 / factors[axis])
-        cells //= factors[axis]
-    return moved + 2 * cells * (1 - 1 / prod(factors[axis] for axis in rest))
+        received += elements * (1 - 1 / factors[axis])
+        elements //= factors[axis]
+    return received + 2 * elements * (1 - 1 / prod(factors[axis] for axis in all_reduced_axes))
 
 
 def find_rounds(pieces: Sequence[TransferPiece]) -> tuple[Round, ...]:
@@ -304,16 +336,16 @@ def find_rounds(pieces: Sequence[TransferPiece]) -> tuple[Round, ...]:
     """
     rounds: list[Round] = []
     for piece in pieces:
-        first = 0
+        first_round = 0
         for read in piece.reads:
             kind = read.input, piece.extent, read.along, read.owner == piece.reader
-            for position in range(first, len(rounds)):
-                known = rounds[position]
-                if known.kind == kind and known.is_free(read.owner, piece.reader):
+            for position in range(first_round, len(rounds)):
+                round_ = rounds[position]
+                if round_.kind == kind and round_.is_free(read.owner, piece.reader):
                     break
             else:
-                position, known = len(rounds), Round(*kind)
-                rounds.append(known)
-            known.moves[piece.reader] = read.owner, read.begin, piece.begin
-            first = position + 1
+                position, round_ = len(rounds), Round(*kind)
+                rounds.append(round_)
+            round_.moves[piece.reader] = read.owner, read.begin, piece.begin
+            first_round = position + 1
     return tuple(rounds)

@@ -88,15 +88,15 @@ def list_nodes(tables: ProgramTables) -> tuple[Node, ...]:
     """Return the nodes in the order in which they run."""
     count = len(tables.node_kind)
     shapes, begins = (
-        _gather(
+        _group_by_row(
             count,
             tables.entry_node.tolist(),
             [tuple(row[:rank]) for row, rank in zip(column.tolist(), tables.entry_rank.tolist(), strict=True)],
         )
         for column in (tables.entry_shape, tables.entry_begin)
     )
-    inputs = _gather(count, tables.read_node.tolist(), pick_entries(tables, tables.read_entry))
-    pieces = _gather(count, tables.piece_node.tolist(), _list_pieces(tables, shapes))
+    inputs = _group_by_row(count, tables.read_node.tolist(), pick_entries(tables, tables.read_entry))
+    pieces = _group_by_row(count, tables.piece_node.tolist(), _list_pieces(tables, shapes))
     columns = (tables.node_kind, tables.node_id, tables.node_worker, tables.node_phase, tables.node_fill)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return tuple(
@@ -108,17 +108,20 @@ def list_nodes(tables: ProgramTables) -> tuple[Node, ...]:
 def _list_pieces(tables: ProgramTables, shapes: list[tuple[Shape, ...]]) -> list[Piece]:
     ranks = [len(shapes[node][0]) for node in tables.piece_node.tolist()]
     first_read = tables.read_node.searchsorted(tables.source_node)
-    numbers = (tables.source_read - first_read).tolist()
+    input_numbers = (tables.source_read - first_read).tolist()
     entry_ranks = tables.entry_rank[tables.source_entry].tolist()
-    rows = zip(numbers, tables.source_begin.tolist(), tables.source_along.tolist(), entry_ranks, strict=True)
-    listed = [PieceSource(number, tuple(begin[:rank]), tuple(along[:rank])) for number, begin, along, rank in rows]
-    sources = _gather(len(ranks), tables.source_piece.tolist(), listed)
+    begins, alongs = tables.source_begin.tolist(), tables.source_along.tolist()
+    piece_sources = [
+        PieceSource(number, tuple(begin[:rank]), tuple(along[:rank]))
+        for number, begin, along, rank in zip(input_numbers, begins, alongs, entry_ranks, strict=True)
+    ]
+    sources = _group_by_row(len(ranks), tables.source_piece.tolist(), piece_sources)
     boxes = zip(ranks, tables.piece_begin.tolist(), tables.piece_extent.tolist(), sources, strict=True)
-    return [Piece(tuple(begin[:rank]), tuple(extent[:rank]), found) for rank, begin, extent, found in boxes]
+    return [Piece(tuple(begin[:rank]), tuple(extent[:rank]), reads) for rank, begin, extent, reads in boxes]
 
 
-def _gather(count: int, owners: Iterable[int], values: Iterable[Any]) -> list[tuple[Any, ...]]:
-    found: list[list[Any]] = [[] for _ in range(count)]
-    for owner, value in zip(owners, values, strict=True):
-        found[owner].append(value)
-    return [tuple(values) for values in found]
+def _group_by_row(row_count: int, rows: Iterable[int], values: Iterable[Any]) -> list[tuple[Any, ...]]:
+    values_by_row: list[list[Any]] = [[] for _ in range(row_count)]
+    for row, value in zip(rows, values, strict=True):
+        values_by_row[row].append(value)
+    return [tuple(values) for values in values_by_row]

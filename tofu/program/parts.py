@@ -16,45 +16,49 @@ def list_parts(choices: Choices, operator: int) -> tuple[Box, ...]:
     """Return each worker's part of an operator, a range of each of its axes."""
     problem = choices.problem
     axes = list(map(int, choices.operators[operator]))
-    return _freeze(_core.worker_boxes(problem.native, list(problem.factors), "operator", operator, axes))
+    return _list_boxes(_core.worker_boxes(problem.native, list(problem.factors), "operator", operator, axes))
 
 
 def list_shards(choices: Choices, tensor: int) -> tuple[Box, ...]:
     """Return each worker's shard of a tensor."""
-    return _freeze(find_shards(choices.problem, tensor, choices.layout(tensor)))
+    return _list_boxes(find_shards(choices.problem, tensor, choices.layout(tensor)))
 
 
 def count_own_positions(choices: Choices, operator: int) -> dict[int, tuple[int, ...]]:
     """Return, for each axis whose parts overlap, the number of positions that each worker has before the next part begins."""
     problem = choices.problem
     axes, extents = choices.operators[operator].tolist(), problem.accesses[operator].extents
-    if _divides(extents, axes, problem.factors):
+    if _is_even(extents, axes, problem.factors):
         return {}
     parts = list_parts(choices, operator)
-    pairs = enumerate(zip(zip(*parts, strict=True), zip(*_find_own(parts), strict=True), strict=True))
-    return {axis: tuple(end - begin for begin, end in own) for axis, (bounds, own) in pairs if bounds != own}
+    intervals_by_axis = zip(zip(*parts, strict=True), zip(*_cut_overlaps(parts), strict=True), strict=True)
+    return {
+        axis: tuple(end - begin for begin, end in cut_intervals)
+        for axis, (intervals, cut_intervals) in enumerate(intervals_by_axis)
+        if intervals != cut_intervals
+    }
 
 
-def _divides(extents: Sequence[int], axes: Sequence[int], factors: Sequence[int]) -> bool:
-    left = list(extents)
+def _is_even(extents: Sequence[int], axes: Sequence[int], factors: Sequence[int]) -> bool:
+    part_extents = list(extents)
     for axis, factor in zip(axes, factors, strict=True):
         if axis != REPLICATED:
-            if left[axis] % factor:
+            if part_extents[axis] % factor:
                 return False
-            left[axis] //= factor
+            part_extents[axis] //= factor
     return True
 
 
-def _find_own(parts: Sequence[Box]) -> list[Box]:
+def _cut_overlaps(parts: Sequence[Box]) -> list[Box]:
     """Cut each part where the next part begins, in each dimension, like `OwnBoxes` in `csrc/core/geometry`."""
     begins = [sorted({begin for begin, _ in bounds}) for bounds in zip(*parts, strict=True)]
 
-    def end_own(d: int, begin: int, end: int) -> int:
+    def cut(d: int, begin: int, end: int) -> tuple[int, int]:
         following = bisect_right(begins[d], begin)
-        return min(end, begins[d][following]) if following < len(begins[d]) else end
+        return begin, min([end, *begins[d][following : following + 1]])
 
-    return [tuple((b, end_own(d, b, e)) for d, (b, e) in enumerate(part)) for part in parts]
+    return [tuple(cut(d, *interval) for d, interval in enumerate(part)) for part in parts]
 
 
-def _freeze(boxes: _core.Int64Array) -> tuple[Box, ...]:
+def _list_boxes(boxes: _core.Int64Array) -> tuple[Box, ...]:
     return tuple(tuple((int(begin), int(end)) for begin, end in box) for box in boxes.tolist())

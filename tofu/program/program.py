@@ -84,20 +84,14 @@ class Program:
     @cached_property
     def entry_tensor(self) -> npt.NDArray[np.int64]:
         """The tensor of each entry."""
-        tables, operators = self.tables, self.graph.operators
-        first = np.cumsum([0, *(len(operator.outputs) for operator in operators)])
-        produced = np.array([t for operator in operators for t in operator.outputs], np.int64)
-        number = tables.node_id[tables.entry_node]
-        is_output = tables.node_kind[tables.entry_node] == NodeKind.OPERATOR
-        tensor: npt.NDArray[np.int64] = number.copy()
-        tensor[is_output] = produced[first[number[is_output]] + tables.entry_output[is_output]]
-        return tensor
+        outputs = [operator.outputs for operator in self.graph.operators]
+        return self.tables.find_entry_tensors(NodeKind.OPERATOR, outputs)
 
     @cached_property
     def entry_bytes(self) -> npt.NDArray[np.int64]:
         """The bytes of each entry."""
-        item = np.array([tensor.item_bytes for tensor in self.graph.tensors], np.int64)
-        return np.asarray(self.tables.entry_shape.prod(axis=1) * item[self.entry_tensor])
+        item_bytes = np.array([tensor.item_bytes for tensor in self.graph.tensors], np.int64)
+        return np.asarray(self.tables.entry_shape.prod(axis=1) * item_bytes[self.entry_tensor])
 
     @cached_property
     def remote_bytes(self) -> int:
@@ -117,7 +111,7 @@ class Program:
 
 
 class _Printer:
-    """Printer of a program's lines. %7 is the output of node 7, %7.1 its second output, and @2 is worker 2."""
+    """Prints a program line by line. %7 is the output of node 7, %7.1 its second output, and @2 is worker 2."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -129,8 +123,8 @@ class _Printer:
             phase = "" if node.kind is NodeKind.VARIABLE else node.phase.name.lower()
             yield f"worker {node.worker}  {phase:8}  {f'%{number}':{width}} = {self._show_node(node)}"
         for output, entries in zip(self._program.outputs, self._program.results, strict=True):
-            shown = ", ".join(f"{self._show_entry(entry)}@{self._nodes[entry.node].worker}" for entry in entries)
-            yield f"result {self._graph.tensors[output.tensor].name}: {shown}"
+            entries_text = ", ".join(f"{self._show_entry(entry)}@{self._nodes[entry.node].worker}" for entry in entries)
+            yield f"result {self._graph.tensors[output.tensor].name}: {entries_text}"
 
     def _show_node(self, node: Node) -> str:
         if node.kind is NodeKind.OPERATOR:

@@ -66,16 +66,25 @@ class ProgramTables:
         entry: Column = self.read_entry[self.source_read]
         return entry
 
+    def find_entry_tensors(self, operator_kind: int, operator_outputs: Sequence[Sequence[int]]) -> Column:
+        """Return the tensor of each entry. `operator_outputs` has the output tensors of each operator."""
+        first_output = np.cumsum([0, *map(len, operator_outputs)])
+        outputs = np.array([tensor for tensors in operator_outputs for tensor in tensors], np.int64)
+        tensors: Column = self.node_id[self.entry_node]
+        is_output = self.node_kind[self.entry_node] == operator_kind
+        tensors[is_output] = outputs[first_output[tensors[is_output]] + self.entry_output[is_output]]
+        return tensors
+
     def count_remote_bytes(self, item_bytes: Sequence[int]) -> int:
         """Count the bytes that fetches read from other workers' memory. `item_bytes` has the element size of each tensor."""
-        cells = self.piece_extent.prod(axis=1)[self.source_piece]
+        elements = self.piece_extent.prod(axis=1)[self.source_piece]
         owner = self.entry_node[self.source_entry]
         is_remote = self.node_worker[owner] != self.node_worker[self.source_node]
-        sizes = np.asarray(item_bytes, np.int64)[self.node_id[self.source_node[is_remote]]]
-        return int((cells[is_remote] * sizes).sum())
+        item_sizes = np.asarray(item_bytes, np.int64)[self.node_id[self.source_node[is_remote]]]
+        return int((elements[is_remote] * item_sizes).sum())
 
 
 def read_tables(code: npt.NDArray[np.int64]) -> ProgramTables:
     """Decode a program into tables. Raises ValueError if it cannot be decoded."""
-    found: dict[str, Any] = _core.program_tables(code)
-    return ProgramTables(**found)
+    columns: dict[str, Any] = _core.program_tables(code)
+    return ProgramTables(**columns)

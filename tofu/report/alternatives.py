@@ -60,11 +60,12 @@ def check_layer(layer: str, graph: Graph) -> None:
             else f"{layer!r} is a tensor that no operator reads, not an operator."
         )
     if layer not in operators:
-        near = find_near(layer, operators)
+        similar_names = find_near(layer, operators)
         names = [*operators][:MOST_NAMES]
         more = f" and {len(operators) - len(names)} more" if len(operators) > len(names) else ""
-        known = f"; did you mean {', '.join(near)}?" if near else f". Its operators are {', '.join(names)}{more}."
-        raise PlanError(f"The model has no operator {layer!r}{known}")
+        if similar_names:
+            raise PlanError(f"The model has no operator {layer!r}; did you mean {', '.join(similar_names)}?")
+        raise PlanError(f"The model has no operator {layer!r}. Its operators are {', '.join(names)}{more}.")
 
 
 def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_SECONDS) -> list[Alternative]:
@@ -87,9 +88,9 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
             reason = str(error).splitlines()[-1].removeprefix("  - ").removeprefix(f"{operator.full_name}: ")
             alternatives.append(Alternative(axis, meaning, None, None, reason))
             continue
-        cost, moved = price(solution.choices), evaluate(solution.choices).total_bytes
+        cost, moved_bytes = price(solution.choices), evaluate(solution.choices).total_bytes
         change = (cost - present_cost) / present_cost if present_cost else 0.0
-        alternatives.append(Alternative(axis, meaning, moved, change, exact.describe_optimality(solution, cost)))
+        alternatives.append(Alternative(axis, meaning, moved_bytes, change, exact.describe_optimality(solution, cost)))
     return sorted(alternatives, key=lambda plan: (plan.change is None, plan.change or 0.0, plan.axis))
 
 

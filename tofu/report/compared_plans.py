@@ -61,10 +61,10 @@ def compare_plans(
     yield find("Tofu, replicas free", replace(base, replicate="free"))
     yield find("the paper's recursion", replace(base, algorithm="recursive"))
     for name, algorithm in (("data parallelism", "data-parallel"), ("Megatron", "megatron")):
-        peer = find(name, replace(base, algorithm=algorithm, hints=None))
-        yield peer
-        if peer.held_bytes is not None:
-            yield find(f"Tofu within {name}", replace(base, memory_limit=peer.held_bytes))
+        hand_made_plan = find(name, replace(base, algorithm=algorithm, hints=None))
+        yield hand_made_plan
+        if hand_made_plan.held_bytes is not None:
+            yield find(f"Tofu within {name}", replace(base, memory_limit=hand_made_plan.held_bytes))
 
 
 def print_plans(console: Console, title: str, plans: list[ComparedPlan]) -> None:

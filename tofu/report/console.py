@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from io import StringIO
 from textwrap import fill
 
@@ -29,6 +29,12 @@ def print_notes(console: Console, notes: Sequence[str]) -> None:
     """Print notes below a table, if there are any."""
     if notes:
         console.print("", *notes, sep="\n", markup=False)
+
+
+def print_list(console: Console, headline: str, items: Iterable[str]) -> None:
+    """Print a headline and the distinct items below it, if there are any."""
+    if distinct_items := dict.fromkeys(items):
+        console.print("\n".join([f"\n{headline}", *(f"- {item}" for item in distinct_items)]), markup=False)
 
 
 def print_to_text(show: Callable[[Console], None]) -> str:

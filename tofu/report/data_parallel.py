@@ -24,14 +24,16 @@ def describe_data_parallel(partition: Partition) -> str:
     """Return a sentence if data parallelism would move noticeably less than the plan, else ""."""
     plan = partition.plan
     try:
-        moved = evaluate(plan_data_parallel(partition.searched.problem)).total_bytes
+        moved_bytes = evaluate(plan_data_parallel(partition.searched.problem)).total_bytes
     except TofuError:
         return ""
-    if moved >= (1 - LEAST_SHARE) * plan.communication_bytes:  # both may be 0
+    if moved_bytes >= (1 - LEAST_SHARE) * plan.communication_bytes:  # both may be 0
         return ""
-    whole = sum(tensor.size_bytes for tensor in partition.graph.tensors if tensor.kind is TensorKind.PARAMETER)
+    parameters = [tensor for tensor in partition.graph.tensors if tensor.kind is TensorKind.PARAMETER]
+    parameter_bytes = sum(tensor.size_bytes for tensor in parameters)
     return (
-        f"Data parallelism would move {format_bytes(moved)}, {1 - moved / plan.communication_bytes:.0%} less. It replicates all "
-        f"{format_bytes(whole)} of parameters, their gradients and optimizer states on every worker. With a memory limit (memory_limit=, "
-        '--memory-limit) the search replicates as much as fits; with replicate="free" (--replicate free), whatever saves communication.'
+        f"Data parallelism would move {format_bytes(moved_bytes)}, {1 - moved_bytes / plan.communication_bytes:.0%} less. It "
+        f"replicates all {format_bytes(parameter_bytes)} of parameters, their gradients and optimizer states on every worker. "
+        "With a memory limit (memory_limit=, --memory-limit) the search replicates as much as fits; with "
+        'replicate="free" (--replicate free), whatever saves communication.'
     )

@@ -21,23 +21,23 @@ def describe_durations(
     machines = [machine for machine in map(read_machine, list_machines()) if machine.devices >= partition.plan.workers]
     if not machines:
         return []
-    program, needed = partition.program, measure_partition(partition)
-    found = [simulate(program, machine, worker_bytes=needed) for machine in track(machines, TRACKED)]
-    return [_describe(simulation) for simulation in sorted(found, key=lambda simulation: simulation.seconds)]
+    program, worker_bytes = partition.program, measure_partition(partition)
+    simulations = [simulate(program, machine, worker_bytes=worker_bytes) for machine in track(machines, TRACKED)]
+    return [_describe(simulation) for simulation in sorted(simulations, key=lambda simulation: simulation.seconds)]
 
 
-def _describe(found: Simulation) -> dict[str, Any]:
-    updates = float(found.update_seconds.mean())
-    kernels = float(found.compute_seconds.mean()) - updates
+def _describe(simulation: Simulation) -> dict[str, Any]:
+    update_seconds = float(simulation.update_seconds.mean())
+    kernel_seconds = float(simulation.compute_seconds.mean()) - update_seconds
     return {
-        "machine": found.machine.name,
-        "step": format_seconds(found.seconds),
-        "throughput": format_rate(found.throughput),
-        "kernels": format_seconds(kernels),
-        "updates": format_seconds(updates),
-        "fetches": format_seconds(float(found.fetch_seconds.mean())),
-        "waiting": f"{found.waiting_share:.0%}",
-        "shares": [("plain", kernels / found.seconds), ("update", updates / found.seconds)],
-        "memory": f"{format_bytes(max(found.worker_bytes))} of {format_bytes(found.machine.usable_bytes)}"
-        + ("" if found.fits else ": does not fit"),
+        "machine": simulation.machine.name,
+        "step": format_seconds(simulation.seconds),
+        "throughput": format_rate(simulation.throughput),
+        "kernels": format_seconds(kernel_seconds),
+        "updates": format_seconds(update_seconds),
+        "fetches": format_seconds(float(simulation.fetch_seconds.mean())),
+        "waiting": f"{simulation.waiting_share:.0%}",
+        "shares": [("plain", kernel_seconds / simulation.seconds), ("update", update_seconds / simulation.seconds)],
+        "memory": f"{format_bytes(max(simulation.worker_bytes))} of {format_bytes(simulation.machine.usable_bytes)}"
+        + ("" if simulation.fits else ": does not fit"),
     }

@@ -27,12 +27,12 @@ class LayerTransfer(NamedTuple):
     num_bytes: int
 
 
-class LaidTensor(NamedTuple):
-    """Tensor with its shape, and the dimension that each round splits, or None if the round replicates it."""
+class TensorLayout(NamedTuple):
+    """Layout of a tensor: the dimension that each round splits, or None if the round replicates the tensor."""
 
     name: str
     shape: tuple[int, ...]
-    steps: DimensionChoice
+    layout: DimensionChoice
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ class LayerRow:
     operator: str
     gradient: str
     line: str
-    result: LaidTensor
+    result: TensorLayout
     forward: AxisChoice
     backward: AxisChoice | None
-    parameters: tuple[LaidTensor, ...]
+    parameters: tuple[TensorLayout, ...]
     transfers: tuple[LayerTransfer, ...]
 
     @property
@@ -80,24 +80,24 @@ def list_layers(partition: Partition) -> list[LayerRow]:
     Operators that are not in the user's model, such as sums of several gradients, are only listed if they move bytes.
     """
     graph, plan = partition.graph, partition.plan
-    parts = find_layers(graph)
-    operators_by_part: dict[int, list[Operator]] = {}
+    layer_of_operator = find_layers(graph)
+    operators_by_layer: dict[int, list[Operator]] = {}
     for position, operator in enumerate(graph.operators):
-        operators_by_part.setdefault(parts[position], []).append(operator)
+        operators_by_layer.setdefault(layer_of_operator[position], []).append(operator)
 
-    def describe_tensor(tensor: int) -> LaidTensor:
+    def describe_tensor(tensor: int) -> TensorLayout:
         name = graph.tensors[tensor].name
-        return LaidTensor(name, graph.tensors[tensor].shape, plan.tensors[name])
+        return TensorLayout(name, graph.tensors[tensor].shape, plan.tensors[name])
 
     count_points = partition.searched.problem.count_points
-    parameters, transfers = _first_readers(partition), _find_transfers(partition, parts)
-    parameters_by_part: dict[int, list[int]] = {}
+    parameters, transfers = _first_readers(partition), _find_transfers(partition, layer_of_operator)
+    parameters_by_layer: dict[int, list[int]] = {}
     for position, tensors in parameters.items():
-        parameters_by_part.setdefault(parts[position], []).extend(tensors)
+        parameters_by_layer.setdefault(layer_of_operator[position], []).extend(tensors)
     names, layers = name_layers(graph), []
-    for part, operators in operators_by_part.items():
-        if part not in transfers and (
-            graph.operators[part].phase is not Phase.FORWARD or graph.operators[part].is_added
+    for layer, operators in operators_by_layer.items():
+        if layer not in transfers and (
+            graph.operators[layer].phase is not Phase.FORWARD or graph.operators[layer].is_added
         ):
             continue
         backward = list(filter(is_backward, operators))
@@ -107,15 +107,15 @@ def list_layers(partition: Partition) -> list[LayerRow]:
             gradient = max(backward, key=count_points)
         layers.append(
             LayerRow(
-                names[part],
+                names[layer],
                 main.name,
                 gradient.name,
                 main.line,
                 describe_tensor(main.outputs[0]),
                 plan.operators[main.name],
                 None if gradient is main else plan.operators[gradient.name],
-                tuple(map(describe_tensor, parameters_by_part.get(part, ()))),
-                transfers.get(part, ()),
+                tuple(map(describe_tensor, parameters_by_layer.get(layer, ()))),
+                transfers.get(layer, ()),
             )
         )
     return layers
@@ -128,68 +128,72 @@ def find_operator(partition: Partition, name: str) -> str:
     return next(layer.operator for layer in list_layers(partition) if layer.name == name)
 
 
-def _find_transfers(partition: Partition, parts: Sequence[int]) -> dict[int, tuple[LayerTransfer, ...]]:
+def _find_transfers(partition: Partition, layer_of_operator: Sequence[int]) -> dict[int, tuple[LayerTransfer, ...]]:
     """Return the transfers of each layer in order of phase and size. Keys are the layers' first operators."""
     owners, tensors = _find_owners(partition), partition.problem.graph.tensors
-    moved: dict[int, Counter[tuple[Phase, str, bool]]] = {}
+    bytes_by_layer: dict[int, Counter[tuple[Phase, str, bool]]] = {}
     for group, tensor, phase, count, is_output in evaluate(partition.choices).items:
-        moved.setdefault(parts[owners[group]], Counter())[Phase(phase), tensors[tensor].name, is_output] += count
+        layer_bytes = bytes_by_layer.setdefault(layer_of_operator[owners[group]], Counter())
+        layer_bytes[Phase(phase), tensors[tensor].name, is_output] += count
     return {
-        owner: tuple(
+        layer: tuple(
             sorted((LayerTransfer(*key, count) for key, count in counts.items()), key=lambda t: (t.phase, -t.num_bytes))
         )
-        for owner, counts in moved.items()
+        for layer, counts in bytes_by_layer.items()
     }
 
 
 def _first_readers(partition: Partition) -> dict[int, list[int]]:
-    """Map each operator to the parameters that no earlier operator reads."""
+    """Map each operator to the parameters that it is the first to read."""
     graph = partition.graph
     parameters_seen: set[int] = set()
-    readers: dict[int, list[int]] = {}
+    parameters_by_reader: dict[int, list[int]] = {}
     for position, operator in enumerate(graph.operators):
         for tensor in operator.inputs:
             if graph.tensors[tensor].kind is TensorKind.PARAMETER and tensor not in parameters_seen:
                 parameters_seen.add(tensor)
-                readers.setdefault(position, []).append(tensor)
-    return readers
+                parameters_by_reader.setdefault(position, []).append(tensor)
+    return parameters_by_reader
 
 
 def _find_owners(partition: Partition) -> dict[int, int]:
-    """Map each group of the native cost to the operator of the model that its bytes are counted with."""
-    graph, emitted = partition.graph, partition.problem.graph
-    owners = {}
-    for position, named in enumerate(emitted.named_parts):
-        owners[position] = graph.operator_index[emitted.operators[named].name]
+    """Map each group to the operator of the model with which its bytes are listed.
+
+    The items of a plan's cost are numbered by *group*: a number below the number of operators is an operator of the
+    program, and the following numbers are updates of tensors.
+    """
+    graph, program_graph = partition.graph, partition.problem.graph
+    owner_by_group = {}
+    for position, named in enumerate(program_graph.named_parts):
+        owner_by_group[position] = graph.operator_index[program_graph.operators[named].name]
     for owner, parameters in _first_readers(partition).items():
         for parameter in parameters:
-            tensor = emitted.tensor_index[graph.tensors[parameter].name]
-            owners[len(emitted.operators) + tensor] = owner
+            tensor = program_graph.tensor_index[graph.tensors[parameter].name]
+            owner_by_group[len(program_graph.operators) + tensor] = owner
     for variable, tensor in graph.updates:
-        group = len(emitted.operators) + emitted.tensor_index[graph.tensors[variable].name]
-        if group not in owners:  # a state of the step: count it for an operator that reads or writes it
+        group = len(program_graph.operators) + program_graph.tensor_index[graph.tensors[variable].name]
+        if group not in owner_by_group:  # a state of the step: count it for an operator that reads or writes it
             users = (n for n, o in enumerate(graph.operators) if variable in o.inputs or tensor in o.outputs)
-            owners[group] = next(users, 0)
-    return owners
+            owner_by_group[group] = next(users, 0)
+    return owner_by_group
 
 
 def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
     """Explain the axes that layers are split along: `b: dimension 0; co, h: dimension 1` of the layers' results."""
     problem, meanings = partition.problem, dict[str, dict[str, None]]()
     for layer in layers:
-        known: set[str] = (
-            set()
-        )  # a backward operator's results may give an axis of the forward operator another meaning
+        # The results of the backward operator may give an axis of the forward operator another meaning.
+        explained_axes: set[str] = set()
         for name, axes in ((layer.operator, layer.forward), (layer.gradient, layer.backward or ())):
             access = problem.accesses[problem.graph.operator_index[name]]
             for axis in dict.fromkeys(axes):
-                if axis in access.axes and axis not in known:
-                    known.add(axis)
+                if axis in access.axes and axis not in explained_axes:
+                    explained_axes.add(axis)
                     meanings.setdefault(axis, {})[explain_axis(access, access.axes.index(axis))] = None
-    names: dict[str, list[str]] = {}
-    for axis, of in sorted(meanings.items()):
-        names.setdefault(" or ".join(sorted(of)), []).append(axis)
-    return "; ".join(f"{', '.join(axes)}: {meaning}" for meaning, axes in sorted(names.items()))
+    axes_by_meaning: dict[str, list[str]] = {}
+    for axis, meanings_of_axis in sorted(meanings.items()):
+        axes_by_meaning.setdefault(" or ".join(sorted(meanings_of_axis)), []).append(axis)
+    return "; ".join(f"{', '.join(axes)}: {meaning}" for meaning, axes in sorted(axes_by_meaning.items()))
 
 
 def explain_axis(access: OperatorAccess, axis: int) -> str:

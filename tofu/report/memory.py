@@ -86,35 +86,35 @@ class MemoryComparison(ABC):
         return print_to_text(lambda console: print_report(console, self))
 
 
-def make_table(report: MemoryComparison) -> tuple[Table, str]:
+def make_table(comparison: MemoryComparison) -> tuple[Table, str]:
     """Return the table and its legend."""
     table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column(report.heading)
-    for title, _ in report.columns:
+    table.add_column(comparison.heading)
+    for title, _ in comparison.columns:
         table.add_column(title, justify="right", overflow="fold")
-    devices, shown = [device for _, device in report.columns], [""]
+    devices, shown_titles = [device for _, device in comparison.columns], [""]
 
     def add_row(title: str, values: Sequence[int | str]) -> None:
         if any(values):
-            shown.append(title)
+            shown_titles.append(title)
             table.add_row(title, *(value if isinstance(value, str) else format_bytes(value) for value in values))
 
     for part in devices[0].parts:
         add_row(part, [device.parts[part] for device in devices])
     table.add_section()
-    name, whole = devices[0].total
+    name, one_device_bytes = devices[0].total
     table.add_row(name, *(format_bytes(device.total[1]) for device in devices), style="bold")
-    table.add_row("of one device", *(f"{device.total[1] / max(whole, 1):.1%}" for device in devices))
+    table.add_row("of one device", *(f"{device.total[1] / max(one_device_bytes, 1):.1%}" for device in devices))
     for title in devices[0].facts:
         add_row(title, [device.facts[title] for device in devices])
-    return table, " ".join(text for title, text in report.legend.items() if title in shown)
+    return table, " ".join(text for title, text in comparison.legend.items() if title in shown_titles)
 
 
-def print_report(console: Console, report: MemoryComparison) -> None:
+def print_report(console: Console, comparison: MemoryComparison) -> None:
     """Print the headline, the table and its legend."""
-    if report.headline:
-        console.print(f"{report.headline}\n")
-    table, legend = make_table(report)
+    if comparison.headline:
+        console.print(f"{comparison.headline}\n")
+    table, legend = make_table(comparison)
     console.print(table)
     print_legend(console, legend)
 
@@ -132,7 +132,7 @@ def name_workers(numbers: Sequence[int]) -> str:
 
 def group_workers(values: Sequence[T]) -> list[tuple[str, T]]:
     """Return each distinct value, with a title that lists the workers that have it."""
-    found: dict[T, list[int]] = {}
+    workers_by_value: dict[T, list[int]] = {}
     for number, value in enumerate(values):
-        found.setdefault(value, []).append(number)
-    return [(name_workers(numbers), value) for value, numbers in found.items()]
+        workers_by_value.setdefault(value, []).append(number)
+    return [(name_workers(numbers), value) for value, numbers in workers_by_value.items()]

@@ -8,8 +8,7 @@ from typing import Any
 
 from tofu.errors import TofuError
 from tofu.formatting import format_bytes
-
-UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+from tofu.sizes import UNITS
 
 
 def new_figure(path: str | Path, width: float, height: float) -> Any:

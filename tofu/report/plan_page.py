@@ -20,9 +20,9 @@ from tofu.plan import DimensionChoice, Plan
 from tofu.report.alternatives import choose_layers, find_alternatives
 from tofu.report.data_parallel import describe_data_parallel, plan_data_parallel
 from tofu.report.durations import describe_durations
-from tofu.report.layers import LaidTensor, LayerRow, explain_axes, list_layers
+from tofu.report.layers import LayerRow, TensorLayout, explain_axes, list_layers
 from tofu.report.memory import group_workers
-from tofu.report.plan_table import NO_PLAN, describe_unmeasured, format_change, format_shape, format_steps
+from tofu.report.plan_table import NO_PLAN, describe_unmeasured, format_change, format_choice, format_shape
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate
@@ -53,10 +53,11 @@ def render_page(partition: Partition, title: str, track: Track = untracked) -> s
 def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
     plan, layers = partition.plan, list_layers(partition)
     drawings = _Drawings(plan.factors)
-    explained = {layer.name for layer in choose_layers(layers, EXPLAINED_LAYERS)}
-    most = max((layer.moved_bytes for layer in layers), default=0)
-    shown = [_describe_layer(layer, most, drawings) for layer in layers]
-    for layer in track([layer for layer in shown if layer["name"] in explained], "searching alternatives"):
+    explained_names = {layer.name for layer in choose_layers(layers, EXPLAINED_LAYERS)}
+    most_moved_bytes = max((layer.moved_bytes for layer in layers), default=0)
+    described_layers = [_describe_layer(layer, most_moved_bytes, drawings) for layer in layers]
+    explained_layers = [layer for layer in described_layers if layer["name"] in explained_names]
+    for layer in track(explained_layers, "searching alternatives"):
         layer["alternatives"] = [
             {
                 "axis": plan.axis,
@@ -99,17 +100,17 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
             }
             for name, cost in plan.undescribed.items()
         ],
-        "explained": explained,
-        "has_lines": any(layer["line"] for layer in shown),
-        "layers": shown,
+        "explained": explained_names,
+        "has_lines": any(layer["line"] for layer in described_layers),
+        "layers": described_layers,
         "drawings": drawings.made,
     }
 
 
 def _describe_inputs(plan: Plan) -> str:
     inputs = [f"{name} {format_shape(shape)}" for name, shape in plan.inputs.items()]
-    more = len(inputs) - SHOWN_INPUTS
-    return ", ".join(inputs[:SHOWN_INPUTS]) + (f" and {more} more" if more > 0 else "")
+    omitted_count = len(inputs) - SHOWN_INPUTS
+    return ", ".join(inputs[:SHOWN_INPUTS]) + (f" and {omitted_count} more" if omitted_count > 0 else "")
 
 
 def _list_facts(partition: Partition) -> list[tuple[str, str]]:
@@ -128,15 +129,15 @@ def _list_facts(partition: Partition) -> list[tuple[str, str]]:
 
 def _compare(partition: Partition) -> list[dict[str, Any]]:
     """Return rows for this plan, the paper's recursion and data parallelism, without plans that do not apply to the model."""
-    moved = partition.plan.communication_bytes
-    rows = [("this plan", moved, "")]
-    for name, find, remark in COMPARED:
+    moved_bytes = partition.plan.communication_bytes
+    rows = [("this plan", moved_bytes, "")]
+    for name, make_choices, remark in COMPARED:
         try:
-            count = evaluate(find(partition.searched.problem)).total_bytes
+            compared_bytes = evaluate(make_choices(partition.searched.problem)).total_bytes
         except TofuError:
             continue  # does not apply to this model
-        share = format_change((count - moved) / moved) if moved else ""
-        rows.append((name, count, ", ".join(filter(None, (share, remark)))))
+        share = format_change((compared_bytes - moved_bytes) / moved_bytes) if moved_bytes else ""
+        rows.append((name, compared_bytes, ", ".join(filter(None, (share, remark)))))
     return _bars(rows)
 
 
@@ -151,14 +152,15 @@ COMPARED = (
 
 
 def _describe_memory(partition: Partition) -> list[dict[str, Any]]:
-    single, workers = partition.measure_whole(), partition.plan.worker_bytes
-    rows = [("one device", single, "")]
-    for name, count in group_workers(workers):
-        rows.append((name, count, f"{count * len(workers) / single:.0%} of an even share"))
+    one_device_bytes, worker_bytes = partition.measure_whole(), partition.plan.worker_bytes
+    rows = [("one device", one_device_bytes, "")]
+    for name, count in group_workers(worker_bytes):
+        rows.append((name, count, f"{count * len(worker_bytes) / one_device_bytes:.0%} of an even share"))
     return _bars(rows)
 
 
 def _bars(rows: Sequence[tuple[str, int, str]]) -> list[dict[str, Any]]:
+    """Return the bars of a chart from rows of a name, a number of bytes and a remark."""
     most = max((count for _, count, _ in rows), default=0)
     return [
         {"name": name, "value": format_bytes(count), "share": max(count, 0) / most if most else 0, "remark": remark}
@@ -166,9 +168,9 @@ def _bars(rows: Sequence[tuple[str, int, str]]) -> list[dict[str, Any]]:
     ]
 
 
-def _describe_layer(layer: LayerRow, most: int, drawings: _Drawings) -> dict[str, Any]:
-    """Return the texts of a layer. A bar of full length is `most` bytes."""
-    largest = max(layer.parameters, key=lambda parameter: prod(parameter.shape), default=None)
+def _describe_layer(layer: LayerRow, most_moved_bytes: int, drawings: _Drawings) -> dict[str, Any]:
+    """Return the texts of a layer for the template. A bar of full length stands for `most_moved_bytes`."""
+    largest_parameter = max(layer.parameters, key=lambda parameter: prod(parameter.shape), default=None)
     by_phase = {phase: sum(t.num_bytes for t in layer.transfers if t.phase is phase) for phase in Phase}
     return {
         "name": layer.name,
@@ -176,13 +178,13 @@ def _describe_layer(layer: LayerRow, most: int, drawings: _Drawings) -> dict[str
         "line": shorten_line(layer.line),
         "names": " ".join([layer.name, *(parameter.name for parameter in layer.parameters), layer.line]).rstrip(),
         "result": _describe_tensor(layer.result, drawings),
-        "parameter": None if largest is None else _describe_tensor(largest, drawings),
+        "parameter": None if largest_parameter is None else _describe_tensor(largest_parameter, drawings),
         "parameters": [_describe_tensor(parameter, drawings) for parameter in layer.parameters],
-        "forward": format_steps(layer.forward),
-        "backward": "" if layer.backward is None else format_steps(layer.backward),
+        "forward": format_choice(layer.forward),
+        "backward": "" if layer.backward is None else format_choice(layer.backward),
         "moved_bytes": layer.moved_bytes,
         "moved": format_bytes(layer.moved_bytes),
-        "shares": [(phase.name.lower(), count / most) for phase, count in by_phase.items() if count],
+        "shares": [(phase.name.lower(), count / most_moved_bytes) for phase, count in by_phase.items() if count],
         "transfers": [
             {
                 "phase": transfer.phase.name.lower(),
@@ -195,12 +197,12 @@ def _describe_layer(layer: LayerRow, most: int, drawings: _Drawings) -> dict[str
     }
 
 
-def _describe_tensor(tensor: LaidTensor, drawings: _Drawings) -> dict[str, str]:
+def _describe_tensor(tensor: TensorLayout, drawings: _Drawings) -> dict[str, str]:
     return {
         "name": tensor.name,
         "shape": format_shape(tensor.shape),
-        "steps": format_steps(tensor.steps),
-        "drawing": drawings.draw(tensor.steps),
+        "layout": format_choice(tensor.layout),
+        "drawing": drawings.draw(tensor.layout),
     }
 
 
@@ -212,42 +214,42 @@ class _Drawings:
         self.made: list[dict[str, Any]] = []
         self._names: dict[DimensionChoice, str] = {}
 
-    def draw(self, steps: DimensionChoice) -> str:
+    def draw(self, layout: DimensionChoice) -> str:
         """Return the name of the picture of a split tensor; "" if the workers are too many to distinguish."""
         if prod(self.factors) > MOST_COLOURS:
             return ""
-        if steps not in self._names:
-            self._names[steps] = f"cut{len(self._names)}"
-            self.made.append({"name": self._names[steps], "cells": self._draw_cells(steps)})
-        return self._names[steps]
+        if layout not in self._names:
+            self._names[layout] = f"cut{len(self._names)}"
+            self.made.append({"name": self._names[layout], "cells": self._draw_cells(layout)})
+        return self._names[layout]
 
-    def _draw_cells(self, steps: DimensionChoice) -> list[dict[str, Any]]:
-        down = prod(factor for factor, dimension in zip(self.factors, steps, strict=True) if dimension == 0)
-        across = prod(
-            factor for factor, dimension in zip(self.factors, steps, strict=True) if dimension not in (0, None)
+    def _draw_cells(self, layout: DimensionChoice) -> list[dict[str, Any]]:
+        row_count = prod(factor for factor, dimension in zip(self.factors, layout, strict=True) if dimension == 0)
+        column_count = prod(
+            factor for factor, dimension in zip(self.factors, layout, strict=True) if dimension not in (0, None)
         )
-        holders: dict[tuple[int, int], list[int]] = {}
+        workers_by_part: dict[tuple[int, int], list[int]] = {}
         for worker, digits in enumerate(product(*map(range, self.factors))):
-            holders.setdefault(self._find_part(digits, steps), []).append(worker)
-        height, width = HEIGHT / down, WIDTH / across
+            workers_by_part.setdefault(self._find_part(digits, layout), []).append(worker)
+        height, width = HEIGHT / row_count, WIDTH / column_count
         return [
             {
                 "x": f"{column * width + stripe * (width - GAP) / len(workers):.2f}",
                 "y": f"{row * height:.2f}",
                 "width": f"{(width - GAP) / len(workers):.2f}",
-                "height": f"{height - GAP if down > 1 else height:.2f}",
+                "height": f"{height - GAP if row_count > 1 else height:.2f}",
                 "colour": f"hsl({360 * worker / prod(self.factors):.0f} 55% 58%)",
             }
-            for (row, column), workers in holders.items()
+            for (row, column), workers in workers_by_part.items()
             for stripe, worker in enumerate(workers)
         ]
 
-    def _find_part(self, digits: Sequence[int], steps: DimensionChoice) -> tuple[int, int]:
+    def _find_part(self, digits: Sequence[int], layout: DimensionChoice) -> tuple[int, int]:
         """Return the row and the column of a worker's shard. Earlier rounds split into larger parts."""
-        part, dimensions = [0, 0], sorted({dimension for dimension in steps if dimension is not None})
+        part, dimensions = [0, 0], sorted({dimension for dimension in layout if dimension is not None})
         for dimension in dimensions:
             side = 0 if dimension == 0 else 1
-            for factor, digit, cut in zip(self.factors, digits, steps, strict=True):
-                if cut == dimension:
+            for factor, digit, split_dimension in zip(self.factors, digits, layout, strict=True):
+                if split_dimension == dimension:
                     part[side] = part[side] * factor + digit
         return part[0], part[1]

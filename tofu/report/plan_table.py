@@ -38,20 +38,22 @@ def choose_rows(layers: list[LayerRow], most: int | None) -> tuple[list[LayerRow
     """
     if most is None or len(layers) <= most:
         return layers, []
-    shown = [layer for layer in layers if layer.parameters or layer.moved_bytes]
-    return (shown, []) if len(shown) <= most else (shown[: most // 2], shown[-(most - most // 2) :])
+    candidates = [layer for layer in layers if layer.parameters or layer.moved_bytes]
+    if len(candidates) <= most:
+        return candidates, []
+    return candidates[: most // 2], candidates[-(most - most // 2) :]
 
 
 def layer_table(
-    head: Sequence[LayerRow], tail: Sequence[LayerRow], left_out: int, factors: Sequence[int], has_lines: bool = False
+    head: Sequence[LayerRow], tail: Sequence[LayerRow], omitted: int, factors: Sequence[int], has_lines: bool = False
 ) -> Table:
     """Return a table with a row for each layer, without empty columns.
 
-    Between head and tail, a row has the number of layers that were `left_out`. With `has_lines`, the last column is the
+    Between `head` and `tail`, a row states that `omitted` layers are left out. With `has_lines`, the last column is the
     line of the program.
     """
     rounds = " x ".join(map(str, factors))
-    rows = [_cells(layer, has_lines) for layer in (*head, *tail)]
+    rows = [_list_cells(layer, has_lines) for layer in (*head, *tail)]
     is_shown = [n == 0 or any(row[n] for row in rows) for n in range(COLUMNS)]
     forward = "forward" if is_shown[BACKWARD] else "split"
     columns: list[dict[str, Any]] = [
@@ -67,20 +69,20 @@ def layer_table(
     for column in compress(columns, is_shown):
         table.add_column(**column)
     for number, row in enumerate(rows):
-        if left_out and number == len(head):
-            table.add_row(f"... {left_out} more", style="dim")
+        if omitted and number == len(head):
+            table.add_row(f"... {omitted} more", style="dim")
         table.add_row(*compress(row, is_shown))
-    if left_out and not tail:
-        table.add_row(f"... {left_out} more", style="dim")
+    if omitted and not tail:
+        table.add_row(f"... {omitted} more", style="dim")
     return table
 
 
-def _cells(layer: LayerRow, has_lines: bool) -> list[str]:
+def _list_cells(layer: LayerRow, has_lines: bool) -> list[str]:
     return [
         layer.name,
         format_shape(layer.result.shape),
-        format_steps(layer.forward),
-        "" if layer.backward is None else format_steps(layer.backward),
+        format_choice(layer.forward),
+        "" if layer.backward is None else format_choice(layer.backward),
         _describe_parameters(layer),
         format_bytes(layer.moved_bytes),
         shorten_line(layer.line) if has_lines else "",
@@ -90,9 +92,10 @@ def _cells(layer: LayerRow, has_lines: bool) -> list[str]:
 def _describe_parameters(layer: LayerRow) -> str:
     if not layer.parameters:
         return ""
-    name, shape, steps = max(layer.parameters, key=lambda parameter: prod(parameter.shape))
-    more = len(layer.parameters) - 1
-    return f"{name} {format_shape(shape)}: {format_steps(steps)}" + (f" [dim](and {more} more)[/dim]" if more else "")
+    name, shape, layout = max(layer.parameters, key=lambda parameter: prod(parameter.shape))
+    other_count = len(layer.parameters) - 1
+    others = f" [dim](and {other_count} more)[/dim]" if other_count else ""
+    return f"{name} {format_shape(shape)}: {format_choice(layout)}{others}"
 
 
 def format_shape(shape: Sequence[int]) -> str:
@@ -100,9 +103,9 @@ def format_shape(shape: Sequence[int]) -> str:
     return " x ".join(map(str, shape))
 
 
-def format_steps(steps: Sequence[object]) -> str:
+def format_choice(choice: Sequence[object]) -> str:
     """Return the splits of all rounds as text, with "-" for replicated rounds: b, -, co."""
-    return ", ".join(REPLICATED if step is None else str(step) for step in steps)
+    return ", ".join(REPLICATED if split is None else str(split) for split in choice)
 
 
 def alternatives_table(partition: Partition, layer: str) -> Table:
@@ -120,17 +123,17 @@ def alternatives_table(partition: Partition, layer: str) -> Table:
     table.add_column("the plan moves", justify="right")
     table.add_column("more" if plan.communication_seconds is None else "more time", justify="right")
     table.add_column("guarantee", style="dim")
-    planned = f"{format_steps(plan.operators[layer])} [dim](as planned)[/dim]"
+    planned = f"{format_choice(plan.operators[layer])} [dim](as planned)[/dim]"
     table.add_row(planned, "", format_bytes(plan.communication_bytes), "", plan.optimality)
     if not alternatives:
         reason = partition.searched.problem.accesses[position].explain_whole()
         table.caption = f"It cannot be split: {reason}."
     if operator.line:
         table.caption = f"{table.caption} It is at {operator.line}."
-    for other in alternatives:
-        moved = NO_PLAN if other.communication_bytes is None else format_bytes(other.communication_bytes)
-        change = "" if other.change is None else format_change(other.change)
-        table.add_row(other.axis, other.meaning, moved, change, other.remark)
+    for alternative in alternatives:
+        moved = NO_PLAN if alternative.communication_bytes is None else format_bytes(alternative.communication_bytes)
+        change = "" if alternative.change is None else format_change(alternative.change)
+        table.add_row(alternative.axis, alternative.meaning, moved, change, alternative.remark)
     return table
 
 
@@ -186,19 +189,25 @@ def print_partition(console: Console, partition: Partition, max_rows: int | None
             f"{format_bytes(count)} at {format_bytes(bandwidth)}/s"
             for count, bandwidth in zip(plan.level_bytes, plan.bandwidths, strict=True)
         )
-        late = zip(plan.level_waits, plan.latencies, strict=True)
-        waits = "".join(f" + {count} fetches of {format_seconds(1e-6 * latency)}" for count, latency in late if latency)
+        waits_and_latencies = zip(plan.level_waits, plan.latencies, strict=True)
+        waits = "".join(
+            f" + {count} fetches of {format_seconds(1e-6 * latency)}"
+            for count, latency in waits_and_latencies
+            if latency
+        )
         console.print(
             f"[bold]{format_seconds(plan.communication_seconds)}[/bold] on this interconnect ({levels}{waits}, from the top)"
         )
-    held = f" with {format_bytes(plan.search_bytes)} of memory" if plan.search_bytes else ""
-    console.print(f"{plan.algorithm} search, {plan.optimality}; {plan.search_seconds:.2f} s{held}\n", style="dim")
+    memory_note = f" with {format_bytes(plan.search_bytes)} of memory" if plan.search_bytes else ""
+    console.print(
+        f"{plan.algorithm} search, {plan.optimality}; {plan.search_seconds:.2f} s{memory_note}\n", style="dim"
+    )
     if plan.undescribed:
         console.print(f"{plan.describe_undescribed()}\n", soft_wrap=True, markup=False)
     layers = list_layers(partition)
     head, tail = choose_rows(layers, max_rows)
-    shown = [*head, *tail]
-    console.print(layer_table(head, tail, len(layers) - len(shown), plan.factors, has_lines))
-    axes = explain_axes(partition, shown)
+    shown_layers = [*head, *tail]
+    console.print(layer_table(head, tail, len(layers) - len(shown_layers), plan.factors, has_lines))
+    axes = explain_axes(partition, shown_layers)
     print_legend(console, f"{LEGEND} Axes in the results: {axes}." if axes else LEGEND)
     print_memory(console, partition)

@@ -47,7 +47,7 @@ def find_strategies(
     not cover an operator's attributes, and DescriptionError if a description contradicts the shapes. With
     `undescribed="replicate"`, every worker computes such operators whole instead.
     """
-    check_described(graph, framework.descriptions, undescribed)
+    check_descriptions(graph, framework.descriptions, undescribed)
     cache: dict[tuple[object, ...], OperatorAccess] = {}
     accesses: list[OperatorAccess] = []
     # The gradient of an operator with a state reads the state from the worker's copy of the operator.
@@ -82,7 +82,7 @@ def mark_drawing(
     )
 
 
-def check_described(graph: Graph, descriptions: Registry, undescribed: str) -> None:
+def check_descriptions(graph: Graph, descriptions: Registry, undescribed: str) -> None:
     """Raise UndescribedOperatorError for operators without a description, unless they are to be replicated."""
     if undescribed not in ("error", "replicate"):
         raise UndescribedOperatorError(f'undescribed must be "error" or "replicate", not {undescribed!r}.')

@@ -39,12 +39,12 @@ class TrainingOption:
     Attributes
     ----------
     low, high
-        Range of the step time in seconds, if the machine computes faster than described and moves data slower, or the
-        reverse.
+        Range of the step time in seconds. One end assumes that the machine computes faster and moves data slower than
+        described, and the other end assumes the reverse.
     plan
         The plan for `tofu.partition(plan=...)`; None for one device.
     refusal
-        The error if no such plan exists. `simulation` is None then.
+        The error if no such plan exists; then `simulation` is None.
     """
 
     workers: int
@@ -79,9 +79,9 @@ class Advice:
         fitting = [option for option in self.options if option.fits]
         if not fitting:
             return None
-        most = max(option.throughput for option in fitting)
+        best_throughput = max(option.throughput for option in fitting)
         return min(
-            (option for option in fitting if option.throughput * LEAST_GAIN >= most),
+            (option for option in fitting if option.throughput * LEAST_GAIN >= best_throughput),
             key=lambda option: (option.workers, -option.throughput),
         )
 
@@ -108,7 +108,7 @@ class Advice:
         simulation = option.simulation
         if simulation is None:
             return str(option.workers), option.name, "-", "", "", "", "", "does not apply: see below"
-        needed = f"{format_bytes(max(simulation.worker_bytes))} of {format_bytes(simulation.machine.usable_bytes)}"
+        memory = f"{format_bytes(max(simulation.worker_bytes))} of {format_bytes(simulation.machine.usable_bytes)}"
         return (
             str(option.workers),
             option.name,
@@ -116,7 +116,7 @@ class Advice:
             f"{format_seconds(option.low)} to {format_seconds(option.high)}",
             format_rate(simulation.throughput),
             format_bytes(simulation.program.remote_bytes),
-            needed,
+            memory,
             "" if simulation.fits else "does not fit",
         )
 
@@ -126,21 +126,21 @@ class Advice:
         best = self.best
         if best is None:
             return f"Nothing fits on {self.machine}: use more devices, a smaller batch, or devices with more memory."
-        alone = next((option for option in self.options if option.workers == 1 and option.fits), None)
+        one_device = next((option for option in self.options if option.workers == 1 and option.fits), None)
         if not any(option.plan for option in self.options):
             return f"Train on one device of {self.machine}: there is no plan for several."
         if best.workers == 1:
             return f"Do not partition: no plan is {LEAST_GAIN - 1:.0%} faster than one device on {self.machine}."
         gain = (
-            f", {best.throughput / alone.throughput:.1f} times one device"
-            if alone is not None
+            f", {best.throughput / one_device.throughput:.1f} times one device"
+            if one_device is not None
             else ", and one device has too little memory"
         )
         text = f"Train on {best.workers} workers, {best.name}: {format_rate(best.throughput)} samples per second{gain}."
         fastest = max((option for option in self.options if option.fits), key=lambda option: option.throughput)
         if fastest.workers > best.workers:
-            faster = fastest.throughput / best.throughput - 1
-            text += f" {fastest.workers} workers are only {faster:.1%} faster; more devices should gain {LEAST_GAIN - 1:.0%}."
+            gain_of_fastest = fastest.throughput / best.throughput - 1
+            text += f" {fastest.workers} workers are only {gain_of_fastest:.1%} faster; more devices should gain {LEAST_GAIN - 1:.0%}."
         if best.name == DATA_PARALLEL:
             text += f' That is algorithm="{BASELINE}"; the model fits whole, so the framework\'s own data parallelism serves as well.'
         return text
@@ -163,16 +163,16 @@ def advise(
     Raises TofuError for more workers than devices. If no plan exists because the user has to correct something, such as
     a hint that matches nothing, raises that error. A model that cannot be split stays on one device.
     """
-    powers = (1 << power for power in range(1, machine.devices.bit_length()))
-    counts = read_counts(workers) or [count for count in powers if count <= machine.devices]
+    powers_of_two = (1 << power for power in range(1, machine.devices.bit_length()))
+    counts = read_counts(workers) or [count for count in powers_of_two if count <= machine.devices]
     for count in counts:
         check_devices(count, machine)
     options = [option for count in (1, *counts) for option in _list_options(task, machine, count, states, report, make)]
     _check_planned(options)
-    ranked = sorted(
+    sorted_options = sorted(
         options, key=lambda option: (not option.fits, -option.throughput, option.simulation is None, option.workers)
     )
-    return Advice(machine, tuple(ranked))
+    return Advice(machine, tuple(sorted_options))
 
 
 def read_counts(workers: Any) -> tuple[int, ...]:
@@ -189,12 +189,12 @@ def read_counts(workers: Any) -> tuple[int, ...]:
 
 
 def _check_planned(options: Sequence[TrainingOption]) -> None:
-    """Raise the first error that the user has to correct, if no plan exists except perhaps data parallelism."""
-    requested = [option for option in options if option.name not in (ONE_DEVICE, DATA_PARALLEL)]
-    refusals = [option.refusal for option in requested if option.refusal is not None]
-    wrong = [refusal for refusal in refusals if not isinstance(refusal, InfeasibleError)]
-    if wrong and not any(option.plan for option in requested):
-        raise wrong[0]
+    """Raise the first error that the user has to correct, unless there is a plan that is not data parallelism."""
+    planned_options = [option for option in options if option.name not in (ONE_DEVICE, DATA_PARALLEL)]
+    refusals = [option.refusal for option in planned_options if option.refusal is not None]
+    correctable = [refusal for refusal in refusals if not isinstance(refusal, InfeasibleError)]
+    if correctable and not any(option.plan for option in planned_options):
+        raise correctable[0]
 
 
 def _list_options(
@@ -218,12 +218,16 @@ def _list_options(
 def _list_settings(base: Settings, machine: Machine) -> dict[str, Settings]:
     """Return the settings of each plan to simulate, by name.
 
-    Only searches can plan within the memory of the machine. Data parallelism ignores `hints` and `replicate`.
+    The plan within the memory of the machine is left out for algorithms that take no memory limit.
     """
     name = FREE if base.replicate == "free" else DEFAULT if base.algorithm == DEFAULT_ALGORITHM else base.algorithm
-    within = {WITHIN_MEMORY: replace(base, memory_limit=machine.usable_bytes)} if base.algorithm in SEARCHES else {}
-    plain = replace(base, algorithm=BASELINE, hints={}, replicate=DEFAULTS["replicate"])
-    return {name: base, **within, DATA_PARALLEL: plain} if base != plain else {DATA_PARALLEL: plain}
+    data_parallel = replace(base, algorithm=BASELINE, hints={}, replicate=DEFAULTS["replicate"])
+    if base == data_parallel:
+        return {DATA_PARALLEL: base}
+    settings_by_name = {name: base}
+    if base.algorithm in SEARCHES:
+        settings_by_name[WITHIN_MEMORY] = replace(base, memory_limit=machine.usable_bytes)
+    return {**settings_by_name, DATA_PARALLEL: data_parallel}
 
 
 def _simulate_option(name: str, task: Task, machine: Machine, make: Callable[[Task], Partition]) -> TrainingOption:
@@ -240,6 +244,6 @@ def _find_range(simulation: Simulation, machine: Machine, states: int) -> tuple[
     faster, slower = UNCERTAINTY, 1 / UNCERTAINTY
     seconds = [simulation.seconds]
     for compute, move in ((faster, slower), (slower, faster)):
-        changed = machine.scale("arithmetic", compute).scale("memory", compute).scale("links", move)
-        seconds.append(simulate(simulation.program, changed, states=states).seconds)
+        changed_machine = machine.scale("arithmetic", compute).scale("memory", compute).scale("links", move)
+        seconds.append(simulate(simulation.program, changed_machine, states=states).seconds)
     return min(seconds), max(seconds)

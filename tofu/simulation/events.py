@@ -9,7 +9,7 @@ or ends. The end of any other task is known when it starts, and waits in a heap.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -30,18 +30,20 @@ def run_tasks(tasks: Tasks) -> tuple[Floats, Floats]:
 
 
 class _Events:
+    """State of the simulation. `_ends` is a heap with the ends of running tasks that share no resource."""
+
     def __init__(self, tasks: Tasks) -> None:
         self._seconds: list[float] = tasks.seconds.tolist()
         self._stream: list[int] = tasks.stream.tolist()
         self._shares = tasks.shares
-        self._waiting = [len(before) for before in tasks.waits_for]
+        self._wait_count = [len(needed_tasks) for needed_tasks in tasks.waits_for]
         self._readers: list[list[int]] = [[] for _ in range(len(tasks))]
-        for task, before in enumerate(tasks.waits_for):
-            for needed in before:
-                self._readers[needed].append(task)
-        streams = 1 + max(self._stream, default=0)
-        self._queues: list[list[tuple[float, int]]] = [[] for _ in range(streams)]
-        self._is_free = [True] * streams
+        for task, needed_tasks in enumerate(tasks.waits_for):
+            for needed_task in needed_tasks:
+                self._readers[needed_task].append(task)
+        stream_count = 1 + max(self._stream, default=0)
+        self._queues: list[list[tuple[float, int]]] = [[] for _ in range(stream_count)]
+        self._is_free = [True] * stream_count
         self._ends: list[tuple[float, int]] = []
         self._sharing_tasks = _SharingTasks(tasks.capacity)
         self.start = [0.0] * len(tasks)
@@ -49,41 +51,45 @@ class _Events:
 
     def run(self) -> None:
         """Run until all tasks have ended."""
-        for task in [task for task, count in enumerate(self._waiting) if count == 0]:
+        for task in [task for task, count in enumerate(self._wait_count) if count == 0]:
             self._make_ready(task, 0.0)
         self._start_all(0.0, range(len(self._queues)))
         while self._ends or self._sharing_tasks.running:
-            known, worked_out = (self._ends[0][0] if self._ends else NEVER), self._sharing_tasks.next_end
-            now = min(known, worked_out)
-            freed = []
-            if worked_out <= known:
-                freed += self._sharing_tasks.pop_ended(now)
+            next_known_end = self._ends[0][0] if self._ends else NEVER
+            next_sharing_end = self._sharing_tasks.next_end
+            now = min(next_known_end, next_sharing_end)
+            ended_tasks = []
+            if next_sharing_end <= next_known_end:
+                ended_tasks += self._sharing_tasks.pop_ended(now)
             while self._ends and self._ends[0][0] <= now:
-                freed.append(heapq.heappop(self._ends)[1])
-            touched = set()
-            for task in freed:
-                touched.add(self._stream[task])
+                ended_tasks.append(heapq.heappop(self._ends)[1])
+            affected_streams = set()
+            for task in ended_tasks:
+                affected_streams.add(self._stream[task])
                 self._is_free[self._stream[task]] = True
-                touched.update(self._finish(task, now))
-            self._start_all(now, touched)
+                affected_streams.update(self._finish(task, now))
+            self._start_all(now, affected_streams)
 
     def _finish(self, task: int, now: float) -> list[int]:
+        """End a task, and return the streams on which other tasks have become ready."""
         self.end[task] = now
-        touched = []
+        affected_streams = []
         for reader in self._readers[task]:
-            self._waiting[reader] -= 1
-            if self._waiting[reader] == 0:
-                touched += self._make_ready(reader, now)
-        return touched
+            self._wait_count[reader] -= 1
+            if self._wait_count[reader] == 0:
+                affected_streams += self._make_ready(reader, now)
+        return affected_streams
 
     def _make_ready(self, task: int, now: float) -> list[int]:
+        """Put a task into the queue of its stream, and return the streams on which tasks have become ready."""
         if self._seconds[task] > 0:
             heapq.heappush(self._queues[self._stream[task]], (now, task))
             return [self._stream[task]]
         self.start[task] = now  # a task without duration occupies no stream
         return self._finish(task, now)
 
-    def _start_all(self, now: float, streams: Sequence[int] | set[int] | range) -> None:
+    def _start_all(self, now: float, streams: Iterable[int]) -> None:
+        """Start the next task of each stream that is free."""
         for stream in streams:
             queue = self._queues[stream]
             if self._is_free[stream] and queue:
@@ -98,55 +104,56 @@ class _Events:
 
 
 class _SharingTasks:
-    """Running tasks that share resources: the remaining work and the pace of each."""
+    """Running tasks that share resources. The pace of a task is 1 if no resource slows it down."""
 
     def __init__(self, capacity: Sequence[float]) -> None:
         self._capacity = capacity
-        self._asked = [0.0] * len(capacity)
-        self._left: dict[int, float] = {}
+        self._demand = [0.0] * len(capacity)
+        self._seconds_left: dict[int, float] = {}
         self._pace: dict[int, float] = {}
         self.running: dict[int, tuple[Share, ...]] = {}
         self._now = 0.0
         self._is_current = True
-        self._next = NEVER
+        self._next_end = NEVER
 
     def add(self, task: int, seconds: float, shares: tuple[Share, ...], now: float) -> None:
         self._advance(now)
         self.running[task] = shares
-        self._left[task] = seconds
+        self._seconds_left[task] = seconds
         for resource, share in shares:
-            self._asked[resource] += share
+            self._demand[resource] += share
         self._is_current = False
 
     @property
     def next_end(self) -> float:
         """The time at which the next task ends, if no task starts before."""
         if not self._is_current:
-            slow = [max(1.0, asked / capacity) for asked, capacity in zip(self._asked, self._capacity, strict=True)]
+            slow = [max(1.0, asked / capacity) for asked, capacity in zip(self._demand, self._capacity, strict=True)]
             self._pace = {
                 task: 1 / max(slow[resource] for resource, _ in shares) for task, shares in self.running.items()
             }
-            waits = (self._left[task] / self._pace[task] for task in self.running)
-            self._next = self._now + min(waits, default=NEVER)
+            waits = (self._seconds_left[task] / self._pace[task] for task in self.running)
+            self._next_end = self._now + min(waits, default=NEVER)
             self._is_current = True
-        return self._next
+        return self._next_end
 
     def pop_ended(self, now: float) -> list[int]:
         """Remove and return the tasks that have ended at the time `now`."""
         self._advance(now)
-        least = min(self._left[task] / self._pace[task] for task in self.running)
-        ended = [task for task in self.running if self._left[task] / self._pace[task] <= least + 1e-12]
+        least_seconds = min(self._seconds_left[task] / self._pace[task] for task in self.running)
+        ended = [task for task in self.running if self._seconds_left[task] / self._pace[task] <= least_seconds + 1e-12]
         for task in ended:
             for resource, share in self.running.pop(task):
-                self._asked[resource] -= share
-            del self._left[task]
+                self._demand[resource] -= share
+            del self._seconds_left[task]
         self._is_current = False
         return ended
 
     def _advance(self, now: float) -> None:
-        passed, self._now = now - self._now, now
-        if passed > 0 and self.running:
+        """Reduce the remaining seconds of all running tasks by the time that has passed since the last call."""
+        seconds, self._now = now - self._now, now
+        if seconds > 0 and self.running:
             if not self._is_current:
                 raise AssertionError("paces are computed before time passes")
             for task in self.running:
-                self._left[task] -= passed * self._pace[task]
+                self._seconds_left[task] -= seconds * self._pace[task]

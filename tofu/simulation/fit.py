@@ -49,10 +49,10 @@ def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, KernelRat
     >>> fit_kernels(made, 1 << 20)["add"].error < 1e-6
     True
     """
-    by_kind: dict[str, list[Sample]] = defaultdict(list)
+    samples_by_kind: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
-        by_kind[sample.kind].append(sample)
-    return {kind: fit(own, cache) for kind, own in sorted(by_kind.items())}
+        samples_by_kind[sample.kind].append(sample)
+    return {kind: fit(samples_of_kind, cache) for kind, samples_of_kind in sorted(samples_by_kind.items())}
 
 
 def fit(samples: Sequence[Sample], cache: int) -> KernelRates:
@@ -63,9 +63,9 @@ def fit(samples: Sequence[Sample], cache: int) -> KernelRates:
     features = np.array([[1, *sample[1:4], max(0, sample.size - cache)] for sample in samples], np.float64)
     seconds = np.array([max(sample.seconds, 1e-7) for sample in samples])
     rates = _solve(features, seconds)
-    near = np.abs(np.log(np.maximum(features @ rates, 1e-9) / seconds)) < np.log(OUTLIER)
-    if 2 * near.sum() > len(seconds):
-        features, seconds = features[near], seconds[near]
+    is_near = np.abs(np.log(np.maximum(features @ rates, 1e-9) / seconds)) < np.log(OUTLIER)
+    if 2 * is_near.sum() > len(seconds):
+        features, seconds = features[is_near], seconds[is_near]
         rates = _solve(features, seconds)
     errors = np.abs(features @ rates / seconds - 1)
     call, contracted, other, byte, far_byte = rates.tolist()
@@ -75,15 +75,15 @@ def fit(samples: Sequence[Sample], cache: int) -> KernelRates:
 def _solve(features: Floats, seconds: Floats) -> Floats:
     """Return the least squares solution without negative numbers. All ways to set some numbers to zero are tried."""
     weights = np.sqrt(seconds)
-    features, wanted = features / weights[:, None], seconds / weights
+    features, targets = features / weights[:, None], seconds / weights
     scale = np.maximum(np.abs(features).max(axis=0), 1e-300)
-    count, best, least = features.shape[1], np.zeros(features.shape[1]), float("inf")
-    for size in range(1, count + 1):
-        for some in combinations(range(count), size):
-            columns = list(some)
-            found, *_ = np.linalg.lstsq(features[:, columns] / scale[columns], wanted, rcond=None)
-            error = float(np.square(features[:, columns] / scale[columns] @ found - wanted).sum())
-            if (found >= 0).all() and error < least * (1 - 1e-9):
-                best, least = np.zeros(count), error
-                best[columns] = found / scale[columns]
-    return best
+    feature_count, best_rates, least_error = features.shape[1], np.zeros(features.shape[1]), float("inf")
+    for size in range(1, feature_count + 1):
+        for chosen_columns in combinations(range(feature_count), size):
+            columns = list(chosen_columns)
+            solution, *_ = np.linalg.lstsq(features[:, columns] / scale[columns], targets, rcond=None)
+            error = float(np.square(features[:, columns] / scale[columns] @ solution - targets).sum())
+            if (solution >= 0).all() and error < least_error * (1 - 1e-9):
+                best_rates, least_error = np.zeros(feature_count), error
+                best_rates[columns] = solution / scale[columns]
+    return best_rates

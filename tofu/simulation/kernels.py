@@ -7,7 +7,7 @@ and enough depth (products per element of the result) to fill their pipelines:
 A tile is a block of elements of the result, with `LONGEST_DEPTH` products each, because libraries divide longer sums if
 the result has few elements.
 
-If a machine's file has measurements of a kind of kernel, the time is fitted to them instead:
+If a machine's file has rates for a kind of kernel, which were fitted to measurements, the time is
     seconds = call + a * contracted operations + b * other operations + c * bytes + d * bytes beyond the cache
 """
 
@@ -20,10 +20,9 @@ from math import ceil
 from typing import Any
 
 LONGEST_DEPTH = 1024  # longest sum that one arithmetic unit computes while other units are idle
-FETCH, UPDATE = "fetch", "update"  # kinds of work beside operators
-
+FETCH, UPDATE = "fetch", "update"  # kinds of nodes that do not run an operator's kernel
 THIN = " of one column"  # suffix of kinds, see `Computed.is_thin`
-WORD = re.compile(r"[a-z_]+")
+_WORD = re.compile(r"[a-z_]+")
 
 
 def name_kind(op: str, attributes: Mapping[str, Any]) -> str:
@@ -32,7 +31,7 @@ def name_kind(op: str, attributes: Mapping[str, Any]) -> str:
     >>> name_kind("Activation", {"act_type": "tanh", "num_args": "1"})
     'Activation(tanh)'
     """
-    words = [str(value) for _, value in sorted(attributes.items()) if WORD.fullmatch(str(value))]
+    words = [str(value) for _, value in sorted(attributes.items()) if _WORD.fullmatch(str(value))]
     return f"{op}({', '.join(words)})" if words else op
 
 
@@ -84,19 +83,19 @@ class Rates:
     cache: int = 1 << 62
     measured: Mapping[str, KernelRates] = field(default_factory=dict)
 
-    def contract(self, operations: int, cells: int, depth: int, dtype: str) -> float:
-        """Return the seconds of a contraction's arithmetic. Each of `cells` elements of the result sums `depth` products."""
+    def contract(self, operations: int, elements: int, depth: int, dtype: str) -> float:
+        """Return the seconds of a contraction's arithmetic. Each of `elements` of the result is a sum of `depth` products."""
         peak = self.contracted.get(dtype, self.contracted["float32"])
-        return operations / (peak * self._find_efficiency(cells, depth))
+        return operations / (peak * self._find_efficiency(elements, depth))
 
     def compute(self, operations: float, dtype: str) -> float:
         """Return the seconds of other arithmetic."""
         return operations / self.other.get(dtype, self.other["float32"])
 
-    def _find_efficiency(self, cells: int, depth: int) -> float:
-        if not self.units or not cells:
+    def _find_efficiency(self, elements: int, depth: int) -> float:
+        if not self.units or not elements:
             return 1.0
-        tiles = cells / self.tile * max(1.0, depth / LONGEST_DEPTH)
+        tiles = elements / self.tile * max(1.0, depth / LONGEST_DEPTH)
         # A result smaller than one tile keeps one unit partly busy.
-        busy = max(tiles, min(1.0, cells / self.tile)) / (self.units * ceil(tiles / self.units))
-        return busy * depth / (depth + self.half_depth)
+        busy_share = max(tiles, min(1.0, elements / self.tile)) / (self.units * ceil(tiles / self.units))
+        return busy_share * depth / (depth + self.half_depth)

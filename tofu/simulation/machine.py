@@ -41,11 +41,11 @@ class Link:
     Attributes
     ----------
     bytes_per_second
-        Bandwidth at which a part reads from the other parts. They can read from it as fast at the same time.
+        Bandwidth at which a part reads from the other parts. The others can read from this part as fast at the same time.
     seconds
         Latency before the first byte of a fetch.
     shared
-        Bandwidth of all parts together, if it is lower than the sum of their bandwidths.
+        Bandwidth of all parts together, if it is lower than the sum of their bandwidths; otherwise None.
     """
 
     parts: int
@@ -62,12 +62,14 @@ class Machine:
     ----------
     devices
         The number of devices.
-    memory_bytes, reserved_bytes
-        Memory of a device, and the bytes of it that the framework and its kernels need besides a model.
+    memory_bytes
+        The memory of a device.
+    reserved_bytes
+        The memory of a device that the framework and its kernels need in addition to a model.
     rates
         The speed of a device.
     links
-        The levels of the interconnect, from the top. Empty if devices read each other's memory as fast as theirs.
+        The levels of the interconnect, from the top. Empty if a device reads others' memory as fast as its own.
     host
         Bytes per second between the host's memory and all devices together; 0 if the devices are the host.
     fetches_overlap
@@ -77,9 +79,9 @@ class Machine:
     step
         Seconds of a step before its first kernel.
     slowdown, slowdown_of_several
-        Factors by which kernels in a training step are slower than measured alone, on one device and on several.
+        Factors by which a kernel takes longer in a training step than measured alone, on one device and on several.
     sources
-        References for these numbers.
+        References for the numbers.
     """
 
     name: str
@@ -103,10 +105,10 @@ class Machine:
 
     def level_of(self, a: int, b: int) -> int:
         """Return the highest level at which two devices are in different parts. They communicate across it."""
-        below = self.devices
+        part_size = self.devices
         for level, link in enumerate(self.links):
-            below //= link.parts
-            if a // below != b // below:
+            part_size //= link.parts
+            if a // part_size != b // part_size:
                 return level
         return len(self.links) - 1
 
@@ -148,18 +150,18 @@ def list_machines() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
 
 
-def read_machine(given: Any) -> Machine:
+def read_machine(machine: Any) -> Machine:
     """Return a machine by its name, or from a JSON file. Raises TofuError for anything else.
 
     >>> read_machine("8xH100").devices
     8
     """
-    if isinstance(given, Machine):
-        return given
-    if not isinstance(given, (str, Path)):
-        raise TofuError(f"A machine is a name or the path of a JSON file, not {show(given)}. {list_known()}")
-    known = {name.lower(): name for name in list_machines()}
-    path = FOLDER / f"{known[str(given).lower()]}.json" if str(given).lower() in known else Path(given)
+    if isinstance(machine, Machine):
+        return machine
+    if not isinstance(machine, (str, Path)):
+        raise TofuError(f"A machine is a name or the path of a JSON file, not {show(machine)}. {list_known()}")
+    file_names = {name.lower(): name for name in list_machines()}
+    path = FOLDER / f"{file_names[str(machine).lower()]}.json" if str(machine).lower() in file_names else Path(machine)
     try:
         value = parse_json(read_text(path))
         if not isinstance(value, dict) or value.get("format") != FORMAT:
@@ -167,7 +169,7 @@ def read_machine(given: Any) -> Machine:
         return read_fields(value)
     except OSError as error:
         raise TofuError(
-            f"There is no machine {show(str(given))}, nor such a file ({error.strerror}). {list_known()}"
+            f"There is no machine {show(str(machine))}, nor such a file ({error.strerror}). {list_known()}"
         ) from error
     except (ValueError, KeyError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else error
@@ -231,28 +233,30 @@ def _read_link(value: Any, what: str) -> Link:
 
 def _read_measured(value: Any, what: str) -> KernelRates:
     names = [field.name for field in fields(KernelRates)]
-    found = {"error": 0.0, **read_object(value, what, names)}
-    return KernelRates(**{name: read_not_negative(found[name], f"{name} of {what}") for name in names})
+    numbers = {"error": 0.0, **read_object(value, what, names)}
+    return KernelRates(**{name: read_not_negative(numbers[name], f"{name} of {what}") for name in names})
 
 
 def _read_rates(value: Any) -> Rates:
     value = read_object(value, "rates", RATE_FIELDS)
     by_type = partial(read_mapping, read=read_positive)
     call = 1e-6 * read_not_negative(value["call_microseconds"], "call_microseconds")
-    several = read_not_negative(value.get("call_microseconds_of_several", 1e6 * call), "call_microseconds_of_several")
+    call_of_several = read_not_negative(
+        value.get("call_microseconds_of_several", 1e6 * call), "call_microseconds_of_several"
+    )
     rates = Rates(
         contracted=by_type(value["contracted_operations_per_second"], "contracted_operations_per_second"),
         other=by_type(value["other_operations_per_second"], "other_operations_per_second"),
         memory=read_positive(value["memory_bytes_per_second"], "memory_bytes_per_second"),
         call=call,
-        call_of_several=1e-6 * several,
+        call_of_several=1e-6 * call_of_several,
         units=read_integer(value.get("units", 0), "units"),
         tile=read_integer(value.get("tile_cells", 1), "tile_cells", least=1),
         half_depth=read_not_negative(value.get("half_depth", 0), "half_depth"),
         cache=read_integer(value.get("cache_bytes", NO_LIMIT), "cache_bytes"),
         measured=read_mapping(value.get("measured", {}), "measured", _read_measured),
     )
-    for name, found in (("contracted", rates.contracted), ("other", rates.other)):
-        if "float32" not in found:
+    for name, rate_by_type in (("contracted", rates.contracted), ("other", rates.other)):
+        if "float32" not in rate_by_type:
             raise ValueError(f'its {name}_operations_per_second lack "float32"')
     return rates

@@ -1,4 +1,4 @@
-"""Dependencies through reused buffers: a task that writes to a buffer waits until its previous content has been read.
+"""Dependencies through reused buffers: a task that writes to a buffer waits until the buffer's last content has been read.
 
 Backends reuse buffers in the order of the program (section 6), so a fetch may have to wait for its buffer although its
 sources are ready. Here each result takes the smallest free buffer of its worker that is large enough, or a new one.
@@ -17,38 +17,37 @@ Free = list[tuple[int, int]]  # (bytes, buffer), by bytes
 
 
 def order_by_memory(program: Program) -> list[list[int]]:
-    """Return, for each node, the nodes that must have read the previous content of its buffer. Takes O(n log n) time."""
+    """Return, for each node, the nodes that read the last content of the buffers that it writes to. Takes O(n log n) time."""
     tables = program.tables
     size = program.entry_bytes
-    count = len(tables.node_kind)
-    lasting = set(tables.output_entry.tolist())
-    lasting.update(np.flatnonzero(tables.node_kind[tables.entry_node] == NodeKind.VARIABLE).tolist())
-    readers: list[list[int]] = [[] for _ in range(len(size))]
+    node_count = len(tables.node_kind)
+    lasting_entries = set(tables.output_entry.tolist())
+    lasting_entries.update(np.flatnonzero(tables.node_kind[tables.entry_node] == NodeKind.VARIABLE).tolist())
+    readers_by_entry: list[list[int]] = [[] for _ in range(len(size))]
     for node, entry in zip(tables.read_node.tolist(), tables.read_entry.tolist(), strict=True):
-        readers[entry].append(node)
-    written: list[list[int]] = [[] for _ in range(count)]
+        readers_by_entry[entry].append(node)
+    entries_by_node: list[list[int]] = [[] for _ in range(node_count)]
     for entry, node in enumerate(tables.entry_node.tolist()):
-        if entry not in lasting:
-            written[node].append(entry)
-    waits: list[list[int]] = [[] for _ in range(count)]
-    free: dict[int, Free] = defaultdict(list)
-    left: list[list[int]] = []  # for each buffer, the readers of its latest content
-    freed: list[list[tuple[int, int, int]]] = [
-        [] for _ in range(count)
-    ]  # for each node, the worker, bytes and number of each buffer that becomes free after it
+        if entry not in lasting_entries:
+            entries_by_node[node].append(entry)
+    waits_for: list[list[int]] = [[] for _ in range(node_count)]
+    free_by_worker: dict[int, Free] = defaultdict(list)
+    last_readers: list[list[int]] = []  # for each buffer, the readers of its latest content
+    # For each node, the worker, bytes and number of each buffer that becomes free after the node.
+    freed_after: list[list[tuple[int, int, int]]] = [[] for _ in range(node_count)]
     for node, worker in enumerate(tables.node_worker.tolist()):
-        own = free[worker]
-        for entry in written[node]:
-            needed = int(size[entry])
-            place = bisect_left(own, (needed, -1))
-            if place < len(own):
-                capacity, buffer = own.pop(place)
-                waits[node] += left[buffer]
+        free_buffers = free_by_worker[worker]
+        for entry in entries_by_node[node]:
+            needed_bytes = int(size[entry])
+            place = bisect_left(free_buffers, (needed_bytes, -1))
+            if place < len(free_buffers):
+                capacity, buffer = free_buffers.pop(place)
+                waits_for[node] += last_readers[buffer]
             else:
-                capacity, buffer = needed, len(left)
-                left.append([])
-            left[buffer] = readers[entry] or [node]
-            freed[max(left[buffer])].append((worker, capacity, buffer))
-        for owner, capacity, buffer in freed[node]:
-            insort(free[owner], (capacity, buffer))
-    return waits
+                capacity, buffer = needed_bytes, len(last_readers)
+                last_readers.append([])
+            last_readers[buffer] = readers_by_entry[entry] or [node]
+            freed_after[max(last_readers[buffer])].append((worker, capacity, buffer))
+        for owner, capacity, buffer in freed_after[node]:
+            insort(free_by_worker[owner], (capacity, buffer))
+    return waits_for

@@ -68,15 +68,17 @@ def check_devices(workers: int, machine: Machine) -> None:
 
 def simulate_partition(partition: Partition, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
     """Simulate a partition, and compute the memory of its workers."""
-    needed = measure_partition(partition, states)
-    return simulate(partition.program, machine, states=states, worker_bytes=needed)
+    worker_bytes = measure_partition(partition, states)
+    return simulate(partition.program, machine, states=states, worker_bytes=worker_bytes)
 
 
 def measure_partition(partition: Partition, states: int = DEFAULT_STATES) -> tuple[int, ...]:
     """Return the peak bytes of each worker, including optimizer states."""
-    held = count_state_bytes(partition.choices, states)
-    peak = partition.task.engine.backend.predict_peak(lambda: partition.training) or partition.plan.worker_bytes
-    return tuple(own + more for own, more in zip(peak, held, strict=True))
+    state_bytes = count_state_bytes(partition.choices, states)
+    peak_bytes = partition.task.engine.backend.predict_peak(lambda: partition.training) or partition.plan.worker_bytes
+    return tuple(
+        worker_peak + worker_states for worker_peak, worker_states in zip(peak_bytes, state_bytes, strict=True)
+    )
 
 
 def simulate_one_device(task: Task, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
@@ -96,9 +98,9 @@ def emit_one_device(task: Task) -> PlannedProgram:
     """Return the program of one worker, which runs every operator whole."""
     problem = task.problem.arrange(Arrangement(()))
     graph = problem.graph
-    operators, tensors = len(graph.operators) + len(graph.updates), len(graph.tensors)
-    whole = Choices(problem, np.zeros((operators, 0), np.int32), np.zeros((tensors, 0), np.int32))
-    return task.write_program(task.restore_whole_operators(whole))
+    operator_count, tensor_count = len(graph.operators) + len(graph.updates), len(graph.tensors)
+    choices = Choices(problem, np.zeros((operator_count, 0), np.int32), np.zeros((tensor_count, 0), np.int32))
+    return task.write_program(task.restore_whole_operators(choices))
 
 
 def count_samples(graph: Graph) -> int:

@@ -1,4 +1,7 @@
-"""Tasks of a program on a machine, with their duration, dependencies and shared resources. A task is a kernel or a fetch."""
+"""Tasks of a program on a machine: kernels, fetches and weight updates, with their durations, dependencies and resources.
+
+A *resource*, such as a link or a processor, has a capacity. Tasks that share it slow down if their demand exceeds it.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,18 @@ class Tasks:
     seconds
         The duration of each task if it shares no resource.
     stream
-        The stream of each task. A stream is a queue of a device that runs one task at a time, first ready, first served.
+        The stream of each task. A stream is a queue of a device, which runs one task at a time in the order in which tasks
+        become ready.
     waits_for
         For each task, the tasks that must end before it starts.
     shares
-        Maps a task to the resources that it shares, and its demand for each.
+        Maps a task to the resources that it uses, and its demand for each.
     capacity
         The capacity of each resource.
-    is_fetch, worker
-        True for each task that is a fetch, and the worker of each task.
-    work
-        The work of the tasks.
+    is_fetch
+        True for each task that is a fetch.
+    worker
+        The worker of each task.
     """
 
     seconds: Floats
@@ -59,14 +63,14 @@ def make_tasks(program: PlannedProgram, machine: Machine, states: int, *, shares
     updates = list_updates(program)
     worker = np.concatenate([tables.node_worker, np.array([update.worker for update in updates], np.int64)])
     is_fetch = np.concatenate([tables.node_kind == NodeKind.FETCH, np.zeros(len(updates), bool)])
-    waits: list[list[int]] = [[] for _ in range(len(worker))]
+    waits_for: list[list[int]] = [[] for _ in range(len(worker))]
     reads = zip(tables.read_node.tolist(), tables.entry_node[tables.read_entry].tolist(), strict=True)
-    for node, before in dict.fromkeys(reads):
-        waits[node].append(before)
+    for node, writer in dict.fromkeys(reads):
+        waits_for[node].append(writer)
     for node, readers in enumerate(order_by_memory(program) if shares_buffers and program.kernel_bytes is None else ()):
-        waits[node] += set(readers).difference(waits[node])
+        waits_for[node] += set(readers).difference(waits_for[node])
     for number, update in enumerate(updates, start=len(tables.node_kind)):
-        waits[number].append(int(tables.entry_node[update.entry]))
+        waits_for[number].append(int(tables.entry_node[update.entry]))
     slowdown = machine.slowdown if program.workers == 1 else machine.slowdown_of_several
     seconds = work.take_seconds(machine.rates, program.workers) * np.where(is_fetch, 1.0, slowdown)
     stream = 2 * worker + (is_fetch if machine.fetches_overlap else 0)
@@ -80,7 +84,7 @@ def make_tasks(program: PlannedProgram, machine: Machine, states: int, *, shares
     return Tasks(
         seconds,
         stream,
-        tuple(map(tuple, waits)),
+        tuple(map(tuple, waits_for)),
         {task: tuple(shares) for task, shares in shared_resources.shares.items()},
         tuple(shared_resources.capacity),
         is_fetch,
@@ -94,58 +98,64 @@ class _SharedResources:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._numbers: dict[tuple[object, ...], int] = {}
+        self._resource_numbers: dict[tuple[object, ...], int] = {}
         self.capacity: list[float] = []
         self.shares: dict[int, list[Share]] = defaultdict(list)
 
     def share_processors(self, seconds: Floats, processors: float) -> None:
         """Make every task occupy one processor."""
-        number = self._resource(("processors",), processors)
+        number = self._find_resource(("processors",), processors)
         for task in np.flatnonzero(seconds).tolist():
             self.shares[task].append((number, 1.0))
 
     def issue_updates(self, seconds: Floats, work: Work, call: float) -> None:
         """Make the updates wait for the host, which calls one after the other."""
-        number = self._resource(("host",))
+        number = self._find_resource(("host",))
         for task in np.flatnonzero(is_update(work)).tolist():
             self.shares[task].append((number, call / float(seconds[task])))
 
     def slow_down(self, program: PlannedProgram, seconds: Floats, work: Work) -> None:
-        """Make each fetch take the latency and the time of the slowest link that it crosses."""
+        """Set the seconds of each fetch to the latency and the time of the slowest link that it crosses, if that is longer."""
         sources, tables = count_sources(program), program.tables
-        moved: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        size_by_owner_of_fetch: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         reader = tables.node_worker[sources.node]
         is_remote = np.flatnonzero(sources.owner != reader)
-        rows = (column[is_remote].tolist() for column in (sources.node, sources.owner, sources.size))
-        for node, owner, size in zip(*rows, strict=True):
-            moved[node][owner] += size
-        for node, sizes in moved.items():
+        columns = (column[is_remote].tolist() for column in (sources.node, sources.owner, sources.size))
+        for node, owner, size in zip(*columns, strict=True):
+            size_by_owner_of_fetch[node][owner] += size
+        for node, size_by_owner in size_by_owner_of_fetch.items():
             times = int(work.times[node])
-            waited, busy = self._cross(int(tables.node_worker[node]), sizes)
-            took = max(waited * times + max(busy.values()) * times, float(seconds[node]))
-            seconds[node] = took
-            self.shares[node] += [(resource, occupied * times / took) for resource, occupied in busy.items()]
+            latency, busy_seconds = self._find_link_use(int(tables.node_worker[node]), size_by_owner)
+            fetch_seconds = max(latency * times + max(busy_seconds.values()) * times, float(seconds[node]))
+            seconds[node] = fetch_seconds
+            self.shares[node] += [
+                (resource, occupied * times / fetch_seconds) for resource, occupied in busy_seconds.items()
+            ]
 
-    def _cross(self, reader: int, sizes: dict[int, int]) -> tuple[float, dict[int, float]]:
-        """Return the latency of a fetch, and the seconds for which it occupies each resource."""
-        busy: dict[int, float] = defaultdict(float)
-        waited = 0.0
-        for owner, size in sizes.items():
+    def _find_link_use(self, reader: int, size_by_owner: dict[int, int]) -> tuple[float, dict[int, float]]:
+        """Return the latency of a fetch, and the seconds for which it occupies each resource.
+
+        `size_by_owner` has the bytes that the worker `reader` reads from each other worker.
+        """
+        busy_seconds: dict[int, float] = defaultdict(float)
+        latency = 0.0
+        for owner, size in size_by_owner.items():
             level = self._machine.level_of(reader, owner)
             link = self._machine.links[level]
-            waited = max(waited, link.seconds)
+            latency = max(latency, link.seconds)
             for side, device in (("in", reader), ("out", owner)):
-                port = self._resource((side, level, self._machine.part_of(device, level)))
-                busy[port] += size / link.bytes_per_second
+                port = self._find_resource((side, level, self._machine.part_of(device, level)))
+                busy_seconds[port] += size / link.bytes_per_second
             if link.shared is not None:
-                busy[self._resource(("shared", level))] += size / link.shared
-        return waited, busy
+                busy_seconds[self._find_resource(("shared", level))] += size / link.shared
+        return latency, busy_seconds
 
-    def _resource(self, name: tuple[object, ...], capacity: float = 1.0) -> int:
-        if name not in self._numbers:
-            self._numbers[name] = len(self.capacity)
+    def _find_resource(self, name: tuple[object, ...], capacity: float = 1.0) -> int:
+        """Return the number of a resource. Adds the resource when it is first used."""
+        if name not in self._resource_numbers:
+            self._resource_numbers[name] = len(self.capacity)
             self.capacity.append(capacity)
-        return self._numbers[name]
+        return self._resource_numbers[name]
 
 
 def is_update(work: Work) -> npt.NDArray[np.bool_]:

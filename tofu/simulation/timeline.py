@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tofu.formatting import format_bytes, format_rate, format_seconds
+from tofu.formatting import format_bytes, format_count, format_rate, format_seconds
 from tofu.program import NodeKind, PlannedProgram
 from tofu.simulation.machine import Machine
 from tofu.simulation.tasks import Tasks, is_update
@@ -23,8 +23,8 @@ class Simulation:
 
     Attributes
     ----------
-    machine, workers
-        The machine and the number of workers.
+    workers
+        The number of workers.
     samples
         The samples of a step: the first dimension of the model's first input.
     start, end
@@ -58,11 +58,11 @@ class Simulation:
         return max(self.worker_bytes, default=0) <= self.machine.usable_bytes
 
     @cached_property
-    def _took(self) -> Floats:
+    def _durations(self) -> Floats:
         return self.end - self.start
 
-    def _sum_by_worker(self, is_meant: Any) -> Floats:
-        seconds = np.bincount(self.tasks.worker[is_meant], self._took[is_meant], self.workers)
+    def _sum_by_worker(self, is_counted: Any) -> Floats:
+        seconds = np.bincount(self.tasks.worker[is_counted], self._durations[is_counted], self.workers)
         return np.asarray(seconds, np.float64)
 
     @property
@@ -86,18 +86,18 @@ class Simulation:
         return max(0.0, 1 - float(self.compute_seconds.mean()) / max(self.seconds, 1e-30))
 
     def __str__(self) -> str:
-        need = max(self.worker_bytes, default=0)
+        needed_bytes = max(self.worker_bytes, default=0)
         lines = [
-            f"{self.workers} worker{'s' if self.workers > 1 else ''} on {self.machine}: {format_seconds(self.seconds)} a step, "
+            f"{format_count(self.workers, 'worker')} on {self.machine}: {format_seconds(self.seconds)} a step, "
             f"{format_rate(self.throughput)} samples per second",
             f"kernels {format_seconds(float(self.compute_seconds.mean()))} on each worker, including updates of "
             f"{format_seconds(float(self.update_seconds.mean()))}; fetches {format_seconds(float(self.fetch_seconds.mean()))}; "
             f"{self.waiting_share:.0%} of a step without a kernel",
         ]
-        if need:
-            fit = "fits" if self.fits else "DOES NOT FIT"
+        if needed_bytes:
+            verdict = "fits" if self.fits else "DOES NOT FIT"
             lines.append(
-                f"memory {format_bytes(need)} of {format_bytes(self.machine.usable_bytes)} on each worker: {fit}"
+                f"memory {format_bytes(needed_bytes)} of {format_bytes(self.machine.usable_bytes)} on each worker: {verdict}"
             )
         return "\n".join(lines)
 
@@ -120,16 +120,16 @@ class Simulation:
             kind = work.kinds[work.kind[task]]
             yield {
                 "ph": "X",
-                "name": self._name(task) if task < nodes else "update",
+                "name": self._find_name(task) if task < nodes else "update",
                 "cat": "fetch" if self.tasks.is_fetch[task] else "kernel",
                 "pid": int(self.tasks.worker[task]),
                 "tid": int(self.tasks.is_fetch[task]),
                 "ts": 1e6 * float(self.start[task]),
-                "dur": 1e6 * float(self._took[task]),
+                "dur": 1e6 * float(self._durations[task]),
                 "args": {"kind": kind, "bytes": int(work.size[task])},
             }
 
-    def _name(self, node: int) -> str:
+    def _find_name(self, node: int) -> str:
         tables, graph = self.program.tables, self.program.graph
         number = int(tables.node_id[node])
         return (

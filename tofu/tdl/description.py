@@ -98,14 +98,14 @@ class Description:
 
     def name_inputs(self, count: int) -> tuple[str, ...]:
         """Return the names of the inputs of an operator that has `count` inputs."""
-        least = len(self.tensors) - self.optional
-        if count < least or (count > len(self.tensors) and self.star is None):
-            takes = ", ".join((*self.tensors, *([f"*{self.star}"] if self.star else [])))
+        least_count = len(self.tensors) - self.optional
+        if count < least_count or (count > len(self.tensors) and self.star is None):
+            input_list = ", ".join((*self.tensors, *([f"*{self.star}"] if self.star else [])))
             raise DescriptionError(
-                f"{self.place}: {self.name} is described with the inputs ({takes}), the node has {count}"
+                f"{self.place}: {self.name} is described with the inputs ({input_list}), the node has {count}"
             )
-        more = count - len(self.tensors)
-        return self.tensors[:count] + tuple(f"{self.star}{n}" for n in range(more))
+        star_count = count - len(self.tensors)
+        return self.tensors[:count] + tuple(f"{self.star}{n}" for n in range(star_count))
 
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(self.tensors)}) at {self.place}"
@@ -115,7 +115,7 @@ def describe(function: Callable[..., Anything], names: tuple[str, ...] = (), **o
     """Return an unregistered description. Takes the options of `Registry.op`, and `parse` and `format`."""
     parameters = inspect.signature(function).parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    star = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+    star_parameter = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
     place = Place(function.__code__.co_filename, function.__code__.co_firstlineno)
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         raise DescriptionError(f"{place}: attributes are listed one by one as keyword-only parameters, not by **")
@@ -135,7 +135,7 @@ def describe(function: Callable[..., Anything], names: tuple[str, ...] = (), **o
         place,
         tuple(p.name for p in positional),
         sum(p.default is None for p in positional),
-        star,
+        star_parameter,
         attributes,
         takes_output_shapes=any(p.name == OUTPUT_SHAPES for p in parameters),
         **options,

@@ -46,7 +46,7 @@ def extent_symbol(name: str) -> ExtentSymbol:
     return ExtentSymbol(name, integer=True, positive=True)
 
 
-def _operator(function: str, is_reflected: bool = False) -> Callable[..., Anything]:
+def _make_operator(function: str, is_reflected: bool = False) -> Callable[..., Anything]:
     def apply(*operands: Operand) -> Value:
         return call(function, *(reversed(operands) if is_reflected else operands))
 
@@ -54,20 +54,24 @@ def _operator(function: str, is_reflected: bool = False) -> Callable[..., Anythi
 
 
 class ArithmeticOperators:
-    """Python's operators, which build values. `Index` overrides the operators that return an index."""
+    """Python's operators, which build values. `Index` overrides those that can return an index."""
 
     __hash__ = object.__hash__
-    __add__, __radd__ = _operator("add"), _operator("add", is_reflected=True)
-    __sub__, __rsub__ = _operator("subtract"), _operator("subtract", is_reflected=True)
-    __mul__, __rmul__ = _operator("multiply"), _operator("multiply", is_reflected=True)
-    __truediv__, __rtruediv__ = _operator("divide"), _operator("divide", is_reflected=True)
-    __pow__, __rpow__ = _operator("power"), _operator("power", is_reflected=True)
-    __floordiv__, __mod__ = _operator("floor_divide"), _operator("mod")
-    __neg__, __abs__ = _operator("negative"), _operator("absolute")
-    __lt__, __le__ = _operator("less"), _operator("less_equal")
-    __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
-    __eq__, __ne__ = _operator("equal"), _operator("not_equal")
-    __and__, __or__, __invert__ = _operator("logical_and"), _operator("logical_or"), _operator("logical_not")
+    __add__, __radd__ = _make_operator("add"), _make_operator("add", is_reflected=True)
+    __sub__, __rsub__ = _make_operator("subtract"), _make_operator("subtract", is_reflected=True)
+    __mul__, __rmul__ = _make_operator("multiply"), _make_operator("multiply", is_reflected=True)
+    __truediv__, __rtruediv__ = _make_operator("divide"), _make_operator("divide", is_reflected=True)
+    __pow__, __rpow__ = _make_operator("power"), _make_operator("power", is_reflected=True)
+    __floordiv__, __mod__ = _make_operator("floor_divide"), _make_operator("mod")
+    __neg__, __abs__ = _make_operator("negative"), _make_operator("absolute")
+    __lt__, __le__ = _make_operator("less"), _make_operator("less_equal")
+    __gt__, __ge__ = _make_operator("greater"), _make_operator("greater_equal")
+    __eq__, __ne__ = _make_operator("equal"), _make_operator("not_equal")
+    __and__, __or__, __invert__ = (
+        _make_operator("logical_and"),
+        _make_operator("logical_or"),
+        _make_operator("logical_not"),
+    )
 
     def __bool__(self) -> bool:
         raise DescriptionError(
@@ -98,23 +102,23 @@ class Index(ArithmeticOperators):
         return Index(extent_symbol(f"{self.expression.name}.extent"))
 
     def __add__(self, other: Operand) -> Value | Index:
-        return Index(self.expression + _integer(other)) if _is_index(other) else call("add", self, other)
+        return Index(self.expression + _as_expression(other)) if _is_index(other) else call("add", self, other)
 
     def __radd__(self, other: Operand) -> Value | Index:
-        return Index(_integer(other) + self.expression) if _is_index(other) else call("add", other, self)
+        return Index(_as_expression(other) + self.expression) if _is_index(other) else call("add", other, self)
 
     def __sub__(self, other: Operand) -> Value | Index:
-        return Index(self.expression - _integer(other)) if _is_index(other) else call("subtract", self, other)
+        return Index(self.expression - _as_expression(other)) if _is_index(other) else call("subtract", self, other)
 
     def __rsub__(self, other: Operand) -> Value | Index:
-        return Index(_integer(other) - self.expression) if _is_index(other) else call("subtract", other, self)
+        return Index(_as_expression(other) - self.expression) if _is_index(other) else call("subtract", other, self)
 
     def __mul__(self, other: Operand) -> Value | Index:
         if not _is_index(other):
             return call("multiply", self, other)
         factor = as_index(other)
         if self.variables and factor.variables:
-            _refuse(f"{_factor(self)} times {_factor(factor)} is a product of index variables")
+            _refuse(f"{_format_factor(self)} times {_format_factor(factor)} is a product of index variables")
         return Index(sympy.expand(self.expression * factor.expression))
 
     def __rmul__(self, other: Operand) -> Value | Index:
@@ -128,13 +132,13 @@ class Index(ArithmeticOperators):
             return call("floor_divide", self, other)
         divisor = as_index(other)
         if divisor.variables:
-            _refuse(f"{_factor(self)} // {_factor(divisor)} divides by an index variable")
+            _refuse(f"{_format_factor(self)} // {_format_factor(divisor)} divides by an index variable")
         if not self.variables:
             return Index(sympy.floor(self.expression / divisor.expression))
         quotient = sympy.expand(self.expression / divisor.expression)
         terms = sympy.Add.make_args(quotient)
         if not all(sympy.fraction(sympy.together(term))[1] == 1 for term in terms):
-            _refuse(f"{_factor(self)} // {_factor(divisor)} is not an exact division")
+            _refuse(f"{_format_factor(self)} // {_format_factor(divisor)} is not an exact division")
         return Index(quotient)
 
     def __rfloordiv__(self, other: Operand) -> Value | Index:
@@ -144,8 +148,8 @@ class Index(ArithmeticOperators):
         if not _is_index(other):
             return call("mod", self, other)
         if self.variables or as_index(other).variables:
-            _refuse(f"{_factor(self)} % {_factor(as_index(other))} is a remainder of index variables")
-        return Index(sympy.Mod(self.expression, _integer(other)))
+            _refuse(f"{_format_factor(self)} % {_format_factor(as_index(other))} is a remainder of index variables")
+        return Index(sympy.Mod(self.expression, _as_expression(other)))
 
     def __index__(self) -> int:
         raise DescriptionError(
@@ -245,7 +249,7 @@ class Element(Value):
 
 @dataclass(frozen=True, eq=False)
 class TensorSlice:
-    """Slice `t[b, :, :]` of a tensor. Dimensions with the index None are passed whole. Only opaque functions take slices."""
+    """Slice `t[b, :, :]` of a tensor, an argument of an opaque function. The index of a whole dimension (`:`) is None."""
 
     tensor: Tensor
     indices: tuple[AnyIndex | None, ...]
@@ -289,7 +293,7 @@ class RandomElement(Value):
 
 @dataclass(frozen=True, eq=False)
 class Unread(Value):
-    """Element of an input of which the kernel uses only the shape. The element counts as zero."""
+    """Element that the kernel does not read, because it uses only the shape of the input. The element counts as zero."""
 
     element: Element
 
@@ -340,13 +344,13 @@ def _refuse_comparison(function: str, operands: tuple[Operand, ...]) -> None:
         )
 
 
-def _refuse(what: str, way_out: str = "Any instead, which reads the whole dimension") -> NoReturn:
+def _refuse(problem: str, remedy: str = "Any instead, which reads the whole dimension") -> NoReturn:
     raise NotAffineError(
-        f"{find_place()}: {what}; interval analysis covers affine index expressions only {PAPER}. Write {way_out}"
+        f"{find_place()}: {problem}; interval analysis covers affine index expressions only {PAPER}. Write {remedy}"
     )
 
 
-def _factor(index: Index) -> str:
+def _format_factor(index: Index) -> str:
     return f"({index})" if index.expression.is_Add else str(index)
 
 
@@ -354,5 +358,5 @@ def _is_index(operand: object) -> bool:
     return isinstance(operand, (Index, int)) and not isinstance(operand, bool)
 
 
-def _integer(operand: object) -> sympy.Expr:
+def _as_expression(operand: object) -> sympy.Expr:
     return as_index(operand).expression

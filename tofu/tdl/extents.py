@@ -34,18 +34,69 @@ class Definition:
 
 
 class _Definitions:
+    """Definitions found so far, by index variable, and the line of the description at which each variable first appears."""
+
     def __init__(self) -> None:
-        self.known: dict[str, list[Definition]] = {}
+        self.by_variable: dict[str, list[Definition]] = {}
         self.places: dict[str, Place] = {}
 
-    def meet(self, name: str, place: Place) -> None:
-        self.known.setdefault(name, [])
-        self.places.setdefault(name, place)
+    def add_variable(self, variable: str, place: Place) -> None:
+        self.by_variable.setdefault(variable, [])
+        self.places.setdefault(variable, place)
 
-    def add(self, name: str, extent: sympy.Expr, place: Place, is_declared: bool = False) -> None:
-        definition = Definition(extent, is_declared, place)
-        if all(definition.extent != other.extent for other in self.known[name]):
-            self.known[name].append(definition)
+    def add(self, variable: str, extent: sympy.Expr, place: Place, is_declared: bool = False) -> None:
+        """Add a definition of a variable's extent, unless an equal one is known."""
+        if all(definition.extent != extent for definition in self.by_variable[variable]):
+            self.by_variable[variable].append(Definition(extent, is_declared, place))
+
+    def add_reads(self, variable: str, value: Value | None, place: Place) -> None:
+        """Add the extents of the dimensions that `variable` alone indexes in the reads of `value`."""
+        symbol = variable_symbol(variable)
+        for access in accesses(value) if value is not None else ():
+            for extent, index in zip(access.tensor.extents, access.indices, strict=True):
+                if is_bare(index, symbol):
+                    self.add(variable, extent, place)
+
+    def add_reductions(self, value: Value, scope: tuple[str, ...]) -> None:
+        """Add the variables of all reductions in `value`. `scope` has the variables of the lambdas around it."""
+        if isinstance(value, Reduction):
+            for variable in value.variables:
+                if variable in scope:
+                    raise DescriptionError(
+                        f"{value.place}: the index variable {variable} is in use already; give the reduction another name"
+                    )
+                self.add_variable(variable, value.place)
+                if variable in value.extents:
+                    self.add(variable, value.extents[variable].expression, value.place, is_declared=True)
+                else:
+                    self.add_reads(variable, value.body, value.place)
+            scope += value.variables
+        for child in children(value):
+            self.add_reductions(child, scope)
+
+    def add_scatter(self, output: Output, extents: Sequence[ExtentSymbol]) -> None:
+        """Add the extents of a scatter's variables, by its reads or else by the coordinates that it writes to."""
+        for variable in output.variables:
+            if variable not in output.extents:
+                self.add_reads(variable, output.value, output.place)
+                for coordinate, extent in zip(output.coordinates, extents, strict=True):
+                    if not self.by_variable[variable] and is_bare(coordinate, variable_symbol(variable)):
+                        self.add(variable, extent, output.place)
+
+    def add_merged(self, output: Output, group: tuple[str, ...], extent: ExtentSymbol) -> None:
+        """Add the extents of variables that share a dimension. The dimension's extent defines one of them."""
+        for variable in group:
+            if variable not in output.extents:
+                self.add_reads(variable, output.value, output.place)
+        unknown = [variable for variable in group if not self.by_variable[variable]]
+        if len(unknown) > 1:
+            raise DescriptionError(
+                f"{output.place}: the extents of {' and '.join(unknown)} in ({' '.join(group)}) are unknown; declare "
+                "all but one with extents="
+            )
+        defined = unknown[0] if unknown else group[0]
+        other_extents = [extent_symbol(f"{variable}.extent") for variable in group if variable != defined]
+        self.add(defined, extent / sympy.Mul(*other_extents), output.place)
 
 
 def define_extents(
@@ -54,74 +105,24 @@ def define_extents(
     """Return all definitions of each index variable's extent. Raises DescriptionError if a variable has no definition."""
     definitions = _Definitions()
     for output, extents in zip(outputs, output_extents, strict=True):
-        for name in output.variables:
-            definitions.meet(name, output.place)
-        for name, declared in output.extents.items():
-            definitions.add(name, declared.expression, output.place, is_declared=True)
+        for variable in output.variables:
+            definitions.add_variable(variable, output.place)
+        for variable, declared in output.extents.items():
+            definitions.add(variable, declared.expression, output.place, is_declared=True)
         if output.value is not None:
-            _define_reductions(definitions, output.value, output.variables)
-        _define_coordinates(definitions, output, extents)
-    for name, known in definitions.known.items():
-        if not known:
-            raise DescriptionError(
-                f"{definitions.places[name]}: the extent of {name} is unknown: {name} alone indexes no "
-                "tensor's dimension; "
-                f'declare it with extents={{"{name}": ...}}'
-            )
-    return {name: tuple(known) for name, known in definitions.known.items()}
-
-
-def _define_coordinates(definitions: _Definitions, output: Output, extents: Sequence[ExtentSymbol]) -> None:
-    if output.groups is None:
-        for name in output.variables:
-            if name not in output.extents:
-                _define_bare(definitions, name, output.value, output.place)
-                for coordinate, extent in zip(output.coordinates, extents, strict=True):
-                    if not definitions.known[name] and is_bare(coordinate, variable_symbol(name)):
-                        definitions.add(name, extent, output.place)
-        return
-    for group, extent in zip(output.groups, extents, strict=True):
-        if len(group) == 1:
-            definitions.add(group[0], extent, output.place)
-        else:
-            _define_merged(definitions, output, group, extent)
-
-
-def _define_merged(definitions: _Definitions, output: Output, group: tuple[str, ...], extent: ExtentSymbol) -> None:
-    for name in group:
-        if name not in output.extents:
-            _define_bare(definitions, name, output.value, output.place)
-    unknown = [name for name in group if not definitions.known[name]]
-    if len(unknown) > 1:
-        raise DescriptionError(
-            f"{output.place}: the extents of {' and '.join(unknown)} in ({' '.join(group)}) are unknown; declare "
-            "all but one with extents="
-        )
-    last = unknown[0] if unknown else group[0]
-    others = sympy.Mul(*(extent_symbol(f"{name}.extent") for name in group if name != last))
-    definitions.add(last, extent / others, output.place)
-
-
-def _define_reductions(definitions: _Definitions, value: Value, scope: tuple[str, ...]) -> None:
-    if isinstance(value, Reduction):
-        for name in value.variables:
-            if name in scope:
-                raise DescriptionError(
-                    f"{value.place}: the index variable {name} is in use already; give the reduction another name"
-                )
-            definitions.meet(name, value.place)
-            if name in value.extents:
-                definitions.add(name, value.extents[name].expression, value.place, is_declared=True)
+            definitions.add_reductions(output.value, output.variables)
+        if output.groups is None:
+            definitions.add_scatter(output, extents)
+            continue
+        for group, extent in zip(output.groups, extents, strict=True):
+            if len(group) == 1:
+                definitions.add(group[0], extent, output.place)
             else:
-                _define_bare(definitions, name, value.body, value.place)
-        scope += value.variables
-    for child in children(value):
-        _define_reductions(definitions, child, scope)
-
-
-def _define_bare(definitions: _Definitions, name: str, value: Value | None, place: Place) -> None:
-    symbol = variable_symbol(name)
-    for access in accesses(value) if value is not None else ():
-        for dimension, index in enumerate(access.indices):
-            if is_bare(index, symbol):
-                definitions.add(name, access.tensor.extents[dimension], place)
+                definitions.add_merged(output, group, extent)
+    for variable, found in definitions.by_variable.items():
+        if not found:
+            raise DescriptionError(
+                f"{definitions.places[variable]}: the extent of {variable} is unknown: {variable} alone indexes no "
+                f'tensor\'s dimension; declare it with extents={{"{variable}": ...}}'
+            )
+    return {variable: tuple(found) for variable, found in definitions.by_variable.items()}

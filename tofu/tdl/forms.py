@@ -1,4 +1,8 @@
-"""The forms in which a description states an output: a lambda, `output`, `scatter`, and `unwritten`."""
+"""The forms in which a description states an output: a lambda, `output`, `scatter`, and `unwritten`.
+
+A *pattern* such as "b (g co) *s" names the output's dimensions. It is parsed into *groups*, one for each dimension, with
+the index variables that are merged in the dimension. The group `("*s",)` stands for any number of dimensions.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +52,8 @@ class Form:
 
 @dataclass(frozen=True)
 class _Dimensions(Form):
+    """Output whose elements a lambda computes, one for each index; or unwritten output, without a lambda (`body`)."""
+
     groups: tuple[tuple[str, ...], ...]
     body: Callable[..., Operand] | None
     extents: Mapping[str, Index | int] | None
@@ -55,35 +61,36 @@ class _Dimensions(Form):
     is_scratch: bool = False
 
     def trace(self, rank: int) -> Output:
-        groups = self._expand(rank)
+        groups = self._expand_star(rank)
         names = tuple(name for group in groups for name in group)
         value = None
         if self.body is not None:
             parameters = read_parameters(self.body)
-            order = parameters.expand(len(names)) if parameters.names else names
-            if sorted(order) != sorted(names):
+            parameter_names = parameters.expand(len(names)) if parameters.names else names
+            if sorted(parameter_names) != sorted(names):
                 raise DescriptionError(
                     f"{self.place}: the output's dimensions are {', '.join(names)}, the lambda's parameters "
-                    f"{', '.join(order)}"
+                    f"{', '.join(parameter_names)}"
                 )
-            value = as_value(call_with_variables(self.body, order))
+            value = as_value(call_with_variables(self.body, parameter_names))
         coordinates = tuple(
             Index(variable_symbol(group[0])) if len(group) == 1 else merge(*(Index(variable_symbol(n)) for n in group))
             for group in groups
         )
-        declared = read_extents(self.extents, names, None)
-        return Output(names, groups, coordinates, value, declared, self.place, self.is_scratch)
+        declared_extents = read_extents(self.extents, names)
+        return Output(names, groups, coordinates, value, declared_extents, self.place, self.is_scratch)
 
-    def _expand(self, rank: int) -> tuple[tuple[str, ...], ...]:
-        stars = [n for n, group in enumerate(self.groups) if group[0].startswith("*")]
-        missing = rank - len(self.groups) + len(stars)
-        if len(stars) > 1 or missing < 0 or (missing and not stars):
+    def _expand_star(self, rank: int) -> tuple[tuple[str, ...], ...]:
+        """Return the groups of an output with `rank` dimensions, in which (s0), (s1), ... replace (*s)."""
+        star_positions = [n for n, group in enumerate(self.groups) if group[0].startswith("*")]
+        star_rank = rank - len(self.groups) + len(star_positions)
+        if len(star_positions) > 1 or star_rank < 0 or (star_rank and not star_positions):
             pattern = " ".join(g[0] if len(g) == 1 else f"({' '.join(g)})" for g in self.groups)
             raise DescriptionError(f"{self.place}: the output is described as `{pattern}` but has {rank} dimensions")
         expanded: list[tuple[str, ...]] = []
         for group in self.groups:
             if group[0].startswith("*"):
-                expanded += [(f"{group[0][1:]}{n}",) for n in range(missing)]
+                expanded += [(f"{group[0][1:]}{n}",) for n in range(star_rank)]
             else:
                 expanded.append(group)
         return tuple(expanded)
@@ -91,6 +98,8 @@ class _Dimensions(Form):
 
 @dataclass(frozen=True)
 class _Scatter(Form):
+    """Output to whose elements a lambda adds values. The lambda returns the coordinates of an element and a value."""
+
     body: Callable[..., tuple[tuple[object, ...], Operand]]
     extents: Mapping[str, Index | int] | None
     names: tuple[str, ...]
@@ -106,8 +115,8 @@ class _Scatter(Form):
             raise DescriptionError(
                 f"{self.place}: scatter gives {len(coordinates)} coordinates, the output has {rank} dimensions"
             )
-        declared = read_extents(self.extents, names, None)
-        return Output(names, None, coordinates, as_value(result[1]), declared, self.place)
+        declared_extents = read_extents(self.extents, names)
+        return Output(names, None, coordinates, as_value(result[1]), declared_extents, self.place)
 
 
 def output(pattern: str, body: Callable[..., Operand], extents: Mapping[str, Index | int] | None = None) -> Form:
@@ -117,7 +126,7 @@ def output(pattern: str, body: Callable[..., Operand], extents: Mapping[str, Ind
     `(g co)` is element `g * co.extent + co`. `*s` stands for all remaining dimensions. A lambda that takes only `*v`
     receives the variables in the pattern's order.
     """
-    return _Dimensions(_parse(pattern), body, extents, find_place())
+    return _Dimensions(_parse_pattern(pattern), body, extents, find_place())
 
 
 def unwritten(pattern: str, extents: Mapping[str, Index | int] | None = None, is_scratch: bool = False) -> Form:
@@ -126,7 +135,7 @@ def unwritten(pattern: str, extents: Mapping[str, Index | int] | None = None, is
     With `is_scratch=True`, the output is scratch memory: the kernel may write anything to it, and no other operator
     reads it.
     """
-    return _Dimensions(_parse(pattern), None, extents, find_place(), is_scratch)
+    return _Dimensions(_parse_pattern(pattern), None, extents, find_place(), is_scratch)
 
 
 def scatter(
@@ -143,15 +152,15 @@ def scatter(
     """
     parameters = read_parameters(body)
     if names is not None:
-        given = expand_names(parameters, names)
+        variables = expand_names(parameters, names)
     elif parameters.star is not None and rank is None:
         raise DescriptionError(
             f"{find_place()}: scatter over *{parameters.star} needs rank=, the number of all its index variables, "
             "or names="
         )
     else:
-        given = parameters.names if rank is None else parameters.expand(rank)
-    return _Scatter(body, extents, given, find_place())
+        variables = parameters.names if rank is None else parameters.expand(rank)
+    return _Scatter(body, extents, variables, find_place())
 
 
 def as_form(result: object, place: Place) -> Form:
@@ -163,11 +172,12 @@ def as_form(result: object, place: Place) -> Form:
             f"{place}: a description returns a lambda, output(...), scatter(...) or unwritten(...), not {result!r}"
         )
     parameters = read_parameters(result)
-    star = () if parameters.star is None else ((f"*{parameters.star}",),)
-    return _Dimensions(tuple((name,) for name in parameters.names) + star, result, None, parameters.place)
+    star_group = () if parameters.star is None else ((f"*{parameters.star}",),)
+    return _Dimensions(tuple((name,) for name in parameters.names) + star_group, result, None, parameters.place)
 
 
-def _parse(pattern: str) -> tuple[tuple[str, ...], ...]:
+def _parse_pattern(pattern: str) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of a pattern. Raises DescriptionError if it is malformed or repeats a name."""
     name = r"\*?[A-Za-z_]\w*"
     if not re.fullmatch(rf"\s*((\(\s*{name}(\s+{name})*\s*\)|{name})\s*)*", pattern):
         raise DescriptionError(f"{find_place()}: `{pattern}` is no list of dimensions such as `b (g co) *s`")

@@ -92,7 +92,7 @@ __all__ = [
     "where",
 ]
 
-_NOT_NUMPY: dict[str, Callable[..., Anything]] = {
+_FUNCTIONS_BEYOND_NUMPY: dict[str, Callable[..., Anything]] = {
     "erf": np.vectorize(math.erf, otypes=[float]),
     "gamma": np.vectorize(math.gamma, otypes=[float]),
     "gammaln": np.vectorize(math.lgamma, otypes=[float]),
@@ -101,18 +101,18 @@ _NOT_NUMPY: dict[str, Callable[..., Anything]] = {
 
 def find_numpy_function(name: str) -> Callable[..., Anything]:
     """Return the function with which the interpreter computes the element-wise function `name`."""
-    function: Callable[..., Anything] = _NOT_NUMPY.get(name) or getattr(np, name)
+    function: Callable[..., Anything] = _FUNCTIONS_BEYOND_NUMPY.get(name) or getattr(np, name)
     return function
 
 
 def elementwise(name: str, function: Callable[..., Anything]) -> Callable[..., Value]:
     """Return a new element-wise function for descriptions. The interpreter computes it with the vectorised NumPy `function`."""
-    if hasattr(np, name) or _NOT_NUMPY.setdefault(name, function) is not function:
+    if hasattr(np, name) or _FUNCTIONS_BEYOND_NUMPY.setdefault(name, function) is not function:
         raise ValueError(f"the element-wise function {name} exists already")
-    return _function(name)
+    return _make_function(name)
 
 
-def _function(name: str) -> Callable[..., Value]:
+def _make_function(name: str) -> Callable[..., Value]:
     def apply(*operands: Operand) -> Value:
         return call(name, *operands)
 
@@ -121,24 +121,26 @@ def _function(name: str) -> Callable[..., Value]:
     return apply
 
 
-exp, expm1, log, log1p, log2, log10 = map(_function, ("exp", "expm1", "log", "log1p", "log2", "log10"))
-sqrt, cbrt, square, reciprocal = map(_function, ("sqrt", "cbrt", "square", "reciprocal"))
-sin, cos, tan, arcsin, arccos, arctan = map(_function, ("sin", "cos", "tan", "arcsin", "arccos", "arctan"))
-sinh, cosh, tanh, arcsinh, arccosh, arctanh = map(_function, ("sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"))
-floor, ceil, trunc, rint, sign, absolute = map(_function, ("floor", "ceil", "trunc", "rint", "sign", "absolute"))
-degrees, radians, erf, gamma, gammaln = map(_function, ("degrees", "radians", "erf", "gamma", "gammaln"))
-add, subtract, multiply, divide, negative = map(_function, ("add", "subtract", "multiply", "divide", "negative"))
+exp, expm1, log, log1p, log2, log10 = map(_make_function, ("exp", "expm1", "log", "log1p", "log2", "log10"))
+sqrt, cbrt, square, reciprocal = map(_make_function, ("sqrt", "cbrt", "square", "reciprocal"))
+sin, cos, tan, arcsin, arccos, arctan = map(_make_function, ("sin", "cos", "tan", "arcsin", "arccos", "arctan"))
+sinh, cosh, tanh, arcsinh, arccosh, arctanh = map(
+    _make_function, ("sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh")
+)
+floor, ceil, trunc, rint, sign, absolute = map(_make_function, ("floor", "ceil", "trunc", "rint", "sign", "absolute"))
+degrees, radians, erf, gamma, gammaln = map(_make_function, ("degrees", "radians", "erf", "gamma", "gammaln"))
+add, subtract, multiply, divide, negative = map(_make_function, ("add", "subtract", "multiply", "divide", "negative"))
 maximum, minimum, power, mod, hypot, arctan2 = map(
-    _function, ("maximum", "minimum", "power", "mod", "hypot", "arctan2")
+    _make_function, ("maximum", "minimum", "power", "mod", "hypot", "arctan2")
 )
-fmod, isnan, isinf, isfinite = map(_function, ("fmod", "isnan", "isinf", "isfinite"))
-less, less_equal, greater, greater_equal = map(_function, ("less", "less_equal", "greater", "greater_equal"))
-equal, not_equal = map(_function, ("equal", "not_equal"))
+fmod, isnan, isinf, isfinite = map(_make_function, ("fmod", "isnan", "isinf", "isfinite"))
+less, less_equal, greater, greater_equal = map(_make_function, ("less", "less_equal", "greater", "greater_equal"))
+equal, not_equal = map(_make_function, ("equal", "not_equal"))
 logical_and, logical_or, logical_xor, logical_not = map(
-    _function, ("logical_and", "logical_or", "logical_xor", "logical_not")
+    _make_function, ("logical_and", "logical_or", "logical_xor", "logical_not")
 )
-real, imag, conjugate = map(_function, ("real", "imag", "conjugate"))
-where = _function("where")
+real, imag, conjugate = map(_make_function, ("real", "imag", "conjugate"))
+where = _make_function("where")
 
 
 def position(index: Index | int) -> Value:

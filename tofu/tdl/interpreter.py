@@ -70,169 +70,178 @@ def interpret(
 
 
 class Interpreter:
-    """Interpreter of one trace.
+    """Interpreter of one trace, for inputs and outputs of certain shapes.
 
-    The *scope* of a value holds the index variables of all lambdas around it, outermost first.
+    The *scope* of a value is the index variables of all lambdas around it, the outermost lambda first.
     """
 
     def __init__(self, traced: Trace, inputs: Sequence[Array], output_shapes: Sequence[Sequence[int]]) -> None:
         self._trace = traced
         self._inputs = list(map(_as_numbers, inputs))
-        self._extents: dict[ExtentSymbol, sympy.Integer] = {}
+        self._extent_by_symbol: dict[ExtentSymbol, sympy.Integer] = {}
         for tensor, array in zip(traced.tensors, inputs, strict=True):
-            self._extents.update(zip(tensor.extents, map(sympy.Integer, array.shape), strict=True))
+            self._extent_by_symbol.update(zip(tensor.extents, map(sympy.Integer, array.shape), strict=True))
         for symbols, shape in zip(traced.output_extents, output_shapes, strict=True):
-            self._extents.update(zip(symbols, map(sympy.Integer, shape), strict=True))
-        self._ranges = self._find_ranges()
+            self._extent_by_symbol.update(zip(symbols, map(sympy.Integer, shape), strict=True))
+        self._extent_by_variable = self._evaluate_extents()
 
     def compute(self, output: Output, shape: tuple[int, ...]) -> Array:
         """Compute one output, which has this shape."""
         if output.value is None:
             return np.full(shape, np.nan)
         scope = output.variables
-        grid = self._find_grid(scope)
-        values = np.broadcast_to(self._value(output.value, scope), grid)
+        scope_shape = self._find_shape(scope)
+        values = np.broadcast_to(self._compute_value(output.value, scope), scope_shape)
         if output.groups is not None:
             return values.reshape(shape).copy()
         result = np.zeros(shape, np.result_type(values, np.float64))
-        coordinates = [np.broadcast_to(self._coordinate(c, scope), grid) for c in output.coordinates]
-        inside = np.ones(grid, dtype=bool)
+        coordinates = [np.broadcast_to(self._compute_coordinate(c, scope), scope_shape) for c in output.coordinates]
+        is_inside = np.ones(scope_shape, dtype=bool)
         for coordinate, extent in zip(coordinates, shape, strict=True):
-            inside &= (coordinate >= 0) & (coordinate < extent)
-        np.add.at(result, tuple(coordinate[inside] for coordinate in coordinates), values[inside])
+            is_inside &= (coordinate >= 0) & (coordinate < extent)
+        np.add.at(result, tuple(coordinate[is_inside] for coordinate in coordinates), values[is_inside])
         return result
 
-    def _find_grid(self, scope: tuple[str, ...]) -> tuple[int, ...]:
-        grid = tuple(self._ranges[name] for name in scope)
-        if (points := prod(grid)) > MOST_POINTS:
+    def _find_shape(self, scope: tuple[str, ...]) -> tuple[int, ...]:
+        """Return the extents of the variables in a scope. Raises TooManyPointsError if their product is too large."""
+        shape = tuple(self._extent_by_variable[name] for name in scope)
+        if (point_count := prod(shape)) > MOST_POINTS:
             description = self._trace.description
             raise TooManyPointsError(
-                f"{description.place}: {description.name} has {points} points at these shapes, the product of the extents of "
+                f"{description.place}: {description.name} has {point_count} points at these shapes, the product of the extents of "
                 f"{', '.join(scope)}; at most {MOST_POINTS} are executed. Use smaller shapes."
             )
-        return grid
+        return shape
 
-    def _find_ranges(self) -> dict[str, int]:
-        waiting = dict(self._trace.definitions)
-        ranges: dict[str, int] = {}
-        while waiting:
-            before = len(waiting)
-            for name, known in list(waiting.items()):
-                extent = known[0].extent.xreplace(self._extents)
+    def _evaluate_extents(self) -> dict[str, int]:
+        """Return the extents of all index variables. Extents that depend on others are computed after these."""
+        definitions_left = dict(self._trace.definitions)
+        extent_by_variable: dict[str, int] = {}
+        while definitions_left:
+            count_before = len(definitions_left)
+            for name, definitions in list(definitions_left.items()):
+                extent = definitions[0].extent.xreplace(self._extent_by_symbol)
                 if extent.is_Integer:
-                    self._extents[extent_symbol(f"{name}.extent")] = extent
-                    ranges[name] = int(extent)
-                    del waiting[name]
-            if len(waiting) == before:
-                name, known = next(iter(waiting.items()))
+                    self._extent_by_symbol[extent_symbol(f"{name}.extent")] = extent
+                    extent_by_variable[name] = int(extent)
+                    del definitions_left[name]
+            if len(definitions_left) == count_before:
+                name, definitions = next(iter(definitions_left.items()))
                 raise DescriptionError(
-                    f"{known[0].place}: the extent of {name}, {known[0].extent}, is no integer for these shapes"
+                    f"{definitions[0].place}: the extent of {name}, {definitions[0].extent}, is no integer for these shapes"
                 )
-        return ranges
+        return extent_by_variable
 
-    def _value(self, value: Value, scope: tuple[str, ...]) -> Array:
+    def _compute_value(self, value: Value, scope: tuple[str, ...]) -> Array:
+        """Return the array of a value, as the docstring of the module describes it. The following methods do the same."""
         if isinstance(value, Constant):
             return np.full((1,) * len(scope), value.number)
         if isinstance(value, Position):
-            return self._index(value.index, scope).astype(np.float64)
+            return self._compute_index(value.index, scope).astype(np.float64)
         if isinstance(value, Element):
-            return self._element(value, scope)
+            return self._read_element(value, scope)
         if isinstance(value, Call):
             with np.errstate(all="ignore"):
-                arguments = [self._value(argument, scope) for argument in value.arguments]
+                arguments = [self._compute_value(argument, scope) for argument in value.arguments]
                 if value.function == "where":
                     arguments[0] = arguments[0] != 0
                 return _as_numbers(find_numpy_function(value.function)(*arguments))
         if isinstance(value, Reduction):
-            return self._reduction(value, scope)
+            return self._reduce(value, scope)
         if isinstance(value, OpaqueElement):
-            return self._opaque(value, scope)
+            return self._call_opaque(value, scope)
         if isinstance(value, Unread):
             return np.zeros((1,) * len(scope))
         assert isinstance(value, RandomElement)
-        raise DescriptionError(
-            f"{self._trace.description.place}: {self._trace.description.name} is random and cannot be executed"
-        )
+        raise self._make_error("is random and cannot be executed")
 
-    def _index(self, index: Index, scope: tuple[str, ...]) -> Array:
-        expression = sympy.expand(index.expression).xreplace(self._extents)
+    def _compute_index(self, index: Index, scope: tuple[str, ...]) -> Array:
+        expression = sympy.expand(index.expression).xreplace(self._extent_by_symbol)
         result = np.zeros((1,) * len(scope), dtype=np.int64)
         for position, name in enumerate(scope):
             coefficient = expression.coeff(variable_symbol(name))
             if coefficient != 0:
-                steps = int(coefficient) * np.arange(self._ranges[name])
+                steps = int(coefficient) * np.arange(self._extent_by_variable[name])
                 result = result + steps.reshape([-1 if d == position else 1 for d in range(len(scope))])
         return result + int(expression.xreplace({variable_symbol(name): sympy.Integer(0) for name in scope}))
 
-    def _coordinate(self, index: AnyIndex, scope: tuple[str, ...]) -> Array:
+    def _compute_coordinate(self, index: AnyIndex, scope: tuple[str, ...]) -> Array:
         if isinstance(index, Index):
-            return self._index(index, scope)
+            return self._compute_index(index, scope)
         if isinstance(index, AnyOf):
-            return self._index(index.first, scope) + np.trunc(self._value(index.position, scope)).astype(np.int64)
+            return self._compute_index(index.first, scope) + np.trunc(
+                self._compute_value(index.position, scope)
+            ).astype(np.int64)
         if index.position is None:
-            description = self._trace.description
-            raise DescriptionError(
-                f"{description.place}: {description.name} cannot be executed, because an index is Any; write Any(index) "
-                "to name the element"
-            )
-        return np.trunc(self._value(index.position, scope)).astype(np.int64)
+            raise self._make_error("cannot be executed, because an index is Any; write Any(index) to name the element")
+        return np.trunc(self._compute_value(index.position, scope)).astype(np.int64)
 
-    def _element(self, element: Element, scope: tuple[str, ...]) -> Array:
+    def _read_element(self, element: Element, scope: tuple[str, ...]) -> Array:
         array = self._inputs[element.tensor.position]
-        coordinates = [self._coordinate(index, scope) for index in element.indices]
-        inside = np.ones((1,) * len(scope), dtype=bool)
+        coordinates = [self._compute_coordinate(index, scope) for index in element.indices]
+        is_inside = np.ones((1,) * len(scope), dtype=bool)
         for coordinate, extent in zip(coordinates, array.shape, strict=True):
-            inside = inside & (coordinate >= 0) & (coordinate < extent)
+            is_inside = is_inside & (coordinate >= 0) & (coordinate < extent)
         if not coordinates:
             return np.broadcast_to(array, (1,) * len(scope))
         clipped = tuple(
             np.clip(coordinate, 0, extent - 1) for coordinate, extent in zip(coordinates, array.shape, strict=True)
         )
         fill = self._trace.description.find_fill(element.tensor.name, self._trace.attributes)
-        return np.where(inside, array[clipped], fill)
+        return np.where(is_inside, array[clipped], fill)
 
-    def _reduction(self, reduction: Reduction, scope: tuple[str, ...]) -> Array:
-        inner = scope + reduction.variables
-        self._find_grid(inner)
-        body = self._value(reduction.body, inner)
+    def _reduce(self, reduction: Reduction, scope: tuple[str, ...]) -> Array:
+        inner_scope = scope + reduction.variables
+        self._find_shape(inner_scope)
+        body = self._compute_value(reduction.body, inner_scope)
         outer = body.shape[: len(scope)]
-        full = np.broadcast_to(body, outer + tuple(self._ranges[name] for name in reduction.variables))
-        return np.asarray(_REDUCERS[reduction.reducer](full, axis=tuple(range(len(scope), len(inner)))))
-
-    def _opaque(self, element: OpaqueElement, scope: tuple[str, ...]) -> Array:
-        if element.function is None:
-            description = self._trace.description
-            raise DescriptionError(
-                f"{description.place}: {description.name} cannot be executed: the description does not show "
-                f"what {element.name} computes; write Opaque(function) with a Python function"
-            )
-        grid = self._find_grid(scope)
-        arguments = [self._argument(argument, scope, grid) for argument in element.arguments]
-        coordinates = [np.broadcast_to(self._index(index, scope), grid) for index in element.indices]
-        results: dict[bytes, Array] = {}
-        computed = []
-        for point in np.ndindex(*grid):
-            own = [argument[point] for argument in arguments]
-            key = b"".join(np.ascontiguousarray(a).tobytes() for a in own)
-            if key not in results:
-                results[key] = np.asarray(element.function(*own))
-            computed.append(results[key][tuple(int(coordinate[point]) for coordinate in coordinates)])
-        return _as_numbers(computed).reshape(grid)
-
-    def _argument(self, argument: Value | TensorSlice, scope: tuple[str, ...], grid: tuple[int, ...]) -> Array:
-        if not isinstance(argument, TensorSlice):
-            return np.broadcast_to(self._value(argument, scope), grid)
-        array = self._inputs[argument.tensor.position]
-        kept = [d for d, index in enumerate(argument.indices) if index is None]
-        chosen = [d for d, index in enumerate(argument.indices) if index is not None]
-        moved = array.transpose(chosen + kept)
-        coordinates = tuple(
-            np.broadcast_to(self._coordinate(index, scope), grid) for index in argument.indices if index is not None
+        expanded_body = np.broadcast_to(
+            body, outer + tuple(self._extent_by_variable[name] for name in reduction.variables)
         )
-        selected = moved[coordinates] if coordinates else moved
-        return np.broadcast_to(selected, grid + tuple(array.shape[d] for d in kept))
+        return np.asarray(_REDUCERS[reduction.reducer](expanded_body, axis=tuple(range(len(scope), len(inner_scope)))))
+
+    def _call_opaque(self, element: OpaqueElement, scope: tuple[str, ...]) -> Array:
+        if element.function is None:
+            raise self._make_error(
+                f"cannot be executed: the description does not show what {element.name} computes; write "
+                "Opaque(function) with a Python function"
+            )
+        scope_shape = self._find_shape(scope)
+        arguments = [self._compute_argument(argument, scope, scope_shape) for argument in element.arguments]
+        coordinates = [np.broadcast_to(self._compute_index(index, scope), scope_shape) for index in element.indices]
+        result_by_arguments: dict[bytes, Array] = {}
+        elements = []
+        for point in np.ndindex(*scope_shape):
+            point_arguments = [argument[point] for argument in arguments]
+            key = b"".join(np.ascontiguousarray(a).tobytes() for a in point_arguments)
+            if key not in result_by_arguments:
+                result_by_arguments[key] = np.asarray(element.function(*point_arguments))
+            elements.append(result_by_arguments[key][tuple(int(coordinate[point]) for coordinate in coordinates)])
+        return _as_numbers(elements).reshape(scope_shape)
+
+    def _compute_argument(
+        self, argument: Value | TensorSlice, scope: tuple[str, ...], scope_shape: tuple[int, ...]
+    ) -> Array:
+        if not isinstance(argument, TensorSlice):
+            return np.broadcast_to(self._compute_value(argument, scope), scope_shape)
+        array = self._inputs[argument.tensor.position]
+        sliced_dimensions = [d for d, index in enumerate(argument.indices) if index is None]
+        indexed_dimensions = [d for d, index in enumerate(argument.indices) if index is not None]
+        transposed = array.transpose(indexed_dimensions + sliced_dimensions)
+        coordinates = tuple(
+            np.broadcast_to(self._compute_coordinate(index, scope), scope_shape)
+            for index in argument.indices
+            if index is not None
+        )
+        selected = transposed[coordinates] if coordinates else transposed
+        return np.broadcast_to(selected, scope_shape + tuple(array.shape[d] for d in sliced_dimensions))
+
+    def _make_error(self, reason: str) -> DescriptionError:
+        description = self._trace.description
+        return DescriptionError(f"{description.place}: {description.name} {reason}")
 
 
 def _as_numbers(values: Anything) -> Array:
+    """Return numbers in the widest type, complex128 or float64."""
     array = np.asarray(values)
     return np.asarray(array, np.complex128 if array.dtype.kind == "c" else np.float64)

@@ -10,7 +10,7 @@ from tofu.errors import DescriptionError
 from tofu.tdl.expression import Index, as_index, variable_symbol
 from tofu.tdl.place import Place, find_place
 
-_VARIABLE_ARGUMENTS = 0x04  # inspect.CO_VARARGS
+_HAS_STAR_PARAMETER = 0x04  # inspect.CO_VARARGS
 
 
 @dataclass(frozen=True)
@@ -23,55 +23,58 @@ class Parameters:
 
     def expand(self, total: int) -> tuple[str, ...]:
         """Return the names of `total` variables. A parameter `*s` becomes s0, s1, ..."""
-        more = total - len(self.names)
-        if more < 0 or (more and self.star is None):
+        missing_count = total - len(self.names)
+        if missing_count < 0 or (missing_count and self.star is None):
             raise DescriptionError(
                 f"{self.place}: the lambda takes {len(self.names)} index variables ({', '.join(self.names)}) where "
                 f"there are {total}"
             )
-        return self.names + tuple(f"{self.star}{n}" for n in range(more))
+        return self.names + tuple(f"{self.star}{n}" for n in range(missing_count))
 
 
 def read_parameters(function: Callable[..., object]) -> Parameters:
-    """Return the parameters of a lambda that are index variables. Parameters with a default (`d=d`) capture a value and are left out."""
+    """Return the parameters of a lambda that are index variables: all except those with a default (`d=d`), which capture a value."""
     code = getattr(function, "__code__", None)
     if code is None:
         raise DescriptionError(f"{find_place()}: a lambda over index variables is expected, not {function!r}")
-    defaults = len(getattr(function, "__defaults__", None) or ())
+    default_count = len(getattr(function, "__defaults__", None) or ())
     star = None
-    if code.co_flags & _VARIABLE_ARGUMENTS:
+    if code.co_flags & _HAS_STAR_PARAMETER:
         star = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
-    names = code.co_varnames[: code.co_argcount - defaults]
+    names = code.co_varnames[: code.co_argcount - default_count]
     return Parameters(tuple(names), star, Place(code.co_filename, code.co_firstlineno))
 
 
 def expand_names(parameters: Parameters, names: str) -> tuple[str, ...]:
-    """Return the index variables in `names` ("b c y0 y1"). The first ones must be the lambda's named parameters."""
-    given = tuple(names.split())
-    if given[: len(parameters.names)] != parameters.names:
+    """Return the index variables in `names` ("b c y0 y1"), which must begin with the lambda's named parameters."""
+    variables = tuple(names.split())
+    if variables[: len(parameters.names)] != parameters.names:
         raise DescriptionError(
-            f"{find_place()}: names= lists {', '.join(given)}, the lambda begins with {', '.join(parameters.names)}"
+            f"{find_place()}: names= lists {', '.join(variables)}, the lambda begins with {', '.join(parameters.names)}"
         )
-    return given
+    return variables
 
 
 def call_with_variables(function: Callable[..., Anything], names: tuple[str, ...]) -> Anything:
-    """Call a lambda with index variables of these names."""
+    """Call a lambda with one index variable for each of `names`."""
     return function(*(Index(variable_symbol(name)) for name in names))
 
 
-def read_extents(extents: Mapping[str, object] | None, names: tuple[str, ...], star: str | None) -> dict[str, Index]:
-    """Return declared extents as indices. A tuple for `*s` declares s0, s1, ... Raises DescriptionError for unknown names."""
+def read_extents(extents: Mapping[str, object] | None, names: tuple[str, ...]) -> dict[str, Index]:
+    """Return the extents that a description declares for index variables.
+
+    A tuple of extents for `*s` declares s0, s1, ... Raises DescriptionError for variables that are not in `names`.
+    """
     declared: dict[str, Index] = {}
     for name, extent in (extents or {}).items():
         if isinstance(extent, (tuple, list)):
             declared |= {f"{name}{n}": as_index(e) for n, e in enumerate(extent)}
         else:
             declared[name] = as_index(extent)
-    unknown = [name for name in declared if name not in names]
-    if unknown:
+    unknown_names = [name for name in declared if name not in names]
+    if unknown_names:
         raise DescriptionError(
-            f"{find_place()}: extents are declared for {', '.join(unknown)}, which the lambda does not take; it "
+            f"{find_place()}: extents are declared for {', '.join(unknown_names)}, which the lambda does not take; it "
             f"takes {', '.join(names)}"
         )
     return declared

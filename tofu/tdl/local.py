@@ -22,18 +22,27 @@ class Local:
 
     A function in `bound` receives it and returns the attribute of the copy:
     op(..., bound={"num_filter": lambda local: local.extent("g") * local.extent("co")}).
+
+    Attributes
+    ----------
+    attributes
+        The attributes of the operator on one device.
+    asked
+        The index variables whose extents the function has read.
+    asked_shapes
+        True if the function has read the shapes of inputs or outputs.
     """
 
     def __init__(
         self,
         attributes: Mapping[str, Anything],
-        whole_extents: Mapping[str, int],
+        extents: Mapping[str, int],
         local_ranges: Mapping[str, tuple[int, int]],
         input_shapes: Sequence[Sequence[int]],
         output_shapes: Sequence[Sequence[int]],
     ) -> None:
         self.attributes = attributes
-        self._whole = whole_extents
+        self._extents = extents
         self._ranges = local_ranges
         self._inputs = tuple(LocalTensor(tuple(shape)) for shape in input_shapes)
         self._outputs = tuple(LocalTensor(tuple(shape)) for shape in output_shapes)
@@ -65,17 +74,17 @@ class Local:
     def whole(self, variable: str) -> int:
         """Return the extent of an index variable over all workers."""
         self.asked.add(variable)
-        if variable not in self._whole:
-            raise DescriptionError(f"{variable} is no index variable here; they are {', '.join(self._whole)}")
-        return self._whole[variable]
+        if variable not in self._extents:
+            raise DescriptionError(f"{variable} is no index variable here; they are {', '.join(self._extents)}")
+        return self._extents[variable]
 
     def has(self, variable: str) -> bool:
         """Return True if the description has an index variable of that name for these attributes and ranks."""
-        return variable in self._whole
+        return variable in self._extents
 
     def is_split(self, variable: str) -> bool:
         """Return True if this worker has only a part of an index variable's range, False also for an unknown variable."""
-        return variable in self._whole and self.extent(variable) != self._whole[variable]
+        return variable in self._extents and self.extent(variable) != self._extents[variable]
 
 
 Bound: TypeAlias = str | Callable[[Local], Anything]

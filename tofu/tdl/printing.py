@@ -27,7 +27,7 @@ from tofu.tdl.expression import (
 from tofu.tdl.forms import Output
 from tofu.tdl.tensor import Tensor
 
-# The precedences of Python's operators. An operand whose operator has a lower precedence is printed in parentheses.
+# Python's symbols for element-wise functions, and their precedences. An operand of lower precedence is put in parentheses.
 _INFIX = {
     "logical_or": ("|", 2),
     "logical_and": ("&", 3),
@@ -45,8 +45,8 @@ _INFIX = {
     "mod": ("%", 5),
     "power": ("**", 7),
 }
-_NEGATIVE = 6
-_ATOM = 8
+_NEGATION_PRECEDENCE = 6
+_ATOM_PRECEDENCE = 8
 
 
 def format_description(
@@ -77,39 +77,40 @@ def format_description(
 
 
 class Printer:
-    """Printer of values. Sums of index variables are printed in the order `order`."""
+    """Printer of values. The terms of an index are printed in the order of `variables`."""
 
-    def __init__(self, order: Collection[str]) -> None:
-        self._order = {name: position for position, name in enumerate(order)}
+    def __init__(self, variables: Collection[str]) -> None:
+        self._positions = {name: position for position, name in enumerate(variables)}
 
     def format_output(self, name: str, output: Output) -> str:
         """Return an output as an equation, or with `+=` for a scatter."""
         if output.groups is None:
-            cell = f"{name}[{self._indices(output.coordinates)}]"
+            element = f"{name}[{self._format_indices(output.coordinates)}]"
             value = "" if output.value is None else self.format_value(output.value)
-            return f"{cell} += {value} for {', '.join(output.variables)}"
+            return f"{element} += {value} for {', '.join(output.variables)}"
         dimensions = (group[0] if len(group) == 1 else f"({' '.join(group)})" for group in output.groups)
-        cell = f"{name}[{', '.join(dimensions)}]"
-        return f"{cell} is not written" if output.value is None else f"{cell} = {self.format_value(output.value)}"
+        element = f"{name}[{', '.join(dimensions)}]"
+        return f"{element} is not written" if output.value is None else f"{element} = {self.format_value(output.value)}"
 
     def format_value(self, value: Value) -> str:
         """Return a value as an expression."""
-        return self._format(value)[0]
+        return self._format_with_precedence(value)[0]
 
     def format_index(self, index: Index) -> str:
-        """Return an index with its variables in order of appearance, constants last."""
+        """Return an index as a sum of terms, with constants last."""
         terms = sorted(sympy.Add.make_args(sympy.expand(index.expression)), key=self._term_key)
         text = ""
         for term in terms:
-            positive = not term.could_extract_minus_sign()
-            sign = ("+" if positive else "-") if text else ("" if positive else "-")
+            is_positive = not term.could_extract_minus_sign()
+            sign = ("+" if is_positive else "-") if text else ("" if is_positive else "-")
             text += f" {sign} " if text else sign
-            text += self._format_term(term if positive else -term)
+            text += self._format_term(term if is_positive else -term)
         return text
 
     def _term_key(self, term: sympy.Expr) -> tuple[int, str]:
-        positions = [self._order.get(s.name, 0) for s in term.free_symbols if isinstance(s, VariableSymbol)]
-        return (min(positions, default=len(self._order) + bool(term.is_Number)), "" if positions else str(term))
+        """Return the position of the first variable in a term. Extents come after variables, and numbers last."""
+        positions = [self._positions.get(s.name, 0) for s in term.free_symbols if isinstance(s, VariableSymbol)]
+        return (min(positions, default=len(self._positions) + bool(term.is_Number)), "" if positions else str(term))
 
     def _format_term(self, term: sympy.Expr) -> str:
         variables = [s for s in term.free_symbols if isinstance(s, VariableSymbol)]
@@ -118,7 +119,7 @@ class Printer:
         stride = term / variables[0]
         return f"{stride}*{variables[0]}" if stride.is_Integer else f"{variables[0]}*{stride}"
 
-    def _indices(self, indices: tuple[AnyIndex | None, ...]) -> str:
+    def _format_indices(self, indices: tuple[AnyIndex | None, ...]) -> str:
         return ", ".join(self._format_coordinate(index) for index in indices)
 
     def _format_coordinate(self, index: AnyIndex | None) -> str:
@@ -130,49 +131,56 @@ class Printer:
             return f"Any({self.format_value(index.position)}, {self.format_index(index.first)}, {self.format_index(index.extent)})"
         return self.format_index(index)
 
-    def _format(self, value: Value) -> tuple[str, int]:
-        """Return the text, and the precedence of its outermost operator."""
+    def _format_with_precedence(self, value: Value) -> tuple[str, int]:
+        """Return a value as an expression, and the precedence of the expression's outermost operator."""
         if isinstance(value, Constant):
             if isinstance(value.number, complex):
-                return f"({value.number:g})", _ATOM
-            return f"{value.number:g}", _ATOM if value.number >= 0 else _NEGATIVE
+                return f"({value.number:g})", _ATOM_PRECEDENCE
+            return f"{value.number:g}", _ATOM_PRECEDENCE if value.number >= 0 else _NEGATION_PRECEDENCE
         if isinstance(value, Position):
             text = self.format_index(value.index)
-            return text, _INFIX["add"][1] if " " in text or "*" in text or text.startswith("-") else _ATOM
+            return text, _INFIX["add"][1] if " " in text or "*" in text or text.startswith("-") else _ATOM_PRECEDENCE
         if isinstance(value, Element):
-            return f"{value.tensor.name}[{self._indices(value.indices)}]", _ATOM
+            return f"{value.tensor.name}[{self._format_indices(value.indices)}]", _ATOM_PRECEDENCE
         if isinstance(value, Reduction):
-            return f"{value.reducer}({', '.join(value.variables)}: {self.format_value(value.body)})", _ATOM
+            return f"{value.reducer}({', '.join(value.variables)}: {self.format_value(value.body)})", _ATOM_PRECEDENCE
         if isinstance(value, OpaqueElement):
             return (
-                f"{value.name}({', '.join(map(self._argument, value.arguments))})[{self._indices(value.indices)}]",
-                _ATOM,
+                f"{value.name}({', '.join(map(self._format_argument, value.arguments))})[{self._format_indices(value.indices)}]",
+                _ATOM_PRECEDENCE,
             )
         if isinstance(value, RandomElement):
-            return f"random({', '.join(map(self.format_value, value.arguments))})", _ATOM
+            return f"random({', '.join(map(self.format_value, value.arguments))})", _ATOM_PRECEDENCE
         if isinstance(value, Unread):
-            return f"unread({self.format_value(value.element)})", _ATOM
+            return f"unread({self.format_value(value.element)})", _ATOM_PRECEDENCE
         assert isinstance(value, Call)
         return self._format_call(value)
 
-    def _argument(self, argument: Value | TensorSlice) -> str:
+    def _format_argument(self, argument: Value | TensorSlice) -> str:
         if isinstance(argument, TensorSlice):
-            return f"{argument.tensor.name}[{self._indices(argument.indices)}]"
+            return f"{argument.tensor.name}[{self._format_indices(argument.indices)}]"
         return self.format_value(argument)
 
     def _format_call(self, value: Call) -> tuple[str, int]:
         if value.function == "negative":
-            return f"-{self._inside(value.arguments[0], _NEGATIVE)}", _NEGATIVE
+            return f"-{self._format_operand(value.arguments[0], _NEGATION_PRECEDENCE)}", _NEGATION_PRECEDENCE
         if value.function not in _INFIX:
-            return f"{value.function}({', '.join(map(self.format_value, value.arguments))})", _ATOM
-        sign, level = _INFIX[value.function]
+            return f"{value.function}({', '.join(map(self.format_value, value.arguments))})", _ATOM_PRECEDENCE
+        symbol, precedence = _INFIX[value.function]
         left, right = value.arguments
         if value.function == "power":
-            return f"{self._inside(left, level + 1)} ** {self._inside(right, level)}", level
+            return (
+                f"{self._format_operand(left, precedence + 1)} ** {self._format_operand(right, precedence)}",
+                precedence,
+            )
         # a - (b - c) and a / (b * c) keep their parentheses, a + b + c needs none.
-        associative = value.function in ("add", "multiply", "logical_and", "logical_or")
-        return f"{self._inside(left, level)} {sign} {self._inside(right, level + (not associative))}", level
+        is_associative = value.function in ("add", "multiply", "logical_and", "logical_or")
+        return (
+            f"{self._format_operand(left, precedence)} {symbol} {self._format_operand(right, precedence + (not is_associative))}",
+            precedence,
+        )
 
-    def _inside(self, value: Value, level: int) -> str:
-        text, own = self._format(value)
-        return text if own >= level else f"({text})"
+    def _format_operand(self, value: Value, least_precedence: int) -> str:
+        """Return an operand, in parentheses if the precedence of its outermost operator is below `least_precedence`."""
+        text, precedence = self._format_with_precedence(value)
+        return text if precedence >= least_precedence else f"({text})"

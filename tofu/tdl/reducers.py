@@ -34,8 +34,9 @@ def _reduce(
         )
     else:
         variables = parameters.names if ndim is None else parameters.expand(ndim)
-    declared = read_extents(extents, variables, parameters.star if names is None else None)
-    return Reduction(reducer, variables, as_value(call_with_variables(body, variables)), declared, parameters.place)
+    declared_extents = read_extents(extents, variables)
+    value = as_value(call_with_variables(body, variables))
+    return Reduction(reducer, variables, value, declared_extents, parameters.place)
 
 
 def Sum(  # noqa: N802

@@ -20,8 +20,8 @@ class Registry(Mapping[str, Description]):
     Attributes
     ----------
     package
-        Package whose modules register the built-in descriptions. It is imported at the first look-up, and before a
-        user registers a description.
+        Package whose modules register the built-in descriptions. It is imported when a description is first looked up or
+        registered by a user.
     parse, format
         Functions that convert attributes from the framework's form to Python values, and back.
     decorator
@@ -75,7 +75,7 @@ class Registry(Mapping[str, Description]):
         return self._built_in
 
     def _load(self) -> None:
-        """Import the modules of the package, which register descriptions and may look up others meanwhile."""
+        """Import the modules of the package once. They register descriptions, and may look up others while they do."""
         if self._is_loaded:
             return
         with self._lock:
@@ -162,12 +162,12 @@ class Registry(Mapping[str, Description]):
         """
         if callable(name):
             return self.op()(name)
-        wanted = (name, *names) if name else ()
+        operator_names = (name, *names) if name else ()
 
         def register(function: Callable[..., Anything]) -> Description:
             description = self.describe(
                 function,
-                wanted,
+                operator_names,
                 bound=dict(bound or {}),
                 corrects=frozenset(corrects),
                 starts=frozenset(starts),
@@ -187,10 +187,10 @@ class Registry(Mapping[str, Description]):
         if not (description.function.__module__ or "").startswith(f"{self._package}."):
             self._load()
         for name in description.names:
-            before = self._described.get(name)
-            if before is not None and not override:
+            earlier_description = self._described.get(name)
+            if earlier_description is not None and not override:
                 raise DescriptionError(
-                    f"{description.place}: {name} is already described at {before.place}; op(..., override=True) "
+                    f"{description.place}: {name} is already described at {earlier_description.place}; op(..., override=True) "
                     "replaces it"
                 )
         self._described.update(dict.fromkeys(description.names, description))

@@ -28,34 +28,35 @@ class Tensor:
     """
 
     def __init__(
-        self, name: str, position: int, ones: tuple[bool, ...], concrete: tuple[int, ...] | None = None
+        self, name: str, position: int, extents_are_one: tuple[bool, ...], concrete: tuple[int, ...] | None = None
     ) -> None:
         self.name = name
         self.position = position
-        self._ones = ones
-        self.extents: tuple[ExtentSymbol, ...] = tuple(extent_symbol(f"{name}.shape[{d}]") for d in range(len(ones)))
+        self._extents_are_one = extents_are_one
+        dimensions = range(len(extents_are_one))
+        self.extents: tuple[ExtentSymbol, ...] = tuple(extent_symbol(f"{name}.shape[{d}]") for d in dimensions)
         self.shape: tuple[Index | int, ...] = concrete or tuple(Index(extent) for extent in self.extents)
 
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
-        return len(self._ones)
+        return len(self._extents_are_one)
 
     def is_one(self, dimension: int) -> bool:
         """Return True if the extent of `dimension` is 1, as for an operand that is broadcast along it."""
-        return self._ones[dimension]
+        return self._extents_are_one[dimension]
 
     def broadcast(self, *indices: Index) -> Value:
         """Return the element at `indices` of a tensor that is broadcast, by NumPy's rules.
 
         A dimension of extent 1 is read at 0. The first indices are ignored if the tensor lacks their dimensions.
         """
-        own = indices[len(indices) - self.ndim :]
+        own_indices = indices[len(indices) - self.ndim :]
         if len(indices) < self.ndim:
             raise DescriptionError(
                 f"{find_place()}: {self.name} has {self.ndim} dimensions and is broadcast to {len(indices)} indices"
             )
-        element = self[tuple(0 if self.is_one(d) else i for d, i in enumerate(own))]
+        element = self[tuple(0 if self.is_one(d) else i for d, i in enumerate(own_indices))]
         assert isinstance(element, Value)
         return element
 
@@ -72,6 +73,7 @@ class Tensor:
         return Element(self, tuple(index for index in indices if index is not None))
 
     def _read_index(self, dimension: int, key: object) -> AnyIndex | None:
+        """Return the key of one dimension as an index; None for `:`."""
         if isinstance(key, slice):
             if key != slice(None):
                 raise DescriptionError(

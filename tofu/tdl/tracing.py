@@ -17,7 +17,7 @@ from tofu.tdl.place import Place, find_place
 from tofu.tdl.printing import format_description
 from tofu.tdl.tensor import Tensor
 
-ON_SYMBOLS = ". A description is traced on symbols"
+_TRACED_ON_SYMBOLS = ". A description is traced on symbols"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,69 +55,77 @@ def trace(
     The trace depends only on the ranks and on which extents are 1, unless the description is registered with
     `concrete=True`. `output_shapes` is needed if the description's function has a parameter of that name.
     """
-    parsed = description.parse_attributes(attributes)
-    given = dict(parsed)
+    parsed_attributes = description.parse_attributes(attributes)
+    keyword_arguments = dict(parsed_attributes)
     if description.takes_output_shapes:
         if output_shapes is None:
             raise DescriptionError(f"{description.place}: {description.name} needs the shapes of its outputs")
-        given["output_shapes"] = tuple(tuple(shape) for shape in output_shapes)
+        keyword_arguments["output_shapes"] = tuple(tuple(shape) for shape in output_shapes)
     names = description.name_inputs(len(input_shapes))
     tensors = tuple(
         Tensor(name, n, tuple(e == 1 for e in shape), tuple(shape) if description.concrete else None)
         for n, (name, shape) in enumerate(zip(names, input_shapes, strict=True))
     )
-    forms = _call(description, tensors, given)
+    forms = _call_function(description, tensors, keyword_arguments)
     if len(forms) != len(output_ranks):
         raise DescriptionError(
             f"{description.place}: {description.name} is described with {len(forms)} outputs, the node has "
             f"{len(output_ranks)}"
         )
-    outputs = tuple(_guarded(description, form.trace, rank) for form, rank in zip(forms, output_ranks, strict=True))
-    single = len(outputs) == 1
+    outputs = tuple(
+        _call_with_place(description, form.trace, rank) for form, rank in zip(forms, output_ranks, strict=True)
+    )
+    is_single = len(outputs) == 1
     output_extents = tuple(
-        tuple(extent_symbol(f"output{'' if single else o}.shape[{d}]") for d in range(rank))
+        tuple(extent_symbol(f"output{'' if is_single else o}.shape[{d}]") for d in range(rank))
         for o, rank in enumerate(output_ranks)
     )
     definitions = define_extents(outputs, output_extents)
-    return Trace(description, parsed, tensors, outputs, output_extents, definitions)
+    return Trace(description, parsed_attributes, tensors, outputs, output_extents, definitions)
 
 
-def _call(
+def _call_function(
     description: Description, tensors: tuple[Tensor, ...], attributes: Mapping[str, Anything]
 ) -> tuple[Anything, ...]:
-    absent = [None] * max(0, len(description.tensors) - len(tensors))
-    result = _guarded(description, description.function, *tensors, *absent, **attributes)
+    """Return the form of each output. Optional inputs that the operator lacks are passed as None."""
+    absent_inputs = [None] * max(0, len(description.tensors) - len(tensors))
+    result = _call_with_place(description, description.function, *tensors, *absent_inputs, **attributes)
     results = result if isinstance(result, (tuple, list)) else (result,)
     return tuple(as_form(value, description.place) for value in results)
 
 
-def _guarded(description: Description, function: Anything, *arguments: Anything, **keywords: Anything) -> Anything:
-    """Call a function of a description, and raise its errors as DescriptionErrors with the line."""
+def _call_with_place(
+    description: Description, function: Anything, *arguments: Anything, **keywords: Anything
+) -> Anything:
+    """Call a function of a description. Its errors are raised again as DescriptionErrors with the line of the description."""
     try:
         return function(*arguments, **keywords)
     except (DescriptionError, UnsupportedError):  # UnsupportedError: attributes that the description does not cover
         raise
     except Exception as error:
-        place = _place_of(error) or find_place()
+        place = _find_place_of_error(error) or find_place()
         raise DescriptionError(
-            f"{place}: the description of {description.name} raised {type(error).__name__}: {error}{_advise(error)}"
+            f"{place}: the description of {description.name} raised {type(error).__name__}: {error}{_find_advice(error)}"
         ) from error
 
 
-def _advise(error: Exception) -> str:
+def _find_advice(error: Exception) -> str:
+    """Return advice for a function that accepts numbers only, such as math.exp or np.exp; "" for other errors."""
     if not isinstance(error, TypeError):
         return ""
     if "must be real number" in str(error):
-        return f"{ON_SYMBOLS}: write the function of that name from tofu.tdl"
-    called = re.search(r"no callable (\w+) method", str(error))
-    if called is None:
+        return f"{_TRACED_ON_SYMBOLS}: write the function of that name from tofu.tdl"
+    match = re.search(r"no callable (\w+) method", str(error))
+    if match is None:
         return ""
-    if hasattr(functions, called[1]):
-        return f"{ON_SYMBOLS}: write {called[1]} from tofu.tdl"
-    return f"{ON_SYMBOLS}, and tofu.tdl has no {called[1]}: make one by elementwise('my_{called[1]}', np.{called[1]})"
+    name = match[1]
+    if hasattr(functions, name):
+        return f"{_TRACED_ON_SYMBOLS}: write {name} from tofu.tdl"
+    return f"{_TRACED_ON_SYMBOLS}, and tofu.tdl has no {name}: make one by elementwise('my_{name}', np.{name})"
 
 
-def _place_of(error: Exception) -> Place | None:
+def _find_place_of_error(error: Exception) -> Place | None:
+    """Return the innermost line outside `tofu.tdl` and SymPy at which an error was raised."""
     traceback, place = error.__traceback__, None
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename

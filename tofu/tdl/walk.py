@@ -1,4 +1,4 @@
-"""Traversal of the tree of a value."""
+"""Traversal of values, which are trees of expressions (`tofu.tdl.expression`)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tofu.tdl.expression import (
 
 
 def positions_inside(indices: tuple[object, ...]) -> tuple[Value, ...]:
-    """Return the values inside data-dependent indices, `Any(value)`."""
-    inside = (index.position for index in indices if isinstance(index, (WholeDimension, AnyOf)))
-    return tuple(position for position in inside if position is not None)
+    """Return the values that data-dependent indices are computed from: `value` for each index `Any(value)`."""
+    positions = (index.position for index in indices if isinstance(index, (WholeDimension, AnyOf)))
+    return tuple(position for position in positions if position is not None)
 
 
 def children(value: Value) -> tuple[Value, ...]:
-    """Return the values directly below `value`, and those inside its data-dependent indices."""
+    """Return the operands of `value`, and the values that its data-dependent indices are computed from."""
     if isinstance(value, (Call, RandomElement)):
         return value.arguments
     if isinstance(value, Reduction):
@@ -35,24 +35,24 @@ def children(value: Value) -> tuple[Value, ...]:
     if isinstance(value, Unread):
         return (value.element,)
     if isinstance(value, OpaqueElement):
-        inside: list[Value] = []
+        argument_values: list[Value] = []
         for argument in value.arguments:
-            inside += positions_inside(argument.indices) if isinstance(argument, TensorSlice) else (argument,)
-        return tuple(inside)
+            argument_values += positions_inside(argument.indices) if isinstance(argument, TensorSlice) else (argument,)
+        return tuple(argument_values)
     return ()
 
 
 def walk(value: Value) -> Iterator[Value]:
-    """Yield `value` and everything below it, parents first."""
+    """Yield `value`, its operands, their operands, and so on."""
     stack = [value]
     while stack:
-        top = stack.pop()
-        yield top
-        stack.extend(reversed(children(top)))
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
 
 
 def accesses(value: Value) -> Iterator[Element | TensorSlice]:
-    """Yield each read of a tensor below `value`."""
+    """Yield each read of a tensor that `value` is computed from."""
     for node in walk(value):
         if isinstance(node, Element):
             yield node

@@ -33,10 +33,10 @@ class Compared(IntEnum):
     NOTHING = 5
 
     def __str__(self) -> str:
-        return _SAID[self]
+        return _NAMES[self]
 
 
-_SAID = {
+_NAMES = {
     Compared.NUMBERS: "numbers",
     Compared.RELATION: "a relation",
     Compared.PARTS: "parts",
@@ -78,9 +78,11 @@ def count_related(
 ) -> int:
     """Estimate the number of elements of output `number` whose change a relation notices, from a sample."""
     size = outputs[number].size
-    tried = np.unique(np.linspace(0, size - 1, MOST_CHANGED_ELEMENTS).astype(int)) if size else []
-    noticed = sum(_is_noticed(relation, inputs, _change_cell(outputs, number, cell), tolerance) for cell in tried)
-    return -(-size * noticed // max(1, len(tried)))
+    changed_elements = np.unique(np.linspace(0, size - 1, MOST_CHANGED_ELEMENTS).astype(int)) if size else []
+    noticed_count = sum(
+        _is_noticed(relation, inputs, _change_cell(outputs, number, cell), tolerance) for cell in changed_elements
+    )
+    return -(-size * noticed_count // max(1, len(changed_elements)))
 
 
 def find_mismatches(expected: Sequence[Array | None], outputs: Sequence[Array], tolerance: float) -> dict[int, float]:
@@ -96,6 +98,6 @@ def _is_noticed(relation: Relation, inputs: Sequence[Array], outputs: Sequence[A
 
 def _change_cell(outputs: Sequence[Array], number: int, cell: int) -> list[Array]:
     changed = outputs[number].copy()
-    finite = np.abs(changed[np.isfinite(changed)].astype(float))
-    changed.reshape(-1)[cell] = np.asarray(2 * finite.max(initial=0.0) + 3).astype(changed.dtype)
+    finite_magnitudes = np.abs(changed[np.isfinite(changed)].astype(float))
+    changed.reshape(-1)[cell] = np.asarray(2 * finite_magnitudes.max(initial=0.0) + 3).astype(changed.dtype)
     return [changed if n == number else output for n, output in enumerate(outputs)]

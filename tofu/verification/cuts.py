@@ -72,11 +72,11 @@ class Geometry:
         extents = [shapes[number][d] for shapes in self.pieces[split][: part + 1]]
         return array.take(range(sum(extents[:-1]), sum(extents)), axis=d)
 
-    def put_together(self, pieces: Sequence[Array], number: int, whole: Array, split: int) -> Array:
+    def combine_gradients(self, gradients: Sequence[Array], number: int, whole: Array, split: int) -> Array:
         """Return the gradient of an input, concatenated from its parts' gradients."""
         d = self.inputs[number]
         assert d is not None
-        return np.concatenate(pieces, axis=d)
+        return np.concatenate(gradients, axis=d)
 
     def cut(self, array: Array, role: Role, split: int, part: int) -> Array:
         """Return a part of an array that has the shape of tensor `role` of the forward operator."""
@@ -100,20 +100,22 @@ class Geometry:
 def list_geometries(forward: Kernel, indexed: Collection[int], shrinks: bool = True) -> Iterator[Geometry]:
     """Yield all cuts of a forward operator's inputs that its shape inference accepts for every part."""
     shapes = [array.shape for array in forward.inputs]
-    items = chain.from_iterable(value if isinstance(value, tuple) else (value,) for value in forward.values.values())
-    numbers = sorted({item for item in items if shrinks and type(item) is int and item > 1} - set(indexed))
-    choices = [(None, *(d for d, e in enumerate(shape) if e > 1 and e not in indexed)) for shape in shapes]
-    for inputs, shrunk in product(product(*choices), _subsets(numbers)):
-        cut = {*shrunk, *(shape[d] for shape, d in zip(shapes, inputs, strict=True) if d is not None)}
-        base = min(cut, default=1)
-        if base > 1 and all(extent % base == 0 for extent in cut) and _is_alike(shapes, inputs):
+    attribute_entries = chain.from_iterable(
+        value if isinstance(value, tuple) else (value,) for value in forward.values.values()
+    )
+    numbers = sorted({item for item in attribute_entries if shrinks and type(item) is int and item > 1} - set(indexed))
+    dimensions_by_input = [(None, *(d for d, e in enumerate(shape) if e > 1 and e not in indexed)) for shape in shapes]
+    for inputs, shrunk in product(product(*dimensions_by_input), _subsets(numbers)):
+        divided_extents = {*shrunk, *(shape[d] for shape, d in zip(shapes, inputs, strict=True) if d is not None)}
+        base = min(divided_extents, default=1)
+        if base > 1 and all(extent % base == 0 for extent in divided_extents) and _is_alike(shapes, inputs):
             geometry = _complete(forward, Geometry(inputs, shrunk, base, list_splits(base)))
             if geometry is not None:
                 yield geometry
 
 
 def _is_alike(shapes: Sequence[Shape], inputs: Dimensions) -> bool:
-    """Return True if inputs of one shape are cut alike. Otherwise some kernels would read out of bounds."""
+    """Return True if all inputs of equal shapes are cut alike. Otherwise some kernels would read out of bounds."""
     return len(set(zip(shapes, inputs, strict=True))) == len(set(shapes))
 
 
@@ -132,21 +134,29 @@ def _subsets(numbers: Sequence[int]) -> Iterable[frozenset[int]]:
 
 
 def _complete(forward: Kernel, geometry: Geometry) -> Geometry | None:
-    """Add the inferred outputs, or return None if inference refuses a part or the parts do not form the whole."""
+    """Return the geometry with the shapes of the parts' outputs.
+
+    Return None if shape inference refuses a part, or if the outputs of the parts do not form the whole outputs.
+    """
     pieces = []
     for split, ranges in enumerate(geometry.splits):
         shapes = [infer_part(forward, geometry, split, part) for part in range(len(ranges))]
         pieces.append(tuple(shape for shape in shapes if shape is not None))
         if len(pieces[-1]) < len(ranges):
             return None
-    found = {
+    output_dimensions_of_splits = {
         tuple(
-            _compare(whole.shape, ours) for whole, ours in zip(forward.outputs, zip(*shapes, strict=True), strict=True)
+            _find_concatenated_dimension(whole.shape, part_shapes)
+            for whole, part_shapes in zip(forward.outputs, zip(*shapes, strict=True), strict=True)
         )
         for shapes in pieces
     }
-    outputs = found.pop()
-    return None if found or -1 in outputs else replace(geometry, outputs=outputs, pieces=tuple(pieces))
+    outputs = output_dimensions_of_splits.pop()
+    return (
+        None
+        if output_dimensions_of_splits or -1 in outputs
+        else replace(geometry, outputs=outputs, pieces=tuple(pieces))
+    )
 
 
 def infer_part(forward: Kernel, geometry: Geometry, split: int, part: int) -> tuple[Shape, ...] | None:
@@ -156,8 +166,11 @@ def infer_part(forward: Kernel, geometry: Geometry, split: int, part: int) -> tu
     return inferred if inferred is None or len(inferred) == len(forward.outputs) else None
 
 
-def _compare(whole: Shape, pieces: Sequence[Shape]) -> int | None:
-    """Return the dimension along which `pieces` form `whole`, None if each piece has the shape of the whole, or else -1."""
+def _find_concatenated_dimension(whole: Shape, pieces: Sequence[Shape]) -> int | None:
+    """Return the dimension along which arrays of the shapes `pieces` form an array of the shape `whole`.
+
+    Return None if all shapes are equal, and -1 if the pieces do not form the whole.
+    """
     if all(piece == whole for piece in pieces):
         return None
     for d, extent in enumerate(whole):
@@ -173,40 +186,50 @@ def _compare(whole: Shape, pieces: Sequence[Shape]) -> int | None:
 
 def find_cut(
     geometry: Geometry,
-    wholes: Sequence[Array],
+    whole_outputs: Sequence[Array],
     roles: tuple[Sequence[Role], Sequence[Role]],
-    asked: Sequence[bool],
+    is_needed: Sequence[bool],
     run_part: RunPart,
 ) -> Cut | None:
-    """Run the parts of a geometry, and return the cut if they form the `asked` outputs of `wholes`.
+    """Run the parts of a geometry, and return the cut if their outputs form the whole outputs.
 
-    Return None if they do not, or if every part computes whole outputs. `roles` has the roles of the inputs and outputs.
+    Only outputs that are True in `is_needed` are compared. Return None if they differ, or if every part computes whole
+    outputs. `roles` has the roles of the inputs and of the outputs.
     """
-    sides = {"input": geometry.inputs, "output": geometry.outputs}
-    dimensions = [sides[kind][number] for kind, number in roles[1]]
-    found = set()
+    input_roles, output_roles = roles
+    dimensions = {"input": geometry.inputs, "output": geometry.outputs}
+    output_dimensions = [dimensions[kind][number] for kind, number in output_roles]
+    combines_of_splits = set()
     for split, ranges in enumerate(geometry.splits):
-        parts = []
+        outputs_of_parts = []
         for part in range(len(ranges)):
-            made = run_part(split, part)
-            if made is None:
+            part_outputs = run_part(split, part)
+            if part_outputs is None:
                 return None
-            parts.append(made)
-        together = zip(wholes, zip(*parts, strict=True), roles[1], dimensions, strict=True)
-        combined = [_find_combine(geometry, split, *regions) for regions in together]
-        found.add(tuple(way if is_asked else Combine.REPLICATE for way, is_asked in zip(combined, asked, strict=True)))
-    combine = tuple(way for way in found.pop() if way is not None)
-    if found or len(combine) < len(dimensions) or all(way is Combine.REPLICATE for way in combine):
+            outputs_of_parts.append(part_outputs)
+        pieces_of_outputs = zip(*outputs_of_parts, strict=True)
+        combines_of_splits.add(
+            tuple(
+                _find_combine(geometry, split, whole, pieces, role, dimension) if needed else Combine.REPLICATE
+                for whole, pieces, role, dimension, needed in zip(
+                    whole_outputs, pieces_of_outputs, output_roles, output_dimensions, is_needed, strict=True
+                )
+            )
+        )
+    combine = tuple(output_combine for output_combine in combines_of_splits.pop() if output_combine is not None)
+    if combines_of_splits or len(combine) < len(output_roles) or set(combine) <= {Combine.REPLICATE}:
         return None
-    inputs = tuple(sides[kind][number] for kind, number in roles[0])
     return Cut(
-        inputs, tuple(d if way is Combine.CONCAT else None for d, way in zip(dimensions, combine, strict=True)), combine
+        tuple(dimensions[kind][number] for kind, number in input_roles),
+        tuple(d if way is Combine.CONCAT else None for d, way in zip(output_dimensions, combine, strict=True)),
+        combine,
     )
 
 
 def _find_combine(
     geometry: Geometry, split: int, whole: Array, pieces: Sequence[Array], role: Role, dimension: int | None
 ) -> Combine | None:
+    """Return the way in which `pieces` form the array `whole`, or None. `dimension` is where the geometry cuts the array."""
     tolerance = find_precision([whole.dtype.name])
 
     def is_whole(value: Array) -> bool:
@@ -214,11 +237,11 @@ def _find_combine(
 
     if dimension is not None:
         kind, number = role
-        side_by_side = kind == "output"
-        together = (
-            np.concatenate(pieces, dimension) if side_by_side else geometry.put_together(pieces, number, whole, split)
+        is_output = kind == "output"
+        combined = (
+            np.concatenate(pieces, dimension) if is_output else geometry.combine_gradients(pieces, number, whole, split)
         )
-        return Combine.CONCAT if is_whole(together) else None
+        return Combine.CONCAT if is_whole(combined) else None
     if all(map(is_whole, pieces)):
         return Combine.REPLICATE
     return Combine.REDUCE if is_whole(np.sum(pieces, axis=0)) or is_whole(np.max(pieces, axis=0)) else None

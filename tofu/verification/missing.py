@@ -1,7 +1,11 @@
-"""Search for cuts that a kernel allows, but that the analysis of its description does not offer as an axis."""
+"""Search for cuts that a kernel allows, but that the analysis of its description does not offer as an axis.
+
+Some of them are known, and each engine lists the reasons as explanations.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -19,33 +23,54 @@ class Missing:
 
 def find_uncovered(cuts: Iterable[Cut], access: OperatorAccess, is_written: Sequence[bool]) -> list[Cut]:
     """Return the cuts that no axis of an operator offers. Unwritten outputs are ignored."""
-    known = [_describe_axis(access, axis, is_written) for axis in range(len(access.axes))]
-    read = [access_input.is_read for access_input in access.inputs]
-    return sorted((cut for cut in set(cuts) if not any(_is_covered(cut, axis, read) for axis in known)), key=repr)
+    strategies = [_make_cut(access, axis, is_written) for axis in range(len(access.axes))]
+    are_inputs_read = [access_input.is_read for access_input in access.inputs]
+    return sorted(
+        (cut for cut in set(cuts) if not any(_is_covered(cut, axis, are_inputs_read) for axis in strategies)), key=repr
+    )
 
 
 def _is_covered(cut: Cut, strategy: Cut, read: Sequence[bool]) -> bool:
-    """Return True if a strategy cuts the outputs in the same way, and at least the same inputs."""
+    """Return True if a strategy cuts the outputs in the same way, and the same inputs or more."""
     dimensions = zip(cut.inputs, strategy.inputs, read, strict=True)
-    narrower = all(d in (None, ours) for d, ours, is_read in dimensions if is_read)
-    return narrower and (cut.outputs, cut.combine) == (strategy.outputs, strategy.combine)
+    cuts_fewer_inputs = all(d in (None, strategy_dimension) for d, strategy_dimension, is_read in dimensions if is_read)
+    return cuts_fewer_inputs and (cut.outputs, cut.combine) == (strategy.outputs, strategy.combine)
 
 
-def _describe_axis(access: OperatorAccess, axis: int, is_written: Sequence[bool]) -> Cut:
+def _make_cut(access: OperatorAccess, axis: int, is_written: Sequence[bool]) -> Cut:
 
     def find_dimension(rows: Sequence[Row]) -> int | None:
         return next((d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)), None)
 
     combine = [  # overlapping parts count as concatenated
-        _without_overlap(written.combine[axis]) if counts else Combine.REPLICATE
-        for written, counts in zip(access.outputs, is_written, strict=True)
+        _without_overlap(written.combine[axis]) if is_compared else Combine.REPLICATE
+        for written, is_compared in zip(access.outputs, is_written, strict=True)
     ]
     outputs = [
-        find_dimension(written.rows) if together is Combine.CONCAT else None
-        for written, together in zip(access.outputs, combine, strict=True)
+        find_dimension(written.rows) if output_combine is Combine.CONCAT else None
+        for written, output_combine in zip(access.outputs, combine, strict=True)
     ]
     return Cut(tuple(find_dimension(read.rows) for read in access.inputs), tuple(outputs), tuple(combine))
 
 
 def _without_overlap(combine: Combine) -> Combine:
     return Combine.CONCAT if combine is Combine.OVERLAP_ADD else combine
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Reason why some cuts are not offered. `op` matches the names of operators, and `pattern` the printed cuts."""
+
+    op: str
+    pattern: str
+    reason: str
+
+
+def explain(missing: Missing, explanations: Iterable[Explanation]) -> str | None:
+    """Return the known reason why a cut is not offered, or None."""
+    matching = (
+        explanation
+        for explanation in explanations
+        if re.fullmatch(explanation.op, missing.op) and re.match(explanation.pattern, repr(missing.cut))
+    )
+    return next((explanation.reason for explanation in matching), None)

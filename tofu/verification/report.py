@@ -111,11 +111,11 @@ class Report:
     @property
     def problems(self) -> tuple[str, ...]:
         """All disagreements between descriptions and kernels."""
-        found = []
+        problems = []
         for node in self.nodes:
-            found += [f"{node.op}: {problem}" for problem in node.problems]
-            found += [f"{node.op}, split {s.axis}: {problem}" for s in node.strategies for problem in s.problems]
-        return tuple(found)
+            problems += [f"{node.op}: {problem}" for problem in node.problems]
+            problems += [f"{node.op}, split {s.axis}: {problem}" for s in node.strategies for problem in s.problems]
+        return tuple(problems)
 
     @property
     def refusals(self) -> tuple[str, ...]:

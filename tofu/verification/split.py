@@ -32,24 +32,24 @@ def split_range(extent: int, parts: int) -> list[Range]:
 
 
 def find_region(rows: Sequence[Row], shape: Shape, part: Part, extents: Sequence[int]) -> Box:
-    """Return the region of a tensor that a part touches. It is half-open, and may exceed the tensor."""
-    split = {axis: taken for axis, taken in part.items() if taken != (0, extents[axis])}
+    """Return the region of a tensor that a part reads or writes. The region may exceed the tensor."""
+    split_ranges = {axis: axis_range for axis, axis_range in part.items() if axis_range != (0, extents[axis])}
     region = []
     for row, extent in zip(rows, shape, strict=True):
-        if all(moving not in split for moving, _ in row.terms):
+        if all(moving not in split_ranges for moving, _ in row.terms):
             region.append((0, extent))
             continue
-        ranges = [split.get(moving, (0, extents[moving])) for moving, _ in row.terms]
+        ranges = [split_ranges.get(moving, (0, extents[moving])) for moving, _ in row.terms]
         begin, end = row.lower, row.upper
-        for (_, step), (first, last) in zip(row.terms, ranges, strict=True):
-            begin += step * (first if step > 0 else last - 1)
-            end += step * (last - 1 if step > 0 else first)
+        for (_, coefficient), (first, last) in zip(row.terms, ranges, strict=True):
+            begin += coefficient * (first if coefficient > 0 else last - 1)
+            end += coefficient * (last - 1 if coefficient > 0 else first)
         region.append((begin, end))
     return tuple(region)
 
 
 def find_part(access: InputAccess | OutputAccess, shape: Shape, part: Part, extents: Sequence[int]) -> Box:
-    """Return the region of a tensor that a part touches.
+    """Return the region of a tensor that a part reads or writes.
 
     The region is empty if the tensor lacks a dimension, and the part lacks the tensor's position along it.
     """
@@ -68,8 +68,8 @@ def region_shape(region: Box) -> Shape:
 def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[int]) -> Array:
     """Return the region of an input that a part's kernel receives.
 
-    Elements outside the tensor are `fill`. An addend of another part is zero. An input that the kernel should not read is
-    NaN, so that a kernel that reads it is noticed.
+    Elements outside the tensor are `fill`. If only the first part reads an input (`addend_axes`), other parts receive
+    zeros. An input that the kernel should not read is NaN, so that a wrong read is noticed.
     """
     region = find_region(access.rows, array.shape, part, extents)
     if not access.is_read:
@@ -87,85 +87,100 @@ def move_cells(inputs: Sequence[Array], access: OperatorAccess, part: Part, shap
 
     `shapes` are the shapes of the whole outputs.
     """
-    read = [(array, operand) for array, operand in zip(inputs, access.inputs, strict=True) if operand.is_read]
-    return [
-        np.sum([_move(array, operand, written, shape, part, access.extents) for array, operand in read], axis=0)
-        for written, shape in zip(access.outputs, shapes, strict=True)
-    ]
+
+    def move_inputs(access_output: OutputAccess, shape: Shape) -> Array:
+        moved_inputs = [
+            _move_input(array, access_input, access_output, shape, part, access.extents)
+            for array, access_input in zip(inputs, access.inputs, strict=True)
+            if access_input.is_read
+        ]
+        return np.asarray(np.sum(moved_inputs, axis=0))
+
+    return list(map(move_inputs, access.outputs, shapes))
 
 
-def _move(
-    array: Array, read: InputAccess, written: OutputAccess, shape: Shape, part: Part, extents: Sequence[int]
+def _move_input(
+    array: Array,
+    access_input: InputAccess,
+    access_output: OutputAccess,
+    shape: Shape,
+    part: Part,
+    extents: Sequence[int],
 ) -> Array:
     """Return the elements that one input contributes to a part of an output, with `fill` around them."""
-    source = [*find_part(read, array.shape, part, extents)]
-    target = [*find_part(written, shape, part, extents)]
-    empty = np.full(region_shape(tuple(target)), read.fill, array.dtype)
-    before, after = list(read.rows), list(written.rows)
-    for absent, region, rows in ((read.absent, source, before), (written.absent, target, after)):
+    input_region = [*find_part(access_input, array.shape, part, extents)]
+    output_region = [*find_part(access_output, shape, part, extents)]
+    output_part = np.full(region_shape(tuple(output_region)), access_input.fill, array.dtype)
+    input_rows, output_rows = list(access_input.rows), list(access_output.rows)
+    for absent, region, rows in (
+        (access_input.absent, input_region, input_rows),
+        (access_output.absent, output_region, output_rows),
+    ):
         if absent is not None:
             region.insert(absent.dimension, (0, 1))
             rows.insert(absent.dimension, absent.row)
-    if read.absent is not None:
-        array = np.expand_dims(array, read.absent.dimension)
-    result = empty if written.absent is None else np.expand_dims(empty, written.absent.dimension)
+    if access_input.absent is not None:
+        array = np.expand_dims(array, access_input.absent.dimension)
+    expanded_output = (
+        output_part if access_output.absent is None else np.expand_dims(output_part, access_output.absent.dimension)
+    )
     bounds = []
     for n, extent in enumerate(array.shape):
-        distance = after[n].lower - before[n].lower
-        first, last = (bound - distance for bound in target[n])
-        bounds.append((max(0, source[n][0], first), min(extent, source[n][1], last), first))
-    cells = array[tuple(slice(begin, max(begin, end)) for begin, end, _ in bounds)]
-    if cells.size:
-        result[tuple(slice(begin - first, end - first) for begin, end, first in bounds)] = cells
-    return empty
+        distance = output_rows[n].lower - input_rows[n].lower
+        first, last = (bound - distance for bound in output_region[n])
+        bounds.append((max(0, input_region[n][0], first), min(extent, input_region[n][1], last), first))
+    moved_elements = array[tuple(slice(begin, max(begin, end)) for begin, end, _ in bounds)]
+    if moved_elements.size:
+        expanded_output[tuple(slice(begin - first, end - first) for begin, end, first in bounds)] = moved_elements
+    return output_part
 
 
 def combine_outputs(
-    pieces: Sequence[Array],
+    part_outputs: Sequence[Array],
     access: OutputAccess,
     splits: Mapping[int, Sequence[Range]],
-    whole: OperatorAccess,
+    operator_access: OperatorAccess,
     shape: Shape,
 ) -> Array:
     """Combine the parts of an output. Elements that no part writes are zero, as in the gradient of a slice.
 
-    `splits` has the ranges of each split axis. `pieces` has a part for each combination of ranges, with the last axis
-    varying fastest. Raises SplitError if concatenated parts overlap, or if replicated parts differ.
+    `splits` has the ranges of each split axis. `part_outputs` has an array for each combination of ranges, with the last
+    axis varying fastest. Raises SplitError if concatenated parts overlap, or if replicated parts differ.
     """
     parts = [dict(zip(splits, ranges, strict=True)) for ranges in product(*splits.values())]
-    regions = [find_part(access, shape, part, whole.extents) for part in parts]
-    held = [_clip_piece(region, piece, shape) for region, piece in zip(regions, pieces, strict=True)]
+    regions = [find_part(access, shape, part, operator_access.extents) for part in parts]
+    clipped_parts = [_clip_output(region, piece, shape) for region, piece in zip(regions, part_outputs, strict=True)]
     for axis, ranges in reversed(list(splits.items())):
-        groups = [held[n : n + len(ranges)] for n in range(0, len(held), len(ranges))]
-        held = [_combine(group, access.combine[axis], access.reducer) for group in groups]
-    ((box, together),) = held
-    result = np.zeros(shape, together.dtype)
-    result[tuple(slice(*bounds) for bounds in box)] = together
+        groups = [clipped_parts[n : n + len(ranges)] for n in range(0, len(clipped_parts), len(ranges))]
+        clipped_parts = [_combine_along_axis(group, access.combine[axis], access.reducer) for group in groups]
+    ((box, combined),) = clipped_parts
+    result = np.zeros(shape, combined.dtype)
+    result[tuple(slice(*bounds) for bounds in box)] = combined
     return result
 
 
-def _clip_piece(region: Box, piece: Array, shape: Shape) -> tuple[Box, Array]:
+def _clip_output(region: Box, part_output: Array, shape: Shape) -> tuple[Box, Array]:
     inside, within = _clip(region, shape)
-    return tuple((interval.start, interval.stop) for interval in inside), piece[within]
+    return tuple((interval.start, interval.stop) for interval in inside), part_output[within]
 
 
-def _combine(pieces: Sequence[tuple[Box, Array]], combine: Combine, reducer: str) -> tuple[Box, Array]:
-    box, first = pieces[0]
-    arrays = [array for _, array in pieces]
+def _combine_along_axis(parts: Sequence[tuple[Box, Array]], combine: Combine, reducer: str) -> tuple[Box, Array]:
+    box, first = parts[0]
+    arrays = [array for _, array in parts]
     if combine is Combine.REDUCE:
         return box, np.asarray(_REDUCERS[reducer](arrays, axis=0))
     if combine is Combine.REPLICATE:
         if any(not np.allclose(array, first, rtol=1e-10, atol=1e-10, equal_nan=True) for array in arrays):
             raise SplitError("the parts of a replicated output differ")
         return box, first
-    pieces = [piece for piece in pieces if piece[1].size] or pieces[:1]  # an empty part has no position
+    parts = [piece for piece in parts if piece[1].size] or parts[:1]  # an empty part has no position
     hull = tuple(
         (min(b for b, _ in bounds), max(e for _, e in bounds))
-        for bounds in zip(*(box for box, _ in pieces), strict=True)
+        for bounds in zip(*(box for box, _ in parts), strict=True)
     )
     shape = region_shape(hull)
     result, count = np.zeros(shape, first.dtype), np.zeros(shape, int)
-    for region, array in pieces:
+    for region, array in parts:
         inside = tuple(slice(b - origin, e - origin) for (b, e), (origin, _) in zip(region, hull, strict=True))
         result[inside] += array
         count[inside] += 1
@@ -175,7 +190,7 @@ def _combine(pieces: Sequence[tuple[Box, Array]], combine: Combine, reducer: str
 
 
 def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """Clip a region to the tensor. Return the rest, which may be empty, as slices of the tensor and of the region."""
+    """Clip a region to the tensor. Return the clipped region, which may be empty, as slices of the tensor and of the region."""
     bounds = [
         (max(0, begin), max(0, min(end, extent)), begin) for (begin, end), extent in zip(region, shape, strict=True)
     ]
@@ -191,9 +206,11 @@ def relative_error(value: Array, reference: Array) -> float:
     if value.shape != reference.shape:
         return float("inf")
     with np.errstate(invalid="ignore"):
-        same = (value == reference) | (np.isnan(value) & np.isnan(reference))
-        kind = complex if "c" in (value.dtype.kind, reference.dtype.kind) else float
-        difference = np.where(same, 0.0, np.abs(np.asarray(value, kind) - np.asarray(reference, kind)))
+        are_equal = (value == reference) | (np.isnan(value) & np.isnan(reference))
+        number_type = complex if "c" in (value.dtype.kind, reference.dtype.kind) else float
+        difference = np.where(
+            are_equal, 0.0, np.abs(np.asarray(value, number_type) - np.asarray(reference, number_type))
+        )
     difference = np.where(np.isnan(difference), np.inf, difference)
     magnitude = np.abs(reference[np.isfinite(reference)])
     return float(difference.max(initial=0.0) / max(1.0, magnitude.max(initial=0.0)))

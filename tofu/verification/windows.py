@@ -18,7 +18,7 @@ from tofu.verification.kernel import Array, Kernel, Shape
 from tofu.verification.split import Range
 
 FILLS = (0.0, -np.inf)
-_BY = 64.0  # larger than any drawn number, so that the change shows in a maximum, too
+_CHANGE = 64.0  # added to input elements; larger than any drawn number, so that it changes a maximum, too
 
 
 @dataclass(frozen=True)
@@ -66,15 +66,15 @@ class WindowGeometry(Geometry):
         shape = [-1 if n == d else 1 for n in range(array.ndim)]
         return np.where(inside.reshape(shape), cells, np.asarray(self.fill).astype(array.dtype)).astype(array.dtype)
 
-    def put_together(self, pieces: Sequence[Array], number: int, whole: Array, split: int) -> Array:
+    def combine_gradients(self, gradients: Sequence[Array], number: int, whole: Array, split: int) -> Array:
         """Return the gradient of an input, summed from its parts' gradients. Rows outside the input are dropped."""
         d = self.inputs[number]
         assert d is not None
         result = np.moveaxis(np.zeros_like(whole), d, 0)
-        for part, piece in enumerate(pieces):
+        for part, gradient in enumerate(gradients):
             begin, end = self.find_region(number, whole.shape[d], split, part)
             low, high = max(0, begin), min(whole.shape[d], end)
-            result[low:high] += np.moveaxis(piece, d, 0)[low - begin : high - begin]
+            result[low:high] += np.moveaxis(gradient, d, 0)[low - begin : high - begin]
         return np.moveaxis(result, 0, d)
 
     def shrink(self, values: Mapping[str, Any], split: int, part: int) -> dict[str, Any]:
@@ -105,18 +105,18 @@ def _list_geometries(
     for along, extent in enumerate(output.shape):
         if extent < 3:
             continue
-        found = [
+        windows_by_input = [
             _list_windows(forward, number, along, indexed) if number in free else []
             for number in range(len(forward.inputs))
         ]
-        for chosen in product(*([(None, None), *windows] for windows in found)):
+        for chosen in product(*([(None, None), *windows] for windows in windows_by_input)):
             if any(windows is not None and windows.size > windows.step for _, windows in chosen) or _is_uneven(
                 forward, chosen, extent
             ):
                 dimensions = tuple(d for d, _ in chosen)
                 windows = tuple(window for _, window in chosen)
                 plain = WindowGeometry(dimensions, frozenset(), extent, list_splits(extent), windows=windows)
-                yield from _complete(forward, plain, along, shrinks)
+                yield from _complete_geometry(forward, plain, along, shrinks)
 
 
 def _is_uneven(forward: Kernel, chosen: Sequence[tuple[int | None, Windows | None]], extent: int) -> bool:
@@ -131,19 +131,21 @@ def _list_windows(
     array = forward.inputs[number]
     if array.dtype.kind != "f":
         return []
-    free = [d for d, extent in enumerate(array.shape) if extent > 1 and extent not in indexed]
-    found = ((d, _fit(_find_readers(forward, number, d, along), array.shape[d])) for d in free)
-    return [(d, windows) for d, windows in found if windows is not None]
+    cuttable_dimensions = [d for d, extent in enumerate(array.shape) if extent > 1 and extent not in indexed]
+    windows_by_dimension = (
+        (d, _fit_windows(_find_dependence(forward, number, d, along), array.shape[d])) for d in cuttable_dimensions
+    )
+    return [(d, windows) for d, windows in windows_by_dimension if windows is not None]
 
 
-def _find_readers(forward: Kernel, number: int, d: int, along: int) -> Array:
+def _find_dependence(forward: Kernel, number: int, d: int, along: int) -> Array:
     """Return a matrix that is True at [input row, output row] if the output row depends on the input row."""
     array, output = forward.inputs[number], forward.outputs[0]
     across = tuple(n for n in range(output.ndim) if n != along)
     rows = []
-    for row, by in product(range(array.shape[d]), (_BY, -_BY)):
+    for row, change in product(range(array.shape[d]), (_CHANGE, -_CHANGE)):
         changed = array.copy()
-        np.moveaxis(changed, d, 0)[row] += by
+        np.moveaxis(changed, d, 0)[row] += change
         inputs = [changed if n == number else other for n, other in enumerate(forward.inputs)]
         results = forward.try_run(forward.values, inputs, [output.shape for output in forward.outputs])
         if results is None:
@@ -152,29 +154,35 @@ def _find_readers(forward: Kernel, number: int, d: int, along: int) -> Array:
     return np.asarray(np.any(np.reshape(rows, (array.shape[d], 2, -1)), axis=1))
 
 
-def _fit(readers: Array, extent: int) -> Windows | None:
-    """Return the windows in which output rows read input rows, or None if they read all rows or no windows fit."""
-    read = [np.flatnonzero(column) for column in readers.T]
-    if any(len(rows) == 0 for rows in read):
+def _fit_windows(dependence: Array, extent: int) -> Windows | None:
+    """Return the windows in which output rows read input rows, or None if each reads all rows or there are no such windows.
+
+    `dependence` is the result of `_find_dependence`, and `extent` the number of input rows.
+    """
+    input_rows = [np.flatnonzero(column) for column in dependence.T]
+    if any(len(rows) == 0 for rows in input_rows):
         return None
-    hulls = [(int(rows[0]), int(rows[-1]) + 1) for rows in read]
-    inner = [n for n, (begin, end) in enumerate(hulls) if begin > 0 and end < extent]
-    pair = next(((n, n + 1) for n in inner if n + 1 in inner), None)
-    if pair is None:
-        whole = max(range(len(hulls) - 1), key=lambda n: sum(end - begin for begin, end in hulls[n : n + 2]))
-        pair = (whole, whole + 1)
-    (begin, end), (after, _) = hulls[pair[0]], hulls[pair[1]]
-    size, step = end - begin, after - begin
-    windows = Windows(begin - pair[0] * step, size, step)
+    row_ranges = [(int(rows[0]), int(rows[-1]) + 1) for rows in input_rows]
+    inner_rows = [n for n, (begin, end) in enumerate(row_ranges) if begin > 0 and end < extent]
+    window_pair = next(((n, n + 1) for n in inner_rows if n + 1 in inner_rows), None)
+    if window_pair is None:
+        widest = max(range(len(row_ranges) - 1), key=lambda n: sum(end - begin for begin, end in row_ranges[n : n + 2]))
+        window_pair = (widest, widest + 1)
+    (begin, end), (next_begin, _) = row_ranges[window_pair[0]], row_ranges[window_pair[1]]
+    size, step = end - begin, next_begin - begin
+    windows = Windows(begin - window_pair[0] * step, size, step)
     fits = all(
         (max(0, low), min(extent, high)) == hull
-        for hull, (low, high) in ((hull, windows.find_region((n, n + 1))) for n, hull in enumerate(hulls))
+        for hull, (low, high) in ((hull, windows.find_region((n, n + 1))) for n, hull in enumerate(row_ranges))
     )
     return windows if fits and step > 0 and size < extent else None
 
 
-def _complete(forward: Kernel, plain: WindowGeometry, along: int, shrinks: bool) -> Iterator[Geometry]:
-    """Yield the candidates with attributes unchanged, shrunk to a part, or zero that shape inference accepts."""
+def _complete_geometry(forward: Kernel, plain: WindowGeometry, along: int, shrinks: bool) -> Iterator[Geometry]:
+    """Yield the variants of a candidate that shape inference accepts.
+
+    The variants leave attributes unchanged, shrink them to the size of a part, or set a padding to zero.
+    """
     entries = [
         (name, n)
         for name, value in forward.values.items()
@@ -187,7 +195,7 @@ def _complete(forward: Kernel, plain: WindowGeometry, along: int, shrinks: bool)
     for variant in variants:
         pieces = list[tuple[tuple[Shape, ...], ...]]()
         for number, split in enumerate(plain.splits):
-            if (shapes := _infer(forward, variant, along, number, split)) is None:
+            if (shapes := _infer_parts(forward, variant, along, number, split)) is None:
                 break
             pieces.append(shapes)
         else:
@@ -203,7 +211,7 @@ def _is_border(item: Any) -> bool:
     return all(type(side) is int and side >= 0 for side in sides) and any(sides)
 
 
-def _infer(
+def _infer_parts(
     forward: Kernel, geometry: WindowGeometry, along: int, number: int, split: Split
 ) -> tuple[tuple[Shape, ...], ...] | None:
     expected = [

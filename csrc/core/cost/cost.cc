@@ -13,8 +13,8 @@ namespace tofu {
 
 namespace {
 
-/*! \brief By worker: its digits in the rounds where parts are combined in one of these ways, as one
- * number. */
+/*! \brief Return, for each worker, its digits in the rounds in which parts are combined in one of
+ * `ways`, as one number. */
 std::vector<int> NumberCombined(const Output& output, const WorkerGrid& grid,
                                 const std::vector<int>& choice,
                                 std::initializer_list<Combine> ways) {
@@ -102,22 +102,22 @@ PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const W
         CountCoverage(overlaps ? placed.own : placed.regions.front(), placed.replica, shape);
     return placed;
   }
-  std::vector<Boxes> asked;
+  std::vector<Boxes> needed_regions;
   for (const Input* input : incidence.reads) {
-    asked.push_back(AskedRegions(*input, shape, axis_boxes, choice));
-    std::vector<char> charged(grid.num_workers());
+    needed_regions.push_back(AskedRegions(*input, shape, axis_boxes, choice));
+    std::vector<char> charged_workers(grid.num_workers());
     for (int worker = 0; worker < grid.num_workers(); ++worker) {
       bool is_new = !IsZeroAddend(*input, grid, choice, worker);
-      for (size_t other = 0; is_new && other + 1 < asked.size(); ++other) {
-        is_new = !placed.is_charged[other][worker] ||
-                 !IsSameRegion(asked[other][worker], incidence.reads[other]->fill,
-                               asked.back()[worker], input->fill, shape);
+      for (size_t earlier = 0; is_new && earlier + 1 < needed_regions.size(); ++earlier) {
+        is_new = !placed.is_charged[earlier][worker] ||
+                 !IsSameRegion(needed_regions[earlier][worker], incidence.reads[earlier]->fill,
+                               needed_regions.back()[worker], input->fill, shape);
       }
-      charged[worker] = is_new;
+      charged_workers[worker] = is_new;
     }
-    placed.is_charged.push_back(std::move(charged));
-    placed.regions.push_back(ClipBoxes(asked.back(), shape));
-    if (input->is_held) placed.held.push_back(asked.back());
+    placed.is_charged.push_back(std::move(charged_workers));
+    placed.regions.push_back(ClipBoxes(needed_regions.back(), shape));
+    if (input->is_held) placed.held.push_back(needed_regions.back());
   }
   return placed;
 }
@@ -130,9 +130,9 @@ std::vector<Box> TakenBoxes(const PlacedAccess& access, int worker, int holder,
   Box taken(rank);
   if (!Intersect(box, is_cut ? access.own[holder] : regions[holder], rank, taken.data())) return {};
   if (!is_cut || access.addend[holder] != access.addend[worker]) return {taken};
-  std::vector<Box> rest;
-  Subtract(std::move(taken), Box(regions[worker], regions[worker] + rank), &rest);
-  return rest;
+  std::vector<Box> missing_boxes;
+  Subtract(std::move(taken), Box(regions[worker], regions[worker] + rank), &missing_boxes);
+  return missing_boxes;
 }
 
 PlacedLayout PlaceLayout(const Graph& graph, int tensor_id, const WorkerGrid& grid,
@@ -145,9 +145,9 @@ PlacedLayout PlaceLayout(const Graph& graph, int tensor_id, const WorkerGrid& gr
   if (placed.can_scatter)
     placed.scattered = ScatterShards(placed.shards, tensor.shape, grid, layout);
   for (size_t level = 0; grid.has_prices() && level < layout.size(); ++level) {
-    std::vector<int> above(layout.size(), kReplicated);
-    std::copy_n(layout.begin(), level, above.begin());
-    placed.reach.push_back(SplitTensor(graph, grid, tensor_id, above));
+    std::vector<int> layout_above(layout.size(), kReplicated);
+    std::copy_n(layout.begin(), level, layout_above.begin());
+    placed.reach.push_back(SplitTensor(graph, grid, tensor_id, layout_above));
   }
   return placed;
 }
@@ -166,12 +166,13 @@ void AddReadCells(const PlacedAccess& access, size_t i, const PlacedLayout& layo
   const Boxes& regions = access.regions[i];
   for (int worker = 0; worker < regions.count(); ++worker) {
     if (!access.is_charged[i][worker]) continue;
-    int64_t wider = Volume(regions[worker], regions.rank());
+    int64_t cells_above = Volume(regions[worker], regions.rank());
     for (size_t level = 0; level < levels; ++level) {
-      const Boxes& below = level + 1 < levels ? layout.reach[level + 1] : layout.shards;
-      const int64_t narrower = IntersectionVolume(regions[worker], below[worker], regions.rank());
-      cells[level] += wider - narrower;
-      wider = narrower;
+      const Boxes& boxes_below = level + 1 < levels ? layout.reach[level + 1] : layout.shards;
+      const int64_t cells_below =
+          IntersectionVolume(regions[worker], boxes_below[worker], regions.rank());
+      cells[level] += cells_above - cells_below;
+      cells_above = cells_below;
     }
   }
 }
@@ -273,8 +274,8 @@ int64_t HoldingCost(const Graph& graph, int tensor_id, const WorkerGrid& grid,
 
 LevelCounts CountLevels(const Incidence& incidence, const PlacedAccess& access,
                         const PlacedLayout& layout, const WorkerGrid& grid, const Tensor& tensor) {
-  const std::vector<int64_t> none(grid.num_rounds(), 0);
-  LevelCounts counts{none, none};
+  const std::vector<int64_t> zeros(grid.num_rounds(), 0);
+  LevelCounts counts{zeros, zeros};
   if (!incidence.is_write) {
     for (size_t i = 0; i < access.regions.size(); ++i) {
       std::vector<int64_t> cells(grid.num_rounds(), 0);

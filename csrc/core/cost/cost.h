@@ -57,13 +57,14 @@ std::vector<Incidence> CollectIncidences(const Graph& graph, const Sharers& shar
 
 /*! \brief Regions that an incidence reads or writes for one choice of its operator. */
 struct PlacedAccess {
-  std::vector<Boxes> regions;  // reads: by access, clipped
-  std::vector<std::vector<char>>
-      is_charged;            // reads: [access][worker]; false for repeated regions and zeros
-  std::vector<Boxes> held;   // regions that must equal the shard, not clipped
+  std::vector<Boxes> regions;  // reads: by access, clipped to the tensor
+  // Reads: [access][worker]; false if the worker has fetched the region before, or receives zeros.
+  std::vector<std::vector<char>> is_charged;
+  std::vector<Boxes> held;   // reads: regions that must equal the shard, not clipped
   std::vector<int> replica;  // writes: workers with equal numbers exchange their parts
-  Boxes own;  // writes: the part of each region that other workers read (OwnBoxes), clipped; empty
-              // if parts do not overlap
+  // Writes: the part of each region that other workers read (OwnBoxes), clipped. Empty if parts do
+  // not overlap.
+  Boxes own;
   std::vector<int> addend;  // writes: workers with equal numbers have parts of one addend
   int64_t copies = 0;  // writes: how often the regions of each replica number cover every element
                        // (CountCoverage), or 0
@@ -89,11 +90,13 @@ std::vector<Box> TakenBoxes(const PlacedAccess& access, int worker, int holder,
 /*! \brief Shards of an incidence's tensor for one layout. */
 struct PlacedLayout {
   Boxes shards;
-  std::vector<Boxes> reach;  // with prices, [level][worker]: the elements that workers with equal
-                             // digits above the level hold together
-  Boxes scattered;           // the part of the shard that each worker reduces before it is gathered
-  bool can_scatter = false;  // partial results are reduced in parts and then gathered: some round
-                             // replicates, and the tensor is large or small sums are staged
+  // If the grid has prices, [level][worker]: the elements in the shards of all workers that have
+  // the worker's digits above the level.
+  std::vector<Boxes> reach;
+  Boxes scattered;  // the part of the shard that each worker reduces before others gather it
+  // True if partial results are reduced in parts and then gathered: some round replicates, and the
+  // tensor is large or the graph stages small sums.
+  bool can_scatter = false;
 };
 
 PlacedLayout PlaceLayout(const Graph& graph, int tensor, const WorkerGrid& grid,

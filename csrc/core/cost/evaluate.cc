@@ -42,8 +42,8 @@ class FetchedRegions {
 
   /*! \brief Return true if the region is new to the worker. */
   bool Add(int worker, const Interval* box, double fill, const std::vector<int64_t>& shape) {
-    for (const Region& known : regions_[worker]) {
-      if (IsSameRegion(known.box.data(), known.fill, box, fill, shape)) return false;
+    for (const Region& fetched : regions_[worker]) {
+      if (IsSameRegion(fetched.box.data(), fetched.fill, box, fill, shape)) return false;
     }
     regions_[worker].push_back({std::vector<Interval>(box, box + shape.size()), fill});
     return true;
@@ -55,23 +55,24 @@ class FetchedRegions {
   std::vector<std::vector<Region>> regions_;  // by worker
 };
 
-/*! \brief By incidence: a number that is equal for equal bytes, unless the tensor is kept. */
+/*! \brief Return, for each incidence, a number that is equal for incidences of equal bytes, unless
+ * the tensor is kept. */
 std::vector<int> NumberKinds(const Graph& graph, const std::vector<Incidence>& incidences,
                              const Assignment& assignment) {
-  Numbering described;
-  Numbering numbers;
+  Numbering description_numbers;
+  Numbering kind_numbers;
   std::vector<int> kinds;
   kinds.reserve(incidences.size());
   for (const Incidence& incidence : incidences) {
-    std::vector<int> kind = {described.Of(DescribeIncidence(graph, incidence))};
-    for (int choice : assignment.operators[incidence.op]) kind.push_back(choice);
-    for (int choice : assignment.tensors[incidence.tensor]) kind.push_back(choice);
-    kinds.push_back(numbers.Of(kind));
+    std::vector<int> key = {description_numbers.Of(DescribeIncidence(graph, incidence))};
+    for (int choice : assignment.operators[incidence.op]) key.push_back(choice);
+    for (int choice : assignment.tensors[incidence.tensor]) key.push_back(choice);
+    kinds.push_back(kind_numbers.Of(key));
   }
   return kinds;
 }
 
-/*! \brief Bytes of one incidence over the first rounds, without regions in `fetched`. */
+/*! \brief Return the bytes of one incidence over the first rounds, without regions in `fetched`. */
 int64_t CountBytes(const Graph& graph, const Incidence& incidence, const WorkerGrid& prefix,
                    const Assignment& assignment, FetchedRegions* fetched) {
   const auto first_rounds = [&](const std::vector<int>& choices) {
@@ -87,7 +88,8 @@ int64_t CountBytes(const Graph& graph, const Incidence& incidence, const WorkerG
 
 constexpr int64_t kUnknown = -1;
 
-/*! \brief A kept region must not change during the step. */
+/*! \brief Refuse a plan that keeps tensors which are written in place, because a kept region must
+ * not change during the step. */
 void CheckKept(const Graph& graph, const Assignment& assignment) {
   if (assignment.kept.size() != assignment.tensors.size()) {
     throw std::invalid_argument("it is said of " + std::to_string(assignment.kept.size()) +
@@ -160,7 +162,7 @@ PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignme
     const WorkerGrid prefix = grid.Prefix(rounds);
     int64_t level_bytes = 0;
     FetchedRegions fetched(graph, prefix);
-    std::vector<int64_t> known(incidences.size(), kUnknown);  // by kind
+    std::vector<int64_t> bytes_by_kind(incidences.size(), kUnknown);
     for (int id = 0; id < graph.num_tensors(); ++id) {
       const std::vector<int>& layout = assignment.tensors[id];
       level_bytes += HoldingCost(graph, id, prefix, {layout.begin(), layout.begin() + rounds});
@@ -168,10 +170,10 @@ PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignme
     for (size_t i = 0; i < incidences.size(); ++i) {
       const Incidence& incidence = incidences[i];
       const bool is_kept = !incidence.is_write && assignment.IsKept(incidence.tensor);
-      int64_t bytes = is_kept ? kUnknown : known[kinds[i]];
+      int64_t bytes = is_kept ? kUnknown : bytes_by_kind[kinds[i]];
       if (bytes == kUnknown) {
         bytes = CountBytes(graph, incidence, prefix, assignment, is_kept ? &fetched : nullptr);
-        if (!is_kept) known[kinds[i]] = bytes;
+        if (!is_kept) bytes_by_kind[kinds[i]] = bytes;
       }
       if (bytes >= kForbiddenBytes && !IsInPlace(incidence))
         throw std::overflow_error(kTooManyBytes);
@@ -226,18 +228,18 @@ LevelCounts CountLevels(const Graph& graph, const WorkerGrid& grid, const Assign
 
 namespace {
 
-/*! \brief Bytes of the regions of a read that workers fetch. */
+/*! \brief Return the bytes of the regions that workers fetch for a read. */
 int64_t FetchedBytes(const PlacedAccess& access, const Boxes& shards, int64_t element_bytes) {
-  int64_t cells = 0;
+  int64_t elements = 0;
   for (size_t i = 0; i < access.regions.size(); ++i) {
     const Boxes& regions = access.regions[i];
     for (int worker = 0; worker < regions.count(); ++worker) {
       if (access.is_charged[i][worker] &&
           !IsEqualBox(regions[worker], shards[worker], regions.rank()))
-        cells += Volume(regions[worker], regions.rank());
+        elements += Volume(regions[worker], regions.rank());
     }
   }
-  return cells * element_bytes;
+  return elements * element_bytes;
 }
 
 }  // namespace
@@ -255,12 +257,12 @@ std::vector<Keeping> WeighKeeping(const Graph& graph, const WorkerGrid& grid,
     const PlacedLayout layout =
         PlaceLayout(graph, incidence.tensor, grid, assignment.tensors[incidence.tensor]);
     PlacedAccess access = PlaceAccess(graph, incidence, grid, choice);
-    Keeping& found = keeping[incidence.tensor];
-    found.saved_bytes += IncidenceBytes(incidence, access, layout, grid, tensor);
-    found.held_bytes += FetchedBytes(access, layout.shards, tensor.element_bytes);
+    Keeping& effects = keeping[incidence.tensor];
+    effects.saved_bytes += IncidenceBytes(incidence, access, layout, grid, tensor);
+    effects.held_bytes += FetchedBytes(access, layout.shards, tensor.element_bytes);
     fetched.Discharge(incidence, choice, &access);
-    found.saved_bytes -= IncidenceBytes(incidence, access, layout, grid, tensor);
-    found.held_bytes -= FetchedBytes(access, layout.shards, tensor.element_bytes);
+    effects.saved_bytes -= IncidenceBytes(incidence, access, layout, grid, tensor);
+    effects.held_bytes -= FetchedBytes(access, layout.shards, tensor.element_bytes);
   }
   return keeping;
 }

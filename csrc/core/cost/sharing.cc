@@ -15,21 +15,23 @@ namespace tofu {
 
 namespace {
 
-/*! \brief By operator: the first one with equal group, phase and choice_of(operator). */
+/*! \brief Return, for each operator, the first one with equal group, phase and
+ * choice_of(operator). */
 template <typename ChoiceOf>
 std::vector<int> FindFirst(const Graph& graph, ChoiceOf choice_of) {
   using Choice = decltype(choice_of(0));
-  std::map<std::tuple<int64_t, int, Choice>, int> first;
-  std::vector<int> found;
+  std::map<std::tuple<int64_t, int, Choice>, int> first_by_key;
+  std::vector<int> first_operators;
   for (int id = 0; id < graph.num_operators(); ++id) {
     const Operator& op = graph.op(id);
-    found.push_back(
-        first.emplace(std::make_tuple(op.group, op.phase, choice_of(id)), id).first->second);
+    first_operators.push_back(
+        first_by_key.emplace(std::make_tuple(op.group, op.phase, choice_of(id)), id).first->second);
   }
-  return found;
+  return first_operators;
 }
 
-/*! \brief The variable of the search that determines the choice of an operator. */
+/*! \brief Return the variable of the search that determines an operator's choice: true and a
+ * tensor, or false and an operator. */
 std::pair<bool, int> BoundTo(const Graph& graph, int id) {
   const int followed = graph.op(id).follows_tensor;
   return followed >= 0 ? std::make_pair(true, graph.TensorClass(followed))
@@ -40,7 +42,8 @@ std::vector<int> FindFirstBound(const Graph& graph) {
   return FindFirst(graph, [&](int id) { return BoundTo(graph, id); });
 }
 
-/*! \brief All reads of an operator share with those of `first`, unless is_alone(tensor). */
+/*! \brief Let all reads of operator i share fetches with the reads of operator first[i], except
+ * reads of tensors with is_alone(tensor). */
 template <typename IsAlone>
 Sharers ShareByOperator(const Graph& graph, const std::vector<int>& first, IsAlone is_alone) {
   Sharers sharers;
@@ -52,27 +55,27 @@ Sharers ShareByOperator(const Graph& graph, const std::vector<int>& first, IsAlo
   return sharers;
 }
 
-/*! \brief Reads of one tensor in one phase share if their key_of(operator, input) is equal.
- * Updates, unread inputs, tensors that are written in place, and those with is_alone(tensor) share
- * nothing. */
+/*! \brief Let reads of one tensor in one phase share fetches if key_of(operator, input) is equal.
+ * Updates, unread inputs, tensors that are written in place, and tensors with is_alone(tensor)
+ * share nothing. */
 template <typename KeyOf, typename IsAlone>
 Sharers ShareByRegion(const Graph& graph, KeyOf key_of, IsAlone is_alone) {
   constexpr int kNoOperator = -1;
   using Key = decltype(key_of(0, std::declval<const Input&>()));
   std::map<std::tuple<int, int, int, Key>, int>
-      known;  // tensor, phase, operator that shares nothing
-  const std::vector<char> held = FindHeldTensors(graph);
+      number_by_key;  // tensor, phase, operator that shares nothing
+  const std::vector<char> held_tensors = FindHeldTensors(graph);
   Sharers sharers;
   for (int id = 0; id < graph.num_operators(); ++id) {
     const Operator& op = graph.op(id);
     sharers.of_read.emplace_back();
     for (const Input& input : op.inputs) {
-      const bool alone =
-          op.follows_tensor >= 0 || !input.is_read || held[input.tensor] || is_alone(input.tensor);
-      const auto key =
-          std::make_tuple(input.tensor, op.phase, alone ? id : kNoOperator, key_of(id, input));
+      const bool shares_nothing = op.follows_tensor >= 0 || !input.is_read ||
+                                  held_tensors[input.tensor] || is_alone(input.tensor);
+      const auto key = std::make_tuple(input.tensor, op.phase, shares_nothing ? id : kNoOperator,
+                                       key_of(id, input));
       sharers.of_read.back().push_back(
-          known.emplace(key, static_cast<int>(known.size())).first->second);
+          number_by_key.emplace(key, static_cast<int>(number_by_key.size())).first->second);
     }
   }
   return sharers;
@@ -90,18 +93,18 @@ void AppendAll(const std::vector<T>& values, std::string* bytes) {
   bytes->append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-/*! \brief The regions of all workers, as bytes. */
+/*! \brief Return the regions that all workers read, as bytes. */
 std::string DescribeRegions(const Graph& graph, int op, const Input& input, const WorkerGrid& grid,
                             const std::vector<int>& choice) {
   const std::vector<int64_t>& shape = graph.tensor(input.tensor).shape;
-  const Boxes asked = AskedRegions(input, shape, SplitAxes(graph, grid, op, choice), choice);
+  const Boxes regions = AskedRegions(input, shape, SplitAxes(graph, grid, op, choice), choice);
   std::string bytes;
   bool reaches_outside = false;
   for (int worker = 0; worker < grid.num_workers(); ++worker) {
     const bool is_zero = IsZeroAddend(input, grid, choice, worker);
     Append(is_zero, &bytes);
     for (size_t d = 0; d < shape.size() && !is_zero; ++d) {
-      const Interval interval = asked[worker][d];
+      const Interval interval = regions[worker][d];
       Append(interval.begin, &bytes);
       Append(interval.end, &bytes);
       reaches_outside = reaches_outside || !Contains({0, shape[d]}, interval);

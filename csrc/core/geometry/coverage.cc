@@ -28,11 +28,11 @@ class Coverage {
   }
 
   int64_t Count() {
-    constexpr size_t kMost = 4;  // limit of the pieces per box
+    constexpr size_t kMaxPiecesPerBox = 4;
     size_t pieces = *std::max_element(numbers_.begin(), numbers_.end()) + size_t{1};
     for (const std::vector<int64_t>& cuts : cuts_) {
       pieces *= cuts.size() - 1;
-      if (pieces > kMost * numbers_.size()) return 0;
+      if (pieces > kMaxPiecesPerBox * numbers_.size()) return 0;
     }
     counts_.assign(pieces, 0);
     for (int worker = 0; worker < boxes_.count(); ++worker)
@@ -43,8 +43,8 @@ class Coverage {
   }
 
  private:
-  /*! \brief Count the pieces of a box from dimension d on, at one piece of the dimensions before.
-   */
+  /*! \brief Count a box in all its pieces. `piece` is the number of a piece in the dimensions
+   * before dimension d. */
   void Cover(const Interval* box, size_t d, size_t piece) {
     if (d == cuts_.size()) {
       ++counts_[piece];

@@ -43,11 +43,11 @@ WorkerGrid::WorkerGrid(std::vector<int64_t> factors, std::vector<double> prices,
   num_workers_ = static_cast<int>(product);
   digits_.resize(static_cast<size_t>(num_workers_) * factors_.size());
   for (int worker = 0; worker < num_workers_; ++worker) {
-    int64_t rest = worker;
+    int64_t quotient = worker;
     for (int round = num_rounds() - 1; round >= 0; --round) {
       digits_[static_cast<size_t>(worker) * factors_.size() + round] =
-          static_cast<int>(rest % factors_[round]);
-      rest /= factors_[round];
+          static_cast<int>(quotient % factors_[round]);
+      quotient /= factors_[round];
     }
   }
 }
@@ -85,33 +85,33 @@ Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid,
 
 bool HasRest(const std::vector<int64_t>& extents, const WorkerGrid& grid,
              const std::vector<int>& choice) {
-  std::vector<int64_t> rest = extents;
+  std::vector<int64_t> part_extents = extents;
   for (size_t round = 0; round < choice.size(); ++round) {
     if (choice[round] == kReplicated) continue;
     const int64_t factor = grid.factor(static_cast<int>(round));
-    if (rest[choice[round]] % factor != 0) return true;
-    rest[choice[round]] /= factor;
+    if (part_extents[choice[round]] % factor != 0) return true;
+    part_extents[choice[round]] /= factor;
   }
   return false;
 }
 
 Boxes OwnBoxes(const Boxes& parts) {
-  Boxes own = parts;
+  Boxes own_boxes = parts;
   for (int d = 0; d < parts.rank(); ++d) {
     std::set<int64_t> begins;
     for (int worker = 0; worker < parts.count(); ++worker) begins.insert(parts[worker][d].begin);
     for (int worker = 0; worker < parts.count(); ++worker) {
-      Interval& interval = own[worker][d];
-      const auto next = begins.upper_bound(interval.begin);
-      if (next != begins.end()) interval.end = std::min(interval.end, *next);
+      Interval& interval = own_boxes[worker][d];
+      const auto next_begin = begins.upper_bound(interval.begin);
+      if (next_begin != begins.end()) interval.end = std::min(interval.end, *next_begin);
     }
   }
-  return own;
+  return own_boxes;
 }
 
 namespace {
 
-bool IsNarrowed(const Row& row, const std::vector<int>& choice) {
+bool DependsOnChoice(const Row& row, const std::vector<int>& choice) {
   return std::any_of(row.terms.begin(), row.terms.end(), [&](const Term& term) {
     return std::find(choice.begin(), choice.end(), term.axis) != choice.end();
   });
@@ -134,10 +134,10 @@ Boxes ComputeRegions(const std::vector<Row>& rows, const std::vector<int64_t>& s
                      const Boxes& axis_boxes, const std::vector<int>& choice, bool exact) {
   Boxes regions(axis_boxes.count(), static_cast<int>(rows.size()));
   for (size_t d = 0; d < rows.size(); ++d) {
-    const bool is_narrowed = exact || IsNarrowed(rows[d], choice);
+    const bool depends_on_choice = exact || DependsOnChoice(rows[d], choice);
     for (int worker = 0; worker < regions.count(); ++worker) {
       regions[worker][d] =
-          is_narrowed ? EvaluateRow(rows[d], axis_boxes[worker]) : Interval{0, shape[d]};
+          depends_on_choice ? EvaluateRow(rows[d], axis_boxes[worker]) : Interval{0, shape[d]};
     }
   }
   return regions;
@@ -145,7 +145,7 @@ Boxes ComputeRegions(const std::vector<Row>& rows, const std::vector<int64_t>& s
 
 void LeaveOut(const Absent& absent, const Boxes& axis_boxes, const std::vector<int>& choice,
               Boxes* regions) {
-  if (!absent.IsGiven() || !IsNarrowed(absent.row, choice)) return;
+  if (!absent.IsGiven() || !DependsOnChoice(absent.row, choice)) return;
   for (int worker = 0; worker < regions->count(); ++worker) {
     if (Contains(EvaluateRow(absent.row, axis_boxes[worker]), {0, 1})) continue;
     std::fill_n((*regions)[worker], regions->rank(), Interval{0, 0});
@@ -178,7 +178,7 @@ bool CanSplit(int64_t extent, const WorkerGrid& grid, const std::vector<int>& ch
 
 namespace {
 
-bool Has(const std::vector<int>& values, int value) {
+bool Includes(const std::vector<int>& values, int value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
@@ -190,7 +190,7 @@ std::vector<int> SplittableDimensions(const std::vector<int64_t>& extents, const
   std::vector<int> dimensions;
   const int64_t parts = grid.factor(static_cast<int>(choice.size()));
   for (int d = 0; d < static_cast<int>(extents.size()); ++d) {
-    if (CanSplit(extents[d], grid, choice, d, parts, equally && !Has(uneven, d)))
+    if (CanSplit(extents[d], grid, choice, d, parts, equally && !Includes(uneven, d)))
       dimensions.push_back(d);
   }
   return dimensions;
@@ -239,15 +239,15 @@ void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents
           std::to_string(round) + ": it has dimensions 0 to " +
           std::to_string(static_cast<int>(extents.size()) - 1) + ", or -1 for replicated");
     }
-    const bool has_no_rest = equally && !Has(uneven, dimension);
+    const bool must_divide = equally && !Includes(uneven, dimension);
     if (dimension != kReplicated &&
-        !CanSplit(extents[dimension], grid, prefix, dimension, grid.factor(round), has_no_rest)) {
+        !CanSplit(extents[dimension], grid, prefix, dimension, grid.factor(round), must_divide)) {
       throw std::invalid_argument(
           subject + " of extents " + FormatList(extents) + " cannot be split along " +
           std::to_string(dimension) + " in round " + std::to_string(round) +
           ": its smallest part has extent " +
           std::to_string(SmallestPart(extents[dimension], grid, prefix, dimension)) + ", and " +
-          std::to_string(grid.factor(round)) + (has_no_rest ? " equal" : "") +
+          std::to_string(grid.factor(round)) + (must_divide ? " equal" : "") +
           " parts are asked for");
     }
     prefix.push_back(dimension);
@@ -272,12 +272,12 @@ Boxes SplitTensor(const Graph& graph, const WorkerGrid& grid, int tensor,
 
 Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, const WorkerGrid& grid,
                     const std::vector<int>& layout) {
-  int largest = 0;
+  int largest_dimension = 0;
   int64_t largest_extent = -1;
   for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
     const int64_t extent = SmallestPart(shape[d], grid, layout, d);
     if (extent > largest_extent) {
-      largest = d;
+      largest_dimension = d;
       largest_extent = extent;
     }
   }
@@ -286,7 +286,7 @@ Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, cons
   for (int worker = 0; worker < shards.count(); ++worker) {
     for (size_t round = 0; round < layout.size(); ++round) {
       if (layout[round] != kReplicated) continue;
-      Interval& interval = parts[worker][largest];
+      Interval& interval = parts[worker][largest_dimension];
       interval = SplitPart(interval, grid.digit(worker, static_cast<int>(round)),
                            grid.factor(static_cast<int>(round)));
     }

@@ -53,38 +53,39 @@ class LabelPasses {
   }
 
   void Forward() {
-    CanonicalLabels next = labels_;
+    CanonicalLabels next_labels = labels_;
     for (int id = 0; id < graph_.num_operators(); ++id) {
       const Operator& op = graph_.op(id);
       uint64_t hash = labels_.operators[id];
       for (const Input& input : op.inputs)
-        hash = HashInput(hash, input, next.tensors[input.tensor]);
-      if (op.follows_tensor >= 0) hash = HashCombine(hash, next.tensors[op.follows_tensor]);
-      next.operators[id] = hash;
+        hash = HashInput(hash, input, next_labels.tensors[input.tensor]);
+      if (op.follows_tensor >= 0) hash = HashCombine(hash, next_labels.tensors[op.follows_tensor]);
+      next_labels.operators[id] = hash;
       for (size_t i = 0; i < op.outputs.size(); ++i) {
-        uint64_t& tensor = next.tensors[op.outputs[i].tensor];
+        uint64_t& tensor = next_labels.tensors[op.outputs[i].tensor];
         tensor = HashRows(HashCombine(HashCombine(tensor, hash), i), op.outputs[i].rows,
                           op.outputs[i].absent);
         for (Combine combine : op.outputs[i].combine)
           tensor = HashCombine(tensor, static_cast<uint64_t>(combine));
       }
     }
-    labels_ = std::move(next);
+    labels_ = std::move(next_labels);
   }
 
   void Backward() {
-    CanonicalLabels next = labels_;
+    CanonicalLabels next_labels = labels_;
     for (int id = graph_.num_operators() - 1; id >= 0; --id) {
       const Operator& op = graph_.op(id);
       uint64_t hash = labels_.operators[id];
-      for (const Output& output : op.outputs) hash = HashCombine(hash, next.tensors[output.tensor]);
-      next.operators[id] = hash;
+      for (const Output& output : op.outputs)
+        hash = HashCombine(hash, next_labels.tensors[output.tensor]);
+      next_labels.operators[id] = hash;
       // Consumers have no order, so their contributions are added up.
       for (size_t i = 0; i < op.inputs.size(); ++i)
-        next.tensors[op.inputs[i].tensor] += HashCombine(HashCombine(hash, i), 1);
-      if (op.follows_tensor >= 0) next.tensors[op.follows_tensor] += HashCombine(hash, 2);
+        next_labels.tensors[op.inputs[i].tensor] += HashCombine(HashCombine(hash, i), 1);
+      if (op.follows_tensor >= 0) next_labels.tensors[op.follows_tensor] += HashCombine(hash, 2);
     }
-    labels_ = std::move(next);
+    labels_ = std::move(next_labels);
   }
 
   CanonicalLabels Take() { return std::move(labels_); }

@@ -186,16 +186,16 @@ void Graph::CheckFetched(int id, const Operator& op) const {
   for (int axis : op.fetched_axes) CheckAxis(OperatorName(id) + " is fetched along", axis, op);
   for (const Input& input : op.inputs) {
     for (const Output& output : op.outputs) {
-      const Tensor& from = tensor(input.tensor);
-      const Tensor& to = tensor(output.tensor);
-      const bool is_alike =
-          from.shape.size() + input.absent.IsGiven() == to.shape.size() + output.absent.IsGiven() &&
-          from.element_bytes == to.element_bytes;
+      const Tensor& source = tensor(input.tensor);
+      const Tensor& target = tensor(output.tensor);
+      const bool is_alike = source.shape.size() + input.absent.IsGiven() ==
+                                target.shape.size() + output.absent.IsGiven() &&
+                            source.element_bytes == target.element_bytes;
       if (!input.is_read || is_alike) continue;
       Fail(OperatorName(id) + " is fetched, and " + TensorName(input.tensor) + " of rank " +
-           std::to_string(from.shape.size()) + " and " + std::to_string(from.element_bytes) +
+           std::to_string(source.shape.size()) + " and " + std::to_string(source.element_bytes) +
            " bytes is no part of " + TensorName(output.tensor) + " of rank " +
-           std::to_string(to.shape.size()) + " and " + std::to_string(to.element_bytes) +
+           std::to_string(target.shape.size()) + " and " + std::to_string(target.element_bytes) +
            " bytes: cells are moved between tensors of equal elements, and of equal ranks with the "
            "dimensions that they lack");
     }
@@ -203,9 +203,9 @@ void Graph::CheckFetched(int id, const Operator& op) const {
 }
 
 void Graph::CheckGroup(int id, const Operator& op) {
-  const auto found = group_first_.emplace(op.group, id);
-  if (found.second) return;
-  const int first = found.first->second;
+  const auto inserted = group_first_.emplace(op.group, id);
+  if (inserted.second) return;
+  const int first = inserted.first->second;
   if (operators_[first].axis_extents != op.axis_extents) {
     Fail(OperatorName(id) + " of axes " + FormatList(op.axis_extents) + " is in group " +
          std::to_string(op.group) + " with " + OperatorName(first) + " of axes " +
@@ -251,12 +251,12 @@ int Graph::AddOperator(Operator op) {
 
 void Graph::ShareChoices(const std::vector<std::pair<int, int>>& bound) {
   for (const auto& [id, earlier] : bound) {
-    Operator changed = op(id);
+    Operator changed_operator = op(id);
     if (CheckOperator(earlier) >= id)
       Fail(OperatorName(id) + " shares the choice of " + OperatorName(earlier) +
            ": it has to be an earlier one");
-    changed.same_choice_as = earlier;
-    CheckChoiceLinks(id, changed);
+    changed_operator.same_choice_as = earlier;
+    CheckChoiceLinks(id, changed_operator);
     operators_[id].same_choice_as = earlier;
   }
   for (int id = 0; id < num_operators(); ++id) {
@@ -267,11 +267,12 @@ void Graph::ShareChoices(const std::vector<std::pair<int, int>>& bound) {
 }
 
 void Graph::KeepCommonUnevenAxes(int root, const std::vector<int>& axes) {
-  std::vector<int>& common = operators_[root].uneven_axes;
-  const auto is_other = [&](int axis) {
+  std::vector<int>& common_axes = operators_[root].uneven_axes;
+  const auto is_missing = [&](int axis) {
     return std::find(axes.begin(), axes.end(), axis) == axes.end();
   };
-  common.erase(std::remove_if(common.begin(), common.end(), is_other), common.end());
+  common_axes.erase(std::remove_if(common_axes.begin(), common_axes.end(), is_missing),
+                    common_axes.end());
 }
 
 std::vector<int> Graph::UnevenAxes(int op) const {

@@ -68,14 +68,14 @@ enum class Combine : int { kConcat = 0, kReduce = 1, kReplicate = 2, kOverlapAdd
 struct Input {
   int tensor = -1;
   std::vector<Row> rows;         // one per dimension
-  std::vector<int> addend_axes;  // if one of these is split, only part 0 reads the tensor, and all
+  std::vector<int> addend_axes;  // if one of these is split, only part 0 reads the tensor; all
                                  // other parts receive zeros
   double fill = 0;               // value of elements outside the tensor
 
-  bool is_held = false;     // the tensor is written in place, so the region must be the shard
+  bool is_held = false;     // true if the operator writes it in place; its region must be the shard
   bool is_read = true;      // false if only the shape is used, so that zeros may be passed
-  bool is_clipped = false;  // elements outside the tensor are not needed
-  bool is_exact = false;    // rows hold even if none of their axes is split
+  bool is_clipped = false;  // true if elements outside the tensor are not needed
+  bool is_exact = false;    // true if rows hold even when no axis in their terms is split
   Absent absent = {};       // a dimension that the tensor lacks, if fetches move it
 };
 
@@ -120,10 +120,11 @@ struct Operator {
   bool may_repeat = false;       // the search may have every worker compute the whole operator
   std::vector<int> uneven_axes;  // in a graph that splits equally: axes whose parts may overlap
 
-  // Axes of an operator that only moves elements. If one is split, a fetch assembles each output.
-  // An element of an output is the sum of one element of each input that is read, at the distance
-  // between the lower ends of the rows. It is the fill if there are no such elements. For a
-  // dimension that a tensor lacks, its Absent takes the place of the row.
+  // Axes of an operator that only moves elements. If one is split, a fetch assembles each output:
+  // an element of the output is the sum of one element of each input that is read. The distance
+  // between the two is the distance between the lower ends of the rows. Without such elements, the
+  // output has the fill. For a dimension that a tensor lacks, its Absent takes the place of the
+  // row.
   std::vector<int> fetched_axes;
 
   // True if the operator reads a part of its input, such as a slice: a fetch always replaces its

@@ -51,6 +51,8 @@ struct FetchKeyHash {
   }
 };
 
+/*! \brief Writes the program of a plan. `needed` stands for the regions that an operator's copies
+ * need, by input. */
 class Emitter {
  public:
   Emitter(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
@@ -63,8 +65,8 @@ class Emitter {
         builder_(*builder),
         shards_(graph, grid, assignment, builder),
         is_used_(graph.num_tensors(), 0),
-        requested_(outputs.size()),
-        requests_of_(graph.num_tensors()) {
+        request_entries_(outputs.size()),
+        requests_by_tensor_(graph.num_tensors()) {
     CheckAssignment(graph, grid, assignment);
     sharers_ = FindSharers(graph, grid, assignment);
     for (int phase : phases) has_phase_.at(CheckPhase(phase)) = true;
@@ -76,8 +78,8 @@ class Emitter {
       if (IsEmitted(id) && HasEffect(id)) EmitOperator(id);
     }
     for (size_t i = 0; i < outputs_.size(); ++i) {
-      if (requested_[i].empty()) EmitRequest(i);
-      for (const Entry& entry : requested_[i]) builder_.AddOutput(entry);
+      if (request_entries_[i].empty()) EmitRequest(i);
+      for (const Entry& entry : request_entries_[i]) builder_.AddOutput(entry);
     }
   }
 
@@ -119,12 +121,12 @@ class Emitter {
     for (int op = 0; op < graph_.num_operators(); ++op) {
       if (!IsEmitted(op)) continue;
       for (const Input& input : graph_.op(op).inputs) {
-        if (input.is_read) Use(input.tensor, "operator " + std::to_string(op));
+        if (input.is_read) MarkUsed(input.tensor, "operator " + std::to_string(op));
       }
     }
     for (size_t i = 0; i < outputs_.size(); ++i) {
-      Use(outputs_[i].tensor, "the list of outputs");
-      requests_of_[outputs_[i].tensor].push_back(static_cast<int>(i));
+      MarkUsed(outputs_[i].tensor, "the list of outputs");
+      requests_by_tensor_[outputs_[i].tensor].push_back(static_cast<int>(i));
       if (outputs_[i].has_layout) CheckRequestedLayout(outputs_[i]);
     }
   }
@@ -139,7 +141,7 @@ class Emitter {
     CheckChoice(subject, graph_.tensor(request.tensor).shape, grid_, request.layout, false);
   }
 
-  void Use(int tensor, const std::string& user) {
+  void MarkUsed(int tensor, const std::string& user) {
     const int producer = graph_.tensor(tensor).producer;
     if (producer >= 0 && !IsEmitted(producer)) {
       throw std::invalid_argument("tensor " + std::to_string(tensor) + " is used by " + user +
@@ -169,7 +171,7 @@ class Emitter {
     }
     for (int worker = 0; worker < grid_.num_workers(); ++worker) {
       if (is_fetched) {
-        EmitMoved(id, worker, needed, &produced);
+        EmitFetches(id, worker, needed, &produced);
       } else {
         EmitCopy(id, worker, needed, &produced);
       }
@@ -177,7 +179,7 @@ class Emitter {
     for (size_t i = 0; i < produced.size(); ++i) {
       const int tensor = op.outputs[i].tensor;
       if (is_used_[tensor]) shards_.Assemble(produced[i]);
-      for (int request : requests_of_[tensor]) EmitRequest(request);
+      for (int request : requests_by_tensor_[tensor]) EmitRequest(request);
     }
   }
 
@@ -197,44 +199,44 @@ class Emitter {
     for (ProducedOutput& output : *produced) output.entries.push_back({copy.node, output.index});
   }
 
-  /*! \brief Emit the worker's parts of the outputs as fetches, for an operator that only moves
-   * elements. */
-  void EmitMoved(int id, int worker, const std::vector<Boxes>& needed,
-                 std::vector<ProducedOutput>* produced) {
+  /*! \brief Emit a fetch of each output, in place of the worker's copy of an operator that only
+   * moves elements. */
+  void EmitFetches(int id, int worker, const std::vector<Boxes>& needed,
+                   std::vector<ProducedOutput>* produced) {
     const Operator& op = graph_.op(id);
-    std::vector<Entry> regions(op.inputs.size());  // node -1 if the input is read from shards
+    std::vector<Entry> fetched_inputs(op.inputs.size());  // node -1: the input is read from shards
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const Interval* region = needed[i][worker];
       if (!op.inputs[i].is_read || IsEmptyBox(region, needed[i].rank()) ||
-          GoesStraight(id, i, region, produced->front().regions[worker], worker)) {
+          IsReadFromShards(id, i, region, produced->front().regions[worker], worker)) {
         continue;
       }
-      regions[i] = EmitInput(id, i, region, worker);
+      fetched_inputs[i] = EmitInput(id, i, region, worker);
     }
     for (ProducedOutput& output : *produced) {
-      output.entries.push_back(EmitPart(op, worker, needed, regions, output));
+      output.entries.push_back(EmitOutputFetch(op, worker, needed, fetched_inputs, output));
     }
   }
 
-  /*! \brief Return true if the input needs no fetched region of its own: it is the worker's shard,
-   * or all of it is used once. */
-  bool GoesStraight(int id, size_t position, const Interval* region, const Interval* part,
-                    int worker) {
+  /*! \brief Return true if the outputs' fetches can read an input from shards. Its region is the
+   * worker's shard, or each element of the region is used once. */
+  bool IsReadFromShards(int id, size_t position, const Interval* region, const Interval* part,
+                        int worker) {
     const Operator& op = graph_.op(id);
     const Input& input = op.inputs[position];
     const Boxes& shards = shards_.ShardBoxes(input.tensor);
     if (IsEqualBox(region, shards[worker], shards.rank())) return true;
     if (op.outputs.size() > 1 || CountSharedReads(id, position) > 1) return false;
     const Movement movement = FindMovement(input, op.outputs.front());
-    const Box moved = movement.Move(region);
-    const Box wide = movement.Widen(part);
+    const Box moved_region = movement.Move(region);
+    const Box widened_part = movement.Widen(part);
     for (int d = 0; d < movement.rank(); ++d) {
-      if (!Contains(wide[d], moved[d])) return false;
+      if (!Contains(widened_part[d], moved_region[d])) return false;
     }
     return true;
   }
 
-  /*! \brief The number of the reads that share the fetches of an input. */
+  /*! \brief Return a number that is equal for reads that share fetches. */
   int SharersOf(int op, size_t position) const {
     const bool is_kept = assignment_.IsKept(graph_.op(op).inputs[position].tensor);
     return is_kept ? kAllReaders : sharers_.Of(op, position);
@@ -254,18 +256,19 @@ class Emitter {
     return count;
   }
 
-  /*! \brief The movement of elements from an input to an output. */
+  /*! \brief Return the movement of elements from an input to an output. */
   static Movement FindMovement(const Input& input, const Output& output) {
-    const std::vector<int64_t> from = ListLowerEnds(input.rows, input.absent);
-    const std::vector<int64_t> to = ListLowerEnds(output.rows, output.absent);
+    const std::vector<int64_t> input_ends = ListLowerEnds(input.rows, input.absent);
+    const std::vector<int64_t> output_ends = ListLowerEnds(output.rows, output.absent);
     Movement movement;
-    for (size_t d = 0; d < from.size(); ++d) movement.distance.push_back(to[d] - from[d]);
+    for (size_t d = 0; d < input_ends.size(); ++d)
+      movement.distance.push_back(output_ends[d] - input_ends[d]);
     movement.source_lacks = input.absent.dimension;
     movement.target_lacks = output.absent.dimension;
     return movement;
   }
 
-  /*! \brief Lower ends of rows, including that of an absent dimension. */
+  /*! \brief Return the lower ends of all rows, including the row of an absent dimension. */
   static std::vector<int64_t> ListLowerEnds(const std::vector<Row>& rows, const Absent& absent) {
     std::vector<int64_t> ends;
     for (const Row& row : rows) ends.push_back(row.lower);
@@ -273,15 +276,15 @@ class Emitter {
     return ends;
   }
 
-  /*! \brief Emit a fetch of one output's part out of the regions of the inputs. Return node -1 if
-   * the part is empty or unused. */
-  Entry EmitPart(const Operator& op, int worker, const std::vector<Boxes>& needed,
-                 const std::vector<Entry>& regions, const ProducedOutput& output) {
+  /*! \brief Emit a fetch that assembles the worker's part of an output from the inputs. Return node
+   * -1 if the part is empty or unused. */
+  Entry EmitOutputFetch(const Operator& op, int worker, const std::vector<Boxes>& needed,
+                        const std::vector<Entry>& fetched_inputs, const ProducedOutput& output) {
     const Output& written = op.outputs[output.index];
     const Interval* part = output.regions[worker];
     const int rank = output.regions.rank();
-    const bool is_left_out = op.outputs.size() > 1 && !is_used_[written.tensor];
-    if (is_left_out || IsEmptyBox(part, rank)) return {};
+    const bool is_unused = op.outputs.size() > 1 && !is_used_[written.tensor];
+    if (is_unused || IsEmptyBox(part, rank)) return {};
     FetchPieces pieces(part, rank, builder_.HasPieces());
     double fill = 0;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -289,19 +292,22 @@ class Emitter {
       if (!input.is_read) continue;
       fill = input.fill;
       const Movement movement = FindMovement(input, written);
-      const Box whole = movement.Move(needed[i][worker]);  // the whole region
-      const Box wide = movement.Widen(part);
-      Box moved(movement.rank());  // its intersection with the part
-      if (!Intersect(whole.data(), wide.data(), movement.rank(), moved.data())) continue;
-      if (regions[i].node < 0) {
-        shards_.AddRegion(input.tensor, worker, moved, movement, &pieces);
+      const Box moved_region = movement.Move(needed[i][worker]);
+      const Box widened_part = movement.Widen(part);
+      Box overlap(movement.rank());
+      if (!Intersect(moved_region.data(), widened_part.data(), movement.rank(), overlap.data()))
+        continue;
+      if (fetched_inputs[i].node < 0) {
+        shards_.AddRegion(input.tensor, worker, overlap, movement, &pieces);
       } else {
-        pieces.Add(moved, regions[i], whole, movement);
+        pieces.Add(overlap, fetched_inputs[i], moved_region, movement);
       }
     }
     return builder_.AddFetch(written.tensor, worker, op.phase, fill, std::move(pieces));
   }
 
+  /*! \brief Return an entry with the region of an input: the worker's shard, a fetch that other
+   * reads share, or a new fetch. */
   Entry EmitInput(int op_id, size_t position, const Interval* region, int worker) {
     const Operator& op = graph_.op(op_id);
     const Input& input = op.inputs[position];
@@ -319,11 +325,12 @@ class Emitter {
     if (is_shard && (!is_zero || (!input.is_read && is_variable))) {
       return shards_.Shard(input.tensor, worker);
     }
-    std::vector<SharedFetch>& shared = shared_[{SharersOf(op_id, position), input.tensor, worker}];
-    for (const SharedFetch& other : shared) {
-      if (other.is_zero == is_zero && IsSameRegion(other.region.data(), other.fill, region,
+    std::vector<SharedFetch>& fetches =
+        shared_fetches_[{SharersOf(op_id, position), input.tensor, worker}];
+    for (const SharedFetch& fetch : fetches) {
+      if (fetch.is_zero == is_zero && IsSameRegion(fetch.region.data(), fetch.fill, region,
                                                    input.fill, graph_.tensor(input.tensor).shape)) {
-        return other.entry;
+        return fetch.entry;
       }
     }
     const Entry entry =
@@ -332,7 +339,7 @@ class Emitter {
                 : shards_.FetchRegion(input.tensor, worker, op.phase, region, input.fill);
     if (!builder_.IsFollowed(entry)) return entry;
     builder_.MarkTransit(entry);
-    shared.push_back({Box(region, region + rank), input.fill, is_zero, entry});
+    fetches.push_back({Box(region, region + rank), input.fill, is_zero, entry});
     return entry;
   }
 
@@ -340,14 +347,14 @@ class Emitter {
     const OutputRequest& request = outputs_[index];
     const std::vector<int>& layout =
         request.has_layout ? request.layout : assignment_.tensors[request.tensor];
-    const Boxes wanted = SplitTensor(graph_, grid_, request.tensor, layout);
+    const Boxes requested_boxes = SplitTensor(graph_, grid_, request.tensor, layout);
     for (int worker = 0; worker < grid_.num_workers(); ++worker) {
-      const Interval* own = shards_.ShardBoxes(request.tensor)[worker];
-      const Entry entry =
-          IsEqualBox(wanted[worker], own, wanted.rank())
-              ? shards_.Shard(request.tensor, worker)
-              : shards_.FetchRegion(request.tensor, worker, kUpdatePhase, wanted[worker], 0);
-      requested_[index].push_back(entry);
+      const Interval* shard = shards_.ShardBoxes(request.tensor)[worker];
+      const Entry entry = IsEqualBox(requested_boxes[worker], shard, requested_boxes.rank())
+                              ? shards_.Shard(request.tensor, worker)
+                              : shards_.FetchRegion(request.tensor, worker, kUpdatePhase,
+                                                    requested_boxes[worker], 0);
+      request_entries_[index].push_back(entry);
     }
   }
 
@@ -360,9 +367,9 @@ class Emitter {
   TensorShards shards_;
   std::vector<char> is_used_;  // by tensor: true if it is read in these phases
   Sharers sharers_;
-  std::unordered_map<FetchKey, std::vector<SharedFetch>, FetchKeyHash> shared_;
-  std::vector<std::vector<Entry>> requested_;  // by output request, empty until emitted
-  std::vector<std::vector<int>> requests_of_;  // by tensor
+  std::unordered_map<FetchKey, std::vector<SharedFetch>, FetchKeyHash> shared_fetches_;
+  std::vector<std::vector<Entry>> request_entries_;  // by output request, empty until emitted
+  std::vector<std::vector<int>> requests_by_tensor_;
 };
 
 }  // namespace
@@ -399,10 +406,10 @@ std::vector<int64_t> CountTraffic(const Graph& graph, const Program& program) {
     if (node.kind != NodeKind::kFetch) continue;
     const int64_t element_bytes = graph.tensor(static_cast<int>(node.id)).element_bytes;
     for (const Piece& piece : node.pieces) {
-      const int64_t cells = Volume(piece.box);
+      const int64_t elements = Volume(piece.box);
       for (const Source& source : piece.sources) {
         const int64_t owner = program.nodes[node.inputs[source.input].node].worker;
-        if (owner != node.worker) bytes[node.worker * workers + owner] += cells * element_bytes;
+        if (owner != node.worker) bytes[node.worker * workers + owner] += elements * element_bytes;
       }
     }
   }

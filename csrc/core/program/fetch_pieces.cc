@@ -21,14 +21,13 @@ void CutAround(const Piece& piece, const Box& inner, std::vector<Piece>* parts) 
   }
 }
 
-/*! \brief A box with an extra dimension [0, 1) before dimension `lacked`, unless that is negative.
- */
-Box Insert(const Interval* box, int rank, int lacked) {
-  const int before = lacked < 0 ? rank : lacked;
-  Box wide(box, box + before);
-  if (lacked >= 0) wide.push_back({0, 1});
-  wide.insert(wide.end(), box + before, box + rank);
-  return wide;
+/*! \brief Return a box with an extra dimension [0, 1) at `dimension`, unless this is negative. */
+Box Insert(const Interval* box, int rank, int dimension) {
+  const int position = dimension < 0 ? rank : dimension;
+  Box widened(box, box + position);
+  if (dimension >= 0) widened.push_back({0, 1});
+  widened.insert(widened.end(), box + position, box + rank);
+  return widened;
 }
 
 }  // namespace
@@ -61,9 +60,9 @@ void FetchPieces::Share(size_t piece, const Piece& added, std::vector<Piece>* re
   Intersect(pieces_[piece].box.data(), added.box.data(), static_cast<int>(region_.size()),
             overlap.data());
   CutAround(added, overlap, rest);
-  std::vector<Piece> kept;
-  CutAround(pieces_[piece], overlap, &kept);
-  for (Piece& part : kept) pieces_.push_back(std::move(part));
+  std::vector<Piece> remainders;
+  CutAround(pieces_[piece], overlap, &remainders);
+  for (Piece& part : remainders) pieces_.push_back(std::move(part));
   Piece part = added;
   Narrow(overlap, &part);
   Narrow(std::move(overlap), &pieces_[piece]);
@@ -90,9 +89,9 @@ void FetchPieces::Add(const Box& box, const Entry& entry, const Box& entry_box,
   added.box = movement.Narrow(box);
   for (size_t d = 0; d < region_.size(); ++d) added.box[d] = Shift(added.box[d], -region_[d].begin);
   Source source;
-  int64_t at = 0;  // the dimension of the target
+  int64_t target_dimension = 0;  // the dimension of the target
   for (int d = 0; d < movement.rank(); ++d) {
-    const int64_t along = d == movement.target_lacks ? kNoDimension : at++;
+    const int64_t along = d == movement.target_lacks ? kNoDimension : target_dimension++;
     if (d == movement.source_lacks) continue;
     source.begin.push_back(box[d].begin - entry_box[d].begin);
     source.along.push_back(along);
@@ -105,21 +104,21 @@ void FetchPieces::Add(const Box& box, const Entry& entry, const Box& entry_box,
 void FetchPieces::Insert(Piece added, const Entry& entry) {
   added.sources.front().input = static_cast<int64_t>(inputs_.size());
   inputs_.push_back(entry);
-  // Pieces that Share appends are visited as well, because they may overlap the rest.
-  std::vector<Piece> left;
-  left.push_back(std::move(added));
-  for (size_t piece = 0; piece < pieces_.size() && !left.empty(); ++piece) {
-    std::vector<Piece> rest;
-    for (Piece& other : left) {
-      if (Meet(pieces_[piece].box, other.box)) {
-        Share(piece, other, &rest);
+  // Pieces that Share appends are visited as well, because they may overlap the remaining pieces.
+  std::vector<Piece> remaining_pieces;
+  remaining_pieces.push_back(std::move(added));
+  for (size_t piece = 0; piece < pieces_.size() && !remaining_pieces.empty(); ++piece) {
+    std::vector<Piece> next_pieces;
+    for (Piece& remaining : remaining_pieces) {
+      if (Meet(pieces_[piece].box, remaining.box)) {
+        Share(piece, remaining, &next_pieces);
       } else {
-        rest.push_back(std::move(other));
+        next_pieces.push_back(std::move(remaining));
       }
     }
-    left = std::move(rest);
+    remaining_pieces = std::move(next_pieces);
   }
-  for (Piece& other : left) pieces_.push_back(std::move(other));
+  for (Piece& remaining : remaining_pieces) pieces_.push_back(std::move(remaining));
 }
 
 void FetchPieces::MoveTo(ProgramNode* fetch) {

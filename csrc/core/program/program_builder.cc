@@ -62,21 +62,21 @@ Entry ProgramBuilder::AddCopy(int op, int worker, int phase, std::vector<Entry> 
   return AddNode(MakeCopy(op, worker, phase, std::move(inputs), outputs));
 }
 
-/*! \brief `order` lists the old positions of all nodes in their new order. */
+/*! \brief Sort the nodes. `order` lists their old positions in the new order. */
 void ProgramBuilder::Reorder(const std::vector<size_t>& order) {
-  std::vector<int64_t> position(order.size());
+  std::vector<int64_t> new_position(order.size());
   std::vector<ProgramNode> nodes;
   nodes.reserve(order.size());
   for (size_t id : order) {
-    position[id] = static_cast<int64_t>(nodes.size());
+    new_position[id] = static_cast<int64_t>(nodes.size());
     nodes.push_back(std::move(program_.nodes[id]));
   }
   program_.nodes = std::move(nodes);
   for (ProgramNode& node : program_.nodes) {
-    for (Entry& input : node.inputs) input.node = position[input.node];
+    for (Entry& input : node.inputs) input.node = new_position[input.node];
   }
   for (std::vector<Entry>* entries : {&program_.outputs, &program_.transit}) {
-    for (Entry& entry : *entries) entry.node = position[entry.node];
+    for (Entry& entry : *entries) entry.node = new_position[entry.node];
   }
 }
 
@@ -88,9 +88,9 @@ void ProgramBuilder::GroupByWorker() {
   int64_t phase = kFetchPhase;
   for (const ProgramNode& node : nodes) {
     if (node.kind != NodeKind::kVariable) {
-      const int64_t next = node.kind == NodeKind::kFetch ? kFetchPhase : node.phase;
-      if (next == kFetchPhase || next != phase) ++run;
-      phase = next;
+      const int64_t node_phase = node.kind == NodeKind::kFetch ? kFetchPhase : node.phase;
+      if (node_phase == kFetchPhase || node_phase != phase) ++run;
+      phase = node_phase;
     }
     keys.emplace_back(run, node.worker);
   }

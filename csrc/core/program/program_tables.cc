@@ -21,8 +21,8 @@ class TableMaker {
     tables_.num_workers = program_.num_workers;
     AddEntries();
     for (size_t id = 0; id < program_.nodes.size(); ++id) AddNode(static_cast<int64_t>(id));
-    for (const Entry& entry : program_.outputs) tables_.output_entry.push_back(RowOf(entry));
-    for (const Entry& entry : program_.transit) tables_.transit_entry.push_back(RowOf(entry));
+    for (const Entry& entry : program_.outputs) tables_.output_entry.push_back(FindRow(entry));
+    for (const Entry& entry : program_.transit) tables_.transit_entry.push_back(FindRow(entry));
     return std::move(tables_);
   }
 
@@ -58,7 +58,7 @@ class TableMaker {
     const int64_t first_read = static_cast<int64_t>(tables_.read_node.size());
     for (const Entry& input : node.inputs) {
       tables_.read_node.push_back(id);
-      tables_.read_entry.push_back(RowOf(input));
+      tables_.read_entry.push_back(FindRow(input));
     }
     for (const Piece& piece : node.pieces) AddPiece(id, piece, first_read);
   }
@@ -106,7 +106,7 @@ class TableMaker {
     }
   }
 
-  int64_t RowOf(const Entry& entry) const {
+  int64_t FindRow(const Entry& entry) const {
     const bool is_node = entry.node >= 0 && entry.node < static_cast<int64_t>(first_entry_.size());
     if (!is_node || entry.index < 0 ||
         entry.index >= static_cast<int64_t>(program_.nodes[entry.node].shapes.size()))
@@ -115,18 +115,18 @@ class TableMaker {
     return first_entry_[entry.node] + entry.index;
   }
 
-  void Append(const std::vector<int64_t>& values, int64_t otherwise, Column* column) const {
+  void Append(const std::vector<int64_t>& values, int64_t padding, Column* column) const {
     column->insert(column->end(), values.begin(), values.end());
-    Pad(values.size(), otherwise, column);
+    Pad(values.size(), padding, column);
   }
 
   /*! \brief Fill the columns of dimensions that a row of `rank` lacks. */
-  void Pad(size_t rank, int64_t otherwise, Column* column) const {
-    column->insert(column->end(), static_cast<size_t>(tables_.rank) - rank, otherwise);
+  void Pad(size_t rank, int64_t padding, Column* column) const {
+    column->insert(column->end(), static_cast<size_t>(tables_.rank) - rank, padding);
   }
 
-  [[noreturn]] static void Refuse(int64_t id, const std::string& what) {
-    throw std::invalid_argument("node " + std::to_string(id) + " " + what);
+  [[noreturn]] static void Refuse(int64_t id, const std::string& problem) {
+    throw std::invalid_argument("node " + std::to_string(id) + " " + problem);
   }
 
   const Program& program_;

@@ -52,26 +52,27 @@ Entry TensorShards::FetchRegion(int tensor, int worker, int phase, const Interva
 void TensorShards::AddRegion(int tensor, int worker, const Box& moved, const Movement& movement,
                              FetchPieces* pieces) {
   const Layout& layout = *Place(tensor).layout;
-  Box box(movement.rank());
-  const Box mine = movement.Move(layout.shards[worker]);
+  Box overlap(movement.rank());
+  const Box own_shard = movement.Move(layout.shards[worker]);
   for (int owner : layout.index.Find(movement.MoveBack(moved).data())) {
     if (layout.replica[owner] != layout.replica[worker]) continue;
     if (!builder_->IsFollowed(worker, owner)) continue;
     const Box shard = movement.Move(layout.shards[owner]);
-    const Box own = owner == worker ? shard : movement.Move(layout.own[owner]);
-    if (!Intersect(moved.data(), own.data(), movement.rank(), box.data())) continue;
+    const Box readable_box = owner == worker ? shard : movement.Move(layout.own[owner]);
+    if (!Intersect(moved.data(), readable_box.data(), movement.rank(), overlap.data())) continue;
     if (owner == worker || !graph_.splits_equally()) {
-      pieces->Add(box, Shard(tensor, owner), shard, movement);
+      pieces->Add(overlap, Shard(tensor, owner), shard, movement);
       continue;
     }
-    std::vector<Box> rest;
-    Subtract(box, mine, &rest);  // removes the elements of this worker's shard
-    for (const Box& part : rest) pieces->Add(part, Shard(tensor, owner), shard, movement);
+    std::vector<Box> missing_boxes;
+    Subtract(overlap, own_shard, &missing_boxes);  // removes the elements of this worker's shard
+    for (const Box& missing_box : missing_boxes)
+      pieces->Add(missing_box, Shard(tensor, owner), shard, movement);
   }
 }
 
-/*! \brief Sum `box` of an output over its holders on one worker. Return the worker's own entry if
- * that is all. */
+/*! \brief Fetch `box` of an output, summed over its holders, on one worker. Return the worker's own
+ * entry if it is the box and there is no other holder. */
 Entry TensorShards::Gather(const ProducedOutput& produced, const PlacedAccess& access,
                            const BoxIndex& index, int worker, const Interval* box) {
   const Operator& op = graph_.op(produced.op);
@@ -98,10 +99,10 @@ Entry TensorShards::JoinParts(int tensor, int phase, int worker, const PlacedLay
   const Interval* shard = layout.shards[worker];
   if (IsEqualBox(layout.scattered[worker], shard, rank)) return parts[worker];
   FetchPieces pieces(shard, rank, builder_->HasPieces());
-  for (int other : Place(tensor).layout->index.Find(shard)) {
-    if (parts[other].node < 0 || !IsEqualBox(layout.shards[other], shard, rank)) continue;
-    if (!builder_->IsFollowed(worker, other)) continue;
-    pieces.Add(layout.scattered[other], parts[other], layout.scattered[other]);
+  for (int holder : Place(tensor).layout->index.Find(shard)) {
+    if (parts[holder].node < 0 || !IsEqualBox(layout.shards[holder], shard, rank)) continue;
+    if (!builder_->IsFollowed(worker, holder)) continue;
+    pieces.Add(layout.scattered[holder], parts[holder], layout.scattered[holder]);
   }
   return builder_->AddFetch(tensor, worker, phase, 0, std::move(pieces));
 }
@@ -109,16 +110,16 @@ Entry TensorShards::JoinParts(int tensor, int phase, int worker, const PlacedLay
 void TensorShards::Assemble(const ProducedOutput& produced) {
   const Output& output = graph_.op(produced.op).outputs[produced.index];
   const std::vector<int>& choice = assignment_.operators[produced.op];
-  Incidence written;
-  written.is_write = true;
-  written.op = produced.op;
-  written.tensor = output.tensor;
-  written.write = &output;
-  const PlacedAccess access = PlaceAccess(graph_, written, grid_, choice);
+  Incidence incidence;
+  incidence.is_write = true;
+  incidence.op = produced.op;
+  incidence.tensor = output.tensor;
+  incidence.write = &output;
+  const PlacedAccess access = PlaceAccess(graph_, incidence, grid_, choice);
   const PlacedLayout layout =
       PlaceLayout(graph_, output.tensor, grid_, assignment_.tensors[output.tensor]);
-  const bool scatters = layout.can_scatter && IsPartialResult(output, choice);
-  const Boxes& boxes = scatters ? layout.scattered : layout.shards;
+  const bool is_scattered = layout.can_scatter && IsPartialResult(output, choice);
+  const Boxes& boxes = is_scattered ? layout.scattered : layout.shards;
   const BoxIndex index(access.regions.front());
   std::vector<Entry> parts(grid_.num_workers());
   for (int worker = 0; worker < grid_.num_workers(); ++worker) {
@@ -128,10 +129,10 @@ void TensorShards::Assemble(const ProducedOutput& produced) {
   Placed& placed = Place(output.tensor);
   for (int worker = 0; worker < grid_.num_workers(); ++worker) {
     placed.entries[worker] =
-        scatters ? JoinParts(output.tensor, graph_.op(produced.op).phase, worker, layout, parts)
-                 : parts[worker];
-    for (const Entry& passing : {produced.entries[worker], parts[worker]}) {
-      if (passing.node >= 0 && !(passing == placed.entries[worker])) builder_->MarkTransit(passing);
+        is_scattered ? JoinParts(output.tensor, graph_.op(produced.op).phase, worker, layout, parts)
+                     : parts[worker];
+    for (const Entry& entry : {produced.entries[worker], parts[worker]}) {
+      if (entry.node >= 0 && !(entry == placed.entries[worker])) builder_->MarkTransit(entry);
     }
   }
 }

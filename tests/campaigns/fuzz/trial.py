@@ -94,7 +94,7 @@ class Trial:
         self._check_numbers(partition, found, kind, asked)
         if thorough:
             shards = [array for variable in executor.sharded.variables.values() for array in variable.arrays]
-            training = executor.sharded._training  # without the gradients, which the plan does not count
+            training = executor.sharded._training_graph  # without the gradients, which the plan does not count
             allocated = allocated_bytes(training.bound, plan.workers, shards)
             backend = partition.task.engine.backend
             planned = backend.measure(partition.source, partition.choices).worker_bytes

@@ -5,8 +5,8 @@ import os
 import subprocess
 import sys
 
-from tofu.mxnet.calibration.calibrate import PROGRAMS
-from tofu.mxnet.calibration.kernels import Recorded, match_events, read_events
+from tofu.mxnet.calibration.calibrate import PROGRAM_ENVIRONMENTS
+from tofu.mxnet.calibration.kernels import RecordedCase, match_events, read_events
 from tofu.mxnet.calibration.models import PERCEPTRONS, _build_perceptron, list_cases, list_steps
 from tofu.mxnet.planning import plan_task, read_trained
 from tofu.planning.settings import Settings
@@ -29,7 +29,7 @@ def test_cases_cover_one_device_and_several():
 
 def test_a_measuring_process_times_every_node(tmp_path):
     path = tmp_path / "samples.json"
-    environment = {**os.environ, **PROGRAMS["kernels"]}
+    environment = {**os.environ, **PROGRAM_ENVIRONMENTS["kernels"]}
     subprocess.run([sys.executable, "-c", SCRIPT, str(path)], check=True, env=environment, capture_output=True)
     samples = json.loads(path.read_text())
     kinds = {kind for kind, *_ in samples}
@@ -62,6 +62,6 @@ def test_the_fastest_step_counts_and_unmatched_operators_are_left_out(tmp_path):
     ]
     kernels += [(0, "Activation", 100, 1)]
     make_events(tmp_path / "events.json", kernels)
-    samples = list(match_events(Recorded(program, [(100, 190), (200, 290)]), read_events(tmp_path / "events.json")))
+    samples = list(match_events(RecordedCase(program, [(100, 190), (200, 290)]), read_events(tmp_path / "events.json")))
     assert [round(1e6 * sample.seconds) for sample in samples] == [3] * layers
     assert all(sample.kind.startswith("FullyConnected") for sample in samples)

@@ -48,7 +48,7 @@ def test_scales_are_drawn_around_one():
 
 def test_passed_values_are_used():
     symbol = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="fc")
-    values = draw_values(symbol, {"data": (2, 5)}, given={"fc_bias": np.arange(3)})
+    values = draw_values(symbol, {"data": (2, 5)}, user_values={"fc_bias": np.arange(3)})
     assert values["fc_bias"].tolist() == [0.0, 1.0, 2.0]
     assert values["fc_bias"].dtype == np.float32
 

@@ -85,8 +85,8 @@ def test_shapes_are_inferred_few_times(monkeypatch):
         net = mx.sym.dot(net, V(f"w{n}"))
     symbol = mx.sym.FullyConnected(net, num_hidden=4, name="fc")
     shapes = list_shapes(symbol, {"data": (16, 6), **{f"w{n}": (6, 6) for n in range(40)}})
-    infer = data_arguments._infer
-    monkeypatch.setattr(data_arguments, "_infer", lambda *given: made.append(given) or infer(*given))
+    infer = data_arguments._infer_shapes
+    monkeypatch.setattr(data_arguments, "_infer_shapes", lambda *given: made.append(given) or infer(*given))
     found = find_data(symbol, shapes, ())
     assert {"data", *(f"w{n}" for n in range(40))} <= found
     assert "fc_bias" not in found

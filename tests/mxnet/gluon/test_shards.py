@@ -108,7 +108,7 @@ def test_executors_are_reused_and_the_oldest_dropped():
     executors = []
     for rows in (6, 6, 2, 4, 6, 8, 10, 12):
         train(net, trainer, 1, (rows, 5))
-        executors.append(weakref.ref(net._cached_op._bound[-1].executor))
+        executors.append(weakref.ref(net._cached_op._executors[-1].executor))
     gc.collect()
     assert executors[0] == executors[1] == executors[4]
     alive = {reference() for reference in executors} - {None}
@@ -119,7 +119,7 @@ def test_executors_are_reused_and_the_oldest_dropped():
             output = net(draw(6, 5))
         output.wait_to_read()
     del output
-    assert len(net._cached_op._bound) <= 2
+    assert len(net._cached_op._executors) <= 2
 
 
 def test_dropout_drops_its_share():

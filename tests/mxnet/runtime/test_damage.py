@@ -57,10 +57,10 @@ def flips(content, count, seed=0):
         yield bytes(changed)
 
 
-@pytest.mark.parametrize("chunk", [seal.CHUNK, 999], ids=["at once", "in chunks"])
+@pytest.mark.parametrize("chunk", [seal.CHUNK_BYTES, 999], ids=["at once", "in chunks"])
 @pytest.mark.parametrize("kind", ["params", "states"])
 def test_every_flipped_bit_is_found(saved, kind, chunk, tmp_path, monkeypatch):
-    monkeypatch.setattr(seal, "CHUNK", chunk)
+    monkeypatch.setattr(seal, "CHUNK_BYTES", chunk)
     module, folder = saved
     before, path = parameters_of(module), tmp_path / f"a.{kind}"
     content, load = (folder / f"model-0002.{kind}").read_bytes(), LOADS[kind](module)

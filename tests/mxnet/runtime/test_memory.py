@@ -29,7 +29,7 @@ def test_planned_bytes_are_allocated(name, workers):
     executor = tofu.bind(model.symbol, [mx.cpu(i) for i in range(workers)], **model.shapes)
     shards = [array for variable in executor.variables.values() for array in variable.arrays]
     planned = executor.partition.plan.worker_bytes
-    assert allocated_bytes(executor._training.bound, workers, shards) == list(planned)
+    assert allocated_bytes(executor._training_graph.bound, workers, shards) == list(planned)
     report = tofu.memory_report(model.symbol, workers, optimizer=None, **model.shapes)
     assert tuple(worker.planned_bytes for worker in report.workers) == planned
 

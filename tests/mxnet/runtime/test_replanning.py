@@ -45,7 +45,7 @@ def run_block():
         with autograd.record():
             value = net(draw(size, 5)).sum()
         value.backward()
-        return net._cached_op._bound[-1].executor.partition.plan
+        return net._cached_op._executors[-1].executor.partition.plan
 
     return step
 
@@ -89,7 +89,7 @@ def test_kept_partitions_are_limited():
     module.init_params()
     for size in range(4, 12):
         module.forward(batch_of(size), is_train=False)
-    assert len(module._plans._kept) == replanning.MOST_PARTITIONS
+    assert len(module._replanner._partitions) == replanning.MOST_PARTITIONS
 
 
 def test_a_failed_bind_keeps_no_plan(monkeypatch):
@@ -98,7 +98,7 @@ def test_a_failed_bind_keeps_no_plan(monkeypatch):
         patch.setattr(partitioned_symbol, "ShardedExecutor", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             module.bind([("data", (12, 17))], [("softmax_label", (12,))])
-    assert module._plans._kept == {}
+    assert module._replanner._partitions == {}
     module.bind([("data", (8, 17))], [("softmax_label", (8,))])
     assert module.plan.inputs["data"] == (8, 17)
     assert "given" not in module.plan.optimality

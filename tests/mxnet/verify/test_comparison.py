@@ -7,7 +7,7 @@ import pytest
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.mxnet.verify import Case, load_cases, nodes, single, verify_case
-from tofu.mxnet.verify.kernels import PATTERNS, find_left, run_kernel
+from tofu.mxnet.verify.kernels import PATTERNS, find_unwritten, run_kernel
 from tofu.tdl import unwritten
 from tofu.verification.comparison import Compared, Comparison, count_numbers, find_kind
 
@@ -126,7 +126,7 @@ def test_scratch_is_neither_compared_nor_missed(descriptions):
 
 def test_unwritten_elements_keep_both_patterns():
     left, written = [np.array([PATTERNS["f"][n], 1.0]) for n in range(2)], [np.array([0, 85]), np.array([0, 7])]
-    found = find_left([left[0], written[0]], [left[1], written[1]])
+    found = find_unwritten([left[0], written[0]], [left[1], written[1]])
     assert [array.tolist() for array in found] == [[True, False], [False, False]]
 
 

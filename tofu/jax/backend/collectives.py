@@ -18,7 +18,7 @@ from tofu.program.lockstep import Box
 
 
 class Workers:
-    """The workers of a program. They are a mesh with an axis for each *round*, a factor of the number of workers."""
+    """The workers of a program, as a mesh with an axis for each factor of their number."""
 
     def __init__(self, factors: Sequence[int]) -> None:
         self.factors = tuple(factors)
@@ -26,7 +26,7 @@ class Workers:
         self.axis_names = tuple(f"step{n}" for n in range(len(factors)))
         self.scatters_sums = True
         """True if `lax.psum_scatter` may be used. Otherwise, workers exchange shards and add them, at equal cost."""
-        self._picked: dict[Any, Any] = {}
+        self._known_numbers: dict[Any, Any] = {}
 
     @property
     def mesh_axes(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
@@ -36,29 +36,29 @@ class Workers:
     @contextmanager
     def remember(self) -> Iterator[None]:
         """Return a context, the trace of a program or a loop body, in which each number is looked up only once."""
-        before = self._picked
-        self._picked = dict(before)
+        before = self._known_numbers
+        self._known_numbers = dict(before)
         _ = self.me  # outside of loops: XLA for CPUs cannot look it up in the kernel of a small loop
         try:
             yield
         finally:
-            self._picked = before
+            self._known_numbers = before
 
     @property
     def me(self) -> Any:
         """Number of the worker that runs."""
-        if "me" not in self._picked:
+        if "me" not in self._known_numbers:
             number: Any = 0
             for axis, factor in enumerate(self.factors):
                 number = number * factor + self._find_digit(axis)
-            self._picked["me"] = lax.convert_element_type(number, np.uint32)
-        return self._picked["me"]
+            self._known_numbers["me"] = lax.convert_element_type(number, np.uint32)
+        return self._known_numbers["me"]
 
     def _find_digit(self, axis: int) -> Any:
         """Return the position along an axis of the mesh of the worker that runs."""
-        if ("digit", axis) not in self._picked:
-            self._picked["digit", axis] = lax.axis_index(self.axis_names[axis])
-        return self._picked["digit", axis]
+        if ("digit", axis) not in self._known_numbers:
+            self._known_numbers["digit", axis] = lax.axis_index(self.axis_names[axis])
+        return self._known_numbers["digit", axis]
 
     def pick(self, table: Any) -> list[Any]:
         """Return this worker's row of `table`, as a list of numbers.
@@ -75,81 +75,86 @@ class Workers:
         if (column == column[0]).all():
             return column[0]
         key = column.dtype, column.tobytes()
-        if key not in self._picked:
-            self._picked[key] = lax.squeeze(lax.dynamic_slice(column, (self.me,), (1,)), (0,))
-        return self._picked[key]
+        if key not in self._known_numbers:
+            self._known_numbers[key] = lax.squeeze(lax.dynamic_slice(column, (self.me,), (1,)), (0,))
+        return self._known_numbers[key]
 
-    def take_part(self, whole: Any, boxes: Sequence[Box]) -> Any:
+    def take_part(self, replicated: Any, boxes: Sequence[Box]) -> Any:
         """Return this worker's shard of a replicated value."""
-        if not whole.ndim or all(box == tuple((0, extent) for extent in whole.shape) for box in boxes):
-            return whole
+        if not replicated.ndim or all(box == tuple((0, extent) for extent in replicated.shape) for box in boxes):
+            return replicated
         begins = self.pick([[begin for begin, _ in box] for box in boxes])
-        return take_box(whole, begins, [end - begin for begin, end in boxes[0]])
+        return take_box(replicated, begins, [end - begin for begin, end in boxes[0]])
 
     def run(self, collectives: Sequence[Collective], inputs: Sequence[Any]) -> Any:
         """Apply collectives, one after another, to this worker's arrays."""
         if inputs[0].dtype == bool and any(getattr(collective, "reducer", None) for collective in collectives):
-            reduced = self.run(collectives, [x.astype(jnp.int8) for x in inputs])  # devices reduce numbers only
+            reduced = self.run(collectives, [array.astype(jnp.int8) for array in inputs])  # devices reduce numbers only
             return reduced.astype(bool)
-        x = inputs[0]
+        array = inputs[0]
         for collective in collectives:
-            x = (
-                self._exchange(collective, inputs, x)
+            array = (
+                self._exchange(collective, inputs, array)
                 if isinstance(collective, Exchange)
-                else RULES[type(collective)](self, collective, x)
+                else RULES[type(collective)](self, collective, array)
             )
-        return x
+        return array
 
-    def _slice(self, one: Slice, x: Any) -> Any:
-        size = x.shape[one.dimension] // self.factors[one.axis]
-        begin = self._find_digit(one.axis) * size
-        begins = [begin if d == one.dimension else np.int32(0) for d in range(x.ndim)]
-        return take_box(x, begins, [size if d == one.dimension else extent for d, extent in enumerate(x.shape)])
+    def _slice(self, collective: Slice, shard: Any) -> Any:
+        size = shard.shape[collective.dimension] // self.factors[collective.axis]
+        begin = self._find_digit(collective.axis) * size
+        begins, extents = [np.int32(0)] * shard.ndim, list(shard.shape)
+        begins[collective.dimension], extents[collective.dimension] = begin, size
+        return take_box(shard, begins, extents)
 
-    def _gather(self, one: AllGather, x: Any) -> Any:
-        return all_gather(x, self.axis_names[one.axis], one.dimension)
+    def _gather(self, collective: AllGather, shard: Any) -> Any:
+        return all_gather(shard, self.axis_names[collective.axis], collective.dimension)
 
-    def _all_to_all(self, one: AllToAll, x: Any) -> Any:
-        name = self.axis_names[one.axis]
-        return lax.all_to_all(x, name, split_axis=one.split, concat_axis=one.gathered, tiled=True)
+    def _all_to_all(self, collective: AllToAll, shard: Any) -> Any:
+        name = self.axis_names[collective.axis]
+        return lax.all_to_all(shard, name, split_axis=collective.split, concat_axis=collective.gathered, tiled=True)
 
-    def _scatter(self, one: ReduceScatter, x: Any) -> Any:
-        name, dimension = self.axis_names[one.axis], one.dimension
-        if one.reducer == "Sum" and self.scatters_sums:
-            return lax.psum_scatter(x, name, scatter_dimension=dimension, tiled=True)
-        factor = self.factors[one.axis]
-        parts = x.reshape(*x.shape[:dimension], factor, x.shape[dimension] // factor, *x.shape[dimension + 1 :])
-        parts = lax.all_to_all(parts, name, split_axis=dimension, concat_axis=dimension, tiled=True)
-        return _REDUCERS[one.reducer].along(parts, axis=dimension).astype(x.dtype)
+    def _scatter(self, collective: ReduceScatter, partial: Any) -> Any:
+        axis_name, dimension = self.axis_names[collective.axis], collective.dimension
+        if collective.reducer == "Sum" and self.scatters_sums:
+            return lax.psum_scatter(partial, axis_name, scatter_dimension=dimension, tiled=True)
+        part_count = self.factors[collective.axis]
+        before, extent, after = partial.shape[:dimension], partial.shape[dimension], partial.shape[dimension + 1 :]
+        parts = partial.reshape(*before, part_count, extent // part_count, *after)
+        parts = lax.all_to_all(parts, axis_name, split_axis=dimension, concat_axis=dimension, tiled=True)
+        return _REDUCERS[collective.reducer].along_dimension(parts, axis=dimension).astype(partial.dtype)
 
-    def _reduce(self, one: AllReduce, x: Any) -> Any:
-        return _REDUCERS[one.reducer].over(x, tuple(self.axis_names[axis] for axis in one.axes))
+    def _reduce(self, collective: AllReduce, partial: Any) -> Any:
+        axis_names = tuple(self.axis_names[axis] for axis in collective.axes)
+        return _REDUCERS[collective.reducer].over_devices(partial, axis_names)
 
-    def _exchange(self, exchange: Exchange, inputs: Sequence[Any], before: Any) -> Any:
+    def _exchange(self, exchange: Exchange, inputs: Sequence[Any], previous: Any) -> Any:
+        """Return the array that results from the rounds of an exchange. `previous` is the result of the exchange before."""
         reducer = None if exchange.reducer is None else _REDUCERS[exchange.reducer]
         dtype = inputs[0].dtype
-        out = before
+        assembled = previous
         if not exchange.continues:
-            out = jnp.full(exchange.shape, exchange.fill if reducer is None else reducer.neutral(dtype), dtype)
+            assembled = jnp.full(exchange.shape, exchange.fill if reducer is None else reducer.neutral(dtype), dtype)
         for round_ in exchange.rounds:
-            targets, active = np.zeros((self.count, out.ndim), np.int32), np.zeros(self.count, bool)
-            for reader, (_, _, target) in round_.moves.items():
-                targets[reader], active[reader] = target, True
-            piece = self._send(before if exchange.continues else inputs[round_.input], round_).reshape(round_.extent)
-            at = self.pick(targets)
-            old = lax.dynamic_slice(out, at, round_.extent) if out.ndim else out
-            new = piece if reducer is None else reducer.of_two(old, piece)
-            new = new if active.all() else lax.select(*self.pick(active), new, old)
-            out = lax.dynamic_update_slice(out, new, at) if out.ndim else new
-        return out
+            reader_positions, is_reader = np.zeros((self.count, assembled.ndim), np.int32), np.zeros(self.count, bool)
+            for reader, (_, _, position_in_reader) in round_.moves.items():
+                reader_positions[reader], is_reader[reader] = position_in_reader, True
+            piece = self._send(previous if exchange.continues else inputs[round_.input], round_).reshape(round_.extent)
+            position = self.pick(reader_positions)
+            old = lax.dynamic_slice(assembled, position, round_.extent) if assembled.ndim else assembled
+            new = piece if reducer is None else reducer.of_pair(old, piece)
+            new = new if is_reader.all() else lax.select(*self.pick(is_reader), new, old)
+            assembled = lax.dynamic_update_slice(assembled, new, position) if assembled.ndim else new
+        return assembled
 
-    def _send(self, x: Any, one: Round) -> Any:
-        sources = np.zeros((self.count, x.ndim), np.int32)
-        for owner, source, _ in one.moves.values():
-            sources[owner] = source
-        piece = take_box(x, self.pick(sources), one.source_extent) if x.ndim else x
-        senders = [(owner, reader) for reader, (owner, _, _) in sorted(one.moves.items())]
-        return piece if one.is_local else lax.ppermute(piece, self.axis_names, senders)
+    def _send(self, array: Any, round_: Round) -> Any:
+        """Return the box that this worker receives in a round."""
+        owner_positions = np.zeros((self.count, array.ndim), np.int32)
+        for owner, position_in_owner, _ in round_.moves.values():
+            owner_positions[owner] = position_in_owner
+        piece = take_box(array, self.pick(owner_positions), round_.source_extent) if array.ndim else array
+        sends = [(owner, reader) for reader, (owner, _, _) in sorted(round_.moves.items())]
+        return piece if round_.is_local else lax.ppermute(piece, self.axis_names, sends)
 
 
 RULES: dict[type, Callable[[Workers, Any, Any], Any]] = {
@@ -161,67 +166,74 @@ RULES: dict[type, Callable[[Workers, Any, Any], Any]] = {
 }
 
 
-def take_box(x: Any, begins: Sequence[Any], size: Sequence[int]) -> Any:
+def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
     """Return the region of an array that begins at computed positions.
 
-    If a single integer is sliced from a product, JAX 0.6.2 on CPUs loses a factor. So one integer is selected by a sum.
+    A single integer is selected by a sum, because JAX 0.6.2 on CPUs loses a factor if it slices an integer from a product.
     """
     is_known = all(isinstance(begin, (int, np.integer)) for begin in begins)
-    if is_known or prod(size) > 1 or not jnp.issubdtype(x.dtype, jnp.integer):
-        return lax.dynamic_slice(x, begins, size)
-    here = [lax.broadcasted_iota(np.int32, x.shape, d) == begin for d, begin in enumerate(begins)]
-    return jnp.where(reduce(jnp.logical_and, here), x, 0).sum(dtype=x.dtype).reshape(size)
+    if is_known or prod(extents) > 1 or not jnp.issubdtype(array.dtype, jnp.integer):
+        return lax.dynamic_slice(array, begins, extents)
+    is_element_along = [lax.broadcasted_iota(np.int32, array.shape, d) == begin for d, begin in enumerate(begins)]
+    return jnp.where(reduce(jnp.logical_and, is_element_along), array, 0).sum(dtype=array.dtype).reshape(extents)
 
 
-def _largest(x: Any, names: tuple[str, ...]) -> Any:
+def _find_maximum(array: Any, axis_names: tuple[str, ...]) -> Any:
     """Return the maximum over devices, or NaN if any number is NaN, as on one device.
 
     On CPUs, XLA's maximum over devices ignores NaN. So numbers are converted to integers of the same order, in which
     NaN is the largest.
     """
-    bits = {2: jnp.int16, 4: jnp.int32, 8: jnp.int64}.get(x.dtype.itemsize)
-    if not jnp.issubdtype(x.dtype, jnp.floating) or bits is None:
-        return lax.pmax(x, names)
-    numbers = lax.bitcast_convert_type(jnp.where(jnp.isnan(x), jnp.asarray(jnp.nan, x.dtype), x), bits)
-    return lax.bitcast_convert_type(_reorder(lax.pmax(_reorder(numbers), names)), x.dtype)
+    integer_type = {2: jnp.int16, 4: jnp.int32, 8: jnp.int64}.get(array.dtype.itemsize)
+    if not jnp.issubdtype(array.dtype, jnp.floating) or integer_type is None:
+        return lax.pmax(array, axis_names)
+    nan = jnp.asarray(jnp.nan, array.dtype)
+    integers = lax.bitcast_convert_type(jnp.where(jnp.isnan(array), nan, array), integer_type)
+    return lax.bitcast_convert_type(_reorder_negative(lax.pmax(_reorder_negative(integers), axis_names)), array.dtype)
 
 
-def _smallest(x: Any, names: tuple[str, ...]) -> Any:
-    return -_largest(-x, names) if jnp.issubdtype(x.dtype, jnp.floating) else lax.pmin(x, names)
+def _find_minimum(array: Any, axis_names: tuple[str, ...]) -> Any:
+    if jnp.issubdtype(array.dtype, jnp.floating):
+        return -_find_maximum(-array, axis_names)
+    return lax.pmin(array, axis_names)
 
 
-def _product(x: Any, names: tuple[str, ...]) -> Any:
+def _find_product(array: Any, axis_names: tuple[str, ...]) -> Any:
     """Return the product over devices, which XLA lacks. Each device multiplies some elements and receives others."""
-    count = lax.psum(1, names)
-    cells = jnp.pad(x.ravel(), (0, -x.size % count)).reshape(count, -1)
-    parts = jnp.prod(lax.all_to_all(cells, names, 0, 0, tiled=True), axis=0, dtype=x.dtype)
-    return all_gather(parts, names, 0)[: x.size].reshape(x.shape)
+    count = lax.psum(1, axis_names)
+    elements = jnp.pad(array.ravel(), (0, -array.size % count)).reshape(count, -1)
+    products = jnp.prod(lax.all_to_all(elements, axis_names, 0, 0, tiled=True), axis=0, dtype=array.dtype)
+    return all_gather(products, axis_names, 0)[: array.size].reshape(array.shape)
 
 
-def _reorder(numbers: Any) -> Any:
-    return jnp.where(numbers < 0, numbers ^ jnp.iinfo(numbers.dtype).max, numbers)
+def _reorder_negative(integers: Any) -> Any:
+    """Return integers in the order of the floating-point numbers with the same bits, or convert them back."""
+    return jnp.where(integers < 0, integers ^ jnp.iinfo(integers.dtype).max, integers)
 
 
-def _find_least(dtype: Any) -> Any:
+def _find_lowest(dtype: Any) -> Any:
     return -jnp.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).min
 
 
-def _find_greatest(dtype: Any) -> Any:
+def _find_highest(dtype: Any) -> Any:
     return jnp.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).max
 
 
 class _Reducer(NamedTuple):
-    """A reduction over devices, of two arrays, and along a dimension, with its neutral element."""
+    """A reduction over devices, of two arrays, and along a dimension of an array.
 
-    over: Callable[[Any, tuple[str, ...]], Any]
-    of_two: Callable[[Any, Any], Any]
-    along: Callable[..., Any]
+    `neutral` returns the number of a type that does not change the result.
+    """
+
+    over_devices: Callable[[Any, tuple[str, ...]], Any]
+    of_pair: Callable[[Any, Any], Any]
+    along_dimension: Callable[..., Any]
     neutral: Callable[[Any], Any]
 
 
 _REDUCERS = {
     "Sum": _Reducer(lax.psum, jnp.add, jnp.sum, lambda _: 0),
-    "Max": _Reducer(_largest, jnp.maximum, jnp.max, _find_least),
-    "Min": _Reducer(_smallest, jnp.minimum, jnp.min, _find_greatest),
-    "Prod": _Reducer(_product, jnp.multiply, jnp.prod, lambda _: 1),
+    "Max": _Reducer(_find_maximum, jnp.maximum, jnp.max, _find_lowest),
+    "Min": _Reducer(_find_minimum, jnp.minimum, jnp.min, _find_highest),
+    "Prod": _Reducer(_find_product, jnp.multiply, jnp.prod, lambda _: 1),
 }

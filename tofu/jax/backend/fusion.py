@@ -99,21 +99,22 @@ def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequ
     """Return the operations whose results are stored. Their operands are stored values too."""
     fusion = _Fusion(list(operations), results, types)
     fusion.decide()
-    kept: list[Operation] = []
-    inner: dict[int, Operation] = {}  # fused value -> operation that computes it from values in memory
+    stored_operations: list[Operation] = []
+    fused_operations: dict[int, Operation] = {}  # by result; they read only values in memory
     for n, operation in enumerate(fusion.operations):
-        whole = _join(operation, inner) if operation.is_fusible else operation
+        joined = _join(operation, fused_operations) if operation.is_fusible else operation
         if fusion.roots[n].keys() - {n}:
-            inner.update(dict.fromkeys(operation.makes, whole))
+            fused_operations.update(dict.fromkeys(operation.makes, joined))
         if n in fusion.roots[n]:
-            kept.append(whole)
-    return kept
+            stored_operations.append(joined)
+    return stored_operations
 
 
-def _join(operation: Operation, inner: Mapping[int, Operation]) -> Operation:
-    parts = [(value, inner.get(value)) for value in operation.reads]
-    reads = dict.fromkeys(x for value, part in parts for x in (part.reads if part else (value,)))
-    moved = reads if operation.name in MOVING else [x for _, part in parts if part for x in part.moved]
+def _join(operation: Operation, fused_operations: Mapping[int, Operation]) -> Operation:
+    """Return the operation that computes an operation together with the fused operations that make its operands."""
+    pairs = [(value, fused_operations.get(value)) for value in operation.reads]
+    reads = dict.fromkeys(read for value, fused in pairs for read in (fused.reads if fused else (value,)))
+    moved = reads if operation.name in MOVING else [value for _, fused in pairs if fused for value in fused.moved]
     return replace(operation, reads=tuple(reads), moved=frozenset(moved))
 
 
@@ -143,32 +144,33 @@ class _Fusion:
         for n in reversed(range(len(self.operations))):
             self.roots[n] = self._find_roots(n, n in computed_once)
 
-    def _find_roots(self, n: int, is_single: bool) -> dict[int, bool]:
+    def _find_roots(self, n: int, is_computed_once: bool) -> dict[int, bool]:
         operation = self.operations[n]
-        found: dict[int, bool] = {}
+        roots: dict[int, bool] = {}
         for reader in self.readers[n]:
             for root, is_repeated in self.roots[reader].items():
-                found[root] = found.get(root, False) or is_repeated or self._repeats(n, reader)
+                roots[root] = roots.get(root, False) or is_repeated or self._reads_repeatedly(n, reader)
         is_result = not self.results.isdisjoint(operation.makes)
-        if not found and not is_result:
+        if not roots and not is_result:
             return {}
-        fusible = {root: again for root, again in found.items() if self.operations[root].is_fusible}
-        is_several = is_result or len(found) > 1 or any(found.values())
-        if is_single or not operation.is_fusible or (is_several and operation.name in COSTLY):
+        fusible_roots = {root: is_repeated for root, is_repeated in roots.items() if self.operations[root].is_fusible}
+        has_several_uses = is_result or len(roots) > 1 or any(roots.values())
+        if is_computed_once or not operation.is_fusible or (has_several_uses and operation.name in COSTLY):
             return {n: False}
-        return {**fusible, **({n: False} if is_result or len(fusible) < len(found) else {})}
+        return {**fusible_roots, **({n: False} if is_result or len(fusible_roots) < len(roots) else {})}
 
-    def _repeats(self, n: int, reader: int) -> bool:
-        one = self.operations[reader]
-        return one.name in REPEATING and self._count_cells(one.makes) > self._count_cells(self.operations[n].makes)
+    def _reads_repeatedly(self, n: int, reader: int) -> bool:
+        results, operands = self.operations[reader].makes, self.operations[n].makes
+        is_repeating = self.operations[reader].name in REPEATING
+        return is_repeating and self._count_elements(results) > self._count_elements(operands)
 
-    def _count_cells(self, values: Iterable[int]) -> int:
+    def _count_elements(self, values: Iterable[int]) -> int:
         return sum(prod(self.types[value].shape) for value in values)
 
     def _is_fused(self, n: int, reader: int) -> bool:
         if not (self.operations[n].is_fusible and self.operations[reader].is_fusible):
             return False
-        return self.operations[n].name not in COSTLY or not self._repeats(n, reader)
+        return self.operations[n].name not in COSTLY or not self._reads_repeatedly(n, reader)
 
     def _find_computed_once(self) -> set[int]:
         """Return the operations with several large operands that reach a reader by a path that is not fused."""
@@ -178,11 +180,12 @@ class _Fusion:
         unfused_readers = [0] * count  # those of them that are reached by a path that is not fused
         for n in reversed(range(count)):
             for reader in self.readers[n]:
-                on = all_readers[reader] | 1 << reader
-                all_readers[n] |= on
-                unfused_readers[n] |= unfused_readers[reader] if self._is_fused(n, reader) else on
-            is_apart = any(unfused_readers[n] >> reader & 1 for reader in self.readers[n])
-            if (is_apart or not self.results.isdisjoint(self.operations[n].makes)) and self._has_large_operands(n):
+                readers_behind = all_readers[reader] | 1 << reader
+                all_readers[n] |= readers_behind
+                unfused_readers[n] |= unfused_readers[reader] if self._is_fused(n, reader) else readers_behind
+            is_stored = not self.results.isdisjoint(self.operations[n].makes)
+            is_stored |= any(unfused_readers[n] >> reader & 1 for reader in self.readers[n])
+            if is_stored and self._has_large_operands(n):
                 computed_once.add(n)
                 unfused_readers[n] = all_readers[n]
         return computed_once
@@ -190,13 +193,13 @@ class _Fusion:
     def _has_large_operands(self, n: int) -> bool:
         operation = self.operations[n]
         rank = max(_count_dimensions(self.types[value]) for value in operation.makes)
-        large = [
+        large_operands = [
             value
             for value in operation.reads
             if not (value in self.makers and self.operations[self.makers[value]].name in FILLING)
             and _count_dimensions(self.types[value]) >= rank
         ]
-        return len(large) > 1 and self._count_cells(operation.reads) > self._count_cells(operation.makes)
+        return len(large_operands) > 1 and self._count_elements(operation.reads) > self._count_elements(operation.makes)
 
 
 def _count_dimensions(type_: ValueType) -> int:

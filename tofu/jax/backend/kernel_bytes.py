@@ -20,43 +20,45 @@ def find_kernel_bytes(program: Program) -> dict[int, int]:
     """
     graph, nodes = program.graph, program.nodes
     first_workers_nodes = [number for number, node in enumerate(nodes) if node.worker == 0]
-    values: dict[Entry, int] = {}
+    value_of: dict[Entry, int] = {}
     types: list[ValueType] = []  # fusion needs the shapes only
     sizes: list[int] = []
     times: list[int] = []
     operations: list[Operation] = []
     operator_of: dict[int, int] = {}  # value -> its operator
-    in_memory: set[int] = set()
+    stored_values: set[int] = set()
 
     def add(entry: Entry, tensor: int) -> int:
-        values[entry] = len(types)
+        value_of[entry] = len(types)
         shape = nodes[entry.node].shapes[entry.output]
         types.append(ValueType(shape, None))
         sizes.append(prod(shape) * graph.tensors[tensor].item_bytes)
         times.append(graph.tensors[tensor].times)
-        return values[entry]
+        return value_of[entry]
 
     for number in first_workers_nodes:
         node = nodes[number]
-        reads = tuple(dict.fromkeys(values[entry] for entry in node.inputs if entry in values))
+        reads = tuple(dict.fromkeys(value_of[entry] for entry in node.inputs if entry in value_of))
         if node.kind is NodeKind.VARIABLE:
             add(Entry(number, 0), node.id)
         elif node.kind is NodeKind.FETCH:
-            in_memory.update(reads)
+            stored_values.update(reads)
             operations.append(Operation(FETCH, reads, (add(Entry(number, 0), node.id),)))
         elif (name := graph.operators[node.id].op) in ALIASES:
-            values.update((Entry(number, n), values[entry]) for n, entry in enumerate(node.inputs))
+            value_of.update((Entry(number, n), value_of[entry]) for n, entry in enumerate(node.inputs))
         else:
             makes = tuple(add(Entry(number, n), tensor) for n, tensor in enumerate(graph.operators[node.id].outputs))
             operator_of.update(dict.fromkeys(makes, node.id))
             operations.append(Operation(name, reads, makes))
-            in_memory.update(value for value in reads if times[value] != times[makes[0]])
-    in_memory.update(values[entry] for entries in program.results for entry in entries if entry in values)
+            stored_values.update(value for value in reads if times[value] != times[makes[0]])
+    results = (entry for entries in program.results for entry in entries)
+    stored_values.update(value_of[entry] for entry in results if entry in value_of)
     for node in nodes:
         if node.kind is NodeKind.FETCH and node.worker:
-            in_memory.update(values[entry] for entry in node.inputs if entry in values)
-    found: dict[int, int] = {}
-    for operation in fuse(operations, in_memory, types):
+            stored_values.update(value_of[entry] for entry in node.inputs if entry in value_of)
+    kernel_bytes: dict[int, int] = {}
+    for operation in fuse(operations, stored_values, types):
         if operation.name != FETCH:
-            found[operator_of[operation.makes[0]]] = sum(sizes[value] for value in (*operation.reads, *operation.makes))
-    return found
+            accessed = (*operation.reads, *operation.makes)
+            kernel_bytes[operator_of[operation.makes[0]]] = sum(sizes[value] for value in accessed)
+    return kernel_bytes

@@ -1,7 +1,7 @@
 """Call a primitive on a worker's shards.
 
-Most parameters of the call follow from attributes of the description. There is a rule here for each primitive whose
-results depend on the position of the shard.
+Most parameters of the call follow from the description of the primitive. If the results of a primitive depend on the
+position of the shard, a rule of this module computes them.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from tofu.program.parts import count_own_positions, list_parts
 from tofu.search import Choices
 
 BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
-"""Unsigned integer types by their size in bytes."""
+"""The unsigned integer type of each size in bytes."""
 
 
 class WorkerSelection(Protocol):
-    """The worker that runs, and its part of tables and arrays."""
+    """The worker that runs, and its rows of tables and parts of arrays."""
 
     def pick(self, table: Any) -> list[Any]:
         """Return the worker's row of `table`."""
 
-    def take_part(self, whole: Any, boxes: Sequence[Box]) -> Any:
+    def take_part(self, replicated: Any, boxes: Sequence[Box]) -> Any:
         """Return the worker's shard of a replicated value."""
 
 
@@ -40,7 +40,8 @@ class WorkerSelection(Protocol):
 class RepeatedElements:
     """Elements of a reduction's operand that another worker counts too, because shards overlap.
 
-    They begin at `counts[worker]` along a dimension, and are replaced by `neutral`.
+    On each worker, they begin at position `counts[worker]` of `dimension`. They are replaced by `neutral`, which does not
+    change the result of the reduction.
     """
 
     operand: int
@@ -50,9 +51,9 @@ class RepeatedElements:
 
     def leave_out(self, operand: Any, workers: WorkerSelection) -> Any:
         """Return the operand with the repeated elements replaced."""
-        (count,) = workers.pick([[count] for count in self.counts])
+        (own_count,) = workers.pick([[own_count] for own_count in self.counts])
         position = lax.broadcasted_iota(np.uint32, operand.shape, self.dimension)
-        return jnp.where(position < count, operand, jnp.full_like(operand, self.neutral))
+        return jnp.where(position < own_count, operand, jnp.full_like(operand, self.neutral))
 
 
 @dataclass(frozen=True)
@@ -63,18 +64,18 @@ class LocalCall:
     ----------
     parameters
         The equation's parameters, changed to fit the shards.
-    changed
+    attributes_by_worker
         For each worker, the attributes that differ from those of the complete operator.
-    written
-        For each output, the region of each worker's shard.
+    output_boxes
+        For each output, the box of each worker's shard.
     repeated
         Elements that other workers count too.
     """
 
     equation: Equation
     parameters: dict[str, Any]
-    changed: Sequence[dict[str, Any]]
-    written: Sequence[Sequence[Box]]
+    attributes_by_worker: Sequence[dict[str, Any]]
+    output_boxes: Sequence[Sequence[Box]]
     workers: WorkerSelection
     repeated: Sequence[RepeatedElements] = ()
 
@@ -88,19 +89,24 @@ class LocalCall:
             return rule(self, operands)
         return self.bind(operands)
 
-    def bind(self, operands: Sequence[Any], **others: Any) -> list[Any]:
+    def bind(self, operands: Sequence[Any], **replaced: Any) -> list[Any]:
         """Evaluate the primitive with some parameters replaced."""
-        return evaluate(replace(self.equation, params={**self.parameters, **others}), operands)
+        return evaluate(replace(self.equation, params={**self.parameters, **replaced}), operands)
 
     def pick(self, name: str, default: Any) -> list[Any]:
         """Return the running worker's value of an attribute, as a list of numbers."""
-        rows = [attributes.get(name, default) for attributes in self.changed]
+        rows = [attributes.get(name, default) for attributes in self.attributes_by_worker]
         return self.workers.pick([row if isinstance(row, tuple) else (row,) for row in rows])
 
-    def take_part(self, whole: Any, number: int = 0, sharded_dimensions: int = 0) -> Any:
-        """Return the worker's shard of a result that is complete, except along its first `sharded_dimensions`."""
-        kept = tuple((0, extent) for extent in whole.shape[:sharded_dimensions])
-        return self.workers.take_part(whole, [(*kept, *box[sharded_dimensions:]) for box in self.written[number]])
+    def find_complete_extents(self) -> Any:
+        """Return the extents of the complete array that the primitive indexes, from the attribute `rows`."""
+        return next(attributes["rows"] for attributes in self.attributes_by_worker if "rows" in attributes)
+
+    def take_part(self, result: Any, output: int = 0, sharded_dimensions: int = 0) -> Any:
+        """Return the worker's shard of a result. Its first `sharded_dimensions` dimensions are the worker's part already."""
+        complete = tuple((0, extent) for extent in result.shape[:sharded_dimensions])
+        boxes = [(*complete, *box[sharded_dimensions:]) for box in self.output_boxes[output]]
+        return self.workers.take_part(result, boxes)
 
 
 def make_call(
@@ -116,45 +122,45 @@ def make_call(
     """
     operator = compute.operator
     access = choices.problem.accesses[operator]
-    inputs, outputs = ([values[number] for number in listed] for listed in (compute.inputs, compute.outputs))
-    shapes = [value.shape for value in inputs], [value.shape for value in outputs]
-    changed = [
-        access.worker_attributes(dict(zip(access.axes, part, strict=True)), *shapes)
+    inputs, outputs = ([values[number] for number in numbers] for numbers in (compute.inputs, compute.outputs))
+    shard_shapes = [value.shape for value in inputs], [value.shape for value in outputs]
+    attributes_by_worker = [
+        access.worker_attributes(dict(zip(access.axes, part, strict=True)), *shard_shapes)
         for part in list_parts(choices, operator)
     ]
-    parameters = share_parameters(equation, changed)
+    parameters = share_parameters(equation, attributes_by_worker)
     repeated = find_repeated_elements(equation, access, count_own_positions(choices, operator))
-    return LocalCall(equation, parameters, changed, [value.boxes for value in outputs], workers, repeated)
+    return LocalCall(equation, parameters, attributes_by_worker, [value.boxes for value in outputs], workers, repeated)
 
 
 def find_repeated_elements(
-    equation: Equation, access: OperatorAccess, counted: Mapping[int, tuple[int, ...]]
+    equation: Equation, access: OperatorAccess, own_counts: Mapping[int, tuple[int, ...]]
 ) -> list[RepeatedElements]:
     """Return the elements of operands that another worker counts too.
 
-    `counted` has, for each axis, the number of positions that each worker counts. Indices are never replaced, because
-    the equation may assert that they are unique or sorted.
+    `own_counts` has the number of positions that each worker counts, for each axis with overlapping parts. Indices are never
+    replaced, because the equation may assert that they are unique or sorted.
     """
     operands = [n for n, operand in enumerate(equation.inputs) if not isinstance(operand, Literal)]
     has_indices = equation.primitive.name.startswith(("gather", "scatter"))
-    found = []
-    for axis, counts in counted.items():
+    repeated = []
+    for axis, counts in own_counts.items():
         neutral = find_neutral(access, axis)
         for operand, read in zip(operands, access.inputs, strict=True):
             dimension = find_dimension(read.rows, axis)
             if neutral is not None and dimension is not None and not (has_indices and operand == 1):
-                found.append(RepeatedElements(operand, dimension, counts, neutral))
-    return found
+                repeated.append(RepeatedElements(operand, dimension, counts, neutral))
+    return repeated
 
 
-def share_parameters(equation: Equation, changed: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the parameters that an equation has on all workers. `changed` has the attributes of each worker.
+def share_parameters(equation: Equation, attributes_by_worker: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the parameters that an equation has on all workers, changed by the workers' attributes.
 
     Raise InternalError if a parameter differs between workers.
     """
     parameters = dict(equation.params)
-    for name in {name for attributes in changed for name in attributes} & parameters.keys():
-        values = [attributes.get(name, parameters[name]) for attributes in changed]
+    for name in {name for attributes in attributes_by_worker for name in attributes} & parameters.keys():
+        values = [attributes.get(name, parameters[name]) for attributes in attributes_by_worker]
         if any(value != values[0] for value in values):
             raise InternalError(
                 f"{equation} at {equation.line} needs {name} = {values[0]} on worker 0 and others elsewhere: the parts are not alike."
@@ -164,47 +170,47 @@ def share_parameters(equation: Equation, changed: Sequence[dict[str, Any]]) -> d
 
 
 def _offset_iota(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Count from the first position of this worker's shard. Integers are rounded last, as on one device."""
+    """Count from the first position of this worker's shard. As on one device, integers are rounded last."""
     dtype = call.parameters["dtype"]
-    (counted,) = call.bind(operands, dtype=dtype if jnp.issubdtype(dtype, jnp.integer) else jnp.dtype(jnp.int32))
-    return [(counted + jnp.asarray(call.pick("first", 0)[0]).astype(counted.dtype)).astype(dtype)]
+    (positions,) = call.bind(operands, dtype=dtype if jnp.issubdtype(dtype, jnp.integer) else jnp.dtype(jnp.int32))
+    return [(positions + jnp.asarray(call.pick("first", 0)[0]).astype(positions.dtype)).astype(dtype)]
 
 
 def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
     """Draw all bits or keys, and return this worker's shard, because each number depends on how many are drawn."""
     (keys,) = operands
-    (whole,) = call.bind(operands, shape=call.equation.params["shape"])
-    return [call.take_part(whole, sharded_dimensions=keys.ndim)]
+    (all_numbers,) = call.bind(operands, shape=call.equation.params["shape"])
+    return [call.take_part(all_numbers, sharded_dimensions=keys.ndim)]
 
 
 def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
-    key, whole = call.bind(operands, shape=call.equation.params["shape"])
-    return [key, call.take_part(whole, 1)]
+    key, all_bits = call.bind(operands, shape=call.equation.params["shape"])
+    return [key, call.take_part(all_bits, 1)]
 
 
 def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Return the rows that are in this worker's shard, and zeros for other rows, as bits for `read_bits`."""
+    """Return the rows that are in this worker's shard, and zeros for all other rows. `read_bits` reads the result."""
     operand, indices = operands
-    numbers, params = call.equation.params["dimension_numbers"], call.equation.params
-    first = call.pick("first", (0,) * operand.ndim)
-    if _is_whole(call, "first"):
+    dimension_numbers, params = call.equation.params["dimension_numbers"], call.equation.params
+    first_rows = call.pick("first", (0,) * operand.ndim)
+    if _is_complete(call):
         return call.bind(operands)
-    (dimension,) = numbers.start_index_map  # only gathers of whole rows split the looked-up dimension
-    rows = int(next(attributes["rows"][dimension] for attributes in call.changed if "rows" in attributes))
+    (dimension,) = dimension_numbers.start_index_map  # only gathers of whole rows split the looked-up dimension
+    row_count = int(call.find_complete_extents()[dimension])
     indices = _widen(indices)
-    row, begin = indices[..., 0], jnp.asarray(first[dimension], indices.dtype)
-    is_inside = (row >= 0) & (row < rows)
+    row, first_row = indices[..., 0], jnp.asarray(first_rows[dimension], indices.dtype)
+    is_inside = (row >= 0) & (row < row_count)
     mode = params["mode"]
-    is_moved = mode != lax.GatherScatterMode.FILL_OR_DROP  # XLA clips out-of-range indices in these modes too
-    moved = (jnp.clip(row, 0, rows - 1) if is_moved else row) - begin
-    found = call.bind([as_bits(operand), moved[..., None]], mode=lax.GatherScatterMode.FILL_OR_DROP, fill_value=0)[0]
+    is_clipped = mode != lax.GatherScatterMode.FILL_OR_DROP  # XLA clips out-of-range indices in these modes too
+    local_row = (jnp.clip(row, 0, row_count - 1) if is_clipped else row) - first_row
+    rows = call.bind([as_bits(operand), local_row[..., None]], mode=lax.GatherScatterMode.FILL_OR_DROP, fill_value=0)[0]
     if mode != lax.GatherScatterMode.FILL_OR_DROP:
-        return [found]
-    shape = list(found.shape)
-    for d in numbers.offset_dims:
+        return [rows]
+    shape = list(rows.shape)
+    for d in dimension_numbers.offset_dims:
         shape[d] = 1
     fill = as_bits(jnp.asarray(find_fill(params["fill_value"], operand.dtype), operand.dtype))
-    return [jnp.where(is_inside.reshape(shape), found, jnp.where(begin == 0, fill, jnp.zeros_like(fill)))]
+    return [jnp.where(is_inside.reshape(shape), rows, jnp.where(first_row == 0, fill, jnp.zeros_like(fill)))]
 
 
 def as_bits(table: Any) -> Any:
@@ -217,10 +223,10 @@ def as_bits(table: Any) -> Any:
     return table if bits is None else lax.bitcast_convert_type(table, bits)
 
 
-def read_bits(found: Any, dtype: Any) -> Any:
+def read_bits(array: Any, dtype: Any) -> Any:
     """Convert the result of `as_bits` back to a type. Other arrays are returned unchanged."""
-    is_bits = jnp.issubdtype(dtype, jnp.floating) and found.dtype in BITS.values()
-    return lax.bitcast_convert_type(found, dtype) if is_bits else found
+    is_bits = jnp.issubdtype(dtype, jnp.floating) and array.dtype in BITS.values()
+    return lax.bitcast_convert_type(array, dtype) if is_bits else array
 
 
 def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
@@ -244,13 +250,13 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
 
     XLA clamps them too, but not if it merges the slice with the slice that takes a worker's shard.
     """
-    first = 1 if name == "dynamic_slice" else 2
-    sizes = parameters["slice_sizes"] if name == "dynamic_slice" else operands[1].shape
-    moved = list(operands[:first])
-    for start, extent, size in zip(operands[first:], operands[0].shape, sizes, strict=True):
-        most = min(extent - size, jnp.iinfo(jnp.result_type(start)).max)
-        moved.append(lax.clamp(jnp.zeros_like(start), start, jnp.full_like(start, most)))
-    return moved
+    operand_count = 1 if name == "dynamic_slice" else 2
+    window_sizes = parameters["slice_sizes"] if name == "dynamic_slice" else operands[1].shape
+    clamped = list(operands[:operand_count])
+    for start, extent, window_size in zip(operands[operand_count:], operands[0].shape, window_sizes, strict=True):
+        last_start = min(extent - window_size, jnp.iinfo(jnp.result_type(start)).max)
+        clamped.append(lax.clamp(jnp.zeros_like(start), start, jnp.full_like(start, last_start)))
+    return clamped
 
 
 def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
@@ -258,9 +264,9 @@ def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> 
 
     Otherwise XLA may turn a gather of one slice into a dynamic slice and lose the clamp.
     """
-    dimensions, sizes = parameters["dimension_numbers"].start_index_map, parameters["slice_sizes"]
-    most = np.array([shape[d] - sizes[d] for d in dimensions])
-    return jnp.clip(indices, 0, np.minimum(most, jnp.iinfo(indices.dtype).max).astype(indices.dtype))
+    dimensions, slice_sizes = parameters["dimension_numbers"].start_index_map, parameters["slice_sizes"]
+    last_start = np.array([shape[d] - slice_sizes[d] for d in dimensions])
+    return jnp.clip(indices, 0, np.minimum(last_start, jnp.iinfo(indices.dtype).max).astype(indices.dtype))
 
 
 def _widen(indices: Any) -> Any:
@@ -284,74 +290,79 @@ def find_fill(fill_value: Any, dtype: Any) -> Any:
 
 def _scatter(call: LocalCall, operands: list[Any]) -> list[Any]:
     operand, indices, updates = operands
-    if _is_whole(call, "first"):
+    if _is_complete(call):
         return call.bind(operands)
-    rows = next(attributes["rows"] for attributes in call.changed if "rows" in attributes)
-    whole = [rows[d] if d in _list_split_dimensions(call) else extent for d, extent in enumerate(operand.shape)]
+    complete_shape = list(operand.shape)
+    for d in _list_split_dimensions(call):
+        complete_shape[d] = call.find_complete_extents()[d]
     begins = call.pick("first", (0,) * operand.ndim)
-    room = lax.dynamic_update_slice(jnp.zeros(whole, operand.dtype), operand, begins)
-    (written,) = call.bind([room, indices, updates])
+    complete_operand = lax.dynamic_update_slice(jnp.zeros(complete_shape, operand.dtype), operand, begins)
+    (written,) = call.bind([complete_operand, indices, updates])
     return [lax.dynamic_slice(written, begins, operand.shape)]
 
 
 def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
     operand, update, *starts = operands
-    if _is_whole(call, "first"):
+    if _is_complete(call):
         return call.bind(operands)
     begins, is_own = _find_begins(call, operand.shape, update.shape, starts), jnp.bool_(True)
     for d in sorted(_list_split_dimensions(call)):
-        written = min(update.shape[d], operand.shape[d])
-        begin = jnp.clip(begins[d], 0, operand.shape[d] - written)
-        update, exists = _read_along(update, d, begin - begins[d], written)
-        begins[d], is_own = begin, is_own & exists
-    before = lax.dynamic_slice(operand, begins, update.shape)
-    return [lax.dynamic_update_slice(operand, jnp.where(is_own, update, before), begins)]
+        window_extent = min(update.shape[d], operand.shape[d])
+        begin = jnp.clip(begins[d], 0, operand.shape[d] - window_extent)
+        update, is_inside = _read_along(update, d, begin - begins[d], window_extent)
+        begins[d], is_own = begin, is_own & is_inside
+    old_elements = lax.dynamic_slice(operand, begins, update.shape)
+    return [lax.dynamic_update_slice(operand, jnp.where(is_own, update, old_elements), begins)]
 
 
 def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Return a dynamic slice with zeros for elements outside of the worker's shard, as bits for `read_bits`."""
+    """Return a dynamic slice with zeros for elements outside of the worker's shard. `read_bits` reads the result."""
     operand, *starts = operands
-    if _is_whole(call, "first"):
+    if _is_complete(call):
         return call.bind(operands)
     sizes = call.parameters["slice_sizes"]
-    begins, found, is_own = _find_begins(call, operand.shape, sizes, starts), as_bits(operand), jnp.bool_(True)
+    begins, bits, is_own = _find_begins(call, operand.shape, sizes, starts), as_bits(operand), jnp.bool_(True)
     for d in sorted(_list_split_dimensions(call)):
-        found, exists = _read_along(found, d, begins[d], sizes[d])
-        begins[d], is_own = jnp.zeros_like(begins[d]), is_own & exists
-    found = lax.dynamic_slice(found, begins, sizes)
-    return [jnp.where(is_own, found, jnp.zeros_like(found))]
+        bits, is_inside = _read_along(bits, d, begins[d], sizes[d])
+        begins[d], is_own = jnp.zeros_like(begins[d]), is_own & is_inside
+    bits = lax.dynamic_slice(bits, begins, sizes)
+    return [jnp.where(is_own, bits, jnp.zeros_like(bits))]
 
 
-def _find_begins(call: LocalCall, shape: Sequence[int], sizes: Sequence[int], starts: Sequence[Any]) -> list[Any]:
-    """Return where a window begins, relative to the worker's shard of an array with this shape. It may be outside.
+def _find_begins(
+    call: LocalCall, shape: Sequence[int], window_sizes: Sequence[int], starts: Sequence[Any]
+) -> list[Any]:
+    """Return the position of a window relative to the worker's shard, which may be outside of the shard.
 
-    As in JAX, the window is first moved into the complete array. XLA omits that if it merges the slice with another.
+    As in JAX, the window is first moved into the array of this shape. XLA does not move it if it merges two slices.
     """
-    rows, moved = (
-        next(attributes["rows"] for attributes in call.changed if "rows" in attributes),
-        _list_split_dimensions(call),
-    )
-    index = jnp.int64 if any(jnp.result_type(start) == jnp.int64 for start in starts) else jnp.int32
+    complete_extents, split_dimensions = call.find_complete_extents(), _list_split_dimensions(call)
+    index_dtype = jnp.int64 if any(jnp.result_type(start) == jnp.int64 for start in starts) else jnp.int32
     begins = []
-    for d, (start, first) in enumerate(zip(starts, call.pick("first", (0,) * len(shape)), strict=True)):
-        most = (rows[d] if d in moved else shape[d]) - sizes[d]
-        inside = jnp.clip(jnp.asarray(start), 0, min(most, jnp.iinfo(jnp.result_type(start)).max))
-        begins.append(inside.astype(index) - jnp.asarray(first, index))
+    for d, (start, shard_begin) in enumerate(zip(starts, call.pick("first", (0,) * len(shape)), strict=True)):
+        last_start = (complete_extents[d] if d in split_dimensions else shape[d]) - window_sizes[d]
+        clamped = jnp.clip(jnp.asarray(start), 0, min(last_start, jnp.iinfo(jnp.result_type(start)).max))
+        begins.append(clamped.astype(index_dtype) - jnp.asarray(shard_begin, index_dtype))
     return begins
 
 
-def _read_along(array: Any, d: int, begin: Any, size: int) -> tuple[Any, Any]:
-    position, extent = begin + jnp.arange(size, dtype=begin.dtype), array.shape[d]
-    exists = ((position >= 0) & (position < extent)).reshape([size if n == d else 1 for n in range(array.ndim)])
-    return jnp.take(array, jnp.clip(position, 0, extent - 1), axis=d), exists
+def _read_along(array: Any, dimension: int, begin: Any, size: int) -> tuple[Any, Any]:
+    """Return `size` elements along a dimension, and which of them are inside of the array. Others repeat its border."""
+    position, extent = begin + jnp.arange(size, dtype=begin.dtype), array.shape[dimension]
+    shape = [size if d == dimension else 1 for d in range(array.ndim)]
+    is_inside = ((position >= 0) & (position < extent)).reshape(shape)
+    return jnp.take(array, jnp.clip(position, 0, extent - 1), axis=dimension), is_inside
 
 
 def _list_split_dimensions(call: LocalCall) -> set[int]:
-    return {d for attributes in call.changed for d, first in enumerate(attributes.get("first", ())) if first}
+    """Return the dimensions along which a shard does not begin at the first element."""
+    begins = [attributes.get("first", ()) for attributes in call.attributes_by_worker]
+    return {d for begin in begins for d, first in enumerate(begin) if first}
 
 
-def _is_whole(call: LocalCall, name: str) -> bool:
-    return all(not any(attributes.get(name, ())) for attributes in call.changed)
+def _is_complete(call: LocalCall) -> bool:
+    """Return True if all shards begin at the first element."""
+    return not _list_split_dimensions(call)
 
 
 RULES: dict[str, Callable[[LocalCall, list[Any]], list[Any]]] = {

@@ -34,7 +34,7 @@ class UnevenSharding:
     part
         Shape of each shard.
     begins
-        For each dimension, the first position of each shard.
+        For each dimension, the positions at which the shards begin.
     joined
         The `NamedSharding` of the array in which the shards are side by side.
     """
@@ -74,15 +74,15 @@ class UnevenSharding:
 
     def join(self, array: Any) -> Any:
         """Return the array in which the shards of `array` are side by side. `array` may be traced."""
-        for d, cells in enumerate(self._sources):
-            array = array if cells is None else jnp.take(array, cells, axis=d, mode="clip")
+        for d, positions in enumerate(self._joined_positions):
+            array = array if positions is None else jnp.take(array, positions, axis=d, mode="clip")
         return array
 
     def restore(self, joined: Any) -> Any:
         """Return the original array from the joined array, as a NumPy array if that is one."""
         take: Any = np.take if isinstance(joined, np.ndarray) else jnp.take  # JAX supports mode="clip" for keys too
-        for d, cells in enumerate(self._owners):
-            joined = joined if cells is None else take(joined, cells, axis=d, mode="clip")
+        for d, positions in enumerate(self._restored_positions):
+            joined = joined if positions is None else take(joined, positions, axis=d, mode="clip")
         return joined
 
     @cached_property
@@ -96,20 +96,24 @@ class UnevenSharding:
         return jax.jit(self.restore)
 
     @cached_property
-    def _sources(self) -> list[np.ndarray[Any, Any] | None]:
+    def _joined_positions(self) -> list[np.ndarray[Any, Any] | None]:
+        """For each dimension, the positions in the array of the joined array's elements, or None if they are equal."""
         return [
             None if len(begins) == 1 else np.concatenate([np.arange(begin, begin + extent) for begin in begins])
             for begins, extent in zip(self.begins, self.part, strict=True)
         ]
 
     @cached_property
-    def _owners(self) -> list[np.ndarray[Any, Any] | None]:
-        found: list[np.ndarray[Any, Any] | None] = []
-        for begins, extent, whole in zip(self.begins, self.part, self.shape, strict=True):
-            cells = np.arange(whole)
-            numbers = np.searchsorted(begins, cells, side="right") - 1
-            found.append(None if len(begins) == 1 else numbers * extent + cells - np.array(begins)[numbers])
-        return found
+    def _restored_positions(self) -> list[np.ndarray[Any, Any] | None]:
+        """For each dimension, the positions of the array's elements in the joined array, or None if they are equal."""
+        all_positions: list[np.ndarray[Any, Any] | None] = []
+        for begins, part_extent, shape_extent in zip(self.begins, self.part, self.shape, strict=True):
+            positions = np.arange(shape_extent)
+            shard_numbers = np.searchsorted(begins, positions, side="right") - 1
+            all_positions.append(
+                None if len(begins) == 1 else shard_numbers * part_extent + positions - np.array(begins)[shard_numbers]
+            )
+        return all_positions
 
 
 @dataclass(frozen=True)
@@ -124,17 +128,18 @@ class Shard:
 
 @dataclass(frozen=True, eq=False)
 class UnevenArray:
-    """An array in overlapping shards, which a step takes and returns if its devices cannot divide it equally.
+    """An array that is stored in overlapping shards, because the devices cannot divide it equally.
 
-    It is used like a JAX array: `np.asarray`, `jnp.asarray`, operators, indices and methods (`sum`, `reshape`, `at`)
-    see the complete array. It has no `sharding` or `device`. A copy keeps its shards, but a pickled array does not.
+    A partitioned step takes and returns such arrays. Each is used like a JAX array: `np.asarray`, `jnp.asarray`, operators,
+    indices and methods (`sum`, `reshape`, `at`) see the complete array. It has no `sharding` or `device`. A copy has the
+    same shards. A pickled array becomes an ordinary JAX array.
 
     Attributes
     ----------
     joined
         A JAX array in which the shards are side by side, so that some elements occur twice.
     parts
-        The sharding.
+        The sharding, which describes the shards.
     """
 
     joined: jax.Array
@@ -194,12 +199,12 @@ class UnevenArray:
                 f"An array of shape {self.shape} has parts on devices of other processes, and cannot be read whole in one. Read its "
                 "addressable_shards, or jnp.asarray(...), in all processes, which gathers it."
             )
-        whole = self.parts.restore(np.asarray(self.joined))
-        return np.asarray(whole, dtype)
+        array = self.parts.restore(np.asarray(self.joined))
+        return np.asarray(array, dtype)
 
     def __jax_array__(self) -> jax.Array:
-        whole: jax.Array = self.parts.restore_on_devices(self.joined)
-        return whole
+        array: jax.Array = self.parts.restore_on_devices(self.joined)
+        return array
 
     def copy(self) -> UnevenArray:
         """Return a copy in new memory."""
@@ -211,8 +216,8 @@ class UnevenArray:
         return self.copy()
 
     def __getattr__(self, name: str) -> Any:
-        is_of_cells = name == "at" or (hasattr(np.ndarray, name) and name not in ("device", "to_device"))
-        if name.startswith("_") or not is_of_cells:
+        is_element_method = name == "at" or (hasattr(np.ndarray, name) and name not in ("device", "to_device"))
+        if name.startswith("_") or not is_element_method:
             raise AttributeError(
                 f"An array in unequal parts has no attribute {name!r}. jnp.asarray(...) of it is the whole, as an array of JAX's."
             )
@@ -227,43 +232,33 @@ class UnevenArray:
         return f"<array of {self.dtype}, shape {self.shape}, in parts of shape {self.parts.part}>"
 
 
-def _of_whole(name: str) -> Any:
-    def run(array: UnevenArray, *others: Any) -> Any:
-        return getattr(jnp.asarray(array), name)(*others)
+def _make_method(name: str) -> Any:
+    """Return a method of `UnevenArray` that calls JAX's method on the complete array."""
+
+    def run(array: UnevenArray, *operands: Any) -> Any:
+        return getattr(jnp.asarray(array), name)(*operands)
 
     return run
 
 
-_BINARY = (
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "divmod",
-    "pow",
-    "matmul",
-    "and",
-    "or",
-    "xor",
-    "lshift",
-    "rshift",
-)
-_OTHERS = ("neg", "pos", "abs", "invert", "round", "getitem", "iter", "len", "bool")
-for _name in (*_BINARY, *(f"r{name}" for name in _BINARY), *_OTHERS, "eq", "ne", "lt", "le", "gt", "ge"):
-    setattr(UnevenArray, f"__{_name}__", _of_whole(f"__{_name}__"))
+_ARITHMETIC = ["add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul"]
+_BINARY = [*_ARITHMETIC, "and", "or", "xor", "lshift", "rshift"]
+_REFLECTED = [f"r{name}" for name in _BINARY]
+_COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge"]
+_OTHER_METHODS = ["neg", "pos", "abs", "invert", "round", "getitem", "iter", "len", "bool"]
+for _method in (*_BINARY, *_REFLECTED, *_COMPARISONS, *_OTHER_METHODS):
+    setattr(UnevenArray, f"__{_method}__", _make_method(f"__{_method}__"))
 
 
 def find_sharding(
     boxes: Sequence[Box], layout: Layout, factors: Sequence[int], shape: tuple[int, ...], joined: NamedSharding
 ) -> UnevenSharding | None:
-    """Return the sharding of a layout with the shards `boxes`, or None if these do not overlap."""
+    """Return the sharding of a layout whose shards are `boxes`, or None if they do not overlap."""
     if find_layout(boxes, shape, factors) is not None:
         return None
-    part = tuple(end - begin for begin, end in boxes[0])
-    begins: list[dict[tuple[int, ...], int]] = [{} for _ in shape]
+    shard_shape = tuple(end - begin for begin, end in boxes[0])
+    begin_by_digits: list[dict[tuple[int, ...], int]] = [{} for _ in shape]
     for worker, digits in enumerate(np.ndindex(*factors)):
         for d, (begin, _) in enumerate(boxes[worker]):
-            begins[d][tuple(digit for digit, split in zip(digits, layout, strict=True) if split == d)] = begin
-    return UnevenSharding(shape, part, tuple(tuple(each.values()) for each in begins), joined)
+            begin_by_digits[d][tuple(digit for digit, split in zip(digits, layout, strict=True) if split == d)] = begin
+    return UnevenSharding(shape, shard_shape, tuple(tuple(begins.values()) for begins in begin_by_digits), joined)

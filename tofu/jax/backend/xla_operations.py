@@ -38,31 +38,31 @@ class Aliases:
     """Finds the value whose memory an alias shares."""
 
     def __init__(self, items: Sequence[Equation | Loop]) -> None:
-        self._of: dict[int, Operand] = {}
-        self._products: set[int] = set()
-        self._enter(items)
+        self._operand_by_alias: dict[int, Operand] = {}
+        self._matrix_products: set[int] = set()
+        self._add_aliases(items)
 
-    def _enter(self, items: Sequence[Equation | Loop]) -> None:
+    def _add_aliases(self, items: Sequence[Equation | Loop]) -> None:
         for item in items:
             if isinstance(item, Loop):
-                self._enter(item.equations)
+                self._add_aliases(item.equations)
             elif item.primitive.name == "dot_general" and not any(item.params["dimension_numbers"][1]):
-                self._products.update(item.outputs)
+                self._matrix_products.update(item.outputs)
             elif self.is_one(item):
-                self._of.update(zip(item.outputs, item.inputs, strict=True))
+                self._operand_by_alias.update(zip(item.outputs, item.inputs, strict=True))
 
     def is_one(self, equation: Equation) -> bool:
         """Return True if the results of an equation are aliases of its operands.
 
         The transpose of a product counts too, because XLA multiplies the transposed matrices instead.
         """
-        is_turned = equation.primitive.name == "transpose" and equation.params["permutation"] == (1, 0)
-        return equation.primitive.name in ALIASES or (is_turned and equation.inputs[0] in self._products)
+        is_transpose = equation.primitive.name == "transpose" and equation.params["permutation"] == (1, 0)
+        return equation.primitive.name in ALIASES or (is_transpose and equation.inputs[0] in self._matrix_products)
 
     def find(self, value: int) -> int:
         """Return the value that an alias stands for. Other values, and aliases of literals, are returned unchanged."""
-        while isinstance(before := self._of.get(value), int):
-            value = before
+        while isinstance(operand := self._operand_by_alias.get(value), int):
+            value = operand
         return value
 
     def find_all(self, operands: Iterable[Operand]) -> tuple[int, ...]:
@@ -73,51 +73,50 @@ class Aliases:
 class Kernels:
     """Converts the equations of a program or of a loop body. Types of intermediate values are appended to `types`."""
 
-    def __init__(self, types: list[ValueType], alias: Aliases) -> None:
-        self._types, self._alias = types, alias
-        self._turned: dict[tuple[int, tuple[int, ...]], int] = {}  # value, order of dimensions -> transposed copy
-        self._laid: dict[tuple[int, int], int] = {}  # value, dimension -> copy with that dimension first
-        self._zero: set[int] = set()
-        self._scattered: dict[int, tuple[int, ...]] = {}  # sum over zeros -> its operands
+    def __init__(self, types: list[ValueType], aliases: Aliases) -> None:
+        self._types, self._aliases = types, aliases
+        self._transposed: dict[tuple[int, tuple[int, ...]], int] = {}  # value, order of dimensions -> transposed copy
+        self._reordered: dict[tuple[int, int], int] = {}  # value, dimension -> copy with that dimension first
+        self._zeros: set[int] = set()
+        self._scatter_operands: dict[int, tuple[int, ...]] = {}  # sum over zeros -> its operands
 
     def make(self, equation: Equation) -> Iterator[Operation]:
         """Yield the operations of an equation."""
-        name, reads = equation.primitive.name, self._alias.find_all(equation.inputs)
+        name, reads = equation.primitive.name, self._aliases.find_all(equation.inputs)
         if (rule := RULES.get(name)) is not None:
             yield from rule(self, equation, reads)
-        elif name in REDUCING and self._is_long(equation):
+        elif name in REDUCING and self._needs_windows(equation):
             yield Operation("reduce_window", reads, equation.outputs)
         else:
             yield Operation(name, reads, equation.outputs)
 
-    def _add(self, type_: ValueType) -> int:
+    def _add_value(self, type_: ValueType) -> int:
         self._types.append(type_)
         return len(self._types) - 1
 
     def _draw(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
         """Yield a loop over two words for each number. An iteration also holds the words of the previous iteration."""
-        makes = equation.outputs
-        word = ValueType(self._types[makes[0]].shape, np.dtype(np.uint32))
-        words = self._add(word), self._add(word)
-        yield Operation("random_bits", reads, words, (Buffer(count_bytes(word), 0, 0),) * 2)
-        yield Operation("or", words, makes)
+        results = equation.outputs
+        word_type = ValueType(self._types[results[0]].shape, np.dtype(np.uint32))
+        words = self._add_value(word_type), self._add_value(word_type)
+        yield Operation("random_bits", reads, words, (Buffer(count_bytes(word_type), 0, 0),) * 2)
+        yield Operation("or", words, results)
 
     def _multiply(self, equation: Equation, _: tuple[int, ...]) -> Iterator[Operation]:
-        contracted, batch = equation.params["dimension_numbers"]
         reads: list[int] = []
-        for operand, sums, alike in zip(equation.inputs, contracted, batch, strict=True):
+        for operand, contracted, batch in zip(equation.inputs, *equation.params["dimension_numbers"], strict=True):
             if not isinstance(operand, int):
                 continue
-            type_, value = self._types[operand], self._alias.find(operand)
-            free = [d for d in range(len(type_.shape)) if d not in (*sums, *alike)]
-            rows, columns = (sums, free) if reads else (free, sums)
-            order = (*alike, *rows, *columns)
-            if not _is_stored_as_matrices(type_, alike, rows, columns):
+            type_, value = self._types[operand], self._aliases.find(operand)
+            free = [d for d in range(len(type_.shape)) if d not in (*contracted, *batch)]
+            rows, columns = (contracted, free) if reads else (free, contracted)
+            order = (*batch, *rows, *columns)
+            if not _is_stored_as_matrices(type_, batch, rows, columns):
                 key = value, order
-                if key not in self._turned:
-                    self._turned[key] = self._add(type_.with_shape(*(type_.shape[d] for d in order)))
-                    yield Operation("transpose", (value,), (self._turned[key],))
-                value = self._turned[key]
+                if key not in self._transposed:
+                    self._transposed[key] = self._add_value(type_.with_shape(*(type_.shape[d] for d in order)))
+                    yield Operation("transpose", (value,), (self._transposed[key],))
+                value = self._transposed[key]
             reads.append(value)
         yield Operation("dot_general", tuple(dict.fromkeys(reads)), equation.outputs)
 
@@ -127,63 +126,66 @@ class Kernels:
         XLA finds the position of the largest element in each window, with one number for each dimension. It also adds
         and removes padding.
         """
-        source, operand = (self._alias.find_all([x])[0] for x in equation.inputs)
-        given, type_ = (self._types[x] for x in equation.inputs if isinstance(x, int))
+        source, operand = (self._aliases.find_all([x])[0] for x in equation.inputs)
+        source_type, type_ = (self._types[x] for x in equation.inputs if isinstance(x, int))
         borders = equation.params["padding"]
-        wide = type_.with_shape(*(low + n + high for n, (low, high) in zip(type_.shape, borders, strict=True)))
-        padded, made = (self._add(wide), self._add(wide)) if wide != type_ else (operand, equation.outputs[0])
-        if padded != operand:
+        padded_type = type_.with_shape(*(low + n + high for n, (low, high) in zip(type_.shape, borders, strict=True)))
+        is_padded = padded_type != type_
+        padded = self._add_value(padded_type) if is_padded else operand
+        scattered = self._add_value(padded_type) if is_padded else equation.outputs[0]
+        if is_padded:
             yield Operation("pad", (operand,), (padded,))
-        places = 4 * len(wide.shape) * (prod(wide.shape) + prod(given.shape)) + count_bytes(given)
-        yield Operation("select_and_scatter_add", (source, padded), (made,), (Buffer(places, 0, 0),))
-        if padded != operand:
-            yield Operation("slice", (made,), equation.outputs)
+        positions = prod(padded_type.shape) + prod(source_type.shape)
+        scratch_bytes = 4 * len(padded_type.shape) * positions + count_bytes(source_type)
+        yield Operation("select_and_scatter_add", (source, padded), (scattered,), (Buffer(scratch_bytes, 0, 0),))
+        if is_padded:
+            yield Operation("slice", (scattered,), equation.outputs)
 
-    def _is_long(self, equation: Equation) -> bool:
+    def _needs_windows(self, equation: Equation) -> bool:
         operand = equation.inputs[0]
         return isinstance(operand, int) and any(
             self._types[operand].shape[axis] > WINDOW for axis in equation.params["axes"]
         )
 
     def _gather(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        (value,), (made,) = reads, equation.outputs
+        (value,), (result,) = reads, equation.outputs
         dimension = equation.params[ALONG[equation.primitive.name]]
-        before = self._types[value].shape[:dimension]
-        if prod(before) <= 1:
+        leading_extents = self._types[value].shape[:dimension]
+        if prod(leading_extents) <= 1:
             yield Operation(equation.primitive.name, reads, equation.outputs)
             return
-        if (value, dimension) not in self._laid:
-            self._laid[value, dimension] = self._add(self._types[value])
-            yield Operation("transpose", reads, (self._laid[value, dimension],))
-        laid = self._laid[made, dimension] = self._add(self._types[made])
-        yield Operation(equation.primitive.name, (self._laid[value, dimension],), (laid,))
-        yield Operation("transpose", (laid,), (made,))
+        if (value, dimension) not in self._reordered:
+            self._reordered[value, dimension] = self._add_value(self._types[value])
+            yield Operation("transpose", reads, (self._reordered[value, dimension],))
+        reordered = self._reordered[result, dimension] = self._add_value(self._types[result])
+        yield Operation(equation.primitive.name, (self._reordered[value, dimension],), (reordered,))
+        yield Operation("transpose", (reordered,), (result,))
 
     def _exchange(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        given, made = self._types[reads[0]], self._types[equation.outputs[0]]
-        is_apart = prod(given.shape[: equation.params["split_axis"]]) > 1  # elements are not contiguous
-        scratch = (Buffer(max(map(count_bytes, (given, made))), 0, 0),) if is_apart else ()
+        operand_type, result_type = self._types[reads[0]], self._types[equation.outputs[0]]
+        is_scattered = prod(operand_type.shape[: equation.params["split_axis"]]) > 1  # elements are not contiguous
+        scratch = (Buffer(max(map(count_bytes, (operand_type, result_type))), 0, 0),) if is_scattered else ()
         yield Operation("all_to_all", reads, equation.outputs, scratch)
 
     def _fill(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
         (operand,) = equation.inputs
         if isinstance(operand, Literal) and operand.value == 0:
-            self._zero.update(equation.outputs)
+            self._zeros.update(equation.outputs)
         yield Operation("broadcast_in_dim", reads, equation.outputs)
 
     def _scatter(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        if reads and reads[0] in self._zero:
-            self._scattered.update(dict.fromkeys(equation.outputs, reads[1:]))
+        if reads and reads[0] in self._zeros:
+            self._scatter_operands.update(dict.fromkeys(equation.outputs, reads[1:]))
         yield Operation("scatter-add", reads, equation.outputs)
 
     def _sum(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
         """Yield an addition. A sum that starts from zeros is continued in place."""
-        into = next((value for value in reads if value in self._scattered), None)
-        if into is None or len(reads) == 1:
+        scatter = next((value for value in reads if value in self._scatter_operands), None)
+        if scatter is None or len(reads) == 1:
             yield Operation("add", reads, equation.outputs)
         else:
-            (other,) = (value for value in reads if value != into)
-            yield Operation("scatter-add", (other, *self._scattered[into]), equation.outputs)
+            (addend,) = (value for value in reads if value != scatter)
+            yield Operation("scatter-add", (addend, *self._scatter_operands[scatter]), equation.outputs)
 
 
 RULES: Mapping[str, Callable[[Kernels, Equation, tuple[int, ...]], Iterator[Operation]]] = {
@@ -205,7 +207,7 @@ def _is_stored_as_matrices(type_: ValueType, batch: Sequence[int], rows: Sequenc
 
     Rows and columns may be exchanged if they are one dimension each.
     """
-    batch, rows, columns = ([d for d in part if type_.shape[d] > 1] for part in (batch, rows, columns))
+    batch, rows, columns = ([d for d in dimensions if type_.shape[d] > 1] for dimensions in (batch, rows, columns))
     order = [*batch, *rows, *columns]
-    is_one = len(rows) == len(columns) == 1
-    return order == sorted(order) or (is_one and [*batch, *columns, *rows] == sorted(order))
+    is_exchangeable = len(rows) == len(columns) == 1
+    return order == sorted(order) or (is_exchangeable and [*batch, *columns, *rows] == sorted(order))

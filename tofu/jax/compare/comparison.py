@@ -76,16 +76,17 @@ class PlanComparison:
     ) -> None:
         self.step, self._source, self._arguments = step, source, arguments
         self._settings, self._devices = settings, devices
-        alone = SingleDeviceSharding(devices[0])  # may describe a device of another machine
+        device_sharding = SingleDeviceSharding(devices[0])  # may describe a device of another machine
         native = source.native
         self._leaves, self._native = flatten_arrays(arguments.all, native.has_static_numbers)[0], native
 
-        def flat(*leaves: Any) -> list[Any]:  # lists of arrays, because a class in a tree may not accept shardings
+        def run_flat(*leaves: Any) -> list[Any]:  # lists of arrays, because a class in a tree may not accept shardings
             return flatten_arrays(step(*native.arguments_tree.unflatten(leaves)), native.has_static_numbers)[0]
 
-        self._flat = flat
-        whole = jax.jit(flat, in_shardings=alone, out_shardings=alone).lower(*self._leaves).compile()
-        self._whole_work = _count_work(whole)
+        self._run_flat = run_flat
+        jitted = jax.jit(run_flat, in_shardings=device_sharding, out_shardings=device_sharding)
+        compiled = jitted.lower(*self._leaves).compile()
+        self._one_device_work = _count_work(compiled)
 
     def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[PlanRow]:
         """Yield the rows of Tofu's plans, of the peers, and of Tofu's plans within the memory of each peer."""
@@ -93,12 +94,12 @@ class PlanComparison:
             yield self.attempt(GIVEN, self.plan)
         yield self.split
         yield self.attempt(FREE, partial(self.plan, plan=None, replicate="free"))
-        found = []
+        peer_rows = []
         for name, peer in peers.items():
             row = self.attempt(name, partial(self.peer, peer))
-            found.append(row)
+            peer_rows.append(row)
             yield row
-        yield from self.plan_within(found)
+        yield from self.plan_within(peer_rows)
 
     @cached_property
     def split(self) -> PlanRow:
@@ -112,16 +113,16 @@ class PlanComparison:
                 limited = partial(self.plan, plan=None, replicate="small", memory_limit=row.argument_bytes, cache=False)
                 yield self.attempt(f"Tofu within {row.name}", limited)
 
-    def plan(self, name: str, **asked: Any) -> PlanRow:
-        """Return the row of Tofu's plan. `asked` replaces some settings."""
-        lowered, plan = self.lower_plan(**asked)
+    def plan(self, name: str, **changed_settings: Any) -> PlanRow:
+        """Return the row of Tofu's plan. `changed_settings` replaces some settings."""
+        lowered, plan = self.lower_plan(**changed_settings)
         return self._compile(name, lowered, plan.communication_bytes, plan.optimality)
 
-    def lower_plan(self, **asked: Any) -> tuple[Any, Plan]:
-        """Return the step lowered under Tofu's plan, and the plan. `asked` replaces some settings."""
-        made = plan_step(self._source, replace(self._settings, **asked), engine=JAX_LIMITING_ARGUMENTS)
-        step = PartitionedStep(self.step, made, made.training.make_mesh(self._devices), ())
-        return step.lower_leaves(), made.plan
+    def lower_plan(self, **changed_settings: Any) -> tuple[Any, Plan]:
+        """Return the step lowered under Tofu's plan, and the plan. `changed_settings` replaces some settings."""
+        partition = plan_step(self._source, replace(self._settings, **changed_settings), engine=JAX_LIMITING_ARGUMENTS)
+        step = PartitionedStep(self.step, partition, partition.training.make_mesh(self._devices), ())
+        return step.lower_leaves(), partition.plan
 
     def peer(self, peer: Peer, name: str) -> PlanRow:
         """Return the row of a peer. XLA partitions the step from the peer's shardings of the arguments."""
@@ -130,9 +131,10 @@ class PlanComparison:
     def lower_peer(self, peer: Peer) -> Any:
         """Return the step lowered under a peer's shardings. The next state is sharded like the state."""
         shardings = peer(make_mesh(self._devices), self._arguments)
-        found = [jax.tree.leaves(each) for each in shardings]
-        laid = [sharding for each in found for sharding in each]
-        return jax.jit(self._flat, in_shardings=laid, out_shardings=self._list_result_shardings(found[0])).lower(
+        sharding_lists = [jax.tree.leaves(argument) for argument in shardings]
+        argument_shardings = [sharding for argument in sharding_lists for sharding in argument]
+        result_shardings = self._list_result_shardings(sharding_lists[0])
+        return jax.jit(self._run_flat, in_shardings=argument_shardings, out_shardings=result_shardings).lower(
             *self._leaves
         )
 
@@ -144,22 +146,24 @@ class PlanComparison:
         except (TofuError, ValueError) as error:
             return PlanRow(name, None, -1, -1, 0.0, 0.0, f"does not apply: {on_one_line(error)}")
 
-    def _compile(self, name: str, lowered: Any, planned: int | None = None, note: str = "") -> PlanRow:
-        started = time.perf_counter()
+    def _compile(self, name: str, lowered: Any, planned_bytes: int | None = None, note: str = "") -> PlanRow:
+        start = time.perf_counter()
         compiled = lowered.compile()
-        seconds = time.perf_counter() - started
-        held = compiled.memory_analysis().argument_size_in_bytes
+        seconds = time.perf_counter() - start
+        argument_bytes = compiled.memory_analysis().argument_size_in_bytes
         traffic = count_traffic(compiled.as_text(), len(self._devices))
-        work = len(self._devices) * _count_work(compiled) / self._whole_work
+        work = len(self._devices) * _count_work(compiled) / self._one_device_work
         overlapped = round(sum(traffic.overlapped.values()))
-        return PlanRow(name, planned, traffic.total, held, work, seconds, note, overlapped)
+        return PlanRow(name, planned_bytes, traffic.total, argument_bytes, work, seconds, note, overlapped)
 
     def _list_result_shardings(self, state: Sequence[Any]) -> list[Any]:
-        results, like = self._native.results_tree, self._native.arguments_tree.children()[0]
-        kind = results.tree.node_data() or (None,)
-        parts = [results, *(results.children()[:1] if issubclass(kind[0] or object, (tuple, list)) else ())]
-        begins = any(part == like for part in parts)
-        return [*(state if begins else ()), *[None] * (results.num_leaves - begins * like.num_leaves)]
+        """Return the state's shardings for the next state, and None for all other results."""
+        results, state_tree = self._native.results_tree, self._native.arguments_tree.children()[0]
+        result_data = results.tree.node_data() or (None,)
+        candidates = [results, *(results.children()[:1] if issubclass(result_data[0] or object, (tuple, list)) else ())]
+        if not any(candidate == state_tree for candidate in candidates):
+            return [None] * results.num_leaves
+        return [*state, *[None] * (results.num_leaves - state_tree.num_leaves)]
 
 
 def _count_work(compiled: Any) -> float:
@@ -192,8 +196,8 @@ def print_rows(console: Console, title: str, rows: Sequence[PlanRow]) -> None:
         )
     notes = []
     for row in rows:
-        repeats = row.work > MOST_WORK and row.planned_bytes is None
-        if note := row.note or ("workers compute the same" if repeats else ""):
+        repeats_work = row.work > MOST_WORK and row.planned_bytes is None
+        if note := row.note or ("workers compute the same" if repeats_work else ""):
             notes.append(f"{row.name}: {note}")
         if row.moved_bytes < 0:
             table.add_row(row.name, *["-"] * (sum(is_shown) - 1))

@@ -49,8 +49,8 @@ def split_arguments(arguments: Sequence[Any], batch: int | None = None) -> Argum
     """
     state, *data = arguments or (None,)
     leaves = jax.tree.leaves(data)
-    found = Counter(np.shape(leaf)[0] for leaf in leaves if np.shape(leaf))
-    batch = batch if batch is not None else max(found, key=lambda extent: found[extent], default=0)
+    counts = Counter(np.shape(leaf)[0] for leaf in leaves if np.shape(leaf))
+    batch = batch if batch is not None else max(counts, key=lambda extent: counts[extent], default=0)
     if not any(batch in np.shape(leaf) for leaf in leaves):
         raise UnsupportedError(
             f"The batch cannot be split: no argument after the first has a dimension{f' of extent {batch}' if batch else ''}. "
@@ -102,10 +102,10 @@ def fully_sharded(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
 
     def place(leaf: Any) -> NamedSharding:
         shape = np.shape(leaf)
-        fits = [d for d, extent in enumerate(shape) if extent and extent % mesh.size == 0]
-        if not fits or prod(shape) * find_dtype(leaf).itemsize < SMALL_BYTES:
+        divisible = [d for d, extent in enumerate(shape) if extent and extent % mesh.size == 0]
+        if not divisible or prod(shape) * find_dtype(leaf).itemsize < SMALL_BYTES:
             return make_sharding(mesh, len(shape), {})
-        return make_sharding(mesh, len(shape), {max(fits, key=lambda d: shape[d]): mesh.axis_names})
+        return make_sharding(mesh, len(shape), {max(divisible, key=lambda d: shape[d]): mesh.axis_names})
 
     return list(map(place, jax.tree.leaves(arguments.state))), *shard_batch(mesh, arguments, mesh.axis_names)
 

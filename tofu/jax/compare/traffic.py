@@ -65,33 +65,34 @@ class CollectiveTraffic:
 
 def count_traffic(text: str, devices: int, host_devices: int = 0) -> CollectiveTraffic:
     """Return the traffic of one run of an optimized HLO program. If `host_devices` is 0, there is only one host."""
-    computations, entry = _split(text)
-    times = _count_runs(computations, entry)
-    hidden = _find_hidden(computations)
+    computations, entry = _split_computations(text)
+    runs = _count_runs(computations, entry)
+    hidden_channels = _find_hidden_channels(computations)
     traffic = CollectiveTraffic()
     for name, lines in computations.items():
-        begins = any(FUSED_START in line for line in lines)
+        has_fused_start = any(FUSED_START in line for line in lines)
         for number, line in enumerate(lines):
-            found, fused = COLLECTIVE.search(line), FUSED.search(line)
-            if found is None or (fused and not begins):
+            collective, fused = COLLECTIVE.search(line), FUSED.search(line)
+            if collective is None or (fused and not has_fused_start):
                 continue
-            kind = found["kind"]
-            count, share = _count_bytes(line, found, devices, host_devices or devices)
+            kind = collective["kind"]
+            count, share = _count_bytes(line, collective, devices, host_devices or devices)
             traffic.count[kind] += 1
-            traffic.bytes[kind] += times[name] * count
-            traffic.between[kind] += times[name] * count * share
-            if fused[1] in hidden if fused else found["started"] and _is_overlapped(lines, number):
-                traffic.overlapped[kind] += times[name] * count
+            traffic.bytes[kind] += runs[name] * count
+            traffic.between[kind] += runs[name] * count * share
+            if fused[1] in hidden_channels if fused else collective["started"] and _is_overlapped(lines, number):
+                traffic.overlapped[kind] += runs[name] * count
     return traffic
 
 
-def _find_hidden(computations: Mapping[str, Sequence[str]]) -> set[str]:
-    hidden: set[str] = set()
+def _find_hidden_channels(computations: Mapping[str, Sequence[str]]) -> set[str]:
+    """Return the channels of collectives that a fusion with computation includes."""
+    hidden_channels: set[str] = set()
     for lines in computations.values():
-        channels = {found[1] for line in lines if (found := FUSED.search(line))}
+        channels = {match[1] for line in lines if (match := FUSED.search(line))}
         if channels and any(WORK.search(line) for line in lines):
-            hidden |= channels
-    return hidden
+            hidden_channels |= channels
+    return hidden_channels
 
 
 def _is_overlapped(lines: Sequence[str], start: int) -> bool:
@@ -104,12 +105,12 @@ def _is_overlapped(lines: Sequence[str], start: int) -> bool:
     return False
 
 
-def _split(text: str) -> tuple[dict[str, list[str]], str]:
+def _split_computations(text: str) -> tuple[dict[str, list[str]], str]:
     computations: dict[str, list[str]] = {}
     name = entry = ""
     for line in text.splitlines():
-        if not line.startswith(" ") and (found := COMPUTATION.match(line)):
-            name = found["name"]
+        if not line.startswith(" ") and (header := COMPUTATION.match(line)):
+            name = header["name"]
             computations[name] = []
             entry = name if line.startswith("ENTRY") else entry
         elif name:
@@ -118,54 +119,56 @@ def _split(text: str) -> tuple[dict[str, list[str]], str]:
 
 
 def _count_runs(computations: Mapping[str, Sequence[str]], entry: str) -> Counter[str]:
-    times: Counter[str] = Counter()
+    run_counts: Counter[str] = Counter()
 
     def visit(name: str, runs: int) -> None:
-        times[name] += runs
-        for called, trips in _list_calls(computations.get(name, ())):
-            visit(called, runs * trips)
+        run_counts[name] += runs
+        for called, trip_count in _list_calls(computations.get(name, ())):
+            visit(called, runs * trip_count)
 
     visit(entry, 1)
-    return times
+    return run_counts
 
 
 def _list_calls(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
     for line in lines:
-        trips = TRIPS.search(line)
-        for found in CALL.finditer(line):
-            for called in (found["several"] or found["one"]).split(","):
-                yield called.strip(" %"), int(trips[1]) if trips else 1
+        trip_count = TRIPS.search(line)
+        for call in CALL.finditer(line):
+            for called in (call["several"] or call["one"]).split(","):
+                yield called.strip(" %"), int(trip_count[1]) if trip_count else 1
 
 
-def _count_bytes(line: str, found: re.Match[str], devices: int, host_devices: int) -> tuple[float, float]:
-    kind = found["kind"]
-    size = sum(_list_results(found))
+def _count_bytes(line: str, collective: re.Match[str], devices: int, host_devices: int) -> tuple[float, float]:
+    """Return the bytes that all devices receive in a collective, and the share of them that comes from other hosts."""
+    kind = collective["kind"]
+    size = sum(_list_results(collective))
     if kind == "collective-permute":
-        listed = re.search(r"source_target_pairs=\{(.*?)\}\}", line)
-        ends = [(int(a), int(b)) for a, b in re.findall(r"(\d+),(\d+)", listed[1] if listed else "")]
-        pairs = [(a, b) for a, b in ends if a != b]
-        return size * len(pairs), _share_between(pairs, host_devices)
+        pairs_text = re.search(r"source_target_pairs=\{(.*?)\}\}", line)
+        pair_texts = re.findall(r"(\d+),(\d+)", pairs_text[1] if pairs_text else "")
+        all_pairs = [(int(source), int(target)) for source, target in pair_texts]
+        pairs = [(source, target) for source, target in all_pairs if source != target]
+        return size * len(pairs), _find_share_between_hosts(pairs, host_devices)
     groups = _list_groups(line, devices)
-    members = len(groups[0])
-    received = {"all-reduce": 2 * (members - 1) / members, "reduce-scatter": members - 1}.get(
-        kind, (members - 1) / members
+    group_size = len(groups[0])
+    received = {"all-reduce": 2 * (group_size - 1) / group_size, "reduce-scatter": group_size - 1}.get(
+        kind, (group_size - 1) / group_size
     )
     pairs = [pair for group in groups for pair in permutations(group, 2)]
-    return size * received * members * len(groups), _share_between(pairs, host_devices)
+    return size * received * group_size * len(groups), _find_share_between_hosts(pairs, host_devices)
 
 
-def _share_between(pairs: Sequence[tuple[int, int]], host_devices: int) -> float:
-    return sum(a // host_devices != b // host_devices for a, b in pairs) / max(len(pairs), 1)
+def _find_share_between_hosts(pairs: Sequence[tuple[int, int]], host_devices: int) -> float:
+    return sum(source // host_devices != target // host_devices for source, target in pairs) / max(len(pairs), 1)
 
 
-def _list_results(found: re.Match[str]) -> list[float]:
+def _list_results(collective: re.Match[str]) -> list[float]:
     """Return the bytes of each result of a collective. The results of a start operation may begin with its operands."""
-    sizes = _list_sizes(found["result"])
-    if not found["started"]:
+    sizes = _list_sizes(collective["result"])
+    if not collective["started"]:
         return sizes
-    if found["kind"] == "collective-permute":
+    if collective["kind"] == "collective-permute":
         return sizes[1:2]
-    if found["result"].startswith("((") or found["kind"] == "all-gather":
+    if collective["result"].startswith("((") or collective["kind"] == "all-gather":
         return sizes[len(sizes) // 2 :]
     return sizes
 
@@ -186,19 +189,19 @@ def _read_item_bytes(name: str) -> float:
 
 
 def _list_groups(line: str, devices: int) -> list[list[int]]:
-    if found := re.search(r"replica_groups=\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", line):
-        numbers: np.ndarray[Any, Any] = np.arange(int(found[1]) * int(found[2])).reshape(_read_numbers(found[3]))
-        if found[4]:
-            numbers = numbers.transpose(_read_numbers(found[4]))
-        return _read_rows(numbers.reshape(int(found[1]), int(found[2])))
-    if found := re.search(r"replica_groups=\{(\{[\d,{} ]*\})\}", line):
-        return [_read_numbers(group) for group in re.findall(r"\{([\d, ]+)\}", found[1])]
-    if found := re.search(r"replica_groups=mesh\[([^\]]+)\] \{((?:'\w+',?)+)\}", line):  # mesh axes, since 0.12
-        axes = {name: int(extent) for name, extent in re.findall(r"'(\w+)'=(\d+)", found[1])}
-        grouped = re.findall(r"'(\w+)'", found[2])
-        kept = [axis for axis, name in enumerate(axes) if name not in grouped]
+    if match := re.search(r"replica_groups=\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", line):
+        numbers: np.ndarray[Any, Any] = np.arange(int(match[1]) * int(match[2])).reshape(_read_numbers(match[3]))
+        if match[4]:
+            numbers = numbers.transpose(_read_numbers(match[4]))
+        return _read_rows(numbers.reshape(int(match[1]), int(match[2])))
+    if match := re.search(r"replica_groups=\{(\{[\d,{} ]*\})\}", line):
+        return [_read_numbers(group) for group in re.findall(r"\{([\d, ]+)\}", match[1])]
+    if match := re.search(r"replica_groups=mesh\[([^\]]+)\] \{((?:'\w+',?)+)\}", line):  # mesh axes, since 0.12
+        axes = {name: int(extent) for name, extent in re.findall(r"'(\w+)'=(\d+)", match[1])}
+        grouped = re.findall(r"'(\w+)'", match[2])
+        kept_axes = [axis for axis, name in enumerate(axes) if name not in grouped]
         numbers = np.arange(prod(axes.values())).reshape(list(axes.values()))
-        numbers = numbers.transpose(*kept, *map(list(axes).index, grouped))
+        numbers = numbers.transpose(*kept_axes, *map(list(axes).index, grouped))
         return _read_rows(numbers.reshape(-1, prod(axes[name] for name in grouped)))
     if "replica_groups=" in line and "replica_groups={}" not in line:
         raise InternalError(f"XLA tells the groups of a collective in a way that is not known: {line.strip()[:300]}")

@@ -15,15 +15,15 @@ LEFT_OUT = ("sharding", "out_sharding", "accuracy", "precision", "preferred_elem
 
 def read_attributes(equation: Equation, types: Sequence[ValueType]) -> dict[str, Any]:
     """Return the attributes of an equation's operator. Parameters of placement and precision are left out."""
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for name, value in _list_parameters(equation.params):
         if name not in LEFT_OUT and (plain := _make_plain(value)) is not None:
-            found[name] = plain
+            attributes[name] = plain
     literals = tuple((n, x.number) for n, x in enumerate(equation.inputs) if isinstance(x, Literal))
-    given = (x.type if isinstance(x, Literal) else types[x] for x in equation.inputs)
-    found["input_types"] = tuple(type_.dtype_name for type_ in given)
-    found["output_types"] = tuple(types[x].dtype_name for x in equation.outputs)
-    return found | ({"literals": literals} if literals else {})
+    operand_types = (x.type if isinstance(x, Literal) else types[x] for x in equation.inputs)
+    attributes["input_types"] = tuple(type_.dtype_name for type_ in operand_types)
+    attributes["output_types"] = tuple(types[x].dtype_name for x in equation.outputs)
+    return attributes | ({"literals": literals} if literals else {})
 
 
 def _list_parameters(params: Any) -> Iterator[tuple[str, Any]]:
@@ -45,7 +45,7 @@ def _make_plain(value: Any) -> Any:
     if isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (tuple, list)):
-        parts = tuple(_make_plain(part) for part in value)
-        return None if None in parts else parts
+        elements = tuple(_make_plain(element) for element in value)
+        return None if None in elements else elements
     name = getattr(value, "name", None)  # primitives and dtypes have names
     return name if isinstance(name, str) else None

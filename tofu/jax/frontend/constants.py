@@ -19,7 +19,7 @@ def copy_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
     Without copies, the user could later write to a NumPy array, or delete or donate a JAX array. `jax.jit` also keeps
     the values that it traced. Raise UnsupportedError for a constant that an outer transformation is tracing.
     """
-    return _ConstantCopier().keep(closed)
+    return _ConstantCopier().copy_closed(closed)
 
 
 class _ConstantCopier:
@@ -27,38 +27,38 @@ class _ConstantCopier:
 
     def __init__(self) -> None:
         self._copies: dict[int, Any] = {}
-        self._kept: dict[int, Any] = {}
+        self._copied_jaxprs: dict[int, Any] = {}
 
-    def keep(self, closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
-        if id(closed) not in self._kept:
-            jaxpr = self._keep_open(closed.jaxpr)
+    def copy_closed(self, closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
+        if id(closed) not in self._copied_jaxprs:
+            jaxpr = self._copy_jaxpr(closed.jaxpr)
             is_same = jaxpr is closed.jaxpr and not closed.consts
-            kept = closed if is_same else core.ClosedJaxpr(jaxpr, list(map(self._copy, closed.consts)))
-            self._kept[id(closed)] = kept
-        kept_closed: core.ClosedJaxpr = self._kept[id(closed)]
-        return kept_closed
+            copied = closed if is_same else core.ClosedJaxpr(jaxpr, list(map(self._copy_once, closed.consts)))
+            self._copied_jaxprs[id(closed)] = copied
+        copied_jaxpr: core.ClosedJaxpr = self._copied_jaxprs[id(closed)]
+        return copied_jaxpr
 
-    def _keep_open(self, jaxpr: core.Jaxpr) -> core.Jaxpr:
-        equations = [self._keep_equation(equation) for equation in jaxpr.eqns]
-        changed = any(new is not old for new, old in zip(equations, jaxpr.eqns, strict=True))
-        return jaxpr.replace(eqns=equations) if changed else jaxpr
+    def _copy_jaxpr(self, jaxpr: core.Jaxpr) -> core.Jaxpr:
+        equations = [self._copy_equation(equation) for equation in jaxpr.eqns]
+        is_changed = any(new is not old for new, old in zip(equations, jaxpr.eqns, strict=True))
+        return jaxpr.replace(eqns=equations) if is_changed else jaxpr
 
-    def _keep_equation(self, equation: core.JaxprEqn) -> core.JaxprEqn:
-        params = {name: self._keep_parameter(value) for name, value in equation.params.items()}
-        changed = any(params[name] is not value for name, value in equation.params.items())
-        return equation.replace(params=params) if changed else equation
+    def _copy_equation(self, equation: core.JaxprEqn) -> core.JaxprEqn:
+        params = {name: self._copy_parameter(value) for name, value in equation.params.items()}
+        is_changed = any(params[name] is not value for name, value in equation.params.items())
+        return equation.replace(params=params) if is_changed else equation
 
-    def _keep_parameter(self, value: Any) -> Any:
+    def _copy_parameter(self, value: Any) -> Any:
         if isinstance(value, core.ClosedJaxpr):
-            return self.keep(value)
+            return self.copy_closed(value)
         if isinstance(value, core.Jaxpr):
-            return self._keep_open(value)
-        if type(value) is tuple and any(isinstance(part, (core.ClosedJaxpr, core.Jaxpr)) for part in value):
-            parts = tuple(map(self._keep_parameter, value))
-            return parts if any(new is not old for new, old in zip(parts, value, strict=True)) else value
+            return self._copy_jaxpr(value)
+        if type(value) is tuple and any(isinstance(element, (core.ClosedJaxpr, core.Jaxpr)) for element in value):
+            elements = tuple(map(self._copy_parameter, value))
+            return elements if any(new is not old for new, old in zip(elements, value, strict=True)) else value
         return value
 
-    def _copy(self, value: Any) -> Any:
+    def _copy_once(self, value: Any) -> Any:
         if id(value) not in self._copies:
             self._copies[id(value)] = _copy_constant(value)
         return self._copies[id(value)]

@@ -19,7 +19,7 @@ RUN_WHERE_TAKEN = ("while", "pure_callback")
 """Primitives that must only run in the branch taken, because they may not end or may raise an error."""
 
 
-def enter_branches(builder: StepBuilder, one: core.JaxprEqn, equation: Equation) -> Sequence[Operand] | None:
+def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand] | None:
     """Inline the branches of a `cond` and return its results, or return None if the `cond` must stay one equation.
 
     If the branch is known only at run time, all branches are computed, each split as planned, and a select chooses
@@ -27,20 +27,22 @@ def enter_branches(builder: StepBuilder, one: core.JaxprEqn, equation: Equation)
     computes: in a branch that is not taken, the loop might not end, or the callback might raise an error.
     """
     index, *operands = equation.inputs
-    bodies = one.params["branches"]
+    branches = jaxpr_equation.params["branches"]
     if isinstance(index, Literal):
-        taken = min(max(int(index.value), 0), len(bodies) - 1)
-        return builder.inline_closed(bodies[taken], operands, equation)
-    if any(must_be_taken(body.jaxpr) for body in bodies):
+        branch = min(max(int(index.value), 0), len(branches) - 1)
+        return builder.inline_closed(branches[branch], operands, equation)
+    if any(must_be_taken(body.jaxpr) for body in branches):
         return None
     scope = "/".join(filter(None, (equation.scope, "cond")))
-    cases = [builder.inline_closed(body, operands, equation, f"{scope}/branch_{n}") for n, body in enumerate(bodies)]
-    types = [read_type(variable.aval) for variable in one.outvars]
+    results_by_branch = [
+        builder.inline_closed(body, operands, equation, f"{scope}/branch_{n}") for n, body in enumerate(branches)
+    ]
+    types = [read_type(variable.aval) for variable in jaxpr_equation.outvars]
     return [
         results[0]
         if all(result is results[0] for result in results)
         else builder.add(core.primitives.select_n_p, type_, [index, *results], equation, scope)
-        for type_, *results in zip(types, *cases, strict=True)
+        for type_, *results in zip(types, *results_by_branch, strict=True)
     ]
 
 
@@ -56,39 +58,42 @@ def must_be_taken(jaxpr: core.Jaxpr) -> bool:
 def list_bodies(params: Mapping[str, Any]) -> Iterator[core.ClosedJaxpr]:
     """Yield the jaxprs among the parameters of an equation."""
     for value in params.values():
-        for part in value if isinstance(value, (tuple, list)) else (value,):
-            if isinstance(part, core.ClosedJaxpr):
-                yield part
-            elif isinstance(part, core.Jaxpr):
-                yield core.ClosedJaxpr(part, ())
+        for element in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(element, core.ClosedJaxpr):
+                yield element
+            elif isinstance(element, core.Jaxpr):
+                yield core.ClosedJaxpr(element, ())
 
 
-def enter_scan(builder: StepBuilder, one: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
+def enter_scan(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
     """Convert a scan to a loop and return its results.
 
-    The body of the loop begins with equations that take elements of the scanned values, and ends with equations that
-    stack results.
+    The body of the loop begins with equations that take elements of the scanned values, and ends with equations that stack
+    results.
     """
-    params = one.params
+    params = jaxpr_equation.params
     body, length = params["jaxpr"], params["length"]
-    fixed, carried = accumulate(count_scanned(one))
-    ends = [read_type(variable.aval) for variable in one.outvars]
+    begin, end = accumulate(count_scanned(jaxpr_equation))
+    constants, firsts, scanned = equation.inputs[:begin], equation.inputs[begin:end], equation.inputs[end:]
+    types = [read_type(variable.aval) for variable in jaxpr_equation.outvars]
+    carry_types, stack_types = types[: len(firsts)], types[len(firsts) :]
     if not length:
-        return [*equation.inputs[fixed:carried], *map(builder.add_empty, ends[carried - fixed :])]
-    inside = "/".join(filter(None, (equation.scope, "scan")))
-    around, builder.equations = builder.equations, []
-    values = [builder.add_value(read_type(variable.aval)) for variable in body.jaxpr.invars[fixed:carried]]
-    cells = [
-        builder.add(LOOP_CELL, read_type(variable.aval), [whole], equation, inside)
-        for variable, whole in zip(body.jaxpr.invars[carried:], equation.inputs[carried:], strict=True)
+        return [*firsts, *map(builder.add_empty, stack_types)]
+    scope = "/".join(filter(None, (equation.scope, "scan")))
+    outer_equations, builder.equations = builder.equations, []
+    body_types = [read_type(variable.aval) for variable in body.jaxpr.invars]
+    values = list(map(builder.add_value, body_types[begin:end]))
+    elements = [
+        builder.add(LOOP_CELL, type_, [operand], equation, scope)
+        for type_, operand in zip(body_types[end:], scanned, strict=True)
     ]
-    outputs = builder.inline_closed(body, [*equation.inputs[:fixed], *values, *cells], equation, inside)
+    outputs = builder.inline_closed(body, [*constants, *values, *elements], equation, scope)
     stacks = [
-        builder.add(LOOP_STACK, type_, [cell], equation, inside, length=length)
-        for type_, cell in zip(ends[carried - fixed :], outputs[carried - fixed :], strict=True)
+        builder.add(LOOP_STACK, type_, [output], equation, scope, length=length)
+        for type_, output in zip(stack_types, outputs[len(firsts) :], strict=True)
     ]
-    lasts = list(map(builder.add_value, ends[: carried - fixed]))
-    carries = tuple(map(LoopCarry, values, equation.inputs[fixed:carried], outputs, lasts))
-    loop = Loop(tuple(builder.equations), carries, length, bool(params["reverse"]), inside)
-    builder.equations = [*around, loop.without_constant_carries()]
+    lasts = list(map(builder.add_value, carry_types))
+    carries = tuple(map(LoopCarry, values, firsts, outputs, lasts))
+    loop = Loop(tuple(builder.equations), carries, length, bool(params["reverse"]), scope)
+    builder.equations = [*outer_equations, loop.without_constant_carries()]
     return [*lasts, *stacks]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 from jax.extend import core
@@ -24,39 +24,36 @@ def drop_empty(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
         return list(map(builder.add_empty, types))
     if equation.primitive.name == "split" and any(map(is_empty, types)):
         return _split(builder, equation, types)
-    given = [x.type if isinstance(x, Literal) else builder.types[x] for x in equation.inputs]
-    there = [x for x, type_ in zip(equation.inputs, given, strict=True) if not is_empty(type_)]
-    if len(there) == len(given):
+    operand_types = [x.type if isinstance(x, Literal) else builder.types[x] for x in equation.inputs]
+    nonempty = [x for x, type_ in zip(equation.inputs, operand_types, strict=True) if not is_empty(type_)]
+    if len(nonempty) == len(operand_types):
         return None
     name = equation.primitive.name
+    if name == "concatenate" and len(nonempty) == 1:
+        return nonempty
     if name == "concatenate":
-        return (
-            there
-            if len(there) == 1
-            else [builder.add(equation.primitive, types[0], there, equation, **equation.params)]
-        )
+        return [builder.add(equation.primitive, types[0], nonempty, equation, **equation.params)]
     if name in WRITTEN or name.startswith("scatter"):
-        return equation.inputs[:1] if is_empty(given[WRITTEN.get(name, 2)]) else None
+        return equation.inputs[:1] if is_empty(operand_types[WRITTEN.get(name, 2)]) else None
     if name == "pad":
-        broadcast = core.primitives.broadcast_in_dim_p
-        shape = types[0].shape
-        return [builder.add(broadcast, types[0], there, equation, shape=shape, broadcast_dimensions=(), sharding=None)]
-    if all(isinstance(x, Literal) for x in there):
+        params: dict[str, Any] = {"shape": types[0].shape, "broadcast_dimensions": (), "sharding": None}
+        return [builder.add(core.primitives.broadcast_in_dim_p, types[0], nonempty, equation, **params)]
+    if all(isinstance(x, Literal) for x in nonempty):
         operands = [x.value if isinstance(x, Literal) else make_empty(builder.types[x]) for x in equation.inputs]
         return list(map(builder.add_constant, equation.evaluate(operands)))
     return None
 
 
 def _split(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> list[Operand]:
-    there = [type_ for type_ in types if not is_empty(type_)]
-    if len(there) == 1:
-        pieces: Iterator[Operand] = iter(equation.inputs)
+    nonempty_types = [type_ for type_ in types if not is_empty(type_)]
+    if len(nonempty_types) == 1:
+        parts: Iterator[Operand] = iter(equation.inputs)
     else:
         sizes = tuple(size for size in equation.params["sizes"] if size)
-        outputs = tuple(map(builder.add_value, there))
+        outputs = tuple(map(builder.add_value, nonempty_types))
         builder.equations.append(replace(equation, params={**equation.params, "sizes": sizes}, outputs=outputs))
-        pieces = iter(outputs)
-    return [builder.add_empty(type_) if is_empty(type_) else next(pieces) for type_ in types]
+        parts = iter(outputs)
+    return [builder.add_empty(type_) if is_empty(type_) else next(parts) for type_ in types]
 
 
 def is_empty(type_: ValueType) -> bool:

@@ -1,4 +1,8 @@
-"""Represent a step as a list of equations and loops: a jaxpr in which all calls are inlined."""
+"""Represent a step as a list of equations and loops: a jaxpr in which all calls are inlined.
+
+Equations refer to values by number. Their results in a loop may be summed over its iterations. If only a loop around
+that loop sums them, each iteration of the inner loop has a *separate sum*.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ class ValueType:
     @property
     def dtype_name(self) -> str:
         """Name of the dtype."""
-        return _name(self.dtype)
+        return _find_name(self.dtype)
 
     @property
     def item_bytes(self) -> int:
@@ -53,7 +57,7 @@ def _is_extended(dtype: Any) -> bool:
 
 
 @cache
-def _name(dtype: Any) -> str:
+def _find_name(dtype: Any) -> str:
     return str(dtype)
 
 
@@ -88,7 +92,7 @@ def find_dtype(leaf: Any) -> Any:
 
 @dataclass(frozen=True)
 class Literal:
-    """A number in the program, as an operand."""
+    """An operand that is a number in the program."""
 
     value: np.ndarray[Any, Any]
     type: ValueType
@@ -118,11 +122,11 @@ class Equation:
         If a `jax.checkpoint` computes the equation again in the backward pass, the number of that checkpoint. Its
         equations are kept apart by barriers; otherwise XLA would reuse the values of the forward pass.
     loops_summed
-        The number of enclosing loops over which the equation's only result is summed, counted from the inside. The
-        sum has the type `summed_dtype` and can be read after these loops.
-    has_rows
-        True if the innermost loop is not summed over. Each of its iterations then has a separate sum, over the
-        iterations of the loops around it. A later loop reads these sums (`Loop.rows`).
+        The number of loops over whose iterations the equation's only result is summed. The sum has the type
+        `summed_dtype` and can be read after these loops.
+    has_separate_sums
+        True if the innermost loop is not among these loops, so that each of its iterations has a separate sum. A later
+        loop reads the separate sums (`Loop.separate_sums`).
     """
 
     primitive: Any
@@ -133,11 +137,11 @@ class Equation:
     line: Line = UNKNOWN_LINE
     checkpoint: int | None = None
     loops_summed: int = 0
-    has_rows: bool = False
+    has_separate_sums: bool = False
     summed_dtype: Any = None
 
     def __str__(self) -> str:
-        call = f"{self.primitive.name}({', '.join(map(_show, self.inputs))})"
+        call = f"{self.primitive.name}({', '.join(map(_format_operand, self.inputs))})"
         return f"{', '.join(f'v{n}' for n in self.outputs)} {'+' if self.loops_summed else ''}= {call}"
 
     def evaluate(self, operands: Sequence[Any]) -> list[Any]:
@@ -155,17 +159,17 @@ class Equation:
             results = [values[number] + addend if number in values else addend]
         values.update(zip(self.outputs, results, strict=True))
 
-    def with_operands(self, others: Mapping[int, Operand]) -> Equation:
-        """Return the equation with the operands in `others` replaced."""
-        return replace(self, inputs=tuple(_exchange(x, others) for x in self.inputs))
+    def with_operands(self, replacements: Mapping[int, Operand]) -> Equation:
+        """Return the equation with some operands replaced."""
+        return replace(self, inputs=tuple(_substitute(x, replacements) for x in self.inputs))
 
 
 @dataclass(frozen=True)
 class LoopCarry:
     """A value that a loop passes from iteration to iteration.
 
-    Within the loop, it is read as `value`. It is `first` in the first iteration, and the previous iteration's
-    `following` in later ones. After the loop, `last` is the final value.
+    In the loop, it is read as `value`. It equals `first` in the first iteration, and in each later iteration the value
+    of `following` in the iteration before. After the loop, `last` is the final value.
     """
 
     value: int
@@ -173,25 +177,36 @@ class LoopCarry:
     following: Operand
     last: int
 
+    def __str__(self) -> str:
+        first, following = _format_operand(self.first), _format_operand(self.following)
+        return f"v{self.value} = {first} then {following}, at the end v{self.last}"
+
+    def with_operands(self, replacements: Mapping[int, Operand]) -> LoopCarry:
+        """Return the carry with some operands replaced."""
+        first, following = (_substitute(operand, replacements) for operand in (self.first, self.following))
+        return replace(self, first=first, following=following)
+
 
 @dataclass(frozen=True)
-class Summed:
-    """An equation whose result is summed over the iterations of loops, from the view of one of these loops.
+class LoopSum:
+    """A sum over iterations of loops, as one of these loops computes it.
 
     Attributes
     ----------
-    is_row
+    equation
+        The equation whose result is summed.
+    is_separate
         True if each iteration of the loop has a separate sum.
-    is_last
-        True if no loop around the loop sums the result too.
-    rows
-        If there is a separate sum for each iteration of the innermost loop, a tuple of their number. Otherwise empty.
+    is_outermost
+        True if the sum is complete after the loop, because no loop around it adds to the sum.
+    stack_shape
+        (n,) if there are separate sums of n iterations, () if there is one sum.
     """
 
     equation: Equation
-    is_row: bool
-    is_last: bool
-    rows: tuple[int, ...]
+    is_separate: bool
+    is_outermost: bool
+    stack_shape: tuple[int, ...]
 
     @property
     def number(self) -> int:
@@ -203,7 +218,7 @@ class Summed:
 class Loop:
     """A loop of `length` iterations. If `reverse` is True, it starts with the last element of scanned values.
 
-    `rows` lists values that an earlier loop of equal length has summed, with a separate sum for each iteration.
+    `separate_sums` lists the values whose separate sums it reads. An earlier loop of equal length has computed them.
     """
 
     equations: tuple[Equation | Loop, ...]
@@ -211,31 +226,27 @@ class Loop:
     length: int
     reverse: bool
     scope: str
-    rows: tuple[int, ...] = ()
+    separate_sums: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        carried = (
-            f"v{c.value} = {_show(c.first)} then {_show(c.following)}, at the end v{c.last}" for c in self.carries
-        )
-        lines = [f"{self.scope}: {self.length} times", *carried, *"\n".join(map(str, self.equations)).splitlines()]
-        return "\n    ".join(lines)
+        lines = [f"{self.scope}: {self.length} times", *map(str, self.carries)]
+        return "\n    ".join([*lines, *"\n".join(map(str, self.equations)).splitlines()])
 
     def without_constant_carries(self) -> Loop:
         """Return the loop without carries that never change. Their readers use the values from outside instead."""
-        constant = {c.value: c.first for c in self.carries if c.following == c.value}
-        if not constant:
+        operand_by_constant = {c.value: c.first for c in self.carries if c.following == c.value}
+        if not operand_by_constant:
             return self
-        carries = tuple(replace(c, following=c.first) if c.value in constant else c for c in self.carries)
-        return replace(self, carries=carries).with_operands(constant)
+        carries = tuple(replace(c, following=c.first) if c.value in operand_by_constant else c for c in self.carries)
+        return replace(self, carries=carries).with_operands(operand_by_constant)
 
-    def with_operands(self, others: Mapping[int, Operand]) -> Loop:
-        """Return the loop with the operands in `others` replaced."""
-        carries = tuple(
-            replace(c, first=_exchange(c.first, others), following=_exchange(c.following, others)) for c in self.carries
-        )
-        return replace(self, equations=tuple(item.with_operands(others) for item in self.equations), carries=carries)
+    def with_operands(self, replacements: Mapping[int, Operand]) -> Loop:
+        """Return the loop with some operands replaced."""
+        equations = tuple(item.with_operands(replacements) for item in self.equations)
+        carries = tuple(carry.with_operands(replacements) for carry in self.carries)
+        return replace(self, equations=equations, carries=carries)
 
-    def walk_sums(self, depth: int = 1) -> Iterator[Summed]:
+    def walk_sums(self, depth: int = 1) -> Iterator[LoopSum]:
         """Yield the equations in this loop whose results the loop sums, in total or for each iteration.
 
         `depth` is 1 for equations of the loop itself, and one more in each inner loop.
@@ -243,41 +254,43 @@ class Loop:
         for item in self.equations:
             if isinstance(item, Loop):
                 yield from item.walk_sums(depth + 1)
-            elif item.loops_summed and depth <= item.loops_summed + item.has_rows:
-                is_last = depth == item.loops_summed + item.has_rows
-                yield Summed(item, item.has_rows and depth == 1, is_last, (self.length,) if item.has_rows else ())
+            elif item.loops_summed and depth <= (outermost := item.loops_summed + item.has_separate_sums):
+                stack_shape = (self.length,) if item.has_separate_sums else ()
+                yield LoopSum(item, item.has_separate_sums and depth == 1, depth == outermost, stack_shape)
 
     def compute(self, values: dict[int, Any]) -> None:
         """Run the loop and add all values to `values`. Within the loop, these are the values of the last iteration."""
-        sums = list(self.walk_sums())
-        for total in sums:
-            if total.is_last:
-                values.pop(total.number, None)
-                values.pop(_rows_of(total.number), None)
-        made = [total.number for total in sums if total.is_row]
-        stacked: dict[int, list[Any]] = {}
-        state = [read_operand(carry.first, values) for carry in self.carries]
+        loop_sums = list(self.walk_sums())
+        for loop_sum in loop_sums:
+            if loop_sum.is_outermost:
+                values.pop(loop_sum.number, None)
+                values.pop(_separate_sums_of(loop_sum.number), None)
+        separate_numbers = [loop_sum.number for loop_sum in loop_sums if loop_sum.is_separate]
+        elements_by_stack: dict[int, list[Any]] = {}
+        carried = [read_operand(carry.first, values) for carry in self.carries]
         for t in reversed(range(self.length)) if self.reverse else range(self.length):
-            values.update(zip((carry.value for carry in self.carries), state, strict=True))
-            for number in (*made, *self.rows):
+            values.update(zip((carry.value for carry in self.carries), carried, strict=True))
+            for number in (*separate_numbers, *self.separate_sums):
                 values.pop(number, None)
-                if t in (rows := values.get(_rows_of(number), {})):
-                    values[number] = rows[t]
+                if t in (sum_by_iteration := values.get(_separate_sums_of(number), {})):
+                    values[number] = sum_by_iteration[t]
             for item in self.equations:
                 if isinstance(item, Equation) and item.primitive is LOOP_CELL:
                     values[item.outputs[0]] = read_operand(item.inputs[0], values)[t]
                 elif isinstance(item, Equation) and item.primitive is LOOP_STACK:
-                    stacked.setdefault(item.outputs[0], []).append(read_operand(item.inputs[0], values))
+                    elements_by_stack.setdefault(item.outputs[0], []).append(read_operand(item.inputs[0], values))
                 else:
                     item.compute(values)
-            for number in made:
-                values.setdefault(_rows_of(number), {})[t] = values[number]
-            state = [read_operand(carry.following, values) for carry in self.carries]
-        values.update(zip((carry.last for carry in self.carries), state, strict=True))
-        values.update((whole, jax.numpy.stack(cells[:: -1 if self.reverse else 1])) for whole, cells in stacked.items())
+            for number in separate_numbers:
+                values.setdefault(_separate_sums_of(number), {})[t] = values[number]
+            carried = [read_operand(carry.following, values) for carry in self.carries]
+        values.update(zip((carry.last for carry in self.carries), carried, strict=True))
+        for stack, elements in elements_by_stack.items():
+            values[stack] = jax.numpy.stack(elements[::-1] if self.reverse else elements)
 
 
-def _rows_of(number: int) -> int:
+def _separate_sums_of(number: int) -> int:
+    """Return the key, among the values of a step, of a dictionary from iterations to separate sums of a value."""
     return -1 - number
 
 
@@ -333,9 +346,9 @@ def read_operand(operand: Operand, values: Mapping[int, Any]) -> Any:
     return operand.value if isinstance(operand, Literal) else values[operand]
 
 
-def _exchange(operand: Operand, others: Mapping[int, Operand]) -> Operand:
-    return others.get(operand, operand) if isinstance(operand, int) else operand
+def _substitute(operand: Operand, replacements: Mapping[int, Operand]) -> Operand:
+    return replacements.get(operand, operand) if isinstance(operand, int) else operand
 
 
-def _show(operand: Operand) -> str:
+def _format_operand(operand: Operand) -> str:
     return str(operand.value) if isinstance(operand, Literal) else f"v{operand}"

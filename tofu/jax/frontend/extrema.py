@@ -18,22 +18,23 @@ RESHAPING = frozenset(("broadcast_in_dim", "expand_dims", "reshape", "squeeze"))
 
 def find_compared_with_extremum(step: Step) -> frozenset[int]:
     """Return the floating-point values that are compared with their own maximum or minimum along dimensions."""
-    makers = {number: equation for equation in step.walk() for number in equation.outputs}
-    found = set()
+    equation_by_result = {number: equation for equation in step.walk() for number in equation.outputs}
+    compared = set()
     for equation in step.walk():
         if equation.primitive.name == "eq":
-            for value, other in (equation.inputs, equation.inputs[::-1]):
-                if isinstance(value, int) and value in _list_reduced(other, makers):
-                    found.add(value)
-    return frozenset(value for value in found if jnp.issubdtype(step.types[value].dtype, jnp.floating))
+            for value, extremum in (equation.inputs, equation.inputs[::-1]):
+                if isinstance(value, int) and value in _list_reduced(extremum, equation_by_result):
+                    compared.add(value)
+    return frozenset(value for value in compared if jnp.issubdtype(step.types[value].dtype, jnp.floating))
 
 
-def _list_reduced(operand: Operand, makers: dict[int, Equation]) -> tuple[Operand, ...]:
-    while isinstance(operand, int) and operand in makers:
-        maker = makers[operand]
-        if maker.primitive.name in REDUCING:
-            return maker.inputs
-        if maker.primitive.name not in RESHAPING:
+def _list_reduced(operand: Operand, equation_by_result: dict[int, Equation]) -> tuple[Operand, ...]:
+    """Return the operands of the maximum or minimum from which an operand is reshaped, or () if it is none."""
+    while isinstance(operand, int) and operand in equation_by_result:
+        equation = equation_by_result[operand]
+        if equation.primitive.name in REDUCING:
+            return equation.inputs
+        if equation.primitive.name not in RESHAPING:
             break
-        operand = maker.inputs[0]
+        operand = equation.inputs[0]
     return ()

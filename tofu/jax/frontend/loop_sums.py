@@ -1,12 +1,12 @@
 """Move sums out of loops, such as gradients of weights that are summed over time steps or micro-batches.
 
-Often, a loop only adds to a value that it carries, c' = c + T(p), where p is a matrix product and T is linear. After
-the loop, the value is first + T(sum of p). So each worker can sum its own products p within the loop, and workers
-communicate once after the loop instead of in every iteration. Meanwhile, each worker holds its partial sum, which may
-be as large as the complete tensor.
+Often, a loop only adds to a value that it carries, c' = c + T(p), where p is a matrix product and T is linear. The final
+value is first + T(sum of p). So each worker can sum its own products p within the loop, and workers communicate once
+after the loop instead of in every iteration. Meanwhile, each worker holds its partial sum, which may be as large as the
+complete tensor.
 
-The values may also be stacked results of an inner loop, such as gradients of layers. Then each iteration of the inner
-loop has a separate sum, called a *row*. A second loop of equal length, after the outer loop, applies T to each row.
+The added values may also be stacked results of an inner loop, such as gradients of layers. Then each iteration of the
+inner loop has a *separate sum*. A *completing loop* of equal length, after the outer loop, applies T to each of them.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ LEAST_SCALED_BITS = 32
 def hoist_sums(step: Step) -> Step | None:
     """Return the step with sums moved out of its loops, or None if there are no such sums. Values keep their numbers."""
     hoister = _Hoister(list(step.types), {n: e for e in step.walk() for n in e.outputs})
-    equations = hoister.leave_loops(step.equations)
+    equations = hoister.hoist_from(step.equations)
     if not hoister.count:
         return None
-    outputs = tuple(hoister.find(x) for x in step.outputs)
+    outputs = tuple(hoister.find_current(x) for x in step.outputs)
     return eliminate_dead_code(replace(step, types=tuple(hoister.types), equations=equations, outputs=outputs))
 
 
@@ -62,169 +62,183 @@ def hoist_sums(step: Step) -> Step | None:
 class _Hoister:
     """Moves sums out of the loops of a step.
 
-    If a carry began with zeros, its sum replaces its final value; `renamed` maps the final value to the sum.
+    `equation_by_result` has the equation that computes each value. A loop's final value that is replaced by a sum is a key
+    of `current_by_old`, with the sum as its value.
     """
 
     types: list[ValueType]
-    makers: Mapping[int, Equation]
-    renamed: dict[int, Operand] = field(default_factory=dict)
+    equation_by_result: Mapping[int, Equation]
+    current_by_old: dict[int, Operand] = field(default_factory=dict)
     count: int = 0
 
-    def find(self, operand: Operand) -> Operand:
-        """Return the value that now stands for an operand."""
-        while isinstance(operand, int) and operand in self.renamed:
-            operand = self.renamed[operand]
+    def find_current(self, operand: Operand) -> Operand:
+        """Return the operand that now stands for an operand."""
+        while isinstance(operand, int) and operand in self.current_by_old:
+            operand = self.current_by_old[operand]
         return operand
 
-    def leave_loops(self, items: Sequence[Equation | Loop]) -> tuple[Equation | Loop, ...]:
-        """Return the items with sums moved out of loops, inner loops first: outer loops may carry their sums."""
-        made: list[Equation | Loop] = []
+    def hoist_from(self, items: Sequence[Equation | Loop]) -> tuple[Equation | Loop, ...]:
+        """Return equations and loops with sums moved out of the loops, inner loops first: outer loops may carry their sums."""
+        hoisted: list[Equation | Loop] = []
         for item in items:
             if isinstance(item, Loop):
-                made += self._hoist_from_loop(self._rename(replace(item, equations=self.leave_loops(item.equations))))
+                hoisted += self._hoist_from_loop(self._rename(replace(item, equations=self.hoist_from(item.equations))))
             else:
-                made.append(self._rename(item))
-        return tuple(made)
+                hoisted.append(self._rename(item))
+        return tuple(hoisted)
 
     def _rename(self, item: Item) -> Item:
-        return item.with_operands({old: self.find(old) for old in self.renamed}) if self.renamed else item
+        current = {old: self.find_current(old) for old in self.current_by_old}
+        return item.with_operands(current) if current else item
 
     def _hoist_from_loop(self, loop: Loop) -> list[Equation | Loop]:
-        body, kept = _LoopBody(self, loop), []
-        behind: list[Equation] = []
+        body, remaining_carries = _LoopBody(self, loop), []
+        following: list[Equation] = []
         for carry in loop.carries:
             hoisted_sum = body.find_sum(carry)
             if hoisted_sum is None:
-                kept.append(carry)
+                remaining_carries.append(carry)
                 continue
             self.count += 1
-            body.take(hoisted_sum, self.types[carry.value].dtype)
-            behind += body.finish(carry, hoisted_sum)
-        if len(kept) == len(loop.carries):
+            body.remove_sum(hoisted_sum, self.types[carry.value].dtype)
+            following += body.list_following_equations(carry, hoisted_sum)
+        if len(remaining_carries) == len(loop.carries):
             return [loop]
-        return [replace(loop, equations=body.list_rest(), carries=tuple(kept)), *body.list_loops_behind(), *behind]
+        remaining_loop = replace(loop, equations=body.list_remaining(loop.equations), carries=tuple(remaining_carries))
+        return [remaining_loop, *body.list_completing_loops(), *following]
 
     def is_zero(self, operand: Operand) -> bool:
         """Return True if an operand is known to consist of zeros."""
         if isinstance(operand, Literal):
             return bool(np.all(operand.value == 0))
-        maker = self.makers.get(operand)
+        maker = self.equation_by_result.get(operand)
         return maker is not None and maker.primitive.name == "broadcast_in_dim" and self.is_zero(maker.inputs[0])
 
 
 @dataclass
 class _HoistedSum:
-    """A sum to move out of a loop. The equation `adding` adds the value `root` to a carry, or stacks it.
+    """A sum that moves out of a loop. In the loop, `add_equation` adds the value `summand` to a carry, or stacks it.
 
-    The equations in `summed` stay in the loop, where their results are summed. The equations in `moved` compute `root`
-    from the sums after the loop. `rows` are sums by iteration of an inner loop.
+    Attributes
+    ----------
+    moved_equations
+        The equations that compute `summand` from sums after the loop, by their results.
+    summed_equations
+        The equations that stay in the loop, where their results are summed.
+    separate_sums
+        The sums of each iteration of an inner loop, by the value that stacks them.
+    has_product
+        True if a summed equation is one of `PRODUCTS`.
     """
 
-    adding: Equation
-    root: int
-    moved: dict[int, Equation] = field(default_factory=dict)
-    summed: dict[int, Equation] = field(default_factory=dict)
-    rows: dict[int, _HoistedSum] = field(default_factory=dict)
+    add_equation: Equation
+    summand: int
+    moved_equations: dict[int, Equation] = field(default_factory=dict)
+    summed_equations: dict[int, Equation] = field(default_factory=dict)
+    separate_sums: dict[int, _HoistedSum] = field(default_factory=dict)
     has_product: bool = False
 
     def copy(self) -> _HoistedSum:
-        return replace(self, moved=dict(self.moved), summed=dict(self.summed), rows=dict(self.rows))
+        moved, summed = dict(self.moved_equations), dict(self.summed_equations)
+        return replace(self, moved_equations=moved, summed_equations=summed, separate_sums=dict(self.separate_sums))
 
 
 @dataclass
 class _BodyValues:
-    """The values in the body of a loop: `own` equations of the body, and sums and stacks of inner loops."""
+    """The values in the body of a loop: results of its equations, complete sums of inner loops, and stacks of inner loops."""
 
-    own: dict[int, Equation]
+    equation_by_result: dict[int, Equation]
     sums: Mapping[int, Equation] = field(default_factory=dict)
     stacks: Mapping[int, tuple[Loop, Equation]] = field(default_factory=dict)
 
 
 class _LoopBody:
+    """The body of a loop. Call `find_sum` for each carry, and `remove_sum` if the carry is a sum."""
+
     def __init__(self, hoister: _Hoister, loop: Loop) -> None:
-        self._hoister, self._loop = hoister, loop
-        inner = [equation for equation in loop.equations if isinstance(equation, Loop)]
-        sums = [total for each in inner for total in each.walk_sums() if total.is_last and not total.rows]
+        self._hoister = hoister
+        inner_loops = [item for item in loop.equations if isinstance(item, Loop)]
+        loop_sums = [loop_sum for each in inner_loops for loop_sum in each.walk_sums()]
+        complete_sums = {
+            loop_sum.number: loop_sum.equation
+            for loop_sum in loop_sums
+            if loop_sum.is_outermost and not loop_sum.stack_shape
+        }
         stacks = {
-            n: (each, equation)
-            for each in inner
-            for n, equation in _list_own(each).items()
+            result: (each, equation)
+            for each in inner_loops
+            for result, equation in _map_results(each).items()
             if equation.primitive is LOOP_STACK
         }
-        self._level = _BodyValues(_list_own(loop), {total.number: total.equation for total in sums}, stacks)
-        within = {n for equation in walk_all(loop.equations) for n in equation.outputs}
-        self._within = within.union(*({c.value for c in each.carries} for each in _walk_loops(loop)))
-        self._within.update(c.last for each in _walk_loops(loop) if each is not loop for c in each.carries)
-        self._reads = Counter(_list_operands(loop))
-        self._gone: set[int] = set()
-        self._summed: dict[int, Any] = {}  # value -> dtype of its sum
-        self._rows: dict[int, Any] = {}  # value that is summed by iteration of an inner loop -> dtype of its sums
-        self._behind: dict[int, Loop] = {}  # id of the inner loop -> the loop that finishes its sums
+        self._values = _BodyValues(_map_results(loop), complete_sums, stacks)
+        self._values_inside = {result for equation in walk_all(loop.equations) for result in equation.outputs}
+        for each in _walk_loops(loop):
+            self._values_inside.update(carry.value for carry in each.carries)
+            self._values_inside.update(carry.last for carry in each.carries if each is not loop)
+        self._read_counts = Counter(_list_operands(loop))
+        self._moved_values: set[int] = set()
+        self._summed_equations: dict[int, Equation] = {}  # in their new form, by result
+        self._completing_loops: dict[int, Loop] = {}  # by id of the inner loop
 
     def find_sum(self, carry: LoopCarry) -> _HoistedSum | None:
-        """Return a carry as a sum of results of the body, or None if it is none or includes no product."""
-        adding = self._level.own.get(carry.following) if isinstance(carry.following, int) else None
-        type_ = self._hoister.types[carry.value]
-        if (
-            adding is None
-            or adding.primitive.name not in ("add", "add_any")
-            or not jnp.issubdtype(type_.dtype, np.number)
-        ):
+        """Return the sum that a carry computes, or None if the carry is no sum or its summands include no product."""
+        if not isinstance(carry.following, int):
             return None
-        terms = [x for x in adding.inputs if x != carry.value]
-        if len(terms) != 1 or not isinstance(terms[0], int):
+        add_equation, type_ = self._values.equation_by_result.get(carry.following), self._hoister.types[carry.value]
+        if add_equation is None or add_equation.primitive.name not in ("add", "add_any"):
             return None
-        if self._reads[carry.value] != 1 or self._reads[adding.outputs[0]] != 1:
+        summands = [x for x in add_equation.inputs if x != carry.value]
+        if len(summands) != 1 or not isinstance(summands[0], int) or not jnp.issubdtype(type_.dtype, np.number):
             return None
-        hoisted_sum = _HoistedSum(adding, terms[0])
-        return (
-            hoisted_sum
-            if self._trace(terms[0], type_.dtype, hoisted_sum, self._level) and hoisted_sum.has_product
-            else None
-        )
+        if self._read_counts[carry.value] != 1 or self._read_counts[add_equation.outputs[0]] != 1:
+            return None
+        hoisted_sum = _HoistedSum(add_equation, summands[0])
+        is_sum = self._analyze_summand(summands[0], type_.dtype, hoisted_sum, self._values)
+        return hoisted_sum if is_sum and hoisted_sum.has_product else None
 
-    def _trace(self, value: Operand, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues) -> bool:
-        """Return True if a term can be summed over the loop, and record how in `hoisted_sum`."""
-        if not isinstance(value, int) or self._reads[value] != 1 or value in self._gone or value in self._summed:
+    def _analyze_summand(self, value: Operand, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues) -> bool:
+        """Add to `hoisted_sum` how a value can be summed over the loop. Return False if it cannot."""
+        if not isinstance(value, int) or self._read_counts[value] != 1:
+            return False
+        if value in self._moved_values or value in self._summed_equations:
             return False
         if value in body_values.sums:
-            hoisted_sum.summed[value] = body_values.sums[value]
+            hoisted_sum.summed_equations[value] = body_values.sums[value]
             hoisted_sum.has_product = True
             return True
         if value in body_values.stacks:
-            return self._trace_rows(value, dtype, hoisted_sum, *body_values.stacks[value])
-        maker = body_values.own.get(value)
-        if maker is None or len(maker.outputs) != 1 or not _widens(self._hoister.types[value].dtype, dtype):
+            return self._analyze_stack(value, dtype, hoisted_sum, *body_values.stacks[value])
+        equation = body_values.equation_by_result.get(value)
+        if equation is None or len(equation.outputs) != 1 or not _widens(self._hoister.types[value].dtype, dtype):
             return False
-        before = hoisted_sum.copy()
-        operands = self._find_linear(maker, dtype, hoisted_sum, body_values)
-        if operands is not None and all(self._trace(x, dtype, hoisted_sum, body_values) for x in operands):
-            hoisted_sum.moved[value] = maker
+        backup = hoisted_sum.copy()
+        operands = self._find_linear_operands(equation, dtype, hoisted_sum, body_values)
+        if operands is not None and all(self._analyze_summand(x, dtype, hoisted_sum, body_values) for x in operands):
+            hoisted_sum.moved_equations[value] = equation
             return True
-        hoisted_sum.moved, hoisted_sum.summed, hoisted_sum.rows = before.moved, before.summed, before.rows
-        hoisted_sum.has_product = before.has_product
-        name = maker.primitive.name
+        vars(hoisted_sum).update(vars(backup))
+        name = equation.primitive.name
         if name not in PRODUCTS and name not in ELEMENTWISE:
             return False
-        hoisted_sum.summed[value] = maker
+        hoisted_sum.summed_equations[value] = equation
         hoisted_sum.has_product |= name in PRODUCTS
         return True
 
-    def _trace_rows(self, value: int, dtype: Any, hoisted_sum: _HoistedSum, loop: Loop, stack: Equation) -> bool:
-        (cell,) = stack.inputs
-        if not isinstance(cell, int):
+    def _analyze_stack(self, value: int, dtype: Any, hoisted_sum: _HoistedSum, loop: Loop, stack: Equation) -> bool:
+        (element,) = stack.inputs
+        if not isinstance(element, int):
             return False
-        row_sum = _HoistedSum(stack, cell)
-        if not self._trace(cell, dtype, row_sum, _BodyValues(_list_own(loop))):
+        separate_sum = _HoistedSum(stack, element)
+        if not self._analyze_summand(element, dtype, separate_sum, _BodyValues(_map_results(loop))):
             return False
-        hoisted_sum.rows[value] = row_sum
-        hoisted_sum.has_product |= row_sum.has_product
+        hoisted_sum.separate_sums[value] = separate_sum
+        hoisted_sum.has_product |= separate_sum.has_product
         return True
 
-    def _find_linear(
+    def _find_linear_operands(
         self, equation: Equation, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues
     ) -> Sequence[Operand] | None:
-        """Return the operands in which an equation is linear, or None if it needs other values of the loop."""
+        """Return the operands in which an equation is linear, or None if it needs other values that change in the loop."""
         name, inputs = equation.primitive.name, equation.inputs
         if name in RESHAPING or name in ADDING:
             return inputs
@@ -235,105 +249,104 @@ class _LoopBody:
             (operand,) = inputs
             shape = self._hoister.types[operand].shape if isinstance(operand, int) else ()
             return inputs if prod(shape[axis] for axis in equation.params["axes"]) == 1 else None
-        if name == "pad" and self._hoister.is_zero(inputs[1]):
-            is_there = self._accepts(equation, inputs[1], dtype) and self._hoist(inputs[1], hoisted_sum, body_values)
-            return inputs[:1] if is_there else None
-        if name in SCALING and jnp.issubdtype(dtype, jnp.inexact) and np.dtype(dtype).itemsize * 8 >= LEAST_SCALED_BITS:
-            for linear, other in ((0, 1), (1, 0)) if name == "mul" else ((0, 1),):
-                if self._accepts(equation, inputs[other], dtype) and self._hoist(
-                    inputs[other], hoisted_sum, body_values
+        is_scaling = (
+            name in SCALING and jnp.issubdtype(dtype, jnp.inexact) and np.dtype(dtype).itemsize * 8 >= LEAST_SCALED_BITS
+        )
+        if is_scaling or (name == "pad" and self._hoister.is_zero(inputs[1])):
+            for summand, factor in ((0, 1), (1, 0)) if name == "mul" else ((0, 1),):
+                if self._accepts(equation, inputs[factor], dtype) and self._hoist_operand(
+                    inputs[factor], hoisted_sum.moved_equations, body_values
                 ):
-                    return (inputs[linear],)
+                    return (inputs[summand],)
         return None
 
-    def _accepts(self, equation: Equation, other: Operand, dtype: Any) -> bool:
-        """Return True if an equation can still read its other operand when the sum has the type `dtype`."""
-        return isinstance(other, Literal) or self._hoister.types[equation.outputs[0]].dtype == dtype
+    def _accepts(self, equation: Equation, factor: Operand, dtype: Any) -> bool:
+        """Return True if an equation can still read the factor when the sum has the type `dtype`."""
+        return isinstance(factor, Literal) or self._hoister.types[equation.outputs[0]].dtype == dtype
 
-    def _hoist(self, operand: Operand, hoisted_sum: _HoistedSum, body_values: _BodyValues) -> bool:
-        """Return True if an operand is the same in all iterations, so that it can be read or computed after the loop."""
-        if isinstance(operand, Literal) or operand not in self._within:
+    def _hoist_operand(self, operand: Operand, moved_equations: dict[int, Equation], body_values: _BodyValues) -> bool:
+        """Return True if an operand is equal in all iterations. Add the equations that then compute it after the loop."""
+        if isinstance(operand, Literal) or operand not in self._values_inside:
             return True
-        maker = body_values.own.get(operand)
-        if (
-            maker is None
-            or self._reads[operand] != 1
-            or operand in self._gone
-            or not maker.inputs
-            or len(maker.outputs) != 1
+        equation = body_values.equation_by_result.get(operand)
+        if equation is None or self._read_counts[operand] != 1 or operand in self._moved_values:
+            return False
+        if not equation.inputs or len(equation.outputs) != 1:
+            return False
+        operand_equations: dict[int, Equation] = {}
+        if equation.primitive in (LOOP_CELL, LOOP_STACK) or not all(
+            self._hoist_operand(x, operand_equations, body_values) for x in equation.inputs
         ):
             return False
-        hoisted = _HoistedSum(hoisted_sum.adding, hoisted_sum.root)
-        if maker.primitive in (LOOP_CELL, LOOP_STACK) or not all(
-            self._hoist(x, hoisted, body_values) for x in maker.inputs
-        ):
-            return False
-        hoisted_sum.moved.update(hoisted.moved)
-        hoisted_sum.moved[operand] = maker
+        moved_equations.update(operand_equations)
+        moved_equations[operand] = equation
         return True
 
-    def take(self, hoisted_sum: _HoistedSum, dtype: Any) -> None:
-        """Move the equations of a sum behind the loop, and sum the rest within the loop in the type `dtype`."""
-        self._gone.update(hoisted_sum.moved, hoisted_sum.adding.outputs)
-        self._summed.update(dict.fromkeys(hoisted_sum.summed, dtype))
-        for value, row_sum in hoisted_sum.rows.items():
-            self._gone.update(row_sum.moved, row_sum.adding.outputs)
-            self._rows.update(dict.fromkeys(row_sum.summed, dtype))
-            loop, _ = self._level.stacks[value]
-            before = self._behind.get(id(loop), replace(loop, equations=(), carries=(), rows=()))
-            made = [*self._finish(row_sum, dtype), replace(row_sum.adding, checkpoint=None)]
-            self._behind[id(loop)] = replace(
-                before, equations=(*before.equations, *made), rows=(*before.rows, *row_sum.summed)
+    def remove_sum(self, hoisted_sum: _HoistedSum, dtype: Any) -> None:
+        """Move the equations of a sum behind the loop, and sum the remaining equations in the loop in the type `dtype`."""
+        self._moved_values.update(hoisted_sum.moved_equations, hoisted_sum.add_equation.outputs)
+        for value, equation in hoisted_sum.summed_equations.items():
+            depth = equation.loops_summed + 1
+            self._summed_equations[value] = replace(equation, loops_summed=depth, summed_dtype=dtype)
+        for stack_value, separate_sum in hoisted_sum.separate_sums.items():
+            self._moved_values.update(separate_sum.moved_equations, separate_sum.add_equation.outputs)
+            for value, equation in separate_sum.summed_equations.items():
+                changed = replace(equation, loops_summed=1, has_separate_sums=True, summed_dtype=dtype)
+                self._summed_equations[value] = changed
+            loop, _ = self._values.stacks[stack_value]
+            empty_loop = replace(loop, equations=(), carries=(), separate_sums=())
+            before = self._completing_loops.get(id(loop), empty_loop)
+            stack_equation = replace(separate_sum.add_equation, checkpoint=None)
+            self._completing_loops[id(loop)] = replace(
+                before,
+                equations=(*before.equations, *self._list_moved_equations(separate_sum, dtype), stack_equation),
+                separate_sums=(*before.separate_sums, *separate_sum.summed_equations),
             )
 
-    def finish(self, carry: LoopCarry, hoisted_sum: _HoistedSum) -> Iterator[Equation]:
-        """Yield the equations that compute the carry from its sum after the loop."""
-        yield from self._finish(hoisted_sum, self._hoister.types[carry.value].dtype)
+    def list_following_equations(self, carry: LoopCarry, hoisted_sum: _HoistedSum) -> Iterator[Equation]:
+        """Yield the equations after the loop that compute the carry from its sum."""
+        yield from self._list_moved_equations(hoisted_sum, self._hoister.types[carry.value].dtype)
         if self._hoister.is_zero(carry.first):
-            self._hoister.renamed[carry.last] = hoisted_sum.root
+            self._hoister.current_by_old[carry.last] = hoisted_sum.summand
         else:
-            yield replace(
-                hoisted_sum.adding, inputs=(carry.first, hoisted_sum.root), outputs=(carry.last,), checkpoint=None
-            )
+            inputs = carry.first, hoisted_sum.summand
+            yield replace(hoisted_sum.add_equation, inputs=inputs, outputs=(carry.last,), checkpoint=None)
 
-    def _finish(self, hoisted_sum: _HoistedSum, dtype: Any) -> Iterator[Equation]:
-        types, linear = self._hoister.types, {*hoisted_sum.summed, *hoisted_sum.rows}
-        for number, equation in hoisted_sum.moved.items():
-            if linear.intersection(x for x in equation.inputs if isinstance(x, int)):
-                linear.add(number)
-        for number in linear:
+    def _list_moved_equations(self, hoisted_sum: _HoistedSum, dtype: Any) -> Iterator[Equation]:
+        """Yield the moved equations of a sum. Those that depend on sums compute in the type `dtype`."""
+        types, retyped_values = self._hoister.types, {*hoisted_sum.summed_equations, *hoisted_sum.separate_sums}
+        for number, equation in hoisted_sum.moved_equations.items():
+            if retyped_values.intersection(x for x in equation.inputs if isinstance(x, int)):
+                retyped_values.add(number)
+        for number in retyped_values:
             types[number] = replace(types[number], dtype=dtype)
-        for number, equation in hoisted_sum.moved.items():
-            inputs = tuple(_as_dtype(x, dtype) if number in linear else x for x in equation.inputs)
-            is_converted = number in linear and equation.primitive.name == "convert_element_type"
+        for number, equation in hoisted_sum.moved_equations.items():
+            inputs = tuple(_as_dtype(x, dtype) if number in retyped_values else x for x in equation.inputs)
+            is_converted = number in retyped_values and equation.primitive.name == "convert_element_type"
             params = {**equation.params, "new_dtype": np.dtype(dtype)} if is_converted else equation.params
             yield replace(equation, inputs=inputs, params=params, checkpoint=None)
 
-    def list_loops_behind(self) -> list[Loop]:
-        """Return the loops that complete the rows. All calls of `take` come first."""
-        return list(self._behind.values())
+    def list_completing_loops(self) -> list[Loop]:
+        """Return the completing loops. All calls of `remove_sum` come first."""
+        return list(self._completing_loops.values())
 
-    def list_rest(self) -> tuple[Equation | Loop, ...]:
-        """Return the equations that remain in the body."""
-        return self._keep(self._loop.equations)
-
-    def _keep(self, items: Sequence[Equation | Loop]) -> tuple[Equation | Loop, ...]:
-        kept: list[Equation | Loop] = []
+    def list_remaining(self, items: Sequence[Equation | Loop]) -> tuple[Equation | Loop, ...]:
+        """Return the equations and loops that remain of those in the body."""
+        remaining: list[Equation | Loop] = []
         for item in items:
             if isinstance(item, Loop):
-                kept.append(replace(item, equations=self._keep(item.equations)))
-            elif summed := [self._summed[n] for n in item.outputs if n in self._summed]:
-                kept.append(replace(item, loops_summed=item.loops_summed + 1, summed_dtype=summed[0]))
-            elif rows := [self._rows[n] for n in item.outputs if n in self._rows]:
-                kept.append(replace(item, loops_summed=1, has_rows=True, summed_dtype=rows[0]))
-            elif not self._gone.intersection(item.outputs):
-                kept.append(item)
-        return tuple(kept)
+                remaining.append(replace(item, equations=self.list_remaining(item.equations)))
+            elif summed := [self._summed_equations[n] for n in item.outputs if n in self._summed_equations]:
+                remaining += summed
+            elif not self._moved_values.intersection(item.outputs):
+                remaining.append(item)
+        return tuple(remaining)
 
 
-def _widens(dtype: Any, into: Any) -> bool:
-    is_real = jnp.issubdtype(dtype, jnp.floating) and jnp.issubdtype(into, jnp.floating)
-    return bool(dtype == into or (is_real and jnp.promote_types(dtype, into) == into))
+def _widens(dtype: Any, wider_dtype: Any) -> bool:
+    """Return True if a sum of numbers of the type `dtype` may have the type `wider_dtype`."""
+    is_real = jnp.issubdtype(dtype, jnp.floating) and jnp.issubdtype(wider_dtype, jnp.floating)
+    return bool(dtype == wider_dtype or (is_real and jnp.promote_types(dtype, wider_dtype) == wider_dtype))
 
 
 def _as_dtype(operand: Operand, dtype: Any) -> Operand:
@@ -342,7 +355,7 @@ def _as_dtype(operand: Operand, dtype: Any) -> Operand:
     return Literal(np.asarray(operand.value, dtype), replace(operand.type, dtype=dtype))
 
 
-def _list_own(loop: Loop) -> dict[int, Equation]:
+def _map_results(loop: Loop) -> dict[int, Equation]:
     return {n: equation for equation in loop.equations if isinstance(equation, Equation) for n in equation.outputs}
 
 

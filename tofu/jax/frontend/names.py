@@ -32,37 +32,37 @@ def name_leaves(argument: str, tree: Any, is_leaf: Callable[[Any], bool] | None 
     return ["/".join(filter(None, (argument, show_path(argument, path)))) for path, _ in leaves]
 
 
-def describe_difference(planned: Sequence[str], given: Sequence[str]) -> str:
+def describe_difference(planned: Sequence[str], passed: Sequence[str]) -> str:
     """Describe missing and surplus leaves, one sentence each, or return "" if there are none."""
-    missing = [name for name in planned if name not in set(given)]
-    strange = [name for name in given if name not in set(planned)]
+    missing = [name for name in planned if name not in set(passed)]
+    unplanned = [name for name in passed if name not in set(planned)]
     return "".join(
-        f" {what}: {_list_some(names)}."
-        for what, names in (("Missing", missing), ("Not planned for", strange))
+        f" {heading}: {_list_some(names)}."
+        for heading, names in (("Missing", missing), ("Not planned for", unplanned))
         if names
     )
 
 
-def describe_node_difference(planned: Any, given: Any, path: str) -> str:
+def describe_node_difference(planned: Any, passed: Any, path: str) -> str:
     """Describe where two trees with equal leaf names first differ, such as a list in place of a tuple.
 
     `path` is the name of the tree.
     """
-    before, now = planned.node_data(), given.node_data()
-    if before is None or now is None:
+    planned_data, passed_data = planned.node_data(), passed.node_data()
+    if planned_data is None or passed_data is None:
         return ""
-    (kind, fields), children = before, planned.children()
-    if now[0] is not kind:
-        return f" {path} is a {now[0].__name__}, and was planned as a {kind.__name__}."
-    if now[1] != fields or len(given.children()) != len(children):
-        return f" {path} is a {kind.__name__} with other static fields."
-    keys = fields if kind is dict else getattr(kind, "_fields", range(len(children)))
-    found = map(describe_node_difference, children, given.children(), (f"{path}/{key}" for key in keys))
-    return next((difference for difference in found if difference), "")
+    (node_type, fields), children = planned_data, planned.children()
+    if passed_data[0] is not node_type:
+        return f" {path} is a {passed_data[0].__name__}, and was planned as a {node_type.__name__}."
+    if passed_data[1] != fields or len(passed.children()) != len(children):
+        return f" {path} is a {node_type.__name__} with other static fields."
+    keys = fields if node_type is dict else getattr(node_type, "_fields", range(len(children)))
+    differences = map(describe_node_difference, children, passed.children(), (f"{path}/{key}" for key in keys))
+    return next((difference for difference in differences if difference), "")
 
 
-def _list_some(names: Sequence[str], most: int = 4) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _list_some(names: Sequence[str], most_names: int = 4) -> str:
+    return ", ".join(names[:most_names]) + (f" and {len(names) - most_names} more" if len(names) > most_names else "")
 
 
 def order_arguments(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -77,9 +77,9 @@ def order_arguments(function: Callable[..., Any], args: Sequence[Any], named: Ma
         bound = signature.bind(*args, **named)
     except TypeError as error:
         unknown = [f"{name}{suggest(name, signature.parameters)}" for name in named if name not in signature.parameters]
-        what = f"it has no {', '.join(unknown)}" if unknown else str(error)
+        problem = f"it has no {', '.join(unknown)}" if unknown else str(error)
         raise UnsupportedError(
-            f"The arguments do not match the step's parameters: {what}. The signature is step{signature}."
+            f"The arguments do not match the step's parameters: {problem}. The signature is step{signature}."
         ) from error
     if bound.kwargs:
         raise UnsupportedError(
@@ -142,20 +142,20 @@ def _is_of_jax(name: str) -> bool:
 class UniqueNames:
     """Makes names unique by appending `_1`, `_2`, ..."""
 
-    def __init__(self, taken: Sequence[str] = ()) -> None:
-        self._taken = set(taken)
-        self._counts: Counter[str] = Counter()
+    def __init__(self, names_in_use: Sequence[str] = ()) -> None:
+        self._names_in_use = set(names_in_use)
+        self._counts_by_name: Counter[str] = Counter()
 
-    def take(self, wanted: str) -> str:
-        """Return the name, extended if it is taken. Raise UnsupportedError for a name that cannot be saved."""
-        if show_text(wanted) != wanted:
+    def take(self, requested_name: str) -> str:
+        """Return the requested name, extended if it is in use. Raise UnsupportedError for a name that cannot be saved."""
+        if show_text(requested_name) != requested_name:
             raise UnsupportedError(
-                f"The name {show_text(wanted)} has half of a character (a lone surrogate), and cannot be saved in a plan. Rename the key "
-                "or the scope."
+                f"The name {show_text(requested_name)} has half of a character (a lone surrogate), and cannot be saved in a plan. Rename "
+                "the key or the scope."
             )
-        name = wanted
-        while name in self._taken:
-            self._counts[wanted] += 1
-            name = f"{wanted}_{self._counts[wanted]}"
-        self._taken.add(name)
+        name = requested_name
+        while name in self._names_in_use:
+            self._counts_by_name[requested_name] += 1
+            name = f"{requested_name}_{self._counts_by_name[requested_name]}"
+        self._names_in_use.add(name)
         return name

@@ -69,22 +69,22 @@ class Native:
         """The step as it would run on one device."""
         return self.step if self.written is None else self.written
 
-    def list_arguments(self, given: Any) -> list[int]:
-        """Return the positions of arguments. `given` is one position, several, or None; -1 is the last argument.
+    def list_arguments(self, positions: Any) -> list[int]:
+        """Return the numbers of arguments. `positions` is one position, several, or None, and -1 is the last argument.
 
         Raise UnsupportedError for positions that the step does not have.
         """
         count = len(self.arguments_tree.children())
-        arguments = given if isinstance(given, Iterable) else () if given is None else (given,)
+        arguments = positions if isinstance(positions, Iterable) else () if positions is None else (positions,)
         wrong = [show(n) for n in arguments if not isinstance(n, Integral) or n not in range(-count, count)]
         if wrong:
             raise UnsupportedError(f"donate_argnums has {wrong[0]}; the step has arguments 0 to {count - 1}.")
         return sorted({int(n) % count for n in arguments})
 
-    def list_leaves(self, given: Any) -> list[int]:
-        """Return the positions of all leaves of some arguments. `given` is as in `list_arguments`."""
-        ends = list(accumulate((tree.num_leaves for tree in self.arguments_tree.children()), initial=0))
-        return [leaf for n in self.list_arguments(given) for leaf in range(ends[n], ends[n + 1])]
+    def list_leaves(self, positions: Any) -> list[int]:
+        """Return the positions of all leaves of some arguments. `positions` is as in `list_arguments`."""
+        begins = list(accumulate((tree.num_leaves for tree in self.arguments_tree.children()), initial=0))
+        return [leaf for n in self.list_arguments(positions) for leaf in range(begins[n], begins[n + 1])]
 
 
 def check_arguments(example_args: Any) -> None:
@@ -143,8 +143,8 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
         if static_numbers or not any(isinstance(leaf, NUMBERS) for leaf in leaves):
             raise
         return read_step(function, arguments, static_numbers=True)
-    count = _count_state(leaves, structure.children()[0], traced, names) if arguments else 0
-    graph, tensor_of = make_graph(step, names, count)
+    state_count = _count_state(leaves, structure.children()[0], traced, names) if arguments else 0
+    graph, tensor_of = make_graph(step, names, state_count)
     raise_together(
         UnsupportedError,
         "These tensors have no elements and cannot be split. Remove them, or make every dimension at least 1:",
@@ -163,34 +163,34 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
 
 
 def _describe_empty(graph: Graph, tensor: int) -> str:
-    told = f"{graph.tensors[tensor].name} has shape {graph.tensors[tensor].shape}"
+    description = f"{graph.tensors[tensor].name} has shape {graph.tensors[tensor].shape}"
     readers = (
         f"; {operator.name} at {operator.origin.line} reads it"
         for operator in graph.operators
         if tensor in operator.inputs
     )
-    return told + next(readers, "")
+    return description + next(readers, "")
 
 
 def _count_state(arguments: Sequence[Any], state: Structure, traced: Traced, names: Sequence[str]) -> int:
     """Return the number of leaves of the first argument if it is a state, that is, like the first result; else 0."""
-    leaves, made, structure = arguments[: state.num_leaves], traced.shapes, traced.results_tree
-    candidates = [structure]
-    if (data := structure.tree.node_data()) is not None and issubclass(data[0], tuple):
-        candidates += structure.children()[:1]
+    state_leaves, result_shapes, results_tree = arguments[: state.num_leaves], traced.shapes, traced.results_tree
+    candidates = [results_tree]
+    if (data := results_tree.tree.node_data()) is not None and issubclass(data[0], tuple):
+        candidates += results_tree.children()[:1]
     argument = names[0].partition("/")[0] if names else "state"
     for candidate in candidates:
-        found = made[: candidate.num_leaves]
+        candidate_shapes = result_shapes[: candidate.num_leaves]
         if (
             not are_alike(argument, candidate.tree, state.tree)
             or candidate != state
-            or [np.shape(x) for x in found] != [np.shape(x) for x in leaves]
+            or [np.shape(x) for x in candidate_shapes] != [np.shape(x) for x in state_leaves]
         ):
             continue
-        given = zip(names, map(find_dtype, leaves), map(find_dtype, found), strict=False)
-        changed = [f"{name}, from {before} to {after}" for name, before, after in given if before != after]
+        leaf_types = zip(names, map(find_dtype, state_leaves), map(find_dtype, candidate_shapes), strict=False)
+        changed = [f"{name}, from {before} to {after}" for name, before, after in leaf_types if before != after]
         if not changed:
-            return len(leaves)
+            return len(state_leaves)
         if jax.tree_util.treedef_is_leaf(state.tree):
             continue  # a function of arrays without a state
         warnings.warn(
@@ -206,10 +206,10 @@ def hoist_loop_sums(source: Source) -> Source | None:
     native: Native = source.native
     if (step := hoist_sums(native.step)) is None:
         return None
-    changed = _rewrite(source, step)
-    pairs = ((changed.native.tensor_of.get(number), tensor) for number, tensor in native.tensor_of.items())
-    graph = _name_alike(changed.graph, {mine: theirs for mine, theirs in pairs if mine is not None}, source.graph)
-    return replace(changed, graph=graph)
+    rewritten = _rewrite(source, step)
+    pairs = ((rewritten.native.tensor_of.get(number), tensor) for number, tensor in native.tensor_of.items())
+    original_by_tensor = {new_tensor: tensor for new_tensor, tensor in pairs if new_tensor is not None}
+    return replace(rewritten, graph=_name_alike(rewritten.graph, original_by_tensor, source.graph))
 
 
 def divide_step(source: Source, workers: int) -> Source | None:
@@ -220,25 +220,29 @@ def divide_step(source: Source, workers: int) -> Source | None:
 
 def _rewrite(source: Source, step: Step) -> Source:
     native: Native = source.native
-    given = [source.graph.tensors[native.tensor_of[number]] for number in step.inputs]
-    state = sum(tensor.kind is TensorKind.PARAMETER for tensor in given)
-    graph, tensor_of = make_graph(step, [tensor.name for tensor in given], state)
+    inputs = [source.graph.tensors[native.tensor_of[number]] for number in step.inputs]
+    state_count = sum(tensor.kind is TensorKind.PARAMETER for tensor in inputs)
+    graph, tensor_of = make_graph(step, [tensor.name for tensor in inputs], state_count)
     return Source(graph, replace(native, step=step, tensor_of=tensor_of, written=native.of_one_device))
 
 
 def _keep_names(rewritten: Source, source: Source) -> Source:
-    """Return a rewritten step in which everything that the original has keeps its name, and nothing else has one of these."""
-    tensors, operators = UniqueNames(tuple(source.graph.tensor_index)), UniqueNames(tuple(source.graph.operator_index))
+    """Return a rewritten step in which tensors and operators of the original step have their original names.
+
+    All other tensors and operators get names that the original step does not have.
+    """
+    tensor_names = UniqueNames(tuple(source.graph.tensor_index))
+    operator_names = UniqueNames(tuple(source.graph.operator_index))
     number_of = {tensor: number for number, tensor in rewritten.native.tensor_of.items()}
-    written_tensors = source.native.tensor_of
-    written_operators = {id(operator.origin): operator.name for operator in source.graph.operators}
+    original_tensors = source.native.tensor_of
+    original_operators = {id(operator.origin): operator.name for operator in source.graph.operators}
 
     def name_tensor(position: int, tensor: Tensor) -> str:
-        written = written_tensors.get(number_of[position])
-        return tensors.take(tensor.name) if written is None else source.graph.tensors[written].name
+        original = original_tensors.get(number_of[position])
+        return tensor_names.take(tensor.name) if original is None else source.graph.tensors[original].name
 
     def name_operator(operator: Operator) -> str:
-        return written_operators.get(id(operator.origin)) or operators.take(operator.name)
+        return original_operators.get(id(operator.origin)) or operator_names.take(operator.name)
 
     graph = replace(
         rewritten.graph,
@@ -248,44 +252,53 @@ def _keep_names(rewritten: Source, source: Source) -> Source:
     return replace(rewritten, graph=graph)
 
 
-def _name_alike(graph: Graph, tensor_as: Mapping[int, int], written: Graph) -> Graph:
+def _name_alike(graph: Graph, original_by_tensor: Mapping[int, int], original: Graph) -> Graph:
     """Return the graph of a rewritten step with the names of the original step, so that hints mean the same.
 
-    `tensor_as` maps each tensor to an original tensor. If a loop's sum moves behind the loop, the operator that adds
+    `original_by_tensor` maps each tensor to an original tensor. If a loop's sum moves behind the loop, the operator that adds
     the initial value there gets the name of the operator that added to the sum in the loop.
     """
-    maker = {tensor: operator.name for operator in written.operators for tensor in operator.outputs}
-    maker.update((carry.last, maker[value]) for carry in written.carries for value in carry.values if value in maker)
+    name_by_tensor = {tensor: operator.name for operator in original.operators for tensor in operator.outputs}
+    for carry in original.carries:
+        names = [name_by_tensor[value] for value in carry.values if value in name_by_tensor]
+        name_by_tensor.update((carry.last, name) for name in names)
     return replace(
         graph,
         tensors=tuple(
-            replace(tensor, name=written.tensors[tensor_as[n]].name) for n, tensor in enumerate(graph.tensors)
+            replace(tensor, name=original.tensors[original_by_tensor[n]].name) for n, tensor in enumerate(graph.tensors)
         ),
-        operators=tuple(replace(operator, name=maker[tensor_as[operator.outputs[0]]]) for operator in graph.operators),
+        operators=tuple(
+            replace(operator, name=name_by_tensor[original_by_tensor[operator.outputs[0]]])
+            for operator in graph.operators
+        ),
     )
 
 
-def make_graph(step: Step, names: Sequence[str], state: int = 0) -> tuple[Graph, dict[int, int]]:
+def make_graph(step: Step, names: Sequence[str], state_count: int = 0) -> tuple[Graph, dict[int, int]]:
     """Return the graph of a step, and a map from the numbers of values to those of tensors.
 
-    The first `state` arguments are the state, which the first results replace.
+    The first `state_count` arguments are the state, which the first results replace.
     """
-    made = _Graph(step)
+    builder = _GraphBuilder(step)
     for n, (number, name) in enumerate(zip(step.inputs, names, strict=True)):
-        made.add_tensor(number, name, TensorKind.PARAMETER if n < state else TensorKind.INPUT)
+        builder.add_tensor(number, name, TensorKind.PARAMETER if n < state_count else TensorKind.INPUT)
     for n, number in enumerate(step.constants):
-        made.add_tensor(number, f"constant_{n}", TensorKind.PARAMETER)
-    made.add_all(step.equations)
-    tensors, tensor_of = made.tensors, made.tensor_of
-    pairs = zip(step.inputs[:state], step.outputs[:state], strict=True)
-    following = {tensor_of[a]: tensor_of[r] for a, r in pairs if isinstance(r, int) and a != r}
-    rest = (tensor_of[x] for x in step.outputs[state:] if isinstance(x, int))
-    outputs = tuple(dict.fromkeys(t for t in rest if not tensors[t].is_given))
-    graph = Graph(tuple(tensors), tuple(made.operators), outputs, next_values=following, carries=tuple(made.carries))
+        builder.add_tensor(number, f"constant_{n}", TensorKind.PARAMETER)
+    builder.add_all(step.equations)
+    tensors, tensor_of = builder.tensors, builder.tensor_of
+    pairs = zip(step.inputs[:state_count], step.outputs[:state_count], strict=True)
+    next_values = {tensor_of[n]: tensor_of[x] for n, x in pairs if isinstance(x, int) and n != x}
+    other_results = (tensor_of[x] for x in step.outputs[state_count:] if isinstance(x, int))
+    outputs = tuple(dict.fromkeys(t for t in other_results if not tensors[t].is_given))
+    graph = Graph(
+        tuple(tensors), tuple(builder.operators), outputs, next_values=next_values, carries=tuple(builder.carries)
+    )
     return graph, tensor_of
 
 
-class _Graph:
+class _GraphBuilder:
+    """Collects the tensors, operators and loop carries of a graph. `tensor_of` maps values to tensors."""
+
     def __init__(self, step: Step) -> None:
         self.step = step
         self.tensors: list[Tensor] = []
@@ -298,9 +311,9 @@ class _Graph:
         """Add the tensor of a value."""
         type_ = self.step.types[number]
         self.tensor_of[number] = len(self.tensors)
-        taken = self._tensor_names.take(name)
+        unique_name = self._tensor_names.take(name)
         self.tensors.append(
-            Tensor(taken, type_.shape, type_.dtype_name, type_.item_bytes, kind, times=times, addends=addends)
+            Tensor(unique_name, type_.shape, type_.dtype_name, type_.item_bytes, kind, times=times, addends=addends)
         )
 
     def add_all(self, items: Sequence[Equation | Loop], lengths: tuple[int, ...] = ()) -> None:
@@ -312,9 +325,9 @@ class _Graph:
                 self._add_operator(item, lengths)
 
     def _add_operator(self, equation: Equation, lengths: tuple[int, ...]) -> None:
-        behind = len(lengths) - equation.has_rows
-        summed = lengths[behind - equation.loops_summed : behind]
-        addends = prod(summed)
+        summed_end = len(lengths) - equation.has_separate_sums
+        summed_lengths = lengths[summed_end - equation.loops_summed : summed_end]
+        addends = prod(summed_lengths)
         times = prod(lengths) // addends
         name = self._operator_names.take("/".join(filter(None, (equation.scope, equation.primitive.name))))
         for n, number in enumerate(equation.outputs):
@@ -347,8 +360,8 @@ class _Graph:
             self.carries.append(Carry(self.tensor_of[carry.value], values, self.tensor_of[carry.last]))
         for item in loop.equations:
             if isinstance(item, Equation) and item.primitive is LOOP_STACK:
-                whole = self.tensor_of[item.outputs[0]]
-                self.tensors[whole] = replace(self.tensors[whole], times=times)
+                stack = self.tensor_of[item.outputs[0]]
+                self.tensors[stack] = replace(self.tensors[stack], times=times)
 
     def _list_tensors(self, operands: Iterable[Operand]) -> tuple[int, ...]:
         return tuple(self.tensor_of[x] for x in operands if isinstance(x, int))

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 Rule: TypeAlias = "Callable[[StepBuilder, Equation, Sequence[ValueType]], Sequence[Operand] | None]"
 """A function from an equation and the types of its results to new results, or None if it does not apply."""
 
-REDUCED = {"psum": lax.reduce_sum, "pmax": lax.reduce_max, "pmin": lax.reduce_min}
-COMPARED = {"max": primitives.ge_p, "min": primitives.le_p}
+REDUCTIONS = {"psum": lax.reduce_sum, "pmax": lax.reduce_max, "pmin": lax.reduce_min}
+COMPARISONS = {"max": primitives.ge_p, "min": primitives.le_p}
 """For each primitive that chooses one of two numbers, the comparison of the chosen number with the other."""
-DIVIDING = frozenset(("pmap", "shard_map", "xla_pmap", *REDUCED))
+DEVICE_PRIMITIVES = frozenset(("pmap", "shard_map", "xla_pmap", *REDUCTIONS))
 
 
 def rewrite(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
@@ -45,7 +45,7 @@ def rewrite(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 def check_undivided(step: Step) -> None:
     """Raise UnsupportedError for primitives that name an axis of devices."""
     for equation in step.walk():
-        if equation.primitive.name in DIVIDING:
+        if equation.primitive.name in DEVICE_PRIMITIVES:
             raise UnsupportedError(
                 f"{equation.primitive.name} at {equation.line} divides its work over devices by itself, which Tofu "
                 "does for the whole step. Write the step for one device."
@@ -54,22 +54,28 @@ def check_undivided(step: Step) -> None:
 
 def complete(builder: StepBuilder, equation: Equation) -> Equation:
     """Return the equation in the form that its description expects: no reordered dimensions or unsupported literals."""
-    return _without_literals(builder, _without_order(builder, equation))
+    return _without_literals(builder, _without_dimension_order(builder, equation))
 
 
-def _compute(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def _compute_scalars(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """Compute an equation of numbers now, while the step is traced."""
     numbers = [x.value for x in equation.inputs if isinstance(x, Literal)]
     if not numbers or len(numbers) < len(equation.inputs) or any(type_.shape or type_.is_key for type_ in types):
         return None
-    computed = equation.evaluate(numbers)
-    return [Literal(np.asarray(value), type_) for value, type_ in zip(computed, types, strict=True)]
+    results = equation.evaluate(numbers)
+    return [Literal(np.asarray(value), type_) for value, type_ in zip(results, types, strict=True)]
 
 
-def _reduce(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def _reduce_locally(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """Replace a reduction over batch axes of `jax.vmap`, such as `psum`, by a reduction of dimensions."""
     name, axes = equation.primitive.name, equation.params.get("axes", ())
-    if name not in REDUCED or not all(isinstance(axis, int) for axis in axes):
+    if name not in REDUCTIONS or not all(isinstance(axis, int) for axis in axes):
         return None
-    return builder.substitute(equation, lambda *given: [REDUCED[name](x, axes) for x in given], equation.inputs)
+
+    def reduce_dimensions(*operands: Any) -> list[Any]:
+        return [REDUCTIONS[name](operand, axes) for operand in operands]
+
+    return builder.substitute(equation, reduce_dimensions, equation.inputs)
 
 
 def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
@@ -90,8 +96,8 @@ def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[Val
     if equation.primitive.name != "device_put":
         return None
     targets = equation.params["devices"]
-    is_kept = has_kinds_of_memory()
-    if not is_kept and any(map(is_memory_kind, targets)):
+    has_memory_kinds = has_kinds_of_memory()
+    if not has_memory_kinds and any(map(is_memory_kind, targets)):
         warnings.warn(
             f"The memory that jax.device_put names at {equation.line} is left out, as by offloading policies of jax.checkpoint: "
             f"{jax.devices()[0].platform} devices have one kind of memory here.",
@@ -99,7 +105,7 @@ def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[Val
         )
     results: list[Operand] = []
     for n, (x, type_, target) in enumerate(zip(equation.inputs, types, targets, strict=True)):
-        if isinstance(x, Literal) or not is_kept or not is_memory_kind(target):
+        if isinstance(x, Literal) or not has_memory_kinds or not is_memory_kind(target):
             results.append(x)
             continue
         params: dict[str, Any] = {
@@ -109,7 +115,7 @@ def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[Val
     return results
 
 
-def _write_all(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def _write_completely(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Convert a scatter that writes a complete operand, as `x.at[...].set(y)` does, to an element-wise equation."""
     name = equation.primitive.name
     if not name.startswith("scatter"):
@@ -119,35 +125,36 @@ def _write_all(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
     written = builder.find_type(update)
     if numbers.scatter_dims_to_operand_dims or numbers.operand_batching_dims or written.shape != type_.shape:
         return None
-    joined = name.removeprefix("scatter").lstrip("-_")
-    if joined:
-        return [builder.add(getattr(primitives, f"{joined}_p"), type_, [operand, update], equation)]
+    operation = name.removeprefix("scatter").lstrip("-_")
+    if operation:
+        return [builder.add(getattr(primitives, f"{operation}_p"), type_, [operand, update], equation)]
     if equation.params["update_jaxpr"] is None:
         return [update]
     return builder.substitute(equation, _read_update(equation, len(type_.shape)), [operand, update])
 
 
 def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
+    """Return a scatter's function of an old element and an update, applied to arrays with `rank` dimensions."""
     jaxpr = equation.params["update_jaxpr"]
     closed = jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, equation.params["update_consts"])
 
-    def join(cell: Any, update: Any) -> Any:
-        return jaxpr_as_fun(closed)(cell, update)[0]
+    def update_element(element: Any, update: Any) -> Any:
+        return jaxpr_as_fun(closed)(element, update)[0]
 
-    return reduce(lambda function, _: jax.vmap(function), range(rank), join)
+    return reduce(lambda function, _: jax.vmap(function), range(rank), update_element)
 
 
-def _read_all(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def _read_completely(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace a gather that reads a complete operand, as `x.at[...].get()`, by the operand."""
     if equation.primitive.name != "gather":
         return None
-    operand, numbers = equation.inputs[0], equation.params["dimension_numbers"]
-    looked_up = (*numbers.start_index_map, *numbers.operand_batching_dims)
-    is_all = isinstance(operand, int) and builder.types[operand].shape == types[0].shape
-    return [operand] if is_all and not looked_up else None
+    operand, dimension_numbers = equation.inputs[0], equation.params["dimension_numbers"]
+    indexed_dimensions = (*dimension_numbers.start_index_map, *dimension_numbers.operand_batching_dims)
+    is_complete = isinstance(operand, int) and builder.types[operand].shape == types[0].shape
+    return [operand] if is_complete and not indexed_dimensions else None
 
 
-def _compare_both(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def _compare_operands(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace a comparison with the maximum of two numbers, as in its gradient, by a comparison of the two numbers.
 
     Otherwise XLA may compute an operand again in another kernel and round it differently. Then no operand would equal
@@ -155,29 +162,31 @@ def _compare_both(builder: StepBuilder, equation: Equation, types: Sequence[Valu
     """
     if equation.primitive.name != "eq":
         return None
-    for operand, chosen in (equation.inputs, equation.inputs[::-1]):
-        maker = builder.find_maker(chosen)
-        if maker is None or maker.primitive.name not in COMPARED:
+    for operand, extremum in (equation.inputs, equation.inputs[::-1]):
+        maker = builder.find_maker(extremum)
+        if maker is None or maker.primitive.name not in COMPARISONS:
             continue
-        others = [maker.inputs[1 - n] for n in (0, 1) if _is_same(maker.inputs[n], operand)]
-        if others and jnp.issubdtype(builder.find_type(chosen).dtype, jnp.floating):
-            return [builder.add(COMPARED[maker.primitive.name], types[0], [operand, others[0]], equation)]
+        other_operands = [maker.inputs[1 - n] for n in (0, 1) if _is_same_operand(maker.inputs[n], operand)]
+        if other_operands and jnp.issubdtype(builder.find_type(extremum).dtype, jnp.floating):
+            return [builder.add(COMPARISONS[maker.primitive.name], types[0], [operand, other_operands[0]], equation)]
     return None
 
 
-def _is_same(one: Operand, other: Operand) -> bool:
-    if isinstance(one, Literal) and isinstance(other, Literal):
-        return bool(one.value == other.value)
-    return one is other or (isinstance(one, int) and one == other)
+def _is_same_operand(first: Operand, second: Operand) -> bool:
+    if isinstance(first, Literal) and isinstance(second, Literal):
+        return bool(first.value == second.value)
+    return first is second or (isinstance(first, int) and first == second)
 
 
-def _implement(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def _trace_implementation(
+    builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
+) -> Sequence[Operand] | None:
     """Replace a primitive of another library, such as equinox, by its implementation if JAX can trace that."""
     implementation = equation.primitive.impl
     if DESCRIPTIONS.get(equation.primitive.name) is not None or is_of_jax(implementation):
         return None
-    given = map(builder.find_type, equation.inputs)
-    shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in given]
+    types_of_operands = map(builder.find_type, equation.inputs)
+    shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types_of_operands]
     run = partial(implementation, **equation.params)
     try:
         closed = jax.make_jaxpr(lambda *operands: jax.tree.leaves(run(*operands)))(*shapes)
@@ -197,23 +206,24 @@ def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[Value
     if all(inner == 0 for _, _, inner in config) or not isinstance(equation.inputs[1], Literal):
         return None
 
-    def pad(x: Any, number: Any) -> Any:
-        apart, spread = [], []
-        between: list[tuple[int, int, int]] = []
-        around: list[tuple[int, int, int]] = []
+    def pad(x: Any, pad_value: Any) -> Any:
+        split_shape, merged_shape = [], []
+        inner_padding: list[tuple[int, int, int]] = []
+        outer_padding: list[tuple[int, int, int]] = []
         for extent, (low, high, inner) in zip(x.shape, config, strict=True):
             first = low % (inner + 1)
-            apart += [extent, 1] if inner else [extent]
-            between += [(0, 0, 0), (first, inner - first, 0)] if inner else [(0, 0, 0)]
-            spread.append(extent * (inner + 1))
-            around.append((low - first, high - (inner - first), 0))
-        return lax.pad(lax.reshape(lax.pad(lax.reshape(x, apart), number, between), spread), number, around)
+            split_shape += [extent, 1] if inner else [extent]
+            inner_padding += [(0, 0, 0), (first, inner - first, 0)] if inner else [(0, 0, 0)]
+            merged_shape.append(extent * (inner + 1))
+            outer_padding.append((low - first, high - (inner - first), 0))
+        spread = lax.pad(lax.reshape(x, split_shape), pad_value, inner_padding)
+        return lax.pad(lax.reshape(spread, merged_shape), pad_value, outer_padding)
 
     number = equation.inputs[1].value
     return builder.substitute(equation, lambda x: pad(x, number), equation.inputs[:1])
 
 
-def _choose_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace a pad with a number that is complex or known only at run time, which its description does not cover.
 
     The result is padded with zeros, and a select then inserts the number.
@@ -225,58 +235,62 @@ def _choose_padding(builder: StepBuilder, equation: Equation, types: Sequence[Va
         return None
     shape = types[0].shape
 
-    def pad(x: Any, number: Any) -> Any:
+    def pad(x: Any, pad_value: Any) -> Any:
         is_element = jnp.full(shape, True)
         for d, (extent, (low, high, inner)) in enumerate(zip(x.shape, config, strict=True)):
             if low or high or inner:
-                at = lax.broadcasted_iota(np.int32, shape, d) - low
-                is_element &= (at >= 0) & (at <= (extent - 1) * (inner + 1)) & (lax.rem(at, np.int32(inner + 1)) == 0)
-        return lax.select(is_element, lax.pad(x, np.zeros((), x.dtype), config), jnp.full(shape, number, x.dtype))
+                position = lax.broadcasted_iota(np.int32, shape, d) - low
+                is_element &= (position >= 0) & (position <= (extent - 1) * (inner + 1))
+                is_element &= lax.rem(position, np.int32(inner + 1)) == 0
+        return lax.select(is_element, lax.pad(x, np.zeros((), x.dtype), config), jnp.full(shape, pad_value, x.dtype))
 
     return builder.substitute(equation, pad, equation.inputs)
 
 
 RULES: tuple[Rule, ...] = (
-    _compute,
-    _reduce,
+    _compute_scalars,
+    _reduce_locally,
     _divide_barrier,
     _put_in_memory,
-    _read_all,
-    _write_all,
+    _read_completely,
+    _write_completely,
     read_window,
     update_window,
     read_known,
     write_known,
     roll,
-    _compare_both,
+    _compare_operands,
     drop_empty,
-    _choose_padding,
+    _select_padding,
     _pad_between,
-    _implement,
+    _trace_implementation,
 )
 
 
-def _without_order(builder: StepBuilder, equation: Equation) -> Equation:
+def _without_dimension_order(builder: StepBuilder, equation: Equation) -> Equation:
+    """Return a reshape that first reorders dimensions as a transpose and a plain reshape."""
     order = equation.params.get("dimensions") if equation.primitive.name == "reshape" else None
     if order is None:
         return equation
     (operand,) = equation.inputs
     assert isinstance(operand, int)
-    before = builder.types[operand]
-    turned = before.with_shape(*(before.shape[d] for d in order))
-    moved = builder.add(primitives.transpose_p, turned, [operand], equation, permutation=tuple(order))
-    return replace(equation, inputs=(moved,), params={**equation.params, "dimensions": None})
+    type_ = builder.types[operand]
+    transposed_type = type_.with_shape(*(type_.shape[d] for d in order))
+    transposed = builder.add(primitives.transpose_p, transposed_type, [operand], equation, permutation=tuple(order))
+    return replace(equation, inputs=(transposed,), params={**equation.params, "dimensions": None})
 
 
 def _without_literals(builder: StepBuilder, equation: Equation) -> Equation:
+    """Return the equation with literals as values, unless its description reads literals."""
     if not any(isinstance(x, Literal) for x in equation.inputs):
         return equation
     description = DESCRIPTIONS.get(equation.primitive.name)
     if description is None or "literals" in description.defaults:
         return equation
 
-    def add(number: Literal) -> int:
-        broadcast = primitives.broadcast_in_dim_p
-        return builder.add(broadcast, number.type, [number], equation, shape=(), broadcast_dimensions=(), sharding=None)
+    def broadcast_literal(number: Literal) -> int:
+        primitive = primitives.broadcast_in_dim_p
+        return builder.add(primitive, number.type, [number], equation, shape=(), broadcast_dimensions=(), sharding=None)
 
-    return replace(equation, inputs=tuple(add(x) if isinstance(x, Literal) else x for x in equation.inputs))
+    inputs = tuple(broadcast_literal(x) if isinstance(x, Literal) else x for x in equation.inputs)
+    return replace(equation, inputs=inputs)

@@ -40,13 +40,13 @@ class StaticLeaf:
     value: Any
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, StaticLeaf) and self._known_by == other._known_by
+        return isinstance(other, StaticLeaf) and self._key == other._key
 
     def __hash__(self) -> int:
-        return hash(self._known_by)
+        return hash(self._key)
 
     @property
-    def _known_by(self) -> Any:
+    def _key(self) -> Any:
         """A key that equal static leaves share.
 
         In Python, 1, 1.0 and True are equal, and so are 0.0 and -0.0, but they lead to different steps.
@@ -65,8 +65,8 @@ class Empty:
     dtype: Any
 
 
-def _restore(one: StaticLeaf) -> Any:
-    return jnp.zeros(one.value.shape, one.value.dtype) if isinstance(one.value, Empty) else one.value
+def _restore(leaf: StaticLeaf) -> Any:
+    return jnp.zeros(leaf.value.shape, leaf.value.dtype) if isinstance(leaf.value, Empty) else leaf.value
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,12 @@ class Structure:
 
     def children(self) -> list[Structure]:
         """Return the structure of each argument. The tree is a tuple of arguments."""
-        made, begin = [], 0
+        structures, begin = [], 0
         for tree in self.tree.children():
             end = begin + tree.num_leaves
-            made.append(Structure(tree, tuple((n - begin, leaf) for n, leaf in self.static if begin <= n < end)))
+            structures.append(Structure(tree, tuple((n - begin, leaf) for n, leaf in self.static if begin <= n < end)))
             begin = end
-        return made
+        return structures
 
     def split(self, arrays: Sequence[T]) -> list[list[T]]:
         """Divide a list with an entry for each array into one list for each argument."""
@@ -123,12 +123,14 @@ class Structure:
         return visit(self.tree)
 
 
-def flatten_arrays(tree: Any, numbers: bool = False) -> tuple[list[Any], Structure]:
-    """Return the arrays of a tree, and its structure. If `numbers` is True, Python numbers are static."""
+def flatten_arrays(tree: Any, static_numbers: bool = False) -> tuple[list[Any], Structure]:
+    """Return the arrays of a tree, and its structure. If `static_numbers` is True, Python numbers are static."""
     leaves, structure = jax.tree.flatten(tree, is_leaf=is_static)
-    found = [StaticLeaf(leaf) if numbers and isinstance(leaf, NUMBERS) else _fix(leaf) for leaf in leaves]
-    static = tuple((n, leaf) for n, leaf in enumerate(found) if is_static(leaf))
-    return [leaf for leaf in found if not is_static(leaf)], Structure(structure, static)
+    fixed_leaves = [
+        StaticLeaf(leaf) if static_numbers and isinstance(leaf, NUMBERS) else _mark_static(leaf) for leaf in leaves
+    ]
+    static = tuple((n, leaf) for n, leaf in enumerate(fixed_leaves) if is_static(leaf))
+    return [leaf for leaf in fixed_leaves if not is_static(leaf)], Structure(structure, static)
 
 
 def name_all(function: Callable[..., Any], arguments: Sequence[Any]) -> list[str]:
@@ -136,18 +138,18 @@ def name_all(function: Callable[..., Any], arguments: Sequence[Any]) -> list[str
     return name_arguments(function, arguments, is_leaf=is_static)
 
 
-def describe_changed(names: Sequence[str], planned: Structure, given: Structure) -> str:
+def describe_changed(names: Sequence[str], planned: Structure, passed: Structure) -> str:
     """Describe static leaves that differ from the plan, one sentence each.
 
     Return "" if the trees differ in another way. `names` has a name for each leaf.
     """
-    if planned.tree != given.tree:
+    if planned.tree != passed.tree:
         return ""
-    now = dict(given.static)
+    passed_leaves = dict(passed.static)
     return "".join(
-        f" {names[n]} is {now[n]!r}, and {before!r} is part of the step."
-        for n, before in planned.static
-        if n in now and before != now[n]
+        f" {names[n]} is {passed_leaves[n]!r}, and {planned_leaf!r} is part of the step."
+        for n, planned_leaf in planned.static
+        if n in passed_leaves and planned_leaf != passed_leaves[n]
     )
 
 
@@ -168,10 +170,10 @@ class ArrayLeaves:
         return cls(arrays, paths)
 
 
-def flatten_argument(tree: Any, numbers: bool = False) -> tuple[ArrayLeaves, Structure]:
+def flatten_argument(tree: Any, static_numbers: bool = False) -> tuple[ArrayLeaves, Structure]:
     """Return an argument in the form that a traced function receives, and its structure."""
     paths, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_static)
-    arrays, structure = flatten_arrays(tree, numbers)
+    arrays, structure = flatten_arrays(tree, static_numbers)
     return ArrayLeaves(arrays, tuple(structure.pick([jax.tree_util.keystr(path) for path, _ in paths]))), structure
 
 
@@ -182,16 +184,17 @@ def takes_static_numbers(step: Callable[..., Any]) -> bool:
 
 def check_leaf_types(names: Sequence[str], leaves: Sequence[Any]) -> None:
     """Raise UnsupportedError for leaves that are neither arrays nor static."""
-    strange = ((name, leaf) for name, leaf in zip(names, leaves, strict=True) if not is_array(leaf))
+    unsupported = ((name, leaf) for name, leaf in zip(names, leaves, strict=True) if not is_array(leaf))
     raise_together(
         UnsupportedError,
         "A step takes and returns trees of arrays, numbers, functions and strings. Pass its data as such a tree (for a flax.nnx module, "
         "use nnx.split), and bind everything else to the function first (functools.partial):",
-        [f"{name} is of type {type(leaf).__module__}.{type(leaf).__qualname__}" for name, leaf in strange],
+        [f"{name} is of type {type(leaf).__module__}.{type(leaf).__qualname__}" for name, leaf in unsupported],
     )
 
 
-def _fix(leaf: Any) -> Any:
+def _mark_static(leaf: Any) -> Any:
+    """Return a `StaticLeaf` for a function, a string or an array without elements, and other leaves unchanged."""
     if is_array(leaf):
         return StaticLeaf(Empty(np.shape(leaf), leaf.dtype)) if 0 in np.shape(leaf) else leaf
     return StaticLeaf(leaf) if isinstance(leaf, (str, bytes)) or _is_function(leaf) else leaf

@@ -61,51 +61,56 @@ class Traced(NamedTuple):
     results_tree: Structure
 
 
-def trace_step(function: Callable[..., Any], arguments: Sequence[Any], numbers: bool = False) -> tuple[Step, Traced]:
+def trace_step(
+    function: Callable[..., Any], arguments: Sequence[Any], static_numbers: bool = False
+) -> tuple[Step, Traced]:
     """Trace a step and return its equations.
 
-    `arguments` are trees of arrays or of shapes. If `numbers` is True, Python numbers are static, that is, part of the
+    `arguments` are trees of arrays or of shapes. If `static_numbers` is True, Python numbers are static, that is, part of the
     step. Raise UnsupportedError for a step with side effects.
     """
-    given = [flatten_argument(argument, numbers) for argument in arguments]
-    left: list[Structure] = []
+    flat_arguments = [flatten_argument(argument, static_numbers) for argument in arguments]
+    structures: list[Structure] = []
     names = name_parameters(function, len(arguments))
 
     @wraps(function)
-    def run(*apart: ArrayLeaves) -> list[Any]:
-        pairs = zip(names, apart, given, strict=True)
-        results = function(*(rebuild(name, partial(tree.unflatten, a.arrays)) for name, a, (_, tree) in pairs))
+    def run(*traced: ArrayLeaves) -> list[Any]:
+        pairs = zip(names, traced, flat_arguments, strict=True)
+        trees = [rebuild(name, partial(tree.unflatten, leaves.arrays)) for name, leaves, (_, tree) in pairs]
+        results = function(*trees)
         check_tree("result", results)
-        arrays, structure = flatten_arrays(results, numbers)
+        arrays, structure = flatten_arrays(results, static_numbers)
         if not all(map(is_array, arrays)):
             check_leaf_types(structure.pick(name_leaves("result", results, is_static)), arrays)
-        left.append(structure)
+        structures.append(structure)
         return arrays
 
-    seen = jax.tree.map(forget_sharding, [apart for apart, _ in given])
+    shapes_of_arguments = jax.tree.map(forget_sharding, [leaves for leaves, _ in flat_arguments])
     with tracing_step(), without_cudnn():
-        closed, shapes = jax.make_jaxpr(run, return_shape=True)(*seen)
+        closed, shapes = jax.make_jaxpr(run, return_shape=True)(*shapes_of_arguments)
     if closed.effects:
-        found = dict.fromkeys(_list_effects(closed.jaxpr))
+        effects = dict.fromkeys(_list_effects(closed.jaxpr))
         raise_together(
             UnsupportedError,
             "The step has side effects: callbacks, prints and references cannot run on shards. Remove them from the step:",
-            found or sorted(map(str, closed.effects)),
+            effects or sorted(map(str, closed.effects)),
         )
     with jax.ensure_compile_time_eval():  # compute constants now, even if an outer function is being traced
         closed = copy_constants(closed)
         step = read_jaxpr(closed)
     check_undivided(step)
-    return step, Traced(closed, shapes, left[-1])
+    return step, Traced(closed, shapes, structures[-1])
 
 
-def _list_effects(jaxpr: core.Jaxpr, line: Line = UNKNOWN_LINE) -> Iterator[str]:
+def _list_effects(jaxpr: core.Jaxpr, call_line: Line = UNKNOWN_LINE) -> Iterator[str]:
+    """Yield the primitives with side effects, with their lines. `call_line` is the line of the call around the jaxpr."""
     for equation in jaxpr.eqns:
-        own = find_line(equation, line)
-        inside = [name for body in list_bodies(equation.params) for name in _list_effects(body.jaxpr, own)]
-        yield from inside
-        if equation.effects and not inside:
-            yield f"{equation.primitive.name} at {own}"
+        equation_line = find_line(equation, call_line)
+        bodies = list_bodies(equation.params)
+        inner_effects = [name for body in bodies for name in _list_effects(body.jaxpr, equation_line)]
+        yield from inner_effects
+        if equation.effects and not inner_effects:
+            yield f"{equation.primitive.name} at {equation_line}"
 
 
 def read_jaxpr(closed: core.ClosedJaxpr) -> Step:
@@ -129,10 +134,10 @@ class StepBuilder:
         self.equations: list[Equation | Loop] = []
         self.constants: dict[int, Any] = {}
         self.checkpoints = 0
-        self._known: dict[int, int] = {}  # id of a constant -> number of its value
-        self._empty: dict[ValueType, int] = {}
-        self._makers: dict[int, Equation] = {}  # of the first `_count` of the `_indexed` equations, by their results
-        self._indexed, self._count = self.equations, 0
+        self._number_by_constant: dict[int, int] = {}  # by id of the constant
+        self._number_by_empty_type: dict[ValueType, int] = {}
+        self._makers: dict[int, Equation] = {}  # by result, for the first `_indexed_count` of `_indexed_equations`
+        self._indexed_equations, self._indexed_count = self.equations, 0
 
     def add_value(self, type_: ValueType) -> int:
         """Add a value and return its number."""
@@ -141,10 +146,10 @@ class StepBuilder:
 
     def add_empty(self, type_: ValueType) -> int:
         """Return a value without elements. There is one for each type."""
-        if type_ not in self._empty:
-            self._empty[type_] = self.add_value(type_)
-            self.constants[self._empty[type_]] = make_empty(type_)
-        return self._empty[type_]
+        if type_ not in self._number_by_empty_type:
+            self._number_by_empty_type[type_] = self.add_value(type_)
+            self.constants[self._number_by_empty_type[type_]] = make_empty(type_)
+        return self._number_by_empty_type[type_]
 
     def add(
         self,
@@ -171,13 +176,13 @@ class StepBuilder:
         return operand.type if isinstance(operand, Literal) else self.types[operand]
 
     def find_maker(self, operand: Operand) -> Equation | None:
-        """Return the equation that computes a value, or None if the value comes from outside."""
-        if self._indexed is not self.equations:  # a loop begins or has ended
-            self._makers, self._indexed, self._count = {}, self.equations, 0
-        for equation in self.equations[self._count :]:
+        """Return the equation that computes a value, or None if the value comes from outside of the loop or step."""
+        if self._indexed_equations is not self.equations:  # a loop begins or has ended
+            self._makers, self._indexed_equations, self._indexed_count = {}, self.equations, 0
+        for equation in self.equations[self._indexed_count :]:
             if isinstance(equation, Equation):
                 self._makers.update(dict.fromkeys(equation.outputs, equation))
-        self._count = len(self.equations)
+        self._indexed_count = len(self.equations)
         return self._makers.get(operand) if isinstance(operand, int) else None
 
     def inline(
@@ -204,7 +209,7 @@ class StepBuilder:
                 find_line(eqn, line),
                 checkpoint,
             )
-            outputs = self._flatten(eqn, equation)
+            outputs = self._add_equation(eqn, equation)
             values.update(zip(eqn.outvars, outputs, strict=True))
         return [self._read(values, x) for x in jaxpr.outvars]
 
@@ -221,11 +226,11 @@ class StepBuilder:
         """Trace a function of operands, and add its equations in place of an equation. Return the results."""
         types = map(self.find_type, operands)
         shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type) for type_ in types]
-        closed, before = jax.make_jaxpr(function)(*shapes), len(self.equations)
+        closed, first_added = jax.make_jaxpr(function)(*shapes), len(self.equations)
         results = self.inline_closed(closed, operands, equation, scope)
-        self.equations[before:] = [
+        self.equations[first_added:] = [
             replace(added, line=equation.line) if isinstance(added, Equation) else added
-            for added in self.equations[before:]
+            for added in self.equations[first_added:]
         ]
         return results
 
@@ -242,20 +247,21 @@ class StepBuilder:
             return self.add_empty(type_)
         if not type_.shape and not type_.is_key:
             return Literal(np.asarray(value), type_)
-        if id(value) not in self._known:
-            number = self._known[id(value)] = self.add_value(type_)
+        if id(value) not in self._number_by_constant:
+            number = self._number_by_constant[id(value)] = self.add_value(type_)
             self.constants[number] = value
-        return self._known[id(value)]
+        return self._number_by_constant[id(value)]
 
-    def _flatten(self, eqn: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
+    def _add_equation(self, eqn: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
+        """Add an equation of a jaxpr, or the equations that replace it, and return the results. `equation` has no results yet."""
         name = eqn.primitive.name
         if is_constraint(eqn):
-            what = "device or sharding of jax.device_put" if name == "device_put" else "sharding constraint"
-            left = f"The {what} at {equation.line} is"
+            constraint = "device or sharding of jax.device_put" if name == "device_put" else "sharding constraint"
+            subject = f"The {constraint} at {equation.line} is"
             if name in CALLS:
-                left = f"The shardings that jax.jit was given for {eqn.params['name']} are"
+                subject = f"The shardings that jax.jit was given for {eqn.params['name']} are"
             warnings.warn(
-                f"{left} left out: the plan chooses all shardings. Fix some of them with hints= of tofu.jax.partition.",
+                f"{subject} left out: the plan chooses all shardings. Fix some of them with hints= of tofu.jax.partition.",
                 stacklevel=2,
             )
         if name in CALLS or name in CHECKPOINTS:
@@ -286,42 +292,46 @@ class StepBuilder:
         checkpoint = equation.checkpoint
         if eqn.primitive.name in CHECKPOINTS:
             checkpoint, self.checkpoints = self.checkpoints, self.checkpoints + 1
-        named = str(eqn.params.get("name") or "")
-        scope = "/".join(filter(None, (equation.scope, "" if named == "<lambda>" else named)))
+        name = str(eqn.params.get("name") or "")
+        scope = "/".join(filter(None, (equation.scope, "" if name == "<lambda>" else name)))
         return self.inline(body, constants, equation.inputs, scope, equation.line, checkpoint)
 
     def _inline_solver(self, eqn: core.JaxprEqn, equation: Equation) -> list[Operand]:
-        body, taken = find_solver(eqn)
-        arguments = [*equation.inputs[taken], *equation.inputs[sum(eqn.params["const_lengths"]) :]]
+        body, operands = find_solver(eqn)
+        arguments = [*equation.inputs[operands], *equation.inputs[sum(eqn.params["const_lengths"]) :]]
         return self.inline_closed(body, arguments, equation)
 
 
 def eliminate_dead_code(step: Step) -> Step:
     """Return the step without equations and constants that no result needs."""
-    wanted = {x for x in step.outputs if isinstance(x, int)}
-    kept = _keep_needed(step.equations, wanted)
-    constants = {number: value for number, value in step.constants.items() if number in wanted}
-    return replace(step, equations=kept, constants=constants)
+    needed = {x for x in step.outputs if isinstance(x, int)}
+    equations = _keep_needed(step.equations, needed)
+    constants = {number: value for number, value in step.constants.items() if number in needed}
+    return replace(step, equations=equations, constants=constants)
 
 
-def _keep_needed(items: Sequence[Equation | Loop], wanted: set[int]) -> tuple[Equation | Loop, ...]:
-    kept: list[Equation | Loop] = []
+def _keep_needed(items: Sequence[Equation | Loop], needed: set[int]) -> tuple[Equation | Loop, ...]:
+    """Return the items whose results are in `needed`, and add their operands to `needed`."""
+    needed_items: list[Equation | Loop] = []
     for item in reversed(items):
         if isinstance(item, Loop):
-            loop = _shorten(item, wanted)
+            loop = _keep_needed_in_loop(item, needed)
             if loop.equations or loop.carries:
-                kept.append(loop)
-        elif wanted.intersection(item.outputs):
-            wanted.update(x for x in item.inputs if isinstance(x, int))
-            kept.append(item)
-    return tuple(kept[::-1])
+                needed_items.append(loop)
+        elif needed.intersection(item.outputs):
+            needed.update(x for x in item.inputs if isinstance(x, int))
+            needed_items.append(item)
+    return tuple(needed_items[::-1])
 
 
-def _shorten(loop: Loop, wanted: set[int]) -> Loop:
-    known = -1
-    while known < len(wanted):
-        known = len(wanted)
-        carries = tuple(c for c in loop.carries if c.last in wanted or c.value in wanted)
-        wanted.update(x for c in carries for x in (c.first, c.following) if isinstance(x, int))
-        equations = _keep_needed(loop.equations, wanted)
-    return replace(loop, equations=equations, carries=carries, rows=tuple(n for n in loop.rows if n in wanted))
+def _keep_needed_in_loop(loop: Loop, needed: set[int]) -> Loop:
+    """Return the loop with only the needed carries and equations. A carry may need other carries."""
+    known_count = -1
+    while known_count < len(needed):
+        known_count = len(needed)
+        carries = tuple(carry for carry in loop.carries if carry.last in needed or carry.value in needed)
+        needed.update(x for carry in carries for x in (carry.first, carry.following) if isinstance(x, int))
+        equations = _keep_needed(loop.equations, needed)
+    return replace(
+        loop, equations=equations, carries=carries, separate_sums=tuple(n for n in loop.separate_sums if n in needed)
+    )

@@ -17,7 +17,7 @@ from tofu.jax.frontend.names import show_path, show_text
 from tofu.validation import show_with_type
 
 Path: TypeAlias = tuple[Any, ...]
-"""The keys, as JAX has them, from the root of a tree to a node."""
+"""JAX's keys from the root of a tree to a node."""
 MOST_LEVELS = 400
 """JAX and Python can handle nearly 1,000 levels, but each level also needs calls of the user's code and of Tofu."""
 
@@ -25,29 +25,29 @@ MOST_LEVELS = 400
 def check_tree(name: str, tree: Any) -> None:
     """Raise UnsupportedError if a tree contains itself, is too deep, or has a node or array that JAX does not accept."""
     faults: list[str] = []
-    around: list[int] = []  # ancestors of the next node, outermost first
-    levels: list[Iterator[tuple[Path, Any]]] = [iter([((), tree)])]
-    while levels:
-        path, node = next(levels[-1], (None, None))
+    ancestors: list[int] = []  # ids of the nodes around the next node, outermost first
+    remaining_by_level: list[Iterator[tuple[Path, Any]]] = [iter([((), tree)])]
+    while remaining_by_level:
+        path, node = next(remaining_by_level[-1], (None, None))
         if path is None:
-            levels.pop()
-            around[-1:] = []
+            remaining_by_level.pop()
+            ancestors[-1:] = []
             continue
         children = _flatten_level(name, path, node)
         if children is None:
-            faults += (f"{_show(name, path)} {fault}" for fault in _list_faults(node))
+            faults += (f"{_show_node(name, path)} {fault}" for fault in _list_faults(node))
             continue
-        if id(node) in around:
+        if id(node) in ancestors:
             raise UnsupportedError(
-                f"{_show(name, path)} is a {type(node).__name__} that contains itself. Give each node of a tree one place in it."
+                f"{_show_node(name, path)} is a {type(node).__name__} that contains itself. Give each node of a tree one place in it."
             )
-        if len(around) == MOST_LEVELS:
+        if len(ancestors) == MOST_LEVELS:
             raise UnsupportedError(
-                f"{name} has more than {MOST_LEVELS} levels, one within another: {_show(name, path)[:200]} ... Use a list in the place of "
-                "what is linked."
+                f"{name} has more than {MOST_LEVELS} levels, one within another: {_show_node(name, path)[:200]} ... Use a list in "
+                "the place of what is linked."
             )
-        levels.append(iter(children))
-        around.append(id(node))
+        remaining_by_level.append(iter(children))
+        ancestors.append(id(node))
     raise_together(
         UnsupportedError,
         "These are not arrays of a type that JAX supports. Convert them, or bind them to the function first (functools.partial):",
@@ -55,16 +55,17 @@ def check_tree(name: str, tree: Any) -> None:
     )
 
 
-def _show(name: str, path: Path) -> str:
+def _show_node(name: str, path: Path) -> str:
     return show_text("/".join(filter(None, (name, show_path(name, path)))))
 
 
 def _flatten_level(name: str, path: Path, node: Any) -> list[tuple[Path, Any]] | None:
+    """Return the paths and nodes of a node's children, or None if the node is a leaf."""
     is_leaf = chain([False], repeat(True))  # False for the node itself, True for its children
     try:
         children, _ = jax.tree_util.tree_flatten_with_path(node, is_leaf=lambda _: next(is_leaf))
     except Exception as error:
-        raise UnsupportedError(_describe_failure(_show(name, path), node, error)) from error
+        raise UnsupportedError(_describe_failure(_show_node(name, path), node, error)) from error
     if children and not children[0][0]:
         return None
     return [((*path, *key), child) for key, child in children]
@@ -72,9 +73,9 @@ def _flatten_level(name: str, path: Path, node: Any) -> list[tuple[Path, Any]] |
 
 def _describe_failure(path: str, node: Any, error: Exception) -> str:
     if isinstance(node, dict):
-        kinds = dict.fromkeys(type(key).__name__ for key in node)
+        type_names = dict.fromkeys(type(key).__name__ for key in node)
         return (
-            f"{path} is a dict whose keys JAX cannot sort: they are of the types {', '.join(kinds)}. Use keys of one type that can be "
+            f"{path} is a dict whose keys JAX cannot sort: they are of the types {', '.join(type_names)}. Use keys of one type that can be "
             "sorted, such as str."
         )
     return (
@@ -97,30 +98,31 @@ def rebuild(name: str, build: Callable[[], Any]) -> Any:
         ) from error
 
 
-def are_alike(name: str, one: Any, other: Any) -> bool:
+def are_alike(name: str, first: Any, second: Any) -> bool:
     """Return True if two tree structures are equal. Raise UnsupportedError if they cannot be compared."""
     try:
-        return bool(one == other)
+        return bool(first == second)
     except ValueError as error:
-        path = _find_incomparable(name, one, other) or name
+        path = _find_incomparable(name, first, second) or name
         raise UnsupportedError(
             f"{show_text(path)} has static fields that cannot be compared ({error.__cause__ or error}). Register "
             "arrays as leaves, and use values with a plain == otherwise, such as numbers, strings and tuples."
         ) from error
 
 
-def _find_incomparable(path: str, one: Any, other: Any) -> str | None:
-    before, now = one.node_data(), other.node_data()
-    if before is None or now is None:
+def _find_incomparable(path: str, first: Any, second: Any) -> str | None:
+    """Return the path of the first node whose static fields cannot be compared, or None."""
+    first_data, second_data = first.node_data(), second.node_data()
+    if first_data is None or second_data is None:
         return None
     try:
-        if before[0] is not now[0] or not bool(before[1] == now[1]):
+        if first_data[0] is not second_data[0] or not bool(first_data[1] == second_data[1]):
             return None
     except Exception:  # any error of a user's `==`
-        return f"{path} (a {before[0].__name__})"
-    pairs = enumerate(zip(one.children(), other.children(), strict=False))
-    found = (_find_incomparable(f"{path}/{n}", *pair) for n, pair in pairs)
-    return next((each for each in found if each), None)
+        return f"{path} (a {first_data[0].__name__})"
+    child_pairs = enumerate(zip(first.children(), second.children(), strict=False))
+    paths = (_find_incomparable(f"{path}/{n}", *pair) for n, pair in child_pairs)
+    return next((child_path for child_path in paths if child_path), None)
 
 
 def _list_faults(leaf: Any) -> Iterator[str]:
@@ -145,8 +147,8 @@ def _is_shape(shape: Any) -> bool:
 
 
 def _is_number(dtype: Any) -> bool:
-    kinds = np.number, np.bool_, jax.dtypes.extended
+    number_types = np.number, np.bool_, jax.dtypes.extended
     try:
-        return dtype == jax.dtypes.float0 or any(jax.dtypes.issubdtype(dtype, kind) for kind in kinds)
+        return dtype == jax.dtypes.float0 or any(jax.dtypes.issubdtype(dtype, each) for each in number_types)
     except TypeError:
         return False

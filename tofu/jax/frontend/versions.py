@@ -47,12 +47,12 @@ THREADS_OF_A_DEVICE = 8
 """Threads that XLA gets for each virtual CPU device. A device may wait in this many collectives at once."""
 
 _JAX = os.path.dirname(os.path.abspath(jax.__file__))
-_NOT_THE_USERS = tuple(
+_LIBRARY_FOLDERS = tuple(
     folder + os.sep
     for folder in (_JAX, os.path.dirname(os.__file__), str(Path(__file__).parents[2]), sysconfig.get_path("scripts"))
 )
-_NOT_A_FILE = "<frozen "
-"""Names of Python's own modules start like this, as in <frozen runpy>. Names such as <stdin> are the user's."""
+_FROZEN_MODULE = "<frozen "
+"""Prefix of the file names of Python's own modules, such as <frozen runpy>. Names such as <stdin> are the user's."""
 
 
 def forget_sharding(value: Any) -> Any:
@@ -76,9 +76,9 @@ def is_constraint(equation: JaxprEqn) -> bool:
     name, params = equation.primitive.name, equation.params
     if name == "device_put":
         return any(target is not None and not is_memory_kind(target) for target in params["devices"])
-    asked = [params["dst_sharding"]] if name == "reshard" else []
-    asked += [*params.get("in_shardings", ()), *params.get("out_shardings", ())]
-    return name == "sharding_constraint" or any(any(getattr(sharding, "spec", ())) for sharding in asked)
+    shardings = [params["dst_sharding"]] if name == "reshard" else []
+    shardings += [*params.get("in_shardings", ()), *params.get("out_shardings", ())]
+    return name == "sharding_constraint" or any(any(getattr(sharding, "spec", ())) for sharding in shardings)
 
 
 def list_parameters(equation: JaxprEqn) -> dict[str, Any]:
@@ -89,15 +89,17 @@ def list_parameters(equation: JaxprEqn) -> dict[str, Any]:
 def find_body(equation: JaxprEqn) -> tuple[Jaxpr, Sequence[Any]]:
     """Return the jaxpr that a call runs, and the values of its constants."""
     if equation.primitive.name == "call_hi_primitive":  # it has a function instead of a jaxpr
-        return _expand(equation.params["_prim"])
+        return _trace_expansion(equation.params["_prim"])
     body = next(equation.params[name] for name in BODIES if name in equation.params)
     return (body.jaxpr, body.consts) if isinstance(body, ClosedJaxpr) else (body, ())
 
 
-def _expand(primitive: Any) -> tuple[Jaxpr, Sequence[Any]]:
+def _trace_expansion(primitive: Any) -> tuple[Jaxpr, Sequence[Any]]:
+    """Return the jaxpr of a primitive that is defined by a function, and the values of its constants."""
+
     def run(*flat: Any) -> list[Any]:
-        made: list[Any] = jax.tree.leaves(primitive.expand(*jax.tree.unflatten(primitive.in_tree, flat)))
-        return made
+        leaves: list[Any] = jax.tree.leaves(primitive.expand(*jax.tree.unflatten(primitive.in_tree, flat)))
+        return leaves
 
     shapes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in primitive.in_avals_flat]
     closed = jax.make_jaxpr(run)(*shapes)
@@ -116,16 +118,16 @@ def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
     params = equation.params
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
-    whole, carried, _ = params["ft_in"].unpack()  # since 0.12
-    return len(whole), len(carried)
+    constants, carried, _ = params["ft_in"].unpack()  # since 0.12
+    return len(constants), len(carried)
 
 
 def find_platform(equation: JaxprEqn) -> int:
     """Return the index of the case of `lax.platform_dependent` for the devices. None stands for any other platform."""
-    given = equation.params["platforms"]
+    cases = equation.params["platforms"]
     platforms = {jax.default_backend(), jax.devices()[0].platform}
-    named = (n for n, names in enumerate(given) if names is not None and platforms.intersection(names))
-    return next(named, given.index(None) if None in given else 0)
+    matching = (n for n, names in enumerate(cases) if names is not None and platforms.intersection(names))
+    return next(matching, cases.index(None) if None in cases else 0)
 
 
 def find_key_implementation(dtype: Any) -> str:
@@ -149,15 +151,15 @@ def find_scope(equation: JaxprEqn) -> str:
 class Line:
     """A line of the user's program, printed as `file:line`. It is looked up only when it is printed.
 
-    `traceback` is JAX's traceback. If it has no line, `around` is used: the line of the enclosing call.
+    `traceback` is JAX's traceback. If it has no line, `enclosing` is used: the line of the enclosing call.
     """
 
     traceback: Any = None
-    around: Line | None = None
+    enclosing: Line | None = None
 
     def find(self) -> str:
         """Return the line as `file:line`, or "" if it is unknown."""
-        return next(_list_lines(self.traceback), None) or ("" if self.around is None else self.around.find())
+        return next(_list_lines(self.traceback), None) or ("" if self.enclosing is None else self.enclosing.find())
 
     def __repr__(self) -> str:
         return self.find() or "an unknown line"
@@ -166,16 +168,16 @@ class Line:
 UNKNOWN_LINE = Line()
 
 
-def find_line(equation: JaxprEqn, around: Line = UNKNOWN_LINE) -> Line:
-    """Return the line of the user's program that created an equation, or `around` if it is unknown."""
-    return Line(equation.source_info.traceback, around)
+def find_line(equation: JaxprEqn, enclosing: Line = UNKNOWN_LINE) -> Line:
+    """Return the line of the user's program that created an equation, or `enclosing` if it is unknown."""
+    return Line(equation.source_info.traceback, enclosing)
 
 
 def _list_lines(traceback: Any) -> Iterator[str]:
     for frame in traceback.frames if traceback is not None else ():
         path = os.path.abspath(frame.file_name)
         is_installed = any(folder in path for folder in ("site-packages", "dist-packages"))
-        if not (is_installed or path.startswith(_NOT_THE_USERS) or frame.file_name.startswith(_NOT_A_FILE)):
+        if not (is_installed or path.startswith(_LIBRARY_FOLDERS) or frame.file_name.startswith(_FROZEN_MODULE)):
             yield f"{frame.file_name}:{frame.line_num}"
 
 
@@ -200,11 +202,11 @@ def find_varying(value: Any) -> frozenset[str]:
 
 def vary(value: Any, axes: Iterable[str]) -> Any:
     """Mark a value as varying along mesh axes, without changing it."""
-    new = tuple(sorted({*axes} - find_varying(value)))
-    if not new:
+    new_axes = tuple(sorted({*axes} - find_varying(value)))
+    if not new_axes:
         return value
     value = jax.numpy.asarray(value)
-    return jax.lax.pcast(value, new, to="varying") if hasattr(jax.lax, "pcast") else jax.lax.pvary(value, new)
+    return jax.lax.pcast(value, new_axes, to="varying") if hasattr(jax.lax, "pcast") else jax.lax.pvary(value, new_axes)
 
 
 def vary_alike(values: Sequence[Any]) -> list[Any]:
@@ -258,10 +260,10 @@ def reserve_threads() -> None:
     XLA of JAX 0.6.2 starts one thread for each core or device, but a device that waits in two collectives needs two. If
     no thread is left for a device that others wait for, XLA ends the process ("Termination timeout").
     """
-    asked = re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
-    count = int(asked[1]) if asked else getattr(jax.config, "jax_num_cpu_devices", 1)
-    if count > 1:
-        os.environ.setdefault("NPROC", str(max(THREADS_OF_A_DEVICE * count, os.cpu_count() or 1)))
+    device_flag = re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+    device_count = int(device_flag[1]) if device_flag else getattr(jax.config, "jax_num_cpu_devices", 1)
+    if device_count > 1:
+        os.environ.setdefault("NPROC", str(max(THREADS_OF_A_DEVICE * device_count, os.cpu_count() or 1)))
 
 
 def in_double_precision() -> AbstractContextManager[None]:
@@ -273,11 +275,11 @@ def in_precision(double: bool) -> AbstractContextManager[None]:
     """Return a context in which JAX's numbers have up to 64 bits if `double` is True, or up to 32 bits."""
     if bool(jax.config.jax_enable_x64) == double:  # the common case; entering takes a while
         return nullcontext()
-    has_own = hasattr(jax, "enable_x64")  # since 0.12
-    entered: AbstractContextManager[None] = (
-        jax.enable_x64(double) if has_own else import_module("jax.experimental").enable_x64(double)
+    is_public = hasattr(jax, "enable_x64")  # since 0.12
+    context: AbstractContextManager[None] = (
+        jax.enable_x64(double) if is_public else import_module("jax.experimental").enable_x64(double)
     )
-    return entered
+    return context
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from itertools import compress
 from typing import Any
 
 import jax
@@ -85,19 +86,17 @@ class KernelCall:
         Its operands are this kernel's operands and the cotangents of all floating-point results. Its results are the
         cotangents of the floating-point operands.
         """
-        is_differentiated, has_cotangent = ([is_differentiable(x) for x in some] for some in (operands, results))
+        is_differentiated, has_cotangent = ([is_differentiable(x) for x in arrays] for arrays in (operands, results))
 
         def run(*values: Any) -> list[Any]:
             inputs, cotangents = values[: len(is_differentiated)], values[len(is_differentiated) :]
 
-            def run_differentiated(*chosen: Any) -> list[Any]:
-                results_of_run = self.run(*_merge(is_differentiated, chosen, inputs))
-                return [x for x, is_given in zip(results_of_run, has_cotangent, strict=True) if is_given]
+            def run_part(*differentiated: Any) -> list[Any]:
+                all_results = self.run(*_merge(is_differentiated, differentiated, inputs))
+                return list(compress(all_results, has_cotangent))
 
-            _, pull = jax.vjp(
-                run_differentiated, *(x for x, is_free in zip(inputs, is_differentiated, strict=True) if is_free)
-            )
-            return list(pull(list(cotangents)))
+            _, pullback = jax.vjp(run_part, *compress(inputs, is_differentiated))
+            return list(pullback(list(cotangents)))
 
         rule = self.find_rule(operands).differentiate(is_differentiated, has_cotangent)
         return KernelCall(register(f"{self.name}_vjp"), run, rule, refused=self.refused)
@@ -123,11 +122,11 @@ class KernelCall:
 
 def register(name: str) -> str:
     """Register a description for kernels with a split rule. Return the name, with a suffix if it was taken."""
-    by_rule = DESCRIPTIONS["pallas_call"].function
-    while name in DESCRIPTIONS and DESCRIPTIONS[name].function is not by_rule:
+    rule_description = DESCRIPTIONS["pallas_call"].function
+    while name in DESCRIPTIONS and DESCRIPTIONS[name].function is not rule_description:
         name += "_call"
     if name not in DESCRIPTIONS:
-        DESCRIPTIONS.op(name, concrete=True)(by_rule)
+        DESCRIPTIONS.op(name, concrete=True)(rule_description)
     return name
 
 
@@ -152,9 +151,9 @@ def _find_avals(*operands: Any, call: KernelCall, **attributes: Any) -> list[Any
 
 
 def _batch(operands: Sequence[Any], dimensions: Sequence[Any], *, call: KernelCall, **attributes: Any) -> Any:
-    moved = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(operands, dimensions, strict=True)]
-    found = [None if d is None else 0 for d in dimensions]
-    results = call.batch(moved, found).bind(*moved)
+    batched_first = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(operands, dimensions, strict=True)]
+    batch_dimensions = [None if d is None else 0 for d in dimensions]
+    results = call.batch(batched_first, batch_dimensions).bind(*batched_first)
     return results, [0] * len(results)
 
 
@@ -171,9 +170,9 @@ def bind_differentiable(call: KernelCall, operands: Sequence[Any]) -> list[Any]:
 
     def backward(values: Sequence[Any], cotangents: Sequence[Any]) -> tuple[Any, ...]:
         results = call.find_shapes(values)
-        given = [c for c, x in zip(cotangents, results, strict=True) if is_differentiable(x)]
-        made = iter(bind_differentiable(call.differentiate(values, results), [*values, *given]))
-        return tuple(next(made) if is_differentiable(x) else None for x in values)
+        used_cotangents = [c for c, x in zip(cotangents, results, strict=True) if is_differentiable(x)]
+        operand_cotangents = iter(bind_differentiable(call.differentiate(values, results), [*values, *used_cotangents]))
+        return tuple(next(operand_cotangents) if is_differentiable(x) else None for x in values)
 
     run.defvjp(forward, backward)
     results: list[Any] = run(*operands)
@@ -185,6 +184,7 @@ def is_differentiable(value: Any) -> bool:
     return bool(jnp.issubdtype(value.dtype, jnp.inexact))
 
 
-def _merge(is_first: Iterable[bool], first: Iterable[Any], all_values: Iterable[Any]) -> list[Any]:
-    rest = iter(first)
-    return [next(rest) if is_chosen else value for is_chosen, value in zip(is_first, all_values, strict=True)]
+def _merge(is_replaced: Iterable[bool], replacements: Iterable[Any], values: Iterable[Any]) -> list[Any]:
+    """Return the values with those at the positions `is_replaced` replaced, in order."""
+    remaining = iter(replacements)
+    return [next(remaining) if is_new else value for is_new, value in zip(is_replaced, values, strict=True)]

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, update_wrapper
+from itertools import compress
 from types import MethodType
 from typing import Any
 
@@ -134,18 +135,18 @@ class Described:
         """Return the kernel of a call, its arrays, and a function that restores the call's result from the kernel's."""
         leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
         is_array = [isinstance(leaf, (jax.Array, np.ndarray, np.generic)) for leaf in leaves]
-        trees: list[Any] = []
+        result_trees: list[Any] = []
 
         def run(*arrays: Any) -> list[Any]:
-            given = iter(arrays)
-            filled = [next(given) if is_one else leaf for leaf, is_one in zip(leaves, is_array, strict=True)]
-            own_args, own_kwargs = jax.tree.unflatten(tree, filled)
+            remaining = iter(arrays)
+            all_leaves = [next(remaining) if is_one else leaf for leaf, is_one in zip(leaves, is_array, strict=True)]
+            run_args, run_kwargs = jax.tree.unflatten(tree, all_leaves)
             with within_kernel():
-                made = self.function(*own_args, **own_kwargs)
-            trees[:] = [jax.tree.structure(made)]
-            return list(jax.tree.leaves(made))
+                result = self.function(*run_args, **run_kwargs)
+            result_trees[:] = [jax.tree.structure(result)]
+            return list(jax.tree.leaves(result))
 
-        arrays = [jax.numpy.asarray(leaf) for leaf, is_one in zip(leaves, is_array, strict=True) if is_one]
+        arrays = list(map(jax.numpy.asarray, compress(leaves, is_array)))
         call = KernelCall(self.operator_name, run)
         if not isinstance(self.description, str):
             description = self._register_formula()
@@ -154,7 +155,7 @@ class Described:
         if isinstance(self.description, str):
             rule = self._read_rule([x.shape for x in arrays], shapes)
             call = replace(call, name=register(self.operator_name), rule=rule)
-        return call, arrays, partial(jax.tree.unflatten, trees[-1])
+        return call, arrays, partial(jax.tree.unflatten, result_trees[-1])
 
     def _read_rule(self, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> SplitRule:
         assert isinstance(self.description, str)
@@ -168,13 +169,14 @@ class Described:
     ) -> dict[str, Any]:
         bound = inspect.signature(self.function).bind(*args, **kwargs)
         bound.apply_defaults()
-        given = {name: value for name, value in bound.arguments.items() if name in description.defaults}
-        strange = [name for name, value in given.items() if not isinstance(value, PLAIN)]
-        if strange:
+        attributes = {name: value for name, value in bound.arguments.items() if name in description.defaults}
+        unsupported = [name for name, value in attributes.items() if not isinstance(value, PLAIN)]
+        if unsupported:
             raise DescriptionError(
-                f"{strange[0]} of {self.operator_name} is {given[strange[0]]!r}; a description takes numbers, strings and booleans."
+                f"{unsupported[0]} of {self.operator_name} is {attributes[unsupported[0]]!r}; a description takes numbers, strings and "
+                "booleans."
             )
-        return given
+        return attributes
 
     def _register_formula(self) -> Description:
         formula: Any = self.description

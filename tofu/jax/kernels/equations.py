@@ -47,17 +47,18 @@ def describe_kernel(equation: Equation, types: Sequence[ValueType]) -> Equation:
 
 
 def _restore_empty(call: KernelCall, types: Sequence[ValueType]) -> KernelCall:
-    is_empty = [0 in type_.shape for type_ in types]
+    """Return a kernel without the operands that have no elements. It adds them when it runs."""
+    is_absent_by_operand = [0 in type_.shape for type_ in types]
 
     def run(*operands: Any) -> Sequence[Any]:
-        given = iter(operands)
-        filled = [
-            jnp.zeros(type_.shape, type_.dtype) if empty else next(given)
-            for type_, empty in zip(types, is_empty, strict=True)
+        remaining = iter(operands)
+        all_operands = [
+            jnp.zeros(type_.shape, type_.dtype) if is_absent else next(remaining)
+            for type_, is_absent in zip(types, is_absent_by_operand, strict=True)
         ]
-        return call.run(*filled)
+        return call.run(*all_operands)
 
     rule = call.rule
     assert rule is not None
-    kept = tuple(group for group, empty in zip(rule.inputs, is_empty, strict=True) if not empty)
-    return replace(call, run=run, rule=SplitRule(kept, rule.outputs))
+    groups = tuple(group for group, is_absent in zip(rule.inputs, is_absent_by_operand, strict=True) if not is_absent)
+    return replace(call, run=run, rule=SplitRule(groups, rule.outputs))

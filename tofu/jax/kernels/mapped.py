@@ -19,7 +19,7 @@ from tofu.jax.frontend.control_flow import list_bodies
 from tofu.jax.frontend.versions import find_line
 from tofu.jax.kernels.versions import outside_mesh, read_shard_map, replace_by_call, rewrite_jaxpr
 
-NAMING = ("axes", "axis_name")
+AXIS_PARAMETERS = ("axes", "axis_name")
 """Parameters in which collectives name mesh axes."""
 
 
@@ -31,14 +31,16 @@ def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
     body, sizes, *specs = read_shard_map(equation)
     # An axis of one device splits nothing, and most bodies do not name it, so it needs no batch axis.
     sizes = {axis: size for axis, size in sizes.items() if size > 1 or _names_axis(body.jaxpr, axis)}
-    specs_in, specs_out = ([[[n for n in names if n in sizes] for names in spec] for spec in some] for some in specs)
+    operand_specs, result_specs = (
+        [[[n for n in names if n in sizes] for names in spec] for spec in each] for each in specs
+    )
 
     def run(*operands: Any) -> list[Any]:
-        blocks = [_divide(x, spec, sizes) for x, spec in zip(operands, specs_in, strict=True)]
+        blocks = [_divide_into_blocks(x, spec, sizes) for x, spec in zip(operands, operand_specs, strict=True)]
         mapped: Any = jaxpr_as_fun(body)
         for axis, size in reversed(sizes.items()):
             mapped = jax.vmap(mapped, axis_name=axis, axis_size=size)
-        return [_join(x, spec, sizes) for x, spec in zip(mapped(*blocks), specs_out, strict=True)]
+        return [_join_blocks(x, spec, sizes) for x, spec in zip(mapped(*blocks), result_specs, strict=True)]
 
     structs = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in equation.invars]
     try:
@@ -60,7 +62,7 @@ def without_shard_maps(function: Callable[..., Sequence[Any]]) -> Callable[..., 
             closed = jax.make_jaxpr(lambda *values: list(function(*values)))(*structs)
             if not _has_shard_map(closed.jaxpr):
                 return function(*operands)
-            inlined = rewrite_jaxpr(closed.jaxpr, _inline)
+            inlined = rewrite_jaxpr(closed.jaxpr, _inline_equation)
         rewritten = ClosedJaxpr(rewrite_jaxpr(inlined, lambda equation: [equation]), closed.consts)
         results: Sequence[Any] = jaxpr_as_fun(rewritten)(*operands)
         return results
@@ -77,12 +79,12 @@ def inline_in_bodies(equation: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(map(visit, value))
         is_body = isinstance(value, ClosedJaxpr)
-        return ClosedJaxpr(rewrite_jaxpr(value.jaxpr, _inline), value.consts) if is_body else value
+        return ClosedJaxpr(rewrite_jaxpr(value.jaxpr, _inline_equation), value.consts) if is_body else value
 
     return equation.replace(params={name: visit(value) for name, value in equation.params.items()})
 
 
-def _inline(equation: Any) -> list[Any]:
+def _inline_equation(equation: Any) -> list[Any]:
     if equation.primitive.name != "shard_map":
         return [equation]
     return [replace_by_call(equation, inline_shard_map(equation, find_line(equation)))]
@@ -97,7 +99,7 @@ def _has_shard_map(jaxpr: Jaxpr) -> bool:
 
 def _names_axis(jaxpr: Jaxpr, axis: str) -> bool:
     return any(
-        any(axis in _list_names(eqn.params.get(name, ())) for name in NAMING)
+        any(axis in _list_names(eqn.params.get(name, ())) for name in AXIS_PARAMETERS)
         or any(_names_axis(body.jaxpr, axis) for body in list_bodies(eqn.params))
         for eqn in jaxpr.eqns
     )
@@ -107,31 +109,33 @@ def _list_names(value: Any) -> list[str]:
     return [name for name in (value if isinstance(value, tuple) else (value,)) if isinstance(name, str)]
 
 
-def _divide(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
+def _divide_into_blocks(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
+    """Return an array as blocks, with a leading dimension for each mesh axis. Axes that `spec` does not name repeat the blocks."""
     shape: list[int] = []
     names: list[str | None] = []
     for extent, mesh_axes in zip(array.shape, spec, strict=True):
         counts = [sizes[name] for name in mesh_axes]
         shape += [*counts, extent // prod(counts)]
         names += [*mesh_axes, None]
-    front = [names.index(name) for name in sizes if name in names]
-    blocks = jnp.transpose(jnp.reshape(array, shape), [*front, *(n for n, name in enumerate(names) if name is None)])
+    mesh_dimensions = [names.index(name) for name in sizes if name in names]
+    order = [*mesh_dimensions, *(n for n, name in enumerate(names) if name is None)]
+    blocks = jnp.transpose(jnp.reshape(array, shape), order)
     for n, name in enumerate(sizes):
         if name not in names:
             blocks = jnp.repeat(jnp.expand_dims(blocks, n), sizes[name], n)
     return blocks
 
 
-def _join(blocks: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
+def _join_blocks(blocks: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
     """Return the array that consists of these blocks.
 
     Along mesh axes that `spec` does not name, all blocks are equal, and block 0 is used.
     """
-    named = [name for names in spec for name in names]
-    first = blocks[tuple(slice(None) if name in named else 0 for name in sizes)]
-    kept = [name for name in sizes if name in named]
+    named_axes = [name for names in spec for name in names]
+    used_blocks = blocks[tuple(slice(None) if name in named_axes else 0 for name in sizes)]
+    used_axes = [name for name in sizes if name in named_axes]
     order, shape = [], []
     for d, names in enumerate(spec):
-        order += [*(kept.index(name) for name in names), len(kept) + d]
-        shape.append(prod(sizes[name] for name in names) * first.shape[len(kept) + d])
-    return jnp.reshape(jnp.transpose(first, order), shape)
+        order += [*(used_axes.index(name) for name in names), len(used_axes) + d]
+        shape.append(prod(sizes[name] for name in names) * used_blocks.shape[len(used_axes) + d])
+    return jnp.reshape(jnp.transpose(used_blocks, order), shape)

@@ -34,10 +34,10 @@ MOST_POSITIONS = 1 << 20
 
 @dataclass(frozen=True)
 class _Stride:
-    """The blocks of a dimension that follow a grid axis.
+    """The blocks along a dimension that follow a grid axis.
 
-    Positions are taken in groups of `positions`. Each group starts `blocks` after the previous one; 0 means that all
-    groups use the same blocks.
+    Positions of the axis are taken in groups of `positions`. The blocks of each group begin `blocks` after those of the
+    previous group. If `blocks` is 0, all groups use the same blocks.
     """
 
     positions: int
@@ -45,22 +45,23 @@ class _Stride:
 
 
 @dataclass(frozen=True)
-class _Followed:
+class _FollowedDimension:
     """The dimension of an array that follows a grid axis.
 
-    Each group of `positions` has its own `elements` along `dimension`. None means that all groups use the same blocks.
+    Positions of the axis are taken in groups of `positions`. Each group has its own `elements` along `dimension`. If
+    `dimension` is None, all groups use the same elements.
     """
 
     positions: int = 1
     dimension: int | None = None
     elements: int = 0
 
-    def widen(self, positions: int) -> _Followed:
+    def widen(self, positions: int) -> _FollowedDimension:
         """Return the relation for larger groups of positions."""
         return replace(self, positions=positions, elements=self.elements * positions // self.positions)
 
 
-class _CannotSplitError(Exception): ...
+class _UnsplitAxisError(Exception): ...
 
 
 def read_pallas_call(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
@@ -71,7 +72,7 @@ def read_pallas_call(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
 class _PallasCall:
     """A `pallas_call` with its grid and its blocks.
 
-    The first `num_before` operands are the sizes of a dynamic grid and the scalars that index maps read (scalar
+    The first `num_leading` operands are the sizes of a dynamic grid and the scalars that index maps read (scalar
     prefetch). Arrays follow.
     """
 
@@ -81,107 +82,109 @@ class _PallasCall:
         self.grid = tuple(self.mapping.grid)
         self.blocks = read_blocks(self.mapping)
         self.num_inputs = len(self.blocks) - self.mapping.num_outputs
-        self.num_before = sum(not isinstance(size, int) for size in self.grid) + self.mapping.num_index_operands
+        self.num_leading = sum(not isinstance(size, int) for size in self.grid) + self.mapping.num_index_operands
         body_axes = [n for n in range(len(self.grid)) if n not in self.mapping.vmapped_dims]
-        self.read_by_body = frozenset(body_axes[n] for n in _list_grid_reads(self.parameters["jaxpr"]))
+        self.axes_read_by_body = frozenset(body_axes[n] for n in _list_grid_reads(self.parameters["jaxpr"]))
 
     def make_kernel(self, shapes: Sequence[Shape], line: object) -> KernelCall:
         """Return the kernel with a rule that has all grid axes that can be split, or with the reasons why none can."""
         dimensions: list[list[Dimension]] = [[()] * len(block.shape) for block in self.blocks]
-        steps: dict[int, int] = {}
+        group_sizes: dict[int, int] = {}
         reasons = []
         for axis, size in enumerate(self.grid):
             try:
-                followed = self._read_axis(axis)
-            except _CannotSplitError as error:
+                followed_dimensions = self._read_axis(axis)
+            except _UnsplitAxisError as error:
                 reasons.append(f"axis {axis} of the grid ({size}): {error}")
                 continue
-            steps[axis] = followed[0].positions
-            for array_dimensions, stride in zip(dimensions, followed, strict=True):
-                if stride.dimension is not None:
-                    array_dimensions[stride.dimension] = (f"grid{axis}", stride.elements)
-        before = tuple(((),) * len(shape) for shape in shapes[: self.num_before])
+            group_sizes[axis] = followed_dimensions[0].positions
+            for array_dimensions, followed in zip(dimensions, followed_dimensions, strict=True):
+                if followed.dimension is not None:
+                    array_dimensions[followed.dimension] = (f"grid{axis}", followed.elements)
+        leading = tuple(((),) * len(shape) for shape in shapes[: self.num_leading])
         arrays = tuple(map(tuple, dimensions))
-        rule = SplitRule((*before, *arrays[: self.num_inputs]), arrays[self.num_inputs :])
-        refused = "" if steps else self._explain(reasons, line)
-        return KernelCall("pallas_call", self._make_run(rule, steps), rule, refused=refused)
+        rule = SplitRule((*leading, *arrays[: self.num_inputs]), arrays[self.num_inputs :])
+        refused = "" if group_sizes else self._explain(reasons, line)
+        return KernelCall("pallas_call", self._make_run(rule, group_sizes), rule, refused=refused)
 
-    def _read_axis(self, axis: int) -> list[_Followed]:
+    def _read_axis(self, axis: int) -> list[_FollowedDimension]:
         """Return how each array follows a grid axis, in groups of equally many positions.
 
-        Raise _CannotSplitError if the axis cannot be split.
+        Raise _UnsplitAxisError if the axis cannot be split.
         """
         size = self.grid[axis]
         if not isinstance(size, int):
-            raise _CannotSplitError("its size is known at run time only")
+            raise _UnsplitAxisError("its size is known at run time only")
         if size == 1:
-            raise _CannotSplitError("it has one position")
-        if axis in self.read_by_body:
-            raise _CannotSplitError("the body reads its position or its size (program_id, num_programs)")
-        if self.mapping.num_scratch_operands and any(outer < axis for outer in self.read_by_body):
-            raise _CannotSplitError("scratch may carry numbers from one position to the next")
-        found = [self._find_followed(block, axis) for block in self.blocks]
-        followed = [stride.widen(lcm(*(other.positions for other in found))) for stride in found]
-        if size // followed[0].positions < 2:
-            raise _CannotSplitError(f"its arrays follow every {followed[0].positions} of its positions")
-        for n, stride in enumerate(followed[self.num_inputs :]):
-            if stride.dimension is None:
-                raise _CannotSplitError(f"no dimension of result {n} follows it")
-        if all(stride.dimension is None for stride in followed[: self.num_inputs]):
-            raise _CannotSplitError("no dimension of an operand follows it")
+            raise _UnsplitAxisError("it has one position")
+        if axis in self.axes_read_by_body:
+            raise _UnsplitAxisError("the body reads its position or its size (program_id, num_programs)")
+        if self.mapping.num_scratch_operands and any(outer_axis < axis for outer_axis in self.axes_read_by_body):
+            raise _UnsplitAxisError("scratch may carry numbers from one position to the next")
+        unequal = [self._find_followed_dimension(block, axis) for block in self.blocks]
+        followed_dimensions = [followed.widen(lcm(*(each.positions for each in unequal))) for followed in unequal]
+        if size // followed_dimensions[0].positions < 2:
+            raise _UnsplitAxisError(f"its arrays follow every {followed_dimensions[0].positions} of its positions")
+        for n, followed in enumerate(followed_dimensions[self.num_inputs :]):
+            if followed.dimension is None:
+                raise _UnsplitAxisError(f"no dimension of result {n} follows it")
+        if all(followed.dimension is None for followed in followed_dimensions[: self.num_inputs]):
+            raise _UnsplitAxisError("no dimension of an operand follows it")
         for operand, result in self.parameters["input_output_aliases"]:
-            if followed[operand - self.num_before] != followed[self.num_inputs + result]:
-                raise _CannotSplitError(
+            if followed_dimensions[operand - self.num_leading] != followed_dimensions[self.num_inputs + result]:
+                raise _UnsplitAxisError(
                     f"result {result} is written into operand {operand}, which does not follow it alike"
                 )
-        return followed
+        return followed_dimensions
 
-    def _find_followed(self, block: BlockSpecification, axis: int) -> _Followed:
+    def _find_followed_dimension(self, block: BlockSpecification, axis: int) -> _FollowedDimension:
         strides = [self._find_stride(block, d, axis) for d in range(len(block.shape))]
         positions = lcm(*(stride.positions for stride in strides if stride is not None))
-        moved = [(d, stride) for d, stride in enumerate(strides) if stride is not None and stride.blocks]
-        if len(moved) > 1:
-            raise _CannotSplitError(f"two dimensions of an array of shape {block.shape} follow it")
-        for d, stride in moved:
+        following = [(d, stride) for d, stride in enumerate(strides) if stride is not None and stride.blocks]
+        if len(following) > 1:
+            raise _UnsplitAxisError(f"two dimensions of an array of shape {block.shape} follow it")
+        for d, stride in following:
             elements = positions // stride.positions * stride.blocks * block.sizes[d]
             if self.grid[axis] * elements != block.shape[d] * positions:
-                raise _CannotSplitError(f"its blocks do not make up dimension {d} of an array of shape {block.shape}")
-            return _Followed(positions, d, elements)
-        return _Followed(positions)
+                raise _UnsplitAxisError(f"its blocks do not make up dimension {d} of an array of shape {block.shape}")
+            return _FollowedDimension(positions, d, elements)
+        return _FollowedDimension(positions)
 
     def _find_stride(self, block: BlockSpecification, dimension: int, axis: int) -> _Stride | None:
-        jaxpr, read = _slice(block.index_map, dimension)
-        if axis not in read:
+        """Return how the blocks along a dimension follow a grid axis, or None if they do not depend on it."""
+        dimension_map, read_axes = _extract_dimension_map(block.index_map, dimension)
+        if axis not in read_axes:
             return None
-        where = f"the blocks of dimension {dimension} of an array of shape {block.shape}"
-        if any(n >= len(self.grid) for n in read):
-            raise _CannotSplitError(f"{where} are chosen by numbers that are known at run time only")
-        sizes = [self.grid[n] for n in read]
+        blocks_text = f"the blocks of dimension {dimension} of an array of shape {block.shape}"
+        if any(n >= len(self.grid) for n in read_axes):
+            raise _UnsplitAxisError(f"{blocks_text} are chosen by numbers that are known at run time only")
+        sizes = [self.grid[n] for n in read_axes]
         if not all(isinstance(size, int) for size in sizes) or prod(sizes) > MOST_POSITIONS:
-            raise _CannotSplitError(f"{where} follow too many positions of the grid")
-        positions = np.moveaxis(_evaluate(jaxpr, sizes), read.index(axis), 0).reshape(self.grid[axis], -1)
+            raise _UnsplitAxisError(f"{blocks_text} follow too many positions of the grid")
+        positions = np.moveaxis(_evaluate(dimension_map, sizes), read_axes.index(axis), 0).reshape(self.grid[axis], -1)
         if (positions == positions[:1]).all():
             return None
         stride = _match_stride(positions)
         if stride is None or not block.sizes[dimension]:
-            raise _CannotSplitError(f"{where} do not follow it one after the other")
+            raise _UnsplitAxisError(f"{blocks_text} do not follow it one after the other")
         return stride
 
-    def _make_run(self, rule: SplitRule, steps: Mapping[int, int]) -> Callable[..., Sequence[Any]]:
+    def _make_run(self, rule: SplitRule, group_sizes: Mapping[int, int]) -> Callable[..., Sequence[Any]]:
         def run(*operands: Any) -> Sequence[Any]:
             extents = rule.find_extents([tuple(x.shape) for x in operands])
-            shapes = [tuple(x.shape) for x in operands[self.num_before :]]
-            inputs = zip(shapes, self.blocks[: self.num_inputs], rule.inputs[self.num_before :], strict=True)
-            for own, block, dimensions in inputs:
-                if any(not d and a != b for d, a, b in zip(dimensions, own, block.shape, strict=True)):
+            shapes = [tuple(x.shape) for x in operands[self.num_leading :]]
+            inputs = zip(shapes, self.blocks[: self.num_inputs], rule.inputs[self.num_leading :], strict=True)
+            for shape, block, dimensions in inputs:
+                if any(not d and a != b for d, a, b in zip(dimensions, shape, block.shape, strict=True)):
                     raise DescriptionError(
-                        f"an operand has the shape {own}; `{rule}` keeps the whole dimensions of {block.shape}"
+                        f"an operand has the shape {shape}; `{rule}` keeps the whole dimensions of {block.shape}"
                     )
             shapes += [
                 tuple(extents[d[0]] * d[1] if d else size for d, size in zip(dimensions, block.shape, strict=True))
                 for dimensions, block in zip(rule.outputs, self.blocks[self.num_inputs :], strict=True)
             ]
-            grid = [extents[f"grid{n}"] * steps[n] if n in steps else size for n, size in enumerate(self.grid)]
+            sizes = {axis: extents[f"grid{axis}"] * positions for axis, positions in group_sizes.items()}
+            grid = [sizes.get(axis, size) for axis, size in enumerate(self.grid)]
             results: Sequence[Any] = self.primitive.bind(*operands, **resize_grid(self.parameters, grid, shapes))
             return results
 
@@ -204,24 +207,25 @@ def _list_grid_reads(jaxpr: Jaxpr) -> Iterator[int]:
             yield from _list_grid_reads(body.jaxpr)
 
 
-def _slice(index_map: ClosedJaxpr, dimension: int) -> tuple[ClosedJaxpr, list[int]]:
+def _extract_dimension_map(index_map: ClosedJaxpr, dimension: int) -> tuple[ClosedJaxpr, list[int]]:
+    """Return the part of an index map that computes one dimension, and the numbers of the inputs that it reads."""
     jaxpr = index_map.jaxpr
     result = jaxpr.outvars[dimension]
-    wanted = set() if isinstance(result, Literal) else {result}
+    needed = set() if isinstance(result, Literal) else {result}
     equations = []
     for equation in reversed(jaxpr.eqns):
-        if wanted.intersection(equation.outvars):
-            wanted.update(x for x in equation.invars if not isinstance(x, Literal))
+        if needed.intersection(equation.outvars):
+            needed.update(x for x in equation.invars if not isinstance(x, Literal))
             equations.append(equation)
-    read = [n for n, variable in enumerate(jaxpr.invars) if variable in wanted]
-    dimension_map = jaxpr.replace(invars=[jaxpr.invars[n] for n in read], outvars=[result], eqns=equations[::-1])
-    return ClosedJaxpr(dimension_map, index_map.consts), read
+    read_axes = [n for n, variable in enumerate(jaxpr.invars) if variable in needed]
+    dimension_map = jaxpr.replace(invars=[jaxpr.invars[n] for n in read_axes], outvars=[result], eqns=equations[::-1])
+    return ClosedJaxpr(dimension_map, index_map.consts), read_axes
 
 
 def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, Any]:
     positions = np.indices(sizes, np.int32).reshape(len(sizes), -1)
-    (found,) = jax.vmap(jaxpr_as_fun(index_map))(*positions)
-    return np.asarray(found).reshape(sizes)
+    (blocks,) = jax.vmap(jaxpr_as_fun(index_map))(*positions)
+    return np.asarray(blocks).reshape(sizes)
 
 
 def _match_stride(blocks: np.ndarray[Any, Any]) -> _Stride | None:
@@ -233,8 +237,8 @@ def _match_stride(blocks: np.ndarray[Any, Any]) -> _Stride | None:
     for positions in (n for n in range(1, size // 2 + 1) if size % n == 0):
         groups = blocks.reshape(size // positions, -1)
         stride = int(groups[1, 0] - groups[0, 0])
-        is_alike = (groups == groups[0] + stride * np.arange(len(groups))[:, None]).all()
-        is_apart = groups[0].min() >= 0 and groups[0].max() < stride
-        if is_alike and (stride == 0 or (stride > 0 and is_apart)):
+        is_regular = (groups == groups[0] + stride * np.arange(len(groups))[:, None]).all()
+        is_disjoint = groups[0].min() >= 0 and groups[0].max() < stride
+        if is_regular and (stride == 0 or (stride > 0 and is_disjoint)):
             return _Stride(positions, stride)
     return None

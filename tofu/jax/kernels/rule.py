@@ -38,7 +38,8 @@ class SplitRule:
 
     def __str__(self) -> str:
         return " -> ".join(
-            ", ".join(" ".join(map(_show, group)) or "()" for group in some) for some in (self.inputs, self.outputs)
+            ", ".join(" ".join(map(_format_dimension, group)) or "()" for group in groups)
+            for groups in (self.inputs, self.outputs)
         )
 
     @property
@@ -54,10 +55,10 @@ class SplitRule:
     def keep(self, axes: Collection[str]) -> SplitRule:
         """Return the rule with only these axes. Dimensions of other axes are not split."""
 
-        def reduce(some: tuple[Dimensions, ...]) -> tuple[Dimensions, ...]:
-            return tuple(tuple(d if d and d[0] in axes else () for d in group) for group in some)
+        def keep_axes(groups: tuple[Dimensions, ...]) -> tuple[Dimensions, ...]:
+            return tuple(tuple(d if d and d[0] in axes else () for d in group) for group in groups)
 
-        return SplitRule(reduce(self.inputs), reduce(self.outputs))
+        return SplitRule(keep_axes(self.inputs), keep_axes(self.outputs))
 
     def differentiate(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> SplitRule:
         """Return the rule of the kernel's gradient (vector-Jacobian product).
@@ -66,35 +67,34 @@ class SplitRule:
         If a kernel computes the positions of an axis independently, so does its gradient. The gradient of an input that
         all positions read is a sum over the axis.
         """
-        given = tuple(group for group, is_kept in zip(self.outputs, outputs, strict=True) if is_kept)
-        made = tuple(group for group, is_kept in zip(self.inputs, inputs, strict=True) if is_kept)
-        return SplitRule((*self.inputs, *given), made)
+        cotangent_groups = tuple(group for group, is_used in zip(self.outputs, outputs, strict=True) if is_used)
+        gradient_groups = tuple(group for group, is_used in zip(self.inputs, inputs, strict=True) if is_used)
+        return SplitRule((*self.inputs, *cotangent_groups), gradient_groups)
 
     def add_batch(self, batched: Sequence[bool], axis: str) -> SplitRule:
         """Return the rule under `jax.vmap`. Batched inputs and all outputs then begin with the new axis."""
-        front: Dimension = (axis, 1)
-        inputs = (
-            (front, *group) if is_batched else group for group, is_batched in zip(self.inputs, batched, strict=True)
-        )
-        return SplitRule(tuple(inputs), tuple((front, *group) for group in self.outputs))
+        batch_dimension: Dimension = (axis, 1)
+        pairs = zip(self.inputs, batched, strict=True)
+        inputs = ((batch_dimension, *group) if is_batched else group for group, is_batched in pairs)
+        return SplitRule(tuple(inputs), tuple((batch_dimension, *group) for group in self.outputs))
 
     def find_extents(self, shapes: Sequence[Shape]) -> dict[str, int]:
         """Return the extent of each axis, if the inputs have these shapes.
 
         Raise DescriptionError if the shapes contradict the rule.
         """
-        found: dict[str, int] = {}
+        extents: dict[str, int] = {}
         for n, (dimensions, shape) in enumerate(zip(self.inputs, shapes, strict=True)):
             for d, (dimension, size) in enumerate(zip(dimensions, shape, strict=True)):
-                if dimension and found.setdefault(dimension[0], size // dimension[1]) * dimension[1] != size:
+                if dimension and extents.setdefault(dimension[0], size // dimension[1]) * dimension[1] != size:
                     raise DescriptionError(
                         f"dimension {d} of input {n} has {size} elements, and axis {dimension[0]} of `{self}` has "
-                        f"{found[dimension[0]]} positions of {dimension[1]} elements each"
+                        f"{extents[dimension[0]]} positions of {dimension[1]} elements each"
                     )
-        return found
+        return extents
 
 
-def _show(dimension: Dimension) -> str:
+def _format_dimension(dimension: Dimension) -> str:
     if not dimension:
         return "_"
     return dimension[0] if dimension[1] == 1 else f"({dimension[0]} {dimension[1]})"
@@ -108,53 +108,54 @@ def parse_rule(text: str, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> 
     sides = text.split("->")
     if len(sides) != 2:
         raise DescriptionError(f"{text!r} is no rule: it has {len(sides) - 1} arrows and needs 1. {SYNTAX}")
-    named = [[_parse_dimensions(part, text) for part in side.split(",")] for side in sides]
-    for side, shapes, what in zip(named, (inputs, outputs), ("inputs", "outputs"), strict=True):
+    named_sides = [[_parse_dimensions(part, text) for part in side.split(",")] for side in sides]
+    for side, shapes, side_name in zip(named_sides, (inputs, outputs), ("inputs", "outputs"), strict=True):
         ranks = list(map(len, shapes))
         if [len(group) for group in side] != ranks:
             raise DescriptionError(
-                f"{text!r} has {len(side)} {what} of {_list(len(group) for group in side)} dimensions, and the function has "
-                f"{len(ranks)} of {_list(ranks)}: shapes {', '.join(map(str, shapes))}. {SYNTAX}"
+                f"{text!r} has {len(side)} {side_name} of {_list_numbers(len(group) for group in side)} dimensions, and the function has "
+                f"{len(ranks)} of {_list_numbers(ranks)}: shapes {', '.join(map(str, shapes))}. {SYNTAX}"
             )
-    pairs = [
+    sizes_by_name = [
         (name, size)
-        for side, shapes in zip(named, (inputs, outputs), strict=True)
+        for side, shapes in zip(named_sides, (inputs, outputs), strict=True)
         for group, shape in zip(side, shapes, strict=True)
         for name, size in zip(group, shape, strict=True)
     ]
-    extents = _find_extents(pairs, text)
-    made = (
+    extents = _find_extents(sizes_by_name, text)
+    sized_sides = (
         tuple(
             tuple(_size_dimension(name, size, extents, text) for name, size in zip(group, shape, strict=True))
             for group, shape in zip(side, shapes, strict=True)
         )
-        for side, shapes in zip(named, (inputs, outputs), strict=True)
+        for side, shapes in zip(named_sides, (inputs, outputs), strict=True)
     )
-    rule = SplitRule(*made)
+    rule = SplitRule(*sized_sides)
     if not rule.axes:
         raise DescriptionError(f"{text!r} names no axis, so nothing can be split. {SYNTAX}")
     return rule
 
 
-def _list(numbers: Iterable[int]) -> str:
+def _list_numbers(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, numbers)) or "no"
 
 
 def _parse_dimensions(part: str, text: str) -> list[str]:
+    """Return the names of an array's dimensions: "h", "_", or "(h" for a dimension with several elements for each position of h."""
     if part.strip() in ("", "()"):
         return []
-    found = []
-    for merged, name, whole, other in TOKENS.findall(part):
-        if other:
+    dimensions = []
+    for grouped, name, unsplit, unknown in TOKENS.findall(part):
+        if unknown:
             raise DescriptionError(
-                f"{text!r} is no rule: {other!r} in {part.strip()!r} is neither a name nor _. {SYNTAX}"
+                f"{text!r} is no rule: {unknown!r} in {part.strip()!r} is neither a name nor _. {SYNTAX}"
             )
-        found.append(f"({merged}" if merged else name or whole)
-    names = [name.lstrip("(") for name in found if name != "_"]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise DescriptionError(f"{text!r} is no rule: an array has two dimensions of {twice[0]}. Write _ for one.")
-    return found
+        dimensions.append(f"({grouped}" if grouped else name or unsplit)
+    names = [name.lstrip("(") for name in dimensions if name != "_"]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise DescriptionError(f"{text!r} is no rule: an array has two dimensions of {repeated[0]}. Write _ for one.")
+    return dimensions
 
 
 def _find_extents(pairs: Sequence[tuple[str, int]], text: str) -> Mapping[str, int]:
@@ -188,17 +189,18 @@ def read_rule(access: OperatorAccess) -> SplitRule:
     It has the axes whose positions read different elements, and whose results are concatenated or added.
     """
     rule = SplitRule(
-        tuple(tuple(_read_row(row, access) for row in read.rows) for read in access.inputs),
-        tuple(tuple(_read_row(row, access) for row in written.rows) for written in access.outputs),
+        tuple(tuple(_read_dimension(row, access) for row in read.rows) for read in access.inputs),
+        tuple(tuple(_read_dimension(row, access) for row in written.rows) for written in access.outputs),
     )
     return rule.keep({name for axis, name in enumerate(access.axes) if _is_independent(access, axis)})
 
 
-def _read_row(row: Row, access: OperatorAccess) -> Dimension:
+def _read_dimension(row: Row, access: OperatorAccess) -> Dimension:
     return (access.axes[row.terms[0][0]], row.terms[0][1]) if row.terms else ()
 
 
 def _is_independent(access: OperatorAccess, axis: int) -> bool:
+    """Return True if positions of an axis read different elements, and their results are concatenated or summed."""
     if access.axes[axis] in access.fetched_axes or any(axis in read.addend_axes for read in access.inputs):
         return False
     for written in access.outputs:
@@ -206,7 +208,7 @@ def _is_independent(access: OperatorAccess, axis: int) -> bool:
         if written.combine[axis] is not Combine.CONCAT and not is_sum:
             return False
     for all_rows in (*(read.rows for read in access.inputs), *(written.rows for written in access.outputs)):
-        rows = [row for row in all_rows if any(axis == moving for moving, _ in row.terms)]
+        rows = [row for row in all_rows if any(axis == row_axis for row_axis, _ in row.terms)]
         if len(rows) > 1 or any(row != Row(((axis, row.upper),), 0, row.upper) for row in rows):
             return False
     return True

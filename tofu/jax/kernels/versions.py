@@ -63,8 +63,8 @@ def resize_grid(params: Mapping[str, Any], grid: Sequence[Any], shapes: Sequence
         aval.update(shape=shape)
         for aval, shape in zip(params["out_avals"], shapes[-mapping.num_outputs :], strict=True)
     ]
-    own: Any = mapping.replace(grid=tuple(grid), block_mappings=tuple(blocks))
-    return {**params, "grid_mapping": own, "out_avals": tuple(outputs)}
+    resized_mapping: Any = mapping.replace(grid=tuple(grid), block_mappings=tuple(blocks))
+    return {**params, "grid_mapping": resized_mapping, "out_avals": tuple(outputs)}
 
 
 def find_kernel_name(params: Mapping[str, Any]) -> str:
@@ -89,6 +89,7 @@ def read_shard_map(equation: JaxprEqn) -> tuple[ClosedJaxpr, dict[str, int], lis
 
 
 def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
+    """Return the equation in a form that `jax.vmap` can batch: without marks of varying values."""
     if equation.primitive.name == "psum_invariant":  # JAX cannot batch an invariant psum
         params = {"axis_index_groups": None, **equation.params}  # 0.12 leaves it out
         return [equation.replace(primitive=primitives.psum_p, params=params)]
@@ -98,27 +99,27 @@ def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
     return [equation.replace(primitive=primitives.copy_p, params={}, invars=[x], outvars=[y]) for x, y in pairs]
 
 
-def rewrite_jaxpr(jaxpr: Jaxpr, exchange: Callable[[JaxprEqn], Sequence[JaxprEqn]]) -> Jaxpr:
+def rewrite_jaxpr(jaxpr: Jaxpr, rewrite: Callable[[JaxprEqn], Sequence[JaxprEqn]]) -> Jaxpr:
     """Return the jaxpr with each equation replaced, also in bodies, so that it can run under the current mesh.
 
     Equations and types remember the mesh under which they were traced, and JAX refuses to mix meshes.
     """
-    (here,) = jax.make_jaxpr(jax.lax.neg)(0.0).jaxpr.eqns
-    known: dict[Any, Any] = {}
+    (current,) = jax.make_jaxpr(jax.lax.neg)(0.0).jaxpr.eqns
+    renewed: dict[Any, Any] = {}
 
     def renew(x: Any) -> Any:
         if isinstance(x, Literal):
             value = copy(x.val)
             getattr(value, "aval", None)  # in 0.12, the first access fixes the type, and so the mesh
             return Literal(value, _without_mesh(x.aval))
-        if x not in known:
-            known[x] = copy(x)
-            known[x].aval = _without_mesh(x.aval)
-        return known[x]
+        if x not in renewed:
+            renewed[x] = copy(x)
+            renewed[x].aval = _without_mesh(x.aval)
+        return renewed[x]
 
     def visit(value: Any) -> Any:
         if isinstance(value, ClosedJaxpr):
-            return ClosedJaxpr(rewrite_jaxpr(value.jaxpr, exchange), value.consts)
+            return ClosedJaxpr(rewrite_jaxpr(value.jaxpr, rewrite), value.consts)
         if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
             return type(value)(map(visit, value))
         if hasattr(value, "block_mappings"):  # a Pallas kernel: its index maps are jaxprs too
@@ -127,14 +128,14 @@ def rewrite_jaxpr(jaxpr: Jaxpr, exchange: Callable[[JaxprEqn], Sequence[JaxprEqn
                 aval, index_map = _without_mesh(mapping.transformed_block_aval), visit(mapping.index_map_jaxpr)
                 blocks.append(replace(mapping, transformed_block_aval=aval, index_map_jaxpr=index_map))
             return value.replace(block_mappings=tuple(blocks))
-        return rewrite_jaxpr(value, exchange) if isinstance(value, Jaxpr) else value
+        return rewrite_jaxpr(value, rewrite) if isinstance(value, Jaxpr) else value
 
     equations = []
     for eqn in jaxpr.eqns:
         params = {name: visit(value) for name, value in list_parameters(eqn).items()}
-        for exchanged in exchange(eqn.replace(params=params)):
-            invars, outvars = (list(map(renew, some)) for some in (exchanged.invars, exchanged.outvars))
-            equations.append(exchanged.replace(invars=invars, outvars=outvars, ctx=here.ctx))
+        for rewritten in rewrite(eqn.replace(params=params)):
+            invars, outvars = (list(map(renew, variables)) for variables in (rewritten.invars, rewritten.outvars))
+            equations.append(rewritten.replace(invars=invars, outvars=outvars, ctx=current.ctx))
     ends = {name: list(map(renew, getattr(jaxpr, name))) for name in ("constvars", "invars", "outvars")}
     return jaxpr.replace(eqns=equations, **ends)
 

@@ -20,8 +20,7 @@ from tofu.jax.verify.missing import find_missing
 from tofu.jax.verify.nodes import EquationCase, list_signatures, make_node, trace_case
 from tofu.jax.verify.primitives import VerifiedEquation, verify_node
 from tofu.verification.cases import import_cases
-from tofu.verification.explained import Explanation, explain
-from tofu.verification.missing import Missing
+from tofu.verification.missing import Explanation, Missing, explain
 from tofu.verification.report import NodeReport
 
 EXPLANATIONS = (
@@ -54,9 +53,9 @@ class CaseReport:
     @property
     def problems(self) -> tuple[str, ...]:
         """Everything that must be fixed in a description, the analysis, the backend or the case."""
-        found = [f"{verified.report.op}: {problem}" for verified in self.verified for problem in verified.problems]
+        problems = [f"{verified.report.op}: {problem}" for verified in self.verified for problem in verified.problems]
         return tuple(
-            dict.fromkeys((*found, *(f"{missing.op}: missing strategy {missing.cut}" for missing in self.missing)))
+            dict.fromkeys((*problems, *(f"{missing.op}: missing strategy {missing.cut}" for missing in self.missing)))
         )
 
 
@@ -64,11 +63,11 @@ class CaseReport:
 def load_cases() -> dict[str, PrimitiveCase]:
     """Return all cases by name, from `tdl_ops/jax/cases` and for kernels."""
     modules = [*import_cases("tdl_ops.jax.cases"), import_module("tofu.jax.verify.kernel_cases")]
-    listed = [case for module in modules for case in getattr(module, "CASES", ())]
-    named = {case.name: case for case in listed}
-    if len(named) < len(listed):
+    cases = [case for module in modules for case in getattr(module, "CASES", ())]
+    case_by_name = {case.name: case for case in cases}
+    if len(case_by_name) < len(cases):
         raise InternalError("Two cases have one name.")
-    return named
+    return case_by_name
 
 
 def verify_cases(
@@ -80,54 +79,54 @@ def verify_cases(
     precision. If `primitives` are passed, only their equations are verified. `search` also looks for missing
     strategies. `jobs` cases are verified at a time; more than 1 needs built-in cases.
     """
-    wanted = list_wanted(cases, primitives, seed)
+    numbers_by_case = list_distinct(cases, primitives, seed)
     if jobs == 1:
         for case in cases:
-            yield verify_case(case, wanted[case.name], seed, search)
+            yield verify_case(case, numbers_by_case[case.name], seed, search)
         return
     os.environ.setdefault("JAX_PLATFORMS", "cpu")  # for the worker processes
-    run, names = partial(_verify_built_in, seed=seed, search=search), [case.name for case in cases]
-    yield from map_in_processes(run, names, [wanted[name] for name in names], jobs=jobs)
+    verify_by_name, names = partial(_verify_built_in, seed=seed, search=search), [case.name for case in cases]
+    yield from map_in_processes(verify_by_name, names, [numbers_by_case[name] for name in names], jobs=jobs)
 
 
-def list_wanted(
+def list_distinct(
     cases: Iterable[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0
 ) -> Mapping[str, tuple[int, ...]]:
     """Return the positions of the equations to verify in each case: those whose signature no earlier case has."""
-    seen, wanted = set[str](), dict[str, tuple[int, ...]]()
+    seen_signatures, numbers_by_case = set[str](), dict[str, tuple[int, ...]]()
     with in_double_precision():
         for case in cases:
             numbers = []
             for number, signature, _ in list_signatures(trace_case(case, seed)[0], primitives):
-                if signature not in seen:
+                if signature not in seen_signatures:
                     numbers.append(number)
-                seen.add(signature)
-            wanted[case.name] = tuple(numbers)
-    return wanted
+                seen_signatures.add(signature)
+            numbers_by_case[case.name] = tuple(numbers)
+    return numbers_by_case
 
 
 def verify_case(case: PrimitiveCase, numbers: Collection[int], seed: int = 0, search: bool = True) -> CaseReport:
     """Verify the equations of a case at the positions `numbers`."""
     if not numbers:
         return CaseReport(case.name, ())
-    verified, found = [], list[Missing]()
+    results, missing_strategies = [], list[Missing]()
     with in_double_precision(), with_plain_tracebacks():
         for number in numbers:
             try:
                 node = _make_node(case, number, seed)
-                done = verify_node(node)
-                found += _find_missing(node, case, number, seed) if search and not done.problems else ()
+                result = verify_node(node)
+                missing_strategies += _find_missing(node, case, number, seed) if search and not result.problems else ()
             except Exception as error:  # the case cannot be run, or a description cannot be executed
-                done = _report_failure(case, error)
-            verified.append(done)
+                result = _report_failure(case, error)
+            results.append(result)
     _run_case.cache_clear()
     jax.clear_caches()  # frees the programs of this case
-    reasons = [(missing, explain(missing, EXPLANATIONS)) for missing in dict.fromkeys(found)]
+    explained_pairs = [(missing, explain(missing, EXPLANATIONS)) for missing in dict.fromkeys(missing_strategies)]
     return CaseReport(
         case.name,
-        tuple(verified),
-        tuple(missing for missing, reason in reasons if reason is None),
-        tuple((missing, reason) for missing, reason in reasons if reason is not None),
+        tuple(results),
+        tuple(missing for missing, reason in explained_pairs if reason is None),
+        tuple((missing, reason) for missing, reason in explained_pairs if reason is not None),
     )
 
 
@@ -136,17 +135,17 @@ def _find_missing(node: EquationCase, case: PrimitiveCase, number: int, seed: in
 
     With one draw, a strategy may be exact by chance.
     """
-    found = find_missing(node)
+    missing_strategies = find_missing(node)
     for draw in range(1, DRAWS):
-        found = found and tuple(
-            missing for missing in find_missing(_make_node(case, number, seed + draw)) if missing in found
+        missing_strategies = missing_strategies and tuple(
+            missing for missing in find_missing(_make_node(case, number, seed + draw)) if missing in missing_strategies
         )
-    return found
+    return missing_strategies
 
 
 def _make_node(case: PrimitiveCase, number: int, seed: int) -> EquationCase:
-    step, known = _run_case(case, seed)
-    return make_node(step, list(step.walk())[number], known)
+    step, values = _run_case(case, seed)
+    return make_node(step, list(step.walk())[number], values)
 
 
 @lru_cache(maxsize=2)

@@ -71,37 +71,40 @@ def attend(
     return result if is_heads_first else result.swapaxes(1, 2), jax.nn.logsumexp(scores, -1)
 
 
-def call_attention(q: Any, k: Any, v: Any, *others: Any, is_heads_first: bool, has_bias: bool) -> Any:
+def call_attention(q: Any, k: Any, v: Any, *optional_arrays: Any, is_heads_first: bool, has_bias: bool) -> Any:
     """Call the forward kernel and its gradient, as operators with cuDNN's names."""
-    bias, length = (*others, None)[:2] if has_bias else (None, (*others, None)[0])
-    shapes = [x.shape if x is not None else (0,) for x in (q, k, v, bias, length, length, *[None] * 4)]
-    given = [x for x in (q, k, v, bias, length, length) if x is not None]
+    bias, length = (*optional_arrays, None)[:2] if has_bias else (None, (*optional_arrays, None)[0])
+    shapes = [array.shape if array is not None else (0,) for array in (q, k, v, bias, length, length, *[None] * 4)]
+    present_arrays = [array for array in (q, k, v, bias, length, length) if array is not None]
 
-    def fill(some: Sequence[Any]) -> list[Any]:
+    def add_absent(some: Sequence[Any]) -> list[Any]:
         return [*some[:3], *(some[3:4] if has_bias else [None]), some[-1] if length is not None else None]
 
-    compute = partial(attend, is_causal=True, is_heads_first=is_heads_first)
+    run_attention = partial(attend, is_causal=True, is_heads_first=is_heads_first)
 
-    def name(is_backward: bool, run: Any) -> KernelCall:
-        rule = find_attention_rule(shapes, is_heads_first, is_backward, has_more=not is_backward or has_bias)
-        kept = [group for group, shape in zip(rule.inputs, shapes, strict=False) if 0 not in shape]
-        rule = type(rule)((*kept, *rule.inputs[len(shapes) :]), rule.outputs)
-        return KernelCall(BACKWARD if is_backward else FORWARD, run, rule)
+    def make_kernel(is_backward: bool, kernel: Any) -> KernelCall:
+        rule = find_attention_rule(shapes, is_heads_first, is_backward, has_extra_result=not is_backward or has_bias)
+        present_groups = [group for group, shape in zip(rule.inputs, shapes, strict=False) if 0 not in shape]
+        rule = type(rule)((*present_groups, *rule.inputs[len(shapes) :]), rule.outputs)
+        return KernelCall(BACKWARD if is_backward else FORWARD, kernel, rule)
 
     def differentiate(*operands: Any) -> Any:
-        *own, saved, result, cotangent = operands
-        assert cotangent.shape == result.shape == own[0].shape
-        assert saved.shape[1:] == (own[0].shape[1 if is_heads_first else 2], own[0].shape[2 if is_heads_first else 1])
-        filled = fill(own)
-        which = [0, 1, 2, 3][: 3 + has_bias]
+        *inputs, statistics, result, cotangent = operands
+        assert cotangent.shape == result.shape == inputs[0].shape
+        assert statistics.shape[1:] == (
+            inputs[0].shape[1 if is_heads_first else 2],
+            inputs[0].shape[2 if is_heads_first else 1],
+        )
+        all_inputs = add_absent(inputs)
+        differentiated = [0, 1, 2, 3][: 3 + has_bias]
 
-        def choose(*some: Any) -> Any:
-            return compute(*some, *filled[len(which) :])[0]
+        def attend_again(*some: Any) -> Any:
+            return run_attention(*some, *all_inputs[len(differentiated) :])[0]
 
-        return jax.vjp(choose, *(filled[n] for n in which))[1](cotangent)
+        return jax.vjp(attend_again, *(all_inputs[n] for n in differentiated))[1](cotangent)
 
-    result, saved = name(False, lambda *some: compute(*fill(some))).bind(*given)
-    return name(True, differentiate).bind(*given, saved, result, jnp.cos(result))
+    result, statistics = make_kernel(False, lambda *some: run_attention(*add_absent(some))).bind(*present_arrays)
+    return make_kernel(True, differentiate).bind(*present_arrays, statistics, result, jnp.cos(result))
 
 
 def attention(is_heads_first: bool = False, has_bias: bool = False) -> Any:

@@ -24,22 +24,22 @@ def find_missing(node: EquationCase) -> tuple[Missing, ...]:
     access = analyse_node(DESCRIPTIONS[node.op], node)
     if access.elementwise or node.op in WHOLE or "call" in node.equation.params:
         return ()
-    free = [n for n, array in enumerate(node.inputs) if array.dtype.kind == "f"]
-    geometries = [*list_geometries(node, ()), *list_window_geometries(node, free, ())]
+    floating_inputs = [n for n, array in enumerate(node.inputs) if array.dtype.kind == "f"]
+    geometries = [*list_geometries(node, ()), *list_window_geometries(node, floating_inputs, ())]
     # A constant output is exact however its operands are split.
-    asked = [bool(np.any(whole)) for whole in node.outputs]
-    tried = (_try_geometry(node, geometry, asked) for geometry in geometries)
-    cuts = (cut for cut in tried if cut is not None)
-    return tuple(Missing(node.op, cut) for cut in find_uncovered(cuts, access, asked))
+    is_informative = [bool(np.any(output)) for output in node.outputs]
+    cuts_or_none = (_try_geometry(node, geometry, is_informative) for geometry in geometries)
+    cuts = (cut for cut in cuts_or_none if cut is not None)
+    return tuple(Missing(node.op, cut) for cut in find_uncovered(cuts, access, is_informative))
 
 
-def _try_geometry(node: EquationCase, geometry: Geometry, asked: Sequence[bool]) -> Cut | None:
+def _try_geometry(node: EquationCase, geometry: Geometry, is_informative: Sequence[bool]) -> Cut | None:
     def run_part(split: int, part: int) -> Sequence[Array] | None:
         inputs = [geometry.cut_input(n, array, split, part) for n, array in enumerate(node.inputs)]
         shapes = geometry.pieces[split][part]
-        made = node.try_run(geometry.shrink(node.values, split, part), inputs, shapes)
-        return None if made is None or tuple(array.shape for array in made) != shapes else made
+        results = node.try_run(geometry.shrink(node.values, split, part), inputs, shapes)
+        return None if results is None or tuple(array.shape for array in results) != shapes else results
 
     inputs: list[Role] = [("input", n) for n in range(len(node.inputs))]
     outputs: list[Role] = [("output", n) for n in range(len(node.outputs))]
-    return find_cut(geometry, node.outputs, (inputs, outputs), asked, run_part)
+    return find_cut(geometry, node.outputs, (inputs, outputs), is_informative, run_part)

@@ -26,15 +26,15 @@ DIMENSIONS = frozenset(
     ("axes", "axis", "broadcast_dimensions", "dimension", "dimension_numbers", "dimensions", "permutation")
 )
 """Parameters that name dimensions. They never change with the size of a shard."""
-LOOP_STEPS: Mapping[Any, Callable[..., Any]] = {
+LOOP_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     LOOP_CELL: lambda equation, whole: whole[0],
     LOOP_STACK: lambda equation, cell: jnp.broadcast_to(cell, (equation.params["length"], *jnp.shape(cell))),
 }
 """Functions for the operators of loops, which are not JAX primitives. Every iteration gets the same values."""
 
 
-WIDE_KEYS: dict[int, tuple[int, ...]] = {}
-"""Maps the hash of a wide key to its data. 0 stands for data of zeros."""
+DATA_BY_WIDE_KEY: dict[int, tuple[int, ...]] = {}
+"""The data of each wide key, by its hash. The hash of data of zeros is 0."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,13 @@ class EquationCase:
         equation = (
             self.equation if params is None else replace(self.equation, params={**self.equation.params, **params})
         )
-        stands_for = LOOP_STEPS.get(equation.primitive)
-        return equation.evaluate(operands) if stands_for is None else [stands_for(equation, *operands)]
+        loop_function = LOOP_FUNCTIONS.get(equation.primitive)
+        return equation.evaluate(operands) if loop_function is None else [loop_function(equation, *operands)]
 
     def fill_operands(self, inputs: Sequence[Any]) -> list[Any]:
         """Return all operands: `inputs` as JAX arrays, and literals between them."""
-        rest = iter(inputs)
-        return [x.value if isinstance(x, Literal) else next(rest) for x in self.equation.inputs]
+        remaining = iter(inputs)
+        return [x.value if isinstance(x, Literal) else next(remaining) for x in self.equation.inputs]
 
     def make_inputs(self, inputs: Sequence[Array]) -> list[Any]:
         """Return NumPy arrays as JAX arrays of the operands' types."""
@@ -100,27 +100,27 @@ class EquationCase:
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
         """Return the result shapes for other parameters and operands, or None if JAX rejects them."""
-        given = [jax.ShapeDtypeStruct(shape, type_.dtype) for shape, type_ in zip(shapes, self.types, strict=True)]
+        structs = [jax.ShapeDtypeStruct(shape, type_.dtype) for shape, type_ in zip(shapes, self.types, strict=True)]
         try:
             with np.errstate(all="ignore"):  # tried parameters include strides of zero
-                made = jax.eval_shape(lambda *inputs: self.evaluate(self.fill_operands(inputs), values), *given)
+                results = jax.eval_shape(lambda *inputs: self.evaluate(self.fill_operands(inputs), values), *structs)
         except Exception:  # as above
             return None
-        return tuple(tuple(array.shape) for array in made)
+        return tuple(tuple(array.shape) for array in results)
 
 
 def make_array(numbers: Array, type_: ValueType) -> Any:
     """Return numbers as a JAX array."""
     if not type_.is_key:
         return jnp.asarray(numbers, type_.dtype)
-    kind = find_key_implementation(type_.dtype)
-    words = jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0, impl=kind))).shape[-1]
-    if words == 2:
+    implementation = find_key_implementation(type_.dtype)
+    word_count = jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0, impl=implementation))).shape[-1]
+    if word_count == 2:
         data = np.ascontiguousarray(numbers)[..., None].view(np.uint32)
     else:
-        known = [WIDE_KEYS.get(int(number), (0,) * words) for number in numbers.flat]
-        data = np.array(known, np.uint32).reshape(*numbers.shape, words)
-    return jax.random.wrap_key_data(data, impl=kind)
+        rows = [DATA_BY_WIDE_KEY.get(int(number), (0,) * word_count) for number in numbers.flat]
+        data = np.array(rows, np.uint32).reshape(*numbers.shape, word_count)
+    return jax.random.wrap_key_data(data, impl=implementation)
 
 
 def read_numbers(array: Any) -> Array:
@@ -136,7 +136,7 @@ def read_numbers(array: Any) -> Array:
 
 def _number_key(words: tuple[int, ...]) -> int:
     number = int.from_bytes(hashlib.sha256(repr(words).encode()).digest()[:8], "little") if any(words) else 0
-    assert WIDE_KEYS.setdefault(number, words) == words, f"two keys have the number {number}"
+    assert DATA_BY_WIDE_KEY.setdefault(number, words) == words, f"two keys have the number {number}"
     return number
 
 
@@ -157,15 +157,15 @@ def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tu
             yield number, f"{equation.primitive.name} {read_attributes(equation, step.types)} {operands}", equation
 
 
-def make_node(step: Step, equation: Equation, known: Mapping[int, Any]) -> EquationCase:
-    """Return an equation of a step with its operands and results. `known` has the values of the step."""
-    used = [x for x in equation.inputs if not isinstance(x, Literal)]
+def make_node(step: Step, equation: Equation, values: Mapping[int, Any]) -> EquationCase:
+    """Return an equation of a step with its operands and results. `values` has the values of the step."""
+    operands = [x for x in equation.inputs if not isinstance(x, Literal)]
     node = EquationCase(
         equation,
         read_attributes(equation, step.types),
-        tuple(step.types[x] for x in used),
+        tuple(step.types[x] for x in operands),
         tuple(step.types[x] for x in equation.outputs),
-        tuple(read_numbers(read_operand(x, known)) for x in used),
+        tuple(read_numbers(read_operand(x, values)) for x in operands),
         (),
     )
     # In loops, `known` has the values of the last iteration, but stacks of all. So the results are computed again.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tofu.analysis import OperatorAccess
+from tofu.analysis import OperatorAccess, OutputAccess
 from tofu.jax.backend.local_calls import BITS, LocalCall, RepeatedElements, find_repeated_elements, share_parameters
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK
 from tofu.jax.verify.nodes import EquationCase, read_numbers
@@ -38,9 +38,9 @@ class SingleWorker:
         """Return this worker's row of `table`."""
         return list(np.asarray(table, np.int32)[self.number])
 
-    def take_part(self, whole: Any, boxes: Sequence[Box]) -> Any:
+    def take_part(self, replicated: Any, boxes: Sequence[Box]) -> Any:
         """Return the worker's shard of a replicated value."""
-        return whole[tuple(slice(begin, end) for begin, end in boxes[self.number])]
+        return replicated[tuple(slice(begin, end) for begin, end in boxes[self.number])]
 
 
 def run_in_parts(node: EquationCase, access: OperatorAccess, splits: Mapping[int, Sequence[Range]]) -> list[Array]:
@@ -49,41 +49,45 @@ def run_in_parts(node: EquationCase, access: OperatorAccess, splits: Mapping[int
     Raise SplitError if the parts do not make up the complete outputs. Raise InternalError if workers with equal shards
     would need different programs.
     """
-    parts = [dict(zip(splits, ranges, strict=True)) for ranges in product(*splits.values())]
+    parts = _list_parts(splits)
     shapes = [output.shape for output in node.outputs]
     if any(access.axes[axis] in access.fetched_axes for axis in splits):
         pieces = [move_cells(node.inputs, access, part, shapes) for part in parts]
     else:
-        pieces = _run_parts(node, access, parts, are_equal=all(map(_are_equal, splits.values())))
-    made = []
-    for whole, written, own in zip(node.outputs, access.outputs, zip(*pieces, strict=True), strict=True):
-        made.append(_read_bits(combine_outputs(own, written, splits, access, whole.shape), whole.dtype))
-    return made
+        pieces = _run_parts(node, access, parts, are_equal=all(map(_have_equal_lengths, splits.values())))
+    outputs = []
+    for output, written, output_pieces in zip(node.outputs, access.outputs, zip(*pieces, strict=True), strict=True):
+        outputs.append(_read_bits(combine_outputs(output_pieces, written, splits, access, output.shape), output.dtype))
+    return outputs
 
 
 def run_in_overlapping_parts(
     node: EquationCase, access: OperatorAccess, splits: Mapping[int, Sequence[Range]]
 ) -> list[Array]:
-    """Do the same as `run_in_parts` with shards that are rounded up to equal lengths, so that they overlap."""
-    rounded = {axis: _round_up(ranges) for axis, ranges in splits.items()}
-    parts, own = (
-        [dict(zip(splits, counts, strict=True)) for counts in product(*some.values())] for some in (rounded, splits)
-    )
-    counted = {axis: tuple(part[axis][1] - part[axis][0] for part in own) for axis in splits}
-    pieces = _run_parts(node, access, parts, True, find_repeated_elements(node.equation, access, counted))
-    made = []
-    for whole, written, its_own in zip(node.outputs, access.outputs, zip(*pieces, strict=True), strict=True):
-        regions = [
-            [find_region(written.rows, whole.shape, part, access.extents) for part in some] for some in (parts, own)
-        ]
-        kept = [_crop(piece, held, owned) for piece, held, owned in zip(its_own, *regions, strict=True)]
-        made.append(_read_bits(combine_outputs(kept, written, splits, access, whole.shape), whole.dtype))
-    return made
+    """Do the same as `run_in_parts` with parts of equal lengths, which overlap. Each part keeps only its own elements."""
+    parts, own_parts = _list_parts({axis: _round_up(ranges) for axis, ranges in splits.items()}), _list_parts(splits)
+    own_counts = {axis: tuple(part[axis][1] - part[axis][0] for part in own_parts) for axis in splits}
+    pieces = _run_parts(node, access, parts, True, find_repeated_elements(node.equation, access, own_counts))
+    outputs = []
+    for output, written, output_pieces in zip(node.outputs, access.outputs, zip(*pieces, strict=True), strict=True):
+        regions = (_find_regions(output, written, access, each) for each in (parts, own_parts))
+        cropped = list(map(_crop, output_pieces, *regions))
+        outputs.append(_read_bits(combine_outputs(cropped, written, splits, access, output.shape), output.dtype))
+    return outputs
 
 
-def _read_bits(together: Array, dtype: np.dtype[Any]) -> Array:
-    is_bits = dtype.kind == "f" and together.dtype.kind == "u"
-    return together.astype(BITS[dtype.itemsize]).view(dtype) if is_bits else together.astype(dtype)
+def _list_parts(splits: Mapping[int, Sequence[Range]]) -> list[Part]:
+    return [dict(zip(splits, ranges, strict=True)) for ranges in product(*splits.values())]
+
+
+def _find_regions(output: Array, written: OutputAccess, access: OperatorAccess, parts: Sequence[Part]) -> list[Box]:
+    return [find_region(written.rows, output.shape, part, access.extents) for part in parts]
+
+
+def _read_bits(output: Array, dtype: np.dtype[Any]) -> Array:
+    """Return combined outputs in the type of the output. Local calls may return floating-point numbers as bits."""
+    is_bits = dtype.kind == "f" and output.dtype.kind == "u"
+    return output.astype(BITS[dtype.itemsize]).view(dtype) if is_bits else output.astype(dtype)
 
 
 def _round_up(ranges: Sequence[Range]) -> list[Range]:
@@ -91,11 +95,12 @@ def _round_up(ranges: Sequence[Range]) -> list[Range]:
     return [(begin, begin + longest) for begin, _ in ranges]
 
 
-def _crop(piece: Array, held: Box, own: Box) -> Array:
-    return piece[tuple(slice(b - first, e - first) for (b, e), (first, _) in zip(own, held, strict=True))]
+def _crop(piece: Array, region: Box, own_region: Box) -> Array:
+    begins = [begin for begin, _ in region]
+    return piece[tuple(slice(b - first, e - first) for (b, e), first in zip(own_region, begins, strict=True))]
 
 
-def _are_equal(ranges: Sequence[Range]) -> bool:
+def _have_equal_lengths(ranges: Sequence[Range]) -> bool:
     return len({end - begin for begin, end in ranges}) == 1
 
 
@@ -111,34 +116,34 @@ def _run_parts(
         for part in parts
     ]
     boxes = [
-        [find_region(written.rows, output.shape, part, access.extents) for part in parts]
+        _find_regions(output, written, access, parts)
         for output, written in zip(node.outputs, access.outputs, strict=True)
     ]
-    changed = [
+    attributes_by_part = [
         access.worker_attributes(
-            {access.axes[axis]: taken for axis, taken in part.items()},
+            {access.axes[axis]: axis_range for axis, axis_range in part.items()},
             [array.shape for array in inputs[n]],
-            [region_shape(own[n]) for own in boxes],
+            [region_shape(output_boxes[n]) for output_boxes in boxes],
         )
         for n, part in enumerate(parts)
     ]
     pieces = []
     for n in range(len(parts)):
-        parameters = share_parameters(node.equation, changed if are_equal else changed[n : n + 1])
+        parameters = share_parameters(node.equation, attributes_by_part if are_equal else attributes_by_part[n : n + 1])
         operands = node.fill_operands(node.make_inputs(inputs[n]))
         if node.equation.primitive in (LOOP_CELL, LOOP_STACK):
-            found = node.evaluate(operands)
+            results = node.evaluate(operands)
         else:
-            found = LocalCall(node.equation, parameters, changed, boxes, SingleWorker(n), repeated).run(operands)
-        pieces.append(
-            [_check(read_numbers(result), region_shape(own[n])) for result, own in zip(found, boxes, strict=True)]
-        )
+            call = LocalCall(node.equation, parameters, attributes_by_part, boxes, SingleWorker(n), repeated)
+            results = call.run(operands)
+        shapes = [region_shape(output_boxes[n]) for output_boxes in boxes]
+        pieces.append([_check_shape(read_numbers(x), shape) for x, shape in zip(results, shapes, strict=True)])
     return pieces
 
 
-def _check(piece: Array, wanted: tuple[int, ...]) -> Array:
-    if piece.shape != wanted:
-        raise SplitError(f"a part of an output is {piece.shape}, and its region {wanted}")
+def _check_shape(piece: Array, shape: tuple[int, ...]) -> Array:
+    if piece.shape != shape:
+        raise SplitError(f"a part of an output is {piece.shape}, and its region {shape}")
     return piece
 
 

@@ -59,12 +59,12 @@ def verify_node(node: EquationCase) -> VerifiedEquation:
         return VerifiedEquation(NodeReport(node.op, None, str(refusal), (), (), refused=str(refusal)))
     except TofuError as problem:
         return VerifiedEquation(NodeReport(node.op, None, "not analysed", (), (), (str(problem),)))
-    report = _compare_whole(node, description)
+    report = _compare_numbers(node, description)
     axes = [axis for axis, extent in enumerate(access.extents) if extent > 1]
     strategies = tuple(_check_split(node, access, (axis,), PARTS) for axis in axes)
     pairs = tuple(_check_split(node, access, pair, PARTS[:1]) for pair in combinations(axes, 2))
     by_parts = report.description_error is None and bool(strategies)
-    compared = [Comparison(n, Compared.PARTS, whole.size) for n, whole in enumerate(node.outputs)]
+    compared = [Comparison(n, Compared.PARTS, output.size) for n, output in enumerate(node.outputs)]
     report = replace(
         report,
         strategies=strategies,
@@ -82,76 +82,83 @@ def analyse_node(description: Description, node: EquationCase) -> OperatorAccess
     return analyse(description, node.attributes, [x.shape for x in node.inputs], [x.shape for x in node.outputs])
 
 
-def _compare_whole(node: EquationCase, description: Description) -> NodeReport:
-    blank = NodeReport(node.op, None, "", (), ())
+def _compare_numbers(node: EquationCase, description: Description) -> NodeReport:
+    report = NodeReport(node.op, None, "", (), ())
     if node.has_keys or not all(map(_is_exact, (*node.inputs, *node.outputs))):
-        return replace(blank, checked="not executed: keys and large integers are no numbers of the interpreter's")
+        reason = "not executed: keys and large integers are no numbers of the interpreter's"
+        return replace(report, checked=reason)
     try:
-        found = interpret(description, node.attributes, node.inputs, [whole.shape for whole in node.outputs])
+        computed = interpret(description, node.attributes, node.inputs, [output.shape for output in node.outputs])
     except TooManyPointsError:
         raise
     except TofuError as error:
-        return replace(blank, checked=f"not executed: {error}")
+        return replace(report, checked=f"not executed: {error}")
     limit = max(TOLERANCE, find_precision(array.dtype.name for array in (*node.inputs, *node.outputs)))
-    pairs = list(enumerate(zip(found, node.outputs, strict=True)))
-    errors = {n: find_error(_round(value, whole), whole) for n, (value, whole) in pairs}
-    problems = [f"output {n} of the description is off by {e:.1e}" for n, e in errors.items() if not e <= limit]
-    compared = [Comparison(n, Compared.NUMBERS, count_numbers(value, whole)) for n, (value, whole) in pairs]
-    return replace(
-        blank, description_error=max(errors.values(), default=0.0), problems=tuple(problems), compared=tuple(compared)
-    )
+    pairs = list(enumerate(zip(computed, node.outputs, strict=True)))
+    errors = {n: find_error(_round_integers(value, output), output) for n, (value, output) in pairs}
+    too_large = {n: error for n, error in errors.items() if not error <= limit}
+    problems = tuple(f"output {n} of the description is off by {error:.1e}" for n, error in too_large.items())
+    compared = tuple(Comparison(n, Compared.NUMBERS, count_numbers(value, output)) for n, (value, output) in pairs)
+    largest = max(errors.values(), default=0.0)
+    return replace(report, description_error=largest, problems=problems, compared=compared)
 
 
 def _is_exact(array: Array) -> bool:
+    """Return True if float64, in which descriptions compute, represents all numbers of an array."""
     return array.dtype.kind not in "iu" or array.dtype.itemsize < 8 or bool((np.abs(array.astype(float)) < 2**53).all())
 
 
-def _round(value: Array, whole: Array) -> Array:
-    return value.astype(whole.dtype) if whole.dtype.kind in "biu" else value
+def _round_integers(value: Array, reference: Array) -> Array:
+    return value.astype(reference.dtype) if reference.dtype.kind in "biu" else value
 
 
 def _check_split(
     node: EquationCase, access: OperatorAccess, axes: tuple[int, ...], counts: Sequence[int]
 ) -> StrategyReport:
     limit = find_precision(array.dtype.name for array in (*node.inputs, *node.outputs))
-    errors, problems, cells = [0.0], list[str](), 0
-    tried = [dict.fromkeys(axes, count) for count in counts if count <= min(access.extents[axis] for axis in axes)]
-    overlapping = _list_overlapping(access, axes, tried)
-    for run, numbers in (
-        *((run_in_parts, counts) for counts in tried),
-        *((run_in_overlapping_parts, o) for o in overlapping),
-    ):
+    errors, problems, compared_count = [0.0], list[str](), 0
+    least_extent = min(access.extents[axis] for axis in axes)
+    equal_counts = [dict.fromkeys(axes, count) for count in counts if count <= least_extent]
+    overlapping = _list_overlapping(access, axes, equal_counts)
+    runs = [(run_in_parts, each) for each in equal_counts] + [(run_in_overlapping_parts, each) for each in overlapping]
+    for run, numbers in runs:
         try:
-            together = run(node, access, {axis: split_range(access.extents[axis], n) for axis, n in numbers.items()})
+            combined = run(node, access, {axis: split_range(access.extents[axis], n) for axis, n in numbers.items()})
         except Exception as error:  # JAX may reject shards with any error
             text = str(error).strip() or type(error).__name__
             problems.append(f"in {' x '.join(map(str, numbers.values()))} parts: {text.splitlines()[0]}")
             continue
-        errors += [find_error(ours, whole) for ours, whole in zip(together, node.outputs, strict=True)]
-        cells += sum(map(count_numbers, together, node.outputs))
+        errors += [find_error(output, reference) for output, reference in zip(combined, node.outputs, strict=True)]
+        compared_count += sum(map(count_numbers, combined, node.outputs))
     if not max(errors) <= limit:
         problems.append(f"the parts are off by {max(errors):.1e}")
     combine = tuple(" and ".join(output.combine[axis].word for axis in axes) for output in access.outputs)
-    parts = tuple(n for numbers in tried for n in numbers.values())
+    parts = tuple(n for numbers in equal_counts for n in numbers.values())
     name = " x ".join(access.axes[axis] for axis in axes)
-    return StrategyReport(name, combine, parts, max(errors), tuple(problems), cells, bool(overlapping))
+    return StrategyReport(name, combine, parts, max(errors), tuple(problems), compared_count, bool(overlapping))
 
 
 def _list_overlapping(
-    access: OperatorAccess, axes: tuple[int, ...], tried: Sequence[dict[int, int]]
+    access: OperatorAccess, axes: tuple[int, ...], equal_counts: Sequence[dict[int, int]]
 ) -> list[dict[int, int]]:
+    """Return the numbers of parts in which shards overlap, because a number does not divide an extent."""
     if any(access.axes[axis] in access.fetched_axes for axis in axes):
         return []
     uneven, extents = find_uneven_axes(access), access.extents
-    least = {axis: _find_count(extents[axis], leaves_rest=axis in uneven) for axis in axes}
-    found = [least, *(counts for counts in tried if counts != least)]
-    rests = [{axis for axis, n in counts.items() if extents[axis] % n} for counts in found]
-    return [counts for counts, with_rest in zip(found, rests, strict=True) if with_rest and with_rest <= set(uneven)]
+    least_counts = {axis: _find_part_count(extents[axis], has_remainder=axis in uneven) for axis in axes}
+    candidates = [least_counts, *(counts for counts in equal_counts if counts != least_counts)]
+    overlapping = []
+    for counts in candidates:
+        remainder_axes = {axis for axis, count in counts.items() if extents[axis] % count}
+        if remainder_axes and remainder_axes <= set(uneven):
+            overlapping.append(counts)
+    return overlapping
 
 
-def _find_count(extent: int, leaves_rest: bool) -> int:
+def _find_part_count(extent: int, has_remainder: bool) -> int:
+    """Return the smallest number of parts that leaves a remainder, if asked for and possible, or none."""
     counts = range(2, extent + 1)
-    return next((n for n in counts if leaves_rest and extent % n), next(n for n in counts if extent % n == 0))
+    return next((n for n in counts if has_remainder and extent % n), next(n for n in counts if extent % n == 0))
 
 
 def _is_opaque(description: Description, node: EquationCase) -> bool:

@@ -66,57 +66,60 @@ def verify_step(
     TofuError
         The step cannot be planned, or the comparison needs more memory than this machine has free.
     """
-    began = time.monotonic()
-    double, source, drawn_arguments = _read_in_widest(step, arguments, dtype, seed)
-    needed, left = MEMORY_MULTIPLE * predict_one_device(source.native).needed_bytes, read_free_bytes()
-    if needed > left:
+    start_time = time.monotonic()
+    double, source, drawn_arguments = _read_in_widest_type(step, arguments, dtype, seed)
+    needed_bytes, free_bytes = MEMORY_MULTIPLE * predict_one_device(source.native).needed_bytes, read_free_bytes()
+    if needed_bytes > free_bytes:
         raise TofuError(
-            f"A comparison needs about {format_bytes(needed)}, and {format_bytes(int(left))} of memory are free. Name smaller arguments: "
-            "--args small_args."
+            f"A comparison needs about {format_bytes(needed_bytes)}, and {format_bytes(int(free_bytes))} of memory are free. Name smaller "
+            "arguments: --args small_args."
         )
     with in_precision(double):
-        made = plan_step(source, settings, engine=engine)
-        mesh = made.training.make_mesh(list_devices(settings.workers))
-        partitioned = PartitionedStep(step, made, mesh, ())
-        seconds = {"planning": time.monotonic() - began}
+        partition = plan_step(source, settings, engine=engine)
+        mesh = partition.training.make_mesh(list_devices(settings.workers))
+        partitioned = PartitionedStep(step, partition, mesh, ())
+        seconds = {"planning": time.monotonic() - start_time}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             agreement = _compare(step, partitioned, drawn_arguments)
     if _is_wider(drawn_arguments, arguments):
         agreement = replace(agreement, notes=(WIDER, *agreement.notes))
-    return replace(agreement, seconds={**seconds, "running": time.monotonic() - began - seconds["planning"]})
+    return replace(agreement, seconds={**seconds, "running": time.monotonic() - start_time - seconds["planning"]})
 
 
-def _read_in_widest(
+def _read_in_widest_type(
     step: Any, arguments: Sequence[Any], dtype: str | None, seed: int
 ) -> tuple[bool, Source, list[Any]]:
-    own = bool(jax.config.jax_enable_x64)
-    for double, given_dtype in [(dtype == "float64", dtype)] if dtype is not None else [(True, "float64"), (own, None)]:
+    """Return if the step was traced in double precision, the traced step, and its arguments with random numbers for shapes."""
+    is_enabled = bool(jax.config.jax_enable_x64)
+    widest_first = [(True, "float64"), (is_enabled, None)]
+    for double, drawn_dtype in widest_first if dtype is None else [(dtype == "float64", dtype)]:
         with in_precision(double):
             random = np.random.default_rng(seed)
-            given = [jax.tree.map(partial(_draw, dtype=given_dtype, random=random), tree) for tree in arguments]
+            draw = partial(_draw, dtype=drawn_dtype, random=random)
+            drawn_arguments = [jax.tree.map(draw, tree) for tree in arguments]
             try:
-                return double, read_step(step, tuple(given)), given
+                return double, read_step(step, tuple(drawn_arguments)), drawn_arguments
             except Exception:  # the step itself names narrower types
-                if given_dtype is None or dtype is not None:
+                if drawn_dtype is None or dtype is not None:
                     raise
     raise InternalError("A step was read in no type.")
 
 
-def _compare(step: Any, partitioned: PartitionedStep, given: Sequence[Any]) -> Agreement:
+def _compare(step: Any, partitioned: PartitionedStep, arguments: Sequence[Any]) -> Agreement:
     plan = partitioned.plan
     expected, results, perturbed = (
-        _run_whole(step, given),
-        partitioned(*given),
-        _run_whole(step, jax.tree.map(_perturb, given)),
+        _run_on_one_device(step, arguments),
+        partitioned(*arguments),
+        _run_on_one_device(step, jax.tree.map(_perturb, arguments)),
     )
     leaves = zip(name_leaves("result", expected), *map(jax.tree.leaves, (results, expected, perturbed)), strict=True)
-    arrays = [(name, *map(_as_numbers, others)) for name, *others in leaves if _is_number(others[1])]
-    excused = {name: reason for name, _, y, z in arrays if (reason := _excuse(y, z))}
-    arrays = [array for array in arrays if array[0] not in excused]
+    arrays = [(name, *map(_as_numbers, values)) for name, *values in leaves if _is_number(values[1])]
+    reason_by_result = {name: reason for name, _, y, z in arrays if (reason := _explain_incomparable(y, z))}
+    arrays = [array for array in arrays if array[0] not in reason_by_result]
     differences = tuple(Difference("result", name, _find_error(x, y)) for name, x, y, _ in arrays)
-    real = [x.dtype for x in jax.tree.leaves((given, expected)) if _is_real(x)]
-    narrowest = str(min(real, key=_count_bits, default="float32"))
+    float_types = [x.dtype for x in jax.tree.leaves((arguments, expected)) if _is_float(x)]
+    narrowest = str(min(float_types, key=_count_bits, default="float32"))
     rounding = ROUNDING.get(narrowest, ROUNDING["bfloat16"])
     rounding_error = max((_find_error(z, y) for _, _, y, z in arrays), default=0.0)
     tolerance = max(rounding, min(OWN_ERRORS * rounding_error, MOST_ROUNDING * rounding))
@@ -124,37 +127,41 @@ def _compare(step: Any, partitioned: PartitionedStep, given: Sequence[Any]) -> A
     note = f"the plan counts {plan.communication_bytes:,} bytes between workers, and the program that XLA compiled moves {xla_bytes:,.0f}"
     if xla_bytes < plan.communication_bytes:
         note += ", since XLA leaves out what need not move"
-    named = zip(name_arguments(step, given), map(np.shape, jax.tree.leaves(given)), strict=True)
-    shapes = dict(sorted(named, key=lambda one: -prod(one[1]))[:ARGUMENTS_SHOWN])
-    return Agreement(plan.workers, narrowest, shapes, differences, (), tolerance, {}, excused, (note,), {})
+    shape_by_name = zip(name_arguments(step, arguments), map(np.shape, jax.tree.leaves(arguments)), strict=True)
+    shapes = dict(sorted(shape_by_name, key=lambda item: -prod(item[1]))[:ARGUMENTS_SHOWN])
+    return Agreement(plan.workers, narrowest, shapes, differences, (), tolerance, {}, reason_by_result, (note,), {})
 
 
-def _is_wider(given: Sequence[Any], own: Sequence[Any]) -> bool:
-    pairs = zip(jax.tree.leaves(list(given)), jax.tree.leaves(list(own)), strict=True)
-    return any(_is_real(x) and x.dtype == jnp.float64 and x.dtype != getattr(y, "dtype", None) for x, y in pairs)
+def _is_wider(drawn_arguments: Sequence[Any], arguments: Sequence[Any]) -> bool:
+    pairs = zip(jax.tree.leaves(list(drawn_arguments)), jax.tree.leaves(list(arguments)), strict=True)
+    return any(
+        _is_float(drawn) and drawn.dtype == jnp.float64 and drawn.dtype != getattr(original, "dtype", None)
+        for drawn, original in pairs
+    )
 
 
-def _run_whole(step: Any, given: Sequence[Any]) -> Any:
-    leaves, tree = jax.tree.flatten(list(given))
-    places = [n for n, leaf in enumerate(leaves) if isinstance(leaf, (jax.Array, np.ndarray, np.generic))]
+def _run_on_one_device(step: Any, arguments: Sequence[Any]) -> Any:
+    leaves, tree = jax.tree.flatten(list(arguments))
+    array_positions = [n for n, leaf in enumerate(leaves) if isinstance(leaf, (jax.Array, np.ndarray, np.generic))]
     results: list[Any] = []
 
     def run(arrays: Sequence[Any]) -> list[Any]:
-        filled = dict(enumerate(leaves)) | dict(zip(places, arrays, strict=True))
-        made, structure = jax.tree.flatten(step(*jax.tree.unflatten(tree, filled.values())))
-        results[:] = made, structure
-        return [leaf for leaf in made if isinstance(leaf, jax.Array)]
+        leaf_by_position = dict(enumerate(leaves)) | dict(zip(array_positions, arrays, strict=True))
+        result_leaves, structure = jax.tree.flatten(step(*jax.tree.unflatten(tree, leaf_by_position.values())))
+        results[:] = result_leaves, structure
+        return [leaf for leaf in result_leaves if isinstance(leaf, jax.Array)]
 
-    arrays = iter(jax.jit(run)([leaves[n] for n in places]))
-    made, structure = results
-    return jax.tree.unflatten(structure, [next(arrays) if isinstance(leaf, jax.Array) else leaf for leaf in made])
+    arrays = iter(jax.jit(run)([leaves[n] for n in array_positions]))
+    result_leaves, structure = results
+    results_with_arrays = [next(arrays) if isinstance(leaf, jax.Array) else leaf for leaf in result_leaves]
+    return jax.tree.unflatten(structure, results_with_arrays)
 
 
 def _is_number(value: Any) -> bool:
     return hasattr(value, "dtype") or isinstance(value, (bool, int, float, complex))
 
 
-def _excuse(expected: Any, perturbed: Any) -> str:
+def _explain_incomparable(expected: Any, perturbed: Any) -> str:
     if expected.size and not np.isfinite(expected).any():
         return "one device gives no numbers"
     if expected.dtype.kind not in "f" and not np.array_equal(expected, perturbed):
@@ -162,17 +169,17 @@ def _excuse(expected: Any, perturbed: Any) -> str:
     return ""
 
 
-def _find_error(found: Any, expected: Any) -> float:
+def _find_error(value: Any, expected: Any) -> float:
     """Return the largest difference, relative to the largest expected number.
 
     Integers, infinities and NaN must be equal; otherwise the result is infinite.
     """
-    if found.shape != expected.shape:
+    if value.shape != expected.shape:
         return inf
-    is_free = np.isfinite(expected) & (expected.dtype.kind == "f")
-    if not np.array_equal(found[~is_free], expected[~is_free], equal_nan=expected.dtype.kind == "f"):
+    is_tolerant = np.isfinite(expected) & (expected.dtype.kind == "f")
+    if not np.array_equal(value[~is_tolerant], expected[~is_tolerant], equal_nan=expected.dtype.kind == "f"):
         return inf
-    return relative_error(found[is_free], expected[is_free]) if is_free.any() else 0.0
+    return relative_error(value[is_tolerant], expected[is_tolerant]) if is_tolerant.any() else 0.0
 
 
 def _draw(leaf: Any, *, dtype: str | None, random: np.random.Generator) -> Any:
@@ -184,22 +191,24 @@ def _draw(leaf: Any, *, dtype: str | None, random: np.random.Generator) -> Any:
             return jnp.asarray(random.integers(0, high, leaf.shape), leaf.dtype)
         # An optimizer's squares must not be negative.
         leaf = jnp.asarray(np.abs(random.normal(size=leaf.shape)) / 8, leaf.dtype)
-    is_real = dtype is not None and hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)
-    return jnp.asarray(leaf, dtype) if is_real else leaf
+    is_converted = dtype is not None and hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)
+    return jnp.asarray(leaf, dtype) if is_converted else leaf
 
 
 def _perturb(leaf: Any) -> Any:
-    if not _is_real(leaf):
+    """Return a floating-point array with each number changed by its rounding error, up or down at random."""
+    if not _is_float(leaf):
         return leaf
     signs = np.random.default_rng(1).integers(0, 2, leaf.shape) * 2 - 1
     return jnp.asarray(leaf * (1 + jnp.asarray(signs, leaf.dtype) * jnp.finfo(leaf.dtype).eps), leaf.dtype)
 
 
-def _is_real(leaf: Any) -> bool:
+def _is_float(leaf: Any) -> bool:
     return hasattr(leaf, "dtype") and bool(jnp.issubdtype(leaf.dtype, jnp.floating))
 
 
 def _count_bits(dtype: Any) -> int:
+    """Return a number that is larger for wider types, and for types with longer mantissas."""
     return int(jnp.finfo(dtype).bits) * 100 + int(jnp.finfo(dtype).nmant)
 
 

@@ -68,26 +68,26 @@ class Summary:
 
 def summarize(results: Sequence[CaseReport], primitives: Collection[str] = ()) -> Summary:
     """Return the totals over `primitives`, or over all described primitives of this version of JAX."""
-    asked = set(primitives or DESCRIPTIONS.built_in - list_lacking())
-    kinds: dict[str, set[Compared]] = defaultdict(set)
+    described = set(primitives or DESCRIPTIONS.built_in - list_lacking())
+    comparisons_by_op: dict[str, set[Compared]] = defaultdict(set)
     counts = Counter[str]()
     for verified in (verified for result in results for verified in result.verified):
         report = verified.report
         if set(report.outputs) <= report.compared_outputs:
-            kinds[report.op].add(report.kind)
+            comparisons_by_op[report.op].add(report.kind)
         counts["signatures"] += 1
         counts["strategies"] += len(report.strategies)
         counts["pairs"] += len(verified.pairs)
         counts["overlapping"] += sum(split.overlaps for split in (*report.strategies, *verified.pairs))
         counts["refused"] += bool(report.refused)
-    by_numbers = {name for name in asked if Compared.NUMBERS in kinds[name]}
-    by_parts = {name for name in asked - by_numbers if Compared.PARTS in kinds[name]}
+    by_numbers = {name for name in described if Compared.NUMBERS in comparisons_by_op[name]}
+    by_parts = {name for name in described - by_numbers if Compared.PARTS in comparisons_by_op[name]}
     return Summary(
-        len(asked),
+        len(described),
         tuple(sorted(by_numbers)),
         tuple(sorted(by_parts)),
-        tuple(sorted(asked.intersection(WHOLE))),
-        tuple(sorted(asked.difference(by_numbers, by_parts, WHOLE))),
+        tuple(sorted(described.intersection(WHOLE))),
+        tuple(sorted(described.difference(by_numbers, by_parts, WHOLE))),
         counts["signatures"],
         counts["strategies"],
         counts["pairs"],
@@ -109,9 +109,9 @@ def check_names(names: Collection[str]) -> None:
 
 def results_table(results: Sequence[CaseReport]) -> Table:
     """Return a table with a row for each primitive: signatures, strategies, accuracy, and disagreements."""
-    missing = {absent.op for result in results for absent in result.missing}
-    found = [verified for result in results for verified in result.verified]
+    missing = {strategy.op for result in results for strategy in result.missing}
+    equations = [equation for result in results for equation in result.verified]
     return tabulate(
         "primitive",
-        ((verified.report, 1, bool(verified.problems) or verified.report.op in missing) for verified in found),
+        ((equation.report, 1, bool(equation.problems) or equation.report.op in missing) for equation in equations),
     )

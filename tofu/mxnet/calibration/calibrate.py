@@ -25,7 +25,7 @@ from tofu.simulation.simulate import simulate, simulate_one_device
 
 MOST_DEVICES = 64  # MXNet allows any number of CPU contexts
 CACHE_BYTES = 1 << 20  # used if the system does not report the size
-PROGRAMS: Mapping[str, Mapping[str, str]] = {
+PROGRAM_ENVIRONMENTS: Mapping[str, Mapping[str, str]] = {
     "kernels": {"MXNET_ENGINE_TYPE": "NaiveEngine", "MXNET_EXEC_BULK_EXEC_TRAIN": "0", "OMP_NUM_THREADS": "1"},
     "engine": {"OMP_NUM_THREADS": "1"},
 }
@@ -36,13 +36,14 @@ def calibrate(name: str = "this machine") -> dict[str, Any]:
 
     It takes about a minute, during which nothing else should run. Raises TofuError if a measuring program fails.
     """
-    samples = [Sample(*measured) for measured in _run("kernels")]
-    engine = _run("engine")
-    cache = _find_cache_bytes()
-    fitted = dict(fit_kernels(samples, cache))
-    usual = median(rates.call for rates in fitted.values())  # counted twice: in the time per node, and in the kernels
-    fitted[UPDATE] = KernelRates(engine["update_call"], 0.0, 0.0, engine["update_byte"], 0.0)
-    found: dict[str, Any] = {
+    samples = [Sample(*fields) for fields in _run_program("kernels")]
+    engine = _run_program("engine")
+    cache_bytes = _find_cache_bytes()
+    rates_by_kind = dict(fit_kernels(samples, cache_bytes))
+    # The time of a call is counted twice: in the engine's time for a node, and in the kernels' times.
+    kernel_call_seconds = median(rates.call for rates in rates_by_kind.values())
+    rates_by_kind[UPDATE] = KernelRates(engine["update_call"], 0.0, 0.0, engine["update_byte"], 0.0)
+    machine: dict[str, Any] = {
         "format": FORMAT,
         "name": name,
         "devices": MOST_DEVICES,
@@ -54,47 +55,47 @@ def calibrate(name: str = "this machine") -> dict[str, Any]:
             "contracted_operations_per_second": {"float32": _find_rate(samples, "contracted")},
             "other_operations_per_second": {"float32": _find_rate(samples, "other")},
             "memory_bytes_per_second": _find_rate(samples, "size"),
-            "call_microseconds": 1e6 * max(0.0, engine["call"] - usual),
-            "call_microseconds_of_several": 1e6 * max(0.0, engine["call_of_several"] - usual),
-            "cache_bytes": cache,
-            "measured": {kind: asdict(rates) for kind, rates in fitted.items()},
+            "call_microseconds": 1e6 * max(0.0, engine["call"] - kernel_call_seconds),
+            "call_microseconds_of_several": 1e6 * max(0.0, engine["call_of_several"] - kernel_call_seconds),
+            "cache_bytes": cache_bytes,
+            "measured": {kind: asdict(rates) for kind, rates in rates_by_kind.items()},
         },
         "sources": [
-            f"measured on {os.cpu_count()} processors: {len(samples)} kernels of {len(fitted)} kinds, one thread each, and "
+            f"measured on {os.cpu_count()} processors: {len(samples)} kernels of {len(rates_by_kind)} kinds, one thread each, and "
             f"{len(engine['steps'])} whole steps"
         ],
     }
-    return {**found, **_find_slowdowns(found, engine["steps"])}
+    return {**machine, **_find_slowdowns(machine, engine["steps"])}
 
 
-def _find_slowdowns(machine: Mapping[str, Any], steps: Sequence[float]) -> dict[str, float]:
+def _find_slowdowns(machine_fields: Mapping[str, Any], step_seconds: Sequence[float]) -> dict[str, float]:
     """Return the median factors by which steps take longer than simulated, on one device and on several."""
-    described = read_fields(machine)
+    machine = read_fields(machine_fields)
     ratios: dict[str, list[float]] = {"slowdown": [], "slowdown_of_several": []}
-    for case, took in zip(list_steps(), steps, strict=True):
+    for case, seconds in zip(list_steps(), step_seconds, strict=True):
         task = read_trained(case.symbol, case.shapes, Settings(workers=max(case.workers, 2), cache=False))
         if case.workers == 1:
-            ratios["slowdown"].append(took / simulate_one_device(task, described).seconds)
+            ratios["slowdown"].append(seconds / simulate_one_device(task, machine).seconds)
         else:
-            ratios["slowdown_of_several"].append(took / simulate(plan_task(task).program, described).seconds)
-    return {name: median(found) for name, found in ratios.items()}
+            ratios["slowdown_of_several"].append(seconds / simulate(plan_task(task).program, machine).seconds)
+    return {name: median(values) for name, values in ratios.items()}
 
 
-def _run(program: str) -> Any:
+def _run_program(program: str) -> Any:
+    """Run a measuring program, with its environment variables, and return the JSON that it writes."""
     with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / "measured.json"
-        command = [sys.executable, "-m", f"tofu.mxnet.calibration.{program}", str(written)]
-        ended = subprocess.run(
-            command, env={**os.environ, **PROGRAMS[program]}, capture_output=True, text=True, check=False
-        )
-        if ended.returncode:
-            raise TofuError(f"The measuring program ended with status {ended.returncode}:\n{ended.stderr[-2000:]}")
-        return json.loads(written.read_text())
+        output = Path(folder) / "measured.json"
+        command = [sys.executable, "-m", f"tofu.mxnet.calibration.{program}", str(output)]
+        environment = {**os.environ, **PROGRAM_ENVIRONMENTS[program]}
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if result.returncode:
+            raise TofuError(f"The measuring program ended with status {result.returncode}:\n{result.stderr[-2000:]}")
+        return json.loads(output.read_text())
 
 
 def _find_rate(samples: list[Sample], feature: str) -> float:
-    own = [s for s in samples if getattr(s, feature) and (feature == "contracted" or not s.contracted)]
-    longest = sorted(own, key=lambda sample: sample.seconds)[-max(1, len(own) // 10) :]
+    relevant = [s for s in samples if getattr(s, feature) and (feature == "contracted" or not s.contracted)]
+    longest = sorted(relevant, key=lambda sample: sample.seconds)[-max(1, len(relevant) // 10) :]
     rates = sorted(getattr(sample, feature) / sample.seconds for sample in longest)
     return float(rates[len(rates) // 2])
 

@@ -29,21 +29,21 @@ from tofu.planning.settings import Settings
 from tofu.program import NodeKind
 from tofu.simulation.simulate import emit_one_device
 
-ROUNDS = 12
-DEPTHS = (2, 40)  # numbers of layers of perceptrons that compute almost nothing
-WIDE = (2048, 3)  # width and layers of a perceptron with large updates
+RUNS = 12
+LAYER_COUNTS = (2, 40)  # of perceptrons that compute almost nothing
+WIDE_PERCEPTRON = (2048, 3)  # width and layers of a perceptron with large updates
 WORKERS = 2
 
 
 def find_median(run: Callable[[], Any]) -> float:
     """Return the median seconds of several runs."""
-    found = []
-    for _ in range(ROUNDS):
-        began = time.perf_counter()
+    seconds = []
+    for _ in range(RUNS):
+        start = time.perf_counter()
         run()
         mx.nd.waitall()
-        found.append(time.perf_counter() - began)
-    return median(found[2:])
+        seconds.append(time.perf_counter() - start)
+    return median(seconds[2:])
 
 
 def measure_processors() -> float:
@@ -88,19 +88,20 @@ def measure_step(width: int, layers: int, workers: int) -> MeasuredStep:
 
 def make_module(symbol: Any, shapes: Mapping[str, tuple[int, ...]], workers: int) -> tuple[Any, Any]:
     """Return a module that trains by SGD with momentum, and a batch."""
-    kind = mx.mod.Module
+    module_class = mx.mod.Module
     if workers > 1:
-        kind, symbol = Module, partition(symbol, contexts=[mx.cpu(worker) for worker in range(workers)])
-    arguments, _, _ = symbol.infer_shape(**shapes)
-    known = dict(zip(symbol.list_arguments(), arguments, strict=True))
-    labels = [name for name in known if name.endswith("label")]
-    data = [name for name in shapes if name not in labels]
-    module = kind(symbol, data_names=data, label_names=labels)
-    module.bind([(name, known[name]) for name in data], [(name, known[name]) for name in labels])
+        module_class, symbol = Module, partition(symbol, contexts=[mx.cpu(worker) for worker in range(workers)])
+    inferred, _, _ = symbol.infer_shape(**shapes)
+    shape_by_argument = dict(zip(symbol.list_arguments(), inferred, strict=True))
+    label_shapes = [item for item in shape_by_argument.items() if item[0].endswith("label")]
+    labels = [name for name, _ in label_shapes]
+    data_shapes = [(name, shape_by_argument[name]) for name in shapes if name not in labels]
+    module = module_class(symbol, data_names=[name for name, _ in data_shapes], label_names=labels)
+    module.bind(data_shapes, label_shapes)
     module.init_params(mx.init.Xavier())
     module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 1e-4, "momentum": 0.9})
-    batch = mx.io.DataBatch([mx.nd.ones(known[name]) for name in data], [mx.nd.zeros(known[name]) for name in labels])
-    return module, batch
+    data = [mx.nd.ones(shape) for _, shape in data_shapes]
+    return module, mx.io.DataBatch(data, [mx.nd.zeros(shape) for _, shape in label_shapes])
 
 
 def measure_whole(case: CalibrationCase) -> float:
@@ -116,17 +117,17 @@ def measure_whole(case: CalibrationCase) -> float:
 
 def measure_engine() -> dict[str, float]:
     """Return the seconds that the engine needs before a step, per node on one and on several devices, and per update."""
-    found = {"processors": measure_processors()}
+    overheads = {"processors": measure_processors()}
     for name, workers in (("call", 1), ("call_of_several", WORKERS)):
-        few, many = (measure_step(16, layers, workers) for layers in DEPTHS)
-        found[name] = max(0.0, (many.seconds - few.seconds) / (many.nodes - few.nodes))
-        found["step"] = max(0.0, few.seconds - found[name] * few.nodes)
-        found["update_call"] = many.update_seconds / many.updates
-    width, layers = WIDE
+        shallow, deep = (measure_step(16, layers, workers) for layers in LAYER_COUNTS)
+        overheads[name] = max(0.0, (deep.seconds - shallow.seconds) / (deep.nodes - shallow.nodes))
+        overheads["step"] = max(0.0, shallow.seconds - overheads[name] * shallow.nodes)
+        overheads["update_call"] = deep.update_seconds / deep.updates
+    width, layers = WIDE_PERCEPTRON
     wide = measure_step(width, layers, WORKERS)
-    size = 5 * 4 * width * width / WORKERS  # weight, gradient and momentum, read and written
-    alone = wide.update_seconds / wide.updates * min(WORKERS, found["processors"]) - found["update_call"]
-    return {**found, "update_byte": max(0.0, alone) / size}
+    update_bytes = 5 * 4 * width * width / WORKERS  # weight, gradient and momentum, read and written
+    update_seconds = wide.update_seconds / wide.updates * min(WORKERS, overheads["processors"])
+    return {**overheads, "update_byte": max(0.0, update_seconds - overheads["update_call"]) / update_bytes}
 
 
 def main(path: str) -> None:

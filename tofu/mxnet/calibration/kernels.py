@@ -1,7 +1,7 @@
 """Measurement of single kernels: small models run under MXNet's profiler, whose events are matched with their nodes.
 
 This is a separate program, so that MXNet's engine can run operators in order, one at a time, in one thread
-(`calibrate.PROGRAMS`):
+(`calibrate.PROGRAM_ENVIRONMENTS`):
 
     python -m tofu.mxnet.calibration.kernels FILE
 
@@ -35,11 +35,11 @@ from tofu.simulation.simulate import emit_one_device
 from tofu.simulation.work import find_work
 
 STEPS = 7  # measured steps of each case, after a warm-up step
-CLONE, OWN_FETCH = "_tofu_clone_", "_tofu_multi_fetch"
+CLONE_PREFIX, FETCH_OPERATOR = "_tofu_clone_", "_tofu_multi_fetch"
 
 
-class Recorded(NamedTuple):
-    """Case that ran under the profiler: its program, and when each step began and ended, in the profiler's microseconds."""
+class RecordedCase(NamedTuple):
+    """Case that ran under the profiler: its program, and the begin and end of each step, in the profiler's microseconds."""
 
     program: PlannedProgram
     steps: list[tuple[float, float]]
@@ -48,7 +48,7 @@ class Recorded(NamedTuple):
 Events = Mapping[tuple[int, str], list[tuple[int, float]]]  # (device, operator) -> begin and seconds of its kernels
 
 
-def run_case(case: CalibrationCase) -> Recorded:
+def run_case(case: CalibrationCase) -> RecordedCase:
     """Run a few steps under the profiler."""
     settings = Settings(workers=max(case.workers, 2), algorithm=case.algorithm, cache=False)
     task = read_trained(case.symbol, case.shapes, settings)
@@ -56,25 +56,25 @@ def run_case(case: CalibrationCase) -> Recorded:
         program = emit_one_device(task)
         executor = case.symbol.simple_bind(mx.cpu(0), grad_req=_list_requests(case), **case.shapes)
         for name, array in executor.arg_dict.items():
-            array[:] = _draw(name, array.shape)
+            array[:] = _draw_values(name, array.shape)
     else:
         partition = plan_task(task)
         program = partition.program
         executor = ShardedExecutor(partition, [mx.cpu(worker) for worker in range(case.workers)])
         for name, variable in executor.variables.items():
-            variable.scatter(_draw(name, variable.shape))
+            variable.scatter(_draw_values(name, variable.shape))
     profiler.set_state("stop")
     _run_step(executor)
     profiler.set_state("run")
     steps = []
     for _ in range(STEPS):
-        began = time.time()
+        begin = time.time()
         _run_step(executor)
-        steps.append((1e6 * began, 1e6 * time.time()))
-    return Recorded(program, steps)
+        steps.append((1e6 * begin, 1e6 * time.time()))
+    return RecordedCase(program, steps)
 
 
-def _draw(name: str, shape: tuple[int, ...]) -> Any:
+def _draw_values(name: str, shape: tuple[int, ...]) -> Any:
     """Return numbers that neither grow nor vanish from layer to layer, as in trained models. Labels and indices are 0."""
     if name.endswith("gamma"):
         return np.ones(shape, "float32")
@@ -99,23 +99,24 @@ def read_events(path: Path) -> Events:
     """Read the kernels that the profiler recorded."""
     events = json.loads(path.read_text())["traceEvents"]
     devices = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
-    began: dict[tuple[int, int, str], int] = {}
-    found: dict[tuple[int, str], list[tuple[int, float]]] = defaultdict(list)
+    begins: dict[tuple[int, int, str], int] = {}
+    kernels: dict[tuple[int, str], list[tuple[int, float]]] = defaultdict(list)
     for event in events:
         device = devices.get(event["pid"], "")
         if event["ph"] not in "BE" or not device.startswith("cpu/"):
             continue
         key = event["pid"], event["tid"], event["name"]
         if event["ph"] == "B":
-            began[key] = event["ts"]
+            begins[key] = event["ts"]
         else:
-            name = event["name"].removeprefix(CLONE)
-            start = began[key]
-            found[int(device[4:]), FETCH if name == OWN_FETCH else name].append((start, 1e-6 * (event["ts"] - start)))
-    return found
+            name = event["name"].removeprefix(CLONE_PREFIX)
+            op = FETCH if name == FETCH_OPERATOR else name
+            begin = begins[key]
+            kernels[int(device[4:]), op].append((begin, 1e-6 * (event["ts"] - begin)))
+    return kernels
 
 
-def match_events(recorded: Recorded, events: Events) -> Iterator[Sample]:
+def match_events(recorded: RecordedCase, events: Events) -> Iterator[Sample]:
     """Yield the work of each kernel, with its time in the fastest step.
 
     The nodes of an operator on a device have the order of its events. If there are more of one than of the other, the
@@ -124,20 +125,22 @@ def match_events(recorded: Recorded, events: Events) -> Iterator[Sample]:
     program = recorded.program
     tables = program.tables
     work = find_work(recorded.program, 0)
-    nodes: dict[tuple[int, str], list[int]] = defaultdict(list)
+    nodes_by_operator: dict[tuple[int, str], list[int]] = defaultdict(list)
     for node in np.flatnonzero(tables.node_kind != NodeKind.VARIABLE).tolist():
-        nodes[int(tables.node_worker[node]), _find_op(program, node)].append(node)
-    for key, own in nodes.items():
-        kernels = events.get(key, [])
-        steps = [[took for start, took in kernels if began <= start < ended] for began, ended in recorded.steps]
-        if all(len(step) == len(own) for step in steps):
-            for position, node in enumerate(own):
+        nodes_by_operator[int(tables.node_worker[node]), _find_op(program, node)].append(node)
+    for (worker, op), nodes in nodes_by_operator.items():
+        kernels = events.get((worker, op), [])
+        seconds_by_step = [
+            [seconds for begin, seconds in kernels if step_begin <= begin < step_end]
+            for step_begin, step_end in recorded.steps
+        ]
+        if all(len(step_seconds) == len(nodes) for step_seconds in seconds_by_step):
+            for position, node in enumerate(nodes):
                 computed = work.computed[work.arithmetic[node]]
-                is_fetch = key[1] == FETCH
-                contracted = int(work.added[node]) if is_fetch else computed.contracted
-                other = int(work.rows[node]) if is_fetch else computed.other
-                seconds = min(step[position] for step in steps)
-                yield Sample(work.kinds[work.kind[node]], contracted, other, int(work.size[node]), seconds)
+                contracted = int(work.added[node]) if op == FETCH else computed.contracted
+                other = int(work.rows[node]) if op == FETCH else computed.other
+                fastest = min(step_seconds[position] for step_seconds in seconds_by_step)
+                yield Sample(work.kinds[work.kind[node]], contracted, other, int(work.size[node]), fastest)
 
 
 def _find_op(program: PlannedProgram, node: int) -> str:
@@ -150,20 +153,20 @@ def _find_op(program: PlannedProgram, node: int) -> str:
 def main(path: str) -> None:
     """Measure all cases, and write the results."""
     with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / "events.json"
+        event_file = Path(folder) / "events.json"
         profiler.set_config(
             profile_symbolic=True,
             profile_imperative=False,
             profile_memory=False,
             profile_api=False,
             aggregate_stats=False,
-            filename=str(written),
+            filename=str(event_file),
         )
-        recorded = [run_case(case) for case in list_cases()]
+        recorded_cases = [run_case(case) for case in list_cases()]
         profiler.set_state("stop")
         profiler.dump()
-        events = read_events(written)
-    Path(path).write_text(json.dumps([sample for case in recorded for sample in match_events(case, events)]))
+        events = read_events(event_file)
+    Path(path).write_text(json.dumps([sample for case in recorded_cases for sample in match_events(case, events)]))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ ATTENTIONS = (2, 24, 96), (4, 96, 160), (2, 160, 320), (8, 128, 256)
 def list_cases() -> Iterator[CalibrationCase]:
     """Yield all cases, on one device and on several, where operators run in parts and fetches transfer data."""
     for build, sizes in _list_families():
-        for symbol, shapes in (build(*some) for some in sizes):
+        for symbol, shapes in (build(*model_sizes) for model_sizes in sizes):
             yield CalibrationCase(symbol, shapes)
             yield CalibrationCase(symbol, shapes, 2)
             yield CalibrationCase(symbol, shapes, 2, "data-parallel")
@@ -45,11 +45,12 @@ def list_cases() -> Iterator[CalibrationCase]:
 def list_steps() -> Iterator[CalibrationCase]:
     """Yield the cases whose whole steps are measured: the two largest of each family, on one, two and four devices."""
     for build, sizes in _list_families():
-        for symbol, shapes in (build(*some) for some in sizes[-2:]):
+        for symbol, shapes in (build(*model_sizes) for model_sizes in sizes[-2:]):
             yield from (CalibrationCase(symbol, shapes, workers) for workers in (1, 2, 4))
 
 
 def _list_families() -> tuple[tuple[Callable[..., tuple[Any, Shapes]], tuple[tuple[int, ...], ...]], ...]:
+    """Return each family of models: the function that builds one, and its arguments for each size."""
     return (
         (_build_perceptron, PERCEPTRONS),
         (_build_convolutions, CONVOLUTIONS),
@@ -62,7 +63,7 @@ def _build_perceptron(batch: int, width: int, layers: int) -> tuple[Any, Shapes]
     net = mx.sym.Variable("data")
     for layer, activation in zip(range(layers), ("relu", "tanh", "sigmoid"), strict=False):
         net = mx.sym.Activation(mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{layer}"), act_type=activation)
-    return _classify(net), {"data": (batch, width // 2)}
+    return _add_classifier(net), {"data": (batch, width // 2)}
 
 
 def _build_convolutions(batch: int, channels: int, image: int) -> tuple[Any, Shapes]:
@@ -82,12 +83,12 @@ def _build_convolutions(batch: int, channels: int, image: int) -> tuple[Any, Sha
     net = mx.sym.Pooling(net, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max")
     for block, stride in enumerate((1, 2)):
         wide = 4 * channels
-        own = mx.sym.Activation(convolve(net, f"b{block}_reduce", channels, 1), act_type="relu")
-        own = mx.sym.Activation(convolve(own, f"b{block}_spread", channels, 3, stride), act_type="relu")
-        own = convolve(own, f"b{block}_widen", wide, 1)
-        net = mx.sym.Activation(own + convolve(net, f"b{block}_short", wide, 1, stride), act_type="relu")
+        residual = mx.sym.Activation(convolve(net, f"b{block}_reduce", channels, 1), act_type="relu")
+        residual = mx.sym.Activation(convolve(residual, f"b{block}_spread", channels, 3, stride), act_type="relu")
+        residual = convolve(residual, f"b{block}_widen", wide, 1)
+        net = mx.sym.Activation(residual + convolve(net, f"b{block}_short", wide, 1, stride), act_type="relu")
     net = mx.sym.Pooling(net, global_pool=True, kernel=(1, 1), pool_type="avg")
-    return _classify(mx.sym.Flatten(net)), {"data": (batch, 3, image, image)}
+    return _add_classifier(mx.sym.Flatten(net)), {"data": (batch, 3, image, image)}
 
 
 def _build_recurrence(batch: int, cells: int, steps: int) -> tuple[Any, Shapes]:
@@ -106,12 +107,12 @@ def _build_attention(batch: int, length: int, hidden: int) -> tuple[Any, Shapes]
     net = mx.sym.Embedding(mx.sym.Variable("data"), input_dim=vocabulary, output_dim=hidden, name="embedding")
     net = mx.sym.LayerNorm(mx.sym.Reshape(net, shape=(-3, 0)), name="norm")
 
-    def split(name: str) -> Any:
+    def project_to_heads(name: str) -> Any:
         projected = mx.sym.FullyConnected(net, num_hidden=hidden, name=name)
-        cut = mx.sym.Reshape(projected, shape=(batch, length, heads, hidden // heads))
-        return mx.sym.Reshape(mx.sym.transpose(cut, axes=(0, 2, 1, 3)), shape=(-3, 0, 0))
+        with_heads = mx.sym.Reshape(projected, shape=(batch, length, heads, hidden // heads))
+        return mx.sym.Reshape(mx.sym.transpose(with_heads, axes=(0, 2, 1, 3)), shape=(-3, 0, 0))
 
-    query, key, value = map(split, ("query", "key", "value"))
+    query, key, value = map(project_to_heads, ("query", "key", "value"))
     scores = mx.sym.softmax(mx.sym.batch_dot(query, key, transpose_b=True) * (1 / sqrt(hidden / heads)))
     mixed = mx.sym.Reshape(mx.sym.batch_dot(scores, value), shape=(batch, heads, length, hidden // heads))
     mixed = mx.sym.Reshape(mx.sym.transpose(mixed, axes=(0, 2, 1, 3)), shape=(batch * length, hidden))
@@ -123,5 +124,5 @@ def _build_attention(batch: int, length: int, hidden: int) -> tuple[Any, Shapes]
     return mx.sym.SoftmaxOutput(net, label, name="softmax"), {"data": (batch, length), "softmax_label": (batch, length)}
 
 
-def _classify(net: Any) -> Any:
+def _add_classifier(net: Any) -> Any:
     return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=32, name="classes"), name="softmax")

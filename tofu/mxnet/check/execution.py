@@ -32,13 +32,13 @@ def check_execution(planned: _mxnet.PlannedGraph, output_shapes: Sequence[Shape]
     """
     problems = [*planned.problems(), *_compare_outputs(planned.outputs(), output_shapes)]
     if problems:
-        shown = "\n".join(f"  - {problem}" for problem in problems[:20])
-        raise InternalError(f"The execution graph breaks {len(problems)} rules:\n{shown}")
+        listed = "\n".join(f"  - {problem}" for problem in problems[:20])
+        raise InternalError(f"The execution graph breaks {len(problems)} rules:\n{listed}")
 
 
-def _compare_outputs(found: Sequence[tuple[str, Shape | None]], expected: Sequence[Shape]) -> Iterator[str]:
+def _compare_outputs(outputs: Sequence[tuple[str, Shape | None]], planned_shapes: Sequence[Shape]) -> Iterator[str]:
     # The plan does not contain further outputs. They only make nodes run that nobody reads.
-    for (name, shape), planned in zip(found, expected, strict=False):
+    for (name, shape), planned in zip(outputs, planned_shapes, strict=False):
         if shape != tuple(planned):
             yield f"{name}: an output has shape {shape}, the plan says {planned} ({prod(planned)} elements)"
 
@@ -55,8 +55,8 @@ def check_memory(found: Sequence[int], expected: Sequence[int]) -> None:
 
 def check_traffic(planned: _mxnet.PlannedGraph, communication_bytes: int) -> None:
     """Raise InternalError unless an execution graph reads exactly the bytes from other workers that its plan counts."""
-    found = planned.remote_bytes()
-    if found != communication_bytes:
+    remote_bytes = planned.remote_bytes()
+    if remote_bytes != communication_bytes:
         raise InternalError(
-            f"The execution graph reads {found} bytes from other workers, its plan counts {communication_bytes}."
+            f"The execution graph reads {remote_bytes} bytes from other workers, its plan counts {communication_bytes}."
         )

@@ -32,50 +32,63 @@ class ComparedRuns:
         return max((difference.error for difference in (*self.training, *self.inference)), default=0.0)
 
 
-def compare_runs(partition: Partition, found: Run, expected: Run, cancelled: float) -> ComparedRuns:
+def compare_runs(partition: Partition, workers_run: Run, device_run: Run, cancelled: float) -> ComparedRuns:
     """Compare all tensors, except if they depend on random numbers, or have infinite or NaN values on one device."""
-    excused = _by_name(partition, find_random(partition.searched.problem.graph, partition.searched.problem.accesses))
-    differences = []
-    for ours, theirs in ((found.training, expected.training), (found.inference, expected.inference)):
-        tensors = [item for kind in theirs.by_kind.values() for item in kind.items()]
-        for name in (name for name, tensor in tensors if not np.isfinite(tensor.astype(np.float64)).all()):
-            excused.setdefault(name, NOT_FINITE)
-        kept = RunNumbers(*({n: t for n, t in kind.items() if n not in excused} for kind in theirs.by_kind.values()))
-        differences.append(compare_numbers(ours, kept, cancelled))
-    training, inference = differences
+    problem = partition.searched.problem
+    excused = _name_tensors(partition, find_random(problem.graph, problem.accesses))
+    training = _compare_step(workers_run.training, device_run.training, excused, cancelled)
+    inference = _compare_step(workers_run.inference, device_run.inference, excused, cancelled)
     return ComparedRuns(training, inference, excused)
 
 
-def find_fixed(compared: ComparedRuns, fixed: ComparedRuns, tolerance: float) -> list[str]:
-    """Return the names of the tensors that differ in `compared` and agree in `fixed`."""
-    right = {(d.kind, d.name) for d in (*fixed.training, *fixed.inference) if d.error <= tolerance}
-    return [d.name for d in compared.training if d.error > tolerance and (d.kind, d.name) in right]
+def _compare_step(
+    numbers: RunNumbers, expected: RunNumbers, excused: dict[str, str], cancelled: float
+) -> tuple[Difference, ...]:
+    """Compare the tensors that are not excused, after infinite and NaN values are added to `excused`."""
+    kinds = expected.by_kind.values()
+    for name, tensor in (item for arrays in kinds for item in arrays.items()):
+        if not np.isfinite(tensor.astype(np.float64)).all():
+            excused.setdefault(name, NOT_FINITE)
+    compared = ({name: tensor for name, tensor in arrays.items() if name not in excused} for arrays in kinds)
+    return compare_numbers(numbers, RunNumbers(*compared), cancelled)
 
 
-def excuse_defects(partition: Partition, compared: ComparedRuns, tolerance: float) -> ComparedRuns:
+def find_fixed(comparison: ComparedRuns, corrected: ComparedRuns, tolerance: float) -> list[str]:
+    """Return the names of the tensors that differ in one comparison and agree in the corrected one."""
+    agreeing = {(d.kind, d.name) for d in (*corrected.training, *corrected.inference) if d.error <= tolerance}
+    return [d.name for d in comparison.training if d.error > tolerance and (d.kind, d.name) in agreeing]
+
+
+def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: float) -> ComparedRuns:
     """Return the comparison without tensors that differ because of a known mistake of MXNet."""
-    known = _by_name(partition, find_defects(partition.source.graph))
-    wrong = [d for d in (*compared.training, *compared.inference) if d.error > tolerance and d.name in known]
-    excused = {d.name: f"differs by {d.error:.1e}; {known[d.name]} (docs/limits.md)" for d in wrong}
-    missing = [name for name, reason in compared.excused.items() if reason == NOT_FINITE and name in known]
-    excused |= {name: f"one device computes no finite numbers; {known[name]} (docs/limits.md)" for name in missing}
-    training, inference = (tuple(d for d in run if d not in wrong) for run in (compared.training, compared.inference))
-    return ComparedRuns(training, inference, {**compared.excused, **excused})
+    defects = _name_tensors(partition, find_defects(partition.source.graph))
+    differences = (*comparison.training, *comparison.inference)
+    wrong = [d for d in differences if d.error > tolerance and d.name in defects]
+    excused = {d.name: f"differs by {d.error:.1e}; {defects[d.name]} (docs/limits.md)" for d in wrong}
+    for name, reason in comparison.excused.items():
+        if reason == NOT_FINITE and name in defects:
+            excused[name] = f"one device computes no finite numbers; {defects[name]} (docs/limits.md)"
+    training = tuple(d for d in comparison.training if d not in wrong)
+    inference = tuple(d for d in comparison.inference if d not in wrong)
+    return ComparedRuns(training, inference, {**comparison.excused, **excused})
 
 
-def measure_traffic(partition: Partition, found: Run, trains: bool) -> dict[str, Traffic]:
+def measure_traffic(partition: Partition, workers_run: Run, trains: bool) -> dict[str, Traffic]:
     """Return the bytes transferred in training and in inference. Only training is compared with the plan."""
-    emitted = count_traffic(build_inference(partition).symbol).remote_bytes
-    inference = {"inference": Traffic(None, emitted, found.inference_bytes)}
+    graph_bytes = count_traffic(build_inference(partition).symbol).remote_bytes
+    inference = {"inference": Traffic(None, graph_bytes, workers_run.inference_bytes)}
     if not trains:
         return inference
-    emitted = count_traffic(partition.training.symbol).remote_bytes
-    return {"training": Traffic(partition.plan.communication_bytes, emitted, found.training_bytes)} | inference
+    graph_bytes = count_traffic(partition.training.symbol).remote_bytes
+    training = Traffic(partition.plan.communication_bytes, graph_bytes, workers_run.training_bytes)
+    return {"training": training, **inference}
 
 
-def _by_name(partition: Partition, reasons: Mapping[int, str]) -> dict[str, str]:
+def _name_tensors(partition: Partition, reasons: Mapping[int, str]) -> dict[str, str]:
+    """Return the reasons by the names that a comparison shows. A gradient has the name of its argument."""
     graph = partition.graph
-    heads = partition.source.native.list_outputs()[: len(graph.outputs)]
-    named = {name: reasons[t] for name, t in zip(heads, graph.outputs, strict=True) if t in reasons}
-    named |= {graph.tensors[of].name: reasons[t] for of, t in graph.gradients.items() if t in reasons}
-    return named | {graph.tensors[t].name: reasons[t] for t in graph.written_in_place if t in reasons}
+    output_names = partition.source.native.list_outputs()[: len(graph.outputs)]
+    outputs = zip(output_names, graph.outputs, strict=True)
+    gradients = ((graph.tensors[argument].name, tensor) for argument, tensor in graph.gradients.items())
+    states = ((graph.tensors[tensor].name, tensor) for tensor in graph.written_in_place)
+    return {name: reasons[t] for name, t in (*outputs, *gradients, *states) if t in reasons}

@@ -9,7 +9,7 @@ from tofu import _mxnet
 from tofu.analysis import OperatorAccess
 from tofu.graph import Graph, Operator
 from tofu.mxnet.frontend.randomness import DROP_PROBABILITIES, draws
-from tofu.mxnet.lowerings.completion import FILLED
+from tofu.mxnet.lowerings.completion import UNWRITTEN_SUFFIX
 
 Reasons = dict[int, str]
 """Position of a tensor -> why it cannot be compared."""
@@ -26,10 +26,10 @@ def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:
 
 def find_defects(graph: Graph) -> Reasons:
     """Return the tensors that one device itself may compute wrong, each with MXNet's mistake (docs/limits.md)."""
-    readers: dict[int, list[Operator]] = {}
+    readers_by_tensor: dict[int, list[Operator]] = {}
     for operator in graph.operators:
         for tensor in operator.inputs:
-            readers.setdefault(tensor, []).append(operator)
+            readers_by_tensor.setdefault(tensor, []).append(operator)
     wrong: Reasons = {}
     for operator in graph.operators:
         attributes = operator.attributes
@@ -38,11 +38,12 @@ def find_defects(graph: Graph) -> Reasons:
                 f"MXNet's gradient of the slope of {operator.name} may read memory that it has overwritten"
             )
         for slot in _list_overwritten(operator):
-            sharing = readers[operator.inputs[slot]]  # includes the operator itself
-            for tensor in (tensor for reader in sharing for tensor in reader.outputs if len(sharing) > 1):
+            readers = readers_by_tensor[operator.inputs[slot]]  # includes the operator itself
+            for tensor in (tensor for reader in readers for tensor in reader.outputs if len(readers) > 1):
                 wrong[tensor] = f"MXNet's {operator.name} may overwrite an input that other operators read"
-        wrong |= _find_unwritten(operator, {*readers, *graph.outputs, *graph.gradients.values()})
-        has_lengths = any(graph.tensors[tensor].name.endswith(FILLED) for tensor in operator.outputs[1:])
+        read_tensors = {*readers_by_tensor, *graph.outputs, *graph.gradients.values()}
+        wrong |= _find_incomplete_outputs(operator, read_tensors)
+        has_lengths = any(graph.tensors[tensor].name.endswith(UNWRITTEN_SUFFIX) for tensor in operator.outputs[1:])
         if operator.op == "_backward_softmax" and has_lengths:
             wrong[operator.outputs[0]] = (
                 f"MXNet's {operator.name} may write zeros over the lengths before it reads them"
@@ -60,23 +61,23 @@ def _list_overwritten(operator: Operator) -> Sequence[int]:
     return () if operator.op.startswith("_tofu_") else _mxnet.overwritten_inputs(operator.op, operator.attributes)
 
 
-def _find_unwritten(operator: Operator, read: Collection[int]) -> Reasons:
-    """Return the outputs that MXNet's kernel only computes together with others, if nobody reads these."""
+def _find_incomplete_outputs(operator: Operator, read_tensors: Collection[int]) -> Reasons:
+    """Return the outputs that MXNet's kernel only computes right together with another output that nobody reads."""
     description = DESCRIPTIONS.get(operator.op)
     wrong: dict[int, str] = {}
     outputs = dict(enumerate(operator.outputs))  # a description may have more outputs than the operator
-    for number, needed in description.needs.items() if description is not None else ():
-        for companion in needed:
-            if number in outputs and companion in outputs and outputs[companion] not in read:
+    for number, needed_outputs in description.needs.items() if description is not None else ():
+        for needed in needed_outputs:
+            if number in outputs and needed in outputs and outputs[needed] not in read_tensors:
                 wrong[outputs[number]] = (
-                    f"MXNet computes output {number} of {operator.name} wrong if nobody reads output {companion}"
+                    f"MXNet computes output {number} of {operator.name} wrong if nobody reads output {needed}"
                 )
     return wrong
 
 
-def propagate(graph: Graph, first: Mapping[int, str]) -> Reasons:
-    """Return the reasons of the tensors in `first`, and the same reasons for all tensors that depend on them."""
-    reasons = dict(first)
+def propagate(graph: Graph, direct_reasons: Mapping[int, str]) -> Reasons:
+    """Return the reasons of these tensors, and the same reasons for all tensors that depend on them."""
+    reasons = dict(direct_reasons)
     for operator in graph.operators:
         reason = next((reasons[tensor] for tensor in operator.inputs if tensor in reasons), None)
         if reason is not None:

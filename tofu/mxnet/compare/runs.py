@@ -29,7 +29,6 @@ def run_step(
     values: Arrays,
     requests: Mapping[str, str],
     context: Any = None,
-    seed: int = 1,
     *,
     trains: bool = True,
     adds_apart: bool = False,
@@ -37,41 +36,39 @@ def run_step(
     """Bind the symbol, run it for inference, then run a training step on the same values.
 
     `requests` maps arguments to MXNet's "write", "add" or "null". Head gradients, and the first values of gradients
-    with "add", are drawn from `seed`. With `adds_apart` this function adds, since not all of MXNet's kernels can.
+    with "add", are random. With `adds_apart` this function adds, since not all of MXNet's kernels can.
     """
     context = context or mx.cpu(0)
-    bound = {name: "write" if adds_apart and request == "add" else request for name, request in requests.items()}
-    executor = _bind(symbol, shapes, values, bound, context)
-    inference, inference_bytes = _count(lambda: executor.forward(is_train=False))
-    outputs = _whole(symbol.list_outputs(), inference)
+    bound_requests = {n: "write" if adds_apart and request == "add" else request for n, request in requests.items()}
+    executor = _bind_with_values(symbol, shapes, values, bound_requests, context)
+    output_names = symbol.list_outputs()
+    inference_outputs, inference_bytes = _count_bytes(lambda: executor.forward(is_train=False))
+    inference = RunNumbers(_as_numpy(output_names, inference_outputs))
     if not trains:
-        return Run(RunNumbers({}), RunNumbers(outputs), 0, inference_bytes)
+        return Run(RunNumbers({}), inference, 0, inference_bytes)
     differentiated = [name for name, request in requests.items() if request != "null"]
 
-    addends = draw_like({name: values[name] for name in differentiated}, seed + 1)
+    addends = draw_like({name: values[name] for name in differentiated}, 2)
     for name, addend in addends.items():
         executor.grad_dict[name][:] = addend
 
-    def step() -> Any:
-        made = executor.forward(is_train=True)
+    def train() -> Any:
+        outputs = executor.forward(is_train=True)
         if differentiated:
-            heads = draw_like(_whole(symbol.list_outputs(), made), seed)
-            executor.backward([mx.nd.array(head, ctx=context, dtype=head.dtype) for head in heads.values()])
-        return made
+            head_gradients = draw_like(_as_numpy(output_names, outputs), 1).values()
+            executor.backward([mx.nd.array(array, ctx=context, dtype=array.dtype) for array in head_gradients])
+        return outputs
 
-    made, training_bytes = _count(step)
+    training_outputs, training_bytes = _count_bytes(train)
     gradients = {name: executor.grad_dict[name].asnumpy() for name in differentiated}
-    for name in (name for name in differentiated if requests[name] != bound[name]):
+    for name in (name for name in differentiated if requests[name] != bound_requests[name]):
         gradients[name] = gradients[name] + addends[name]
-    training = RunNumbers(
-        _whole(symbol.list_outputs(), made),
-        gradients,
-        {name: state.asnumpy() for name, state in executor.aux_dict.items()},
-    )
-    return Run(training, RunNumbers(outputs), training_bytes, inference_bytes)
+    states = {name: state.asnumpy() for name, state in executor.aux_dict.items()}
+    training = RunNumbers(_as_numpy(output_names, training_outputs), gradients, states)
+    return Run(training, inference, training_bytes, inference_bytes)
 
 
-def _bind(
+def _bind_with_values(
     symbol: Any, shapes: Mapping[str, tuple[int, ...]], values: Arrays, requests: Mapping[str, str], context: Any
 ) -> Any:
     arguments = symbol.list_arguments()
@@ -87,7 +84,8 @@ def _bind(
     return executor
 
 
-def _count(run: Any) -> tuple[Any, int]:
+def _count_bytes(run: Any) -> tuple[Any, int]:
+    """Return the result of a function, and the bytes that kernels read from other workers while it runs."""
     mx.nd.waitall()
     _mxnet.reset_counters()
     result = run()
@@ -95,5 +93,5 @@ def _count(run: Any) -> tuple[Any, int]:
     return result, int(_mxnet.counters()["bytes_read_remote"])
 
 
-def _whole(names: list[str], arrays: Any) -> dict[str, Array]:
+def _as_numpy(names: list[str], arrays: Any) -> dict[str, Array]:
     return {name: array.asnumpy() for name, array in zip(names, arrays, strict=True)}

@@ -13,16 +13,15 @@ import mxnet as mx
 from tofu.mxnet.frontend.randomness import DROP_PROBABILITIES
 from tofu.mxnet.verify.kernels import list_declarations
 
-WIDE, WIDE_CODE = "float64", "1"
-SINGLE = ("CTCLoss", "Crop", "InstanceNorm", "LRN", "SoftmaxActivation")
+WIDE_TYPE, WIDE_FLAG = "float64", "1"
+SINGLE_PRECISION_OPERATORS = ("CTCLoss", "Crop", "InstanceNorm", "LRN", "SoftmaxActivation")
 """Operators with one visible output that MXNet only has in float32."""
-NARROW = ("float32", "float16")
-NARROW_CODES = ("0", "2")
+NARROW_TYPES, NARROW_FLAGS = ("float32", "float16"), ("0", "2")
 MOST_READERS = 7
-DRAWING = ("_random_", "_sample_")
+RANDOM_PREFIXES = ("_random_", "_sample_")
 """Prefixes of operators that draw in float32 by default."""
 
-Change = Callable[[str, dict[str, str]], dict[str, str]]
+Change = Callable[[str, dict[str, str]], dict[str, str]]  # (operator type, attributes) -> new attributes
 
 
 def widen_types(symbol: Any) -> Any:
@@ -33,30 +32,30 @@ def widen_types(symbol: Any) -> Any:
 
     def widen(op: str, attributes: dict[str, str]) -> dict[str, str]:
         if op == "null":
-            narrow = attributes.get("__dtype__") in NARROW_CODES
-            return attributes | ({"__dtype__": WIDE_CODE} if narrow else {})
-        dtype = attributes.get("dtype", _default_dtype(op))
-        takes_float32 = dtype in NARROW or (dtype == "None" and op.startswith(DRAWING))
-        return attributes | ({"dtype": WIDE} if takes_float32 else {})
+            is_narrow = attributes.get("__dtype__") in NARROW_FLAGS
+            return attributes | ({"__dtype__": WIDE_FLAG} if is_narrow else {})
+        dtype = attributes.get("dtype", _find_default_type(op))
+        is_narrow = dtype in NARROW_TYPES or (dtype == "None" and op.startswith(RANDOM_PREFIXES))
+        return attributes | ({"dtype": WIDE_TYPE} if is_narrow else {})
 
-    return _cast_around(_rewrite(symbol, widen)[0])
+    return _cast_around(_change_attributes(symbol, widen)[0])
 
 
 def list_single(symbol: Any) -> list[str]:
     """Return the names of the symbol's operators that MXNet only has in float32."""
-    return [node["name"] for node in json.loads(symbol.tojson())["nodes"] if node["op"] in SINGLE]
+    return [node["name"] for node in json.loads(symbol.tojson())["nodes"] if node["op"] in SINGLE_PRECISION_OPERATORS]
 
 
 def _cast_around(symbol: Any) -> Any:
     model = json.loads(symbol.tojson())
     nodes = model["nodes"]
-    for number in [number for number, node in enumerate(nodes) if node["op"] in SINGLE]:
+    for number in [n for n, node in enumerate(nodes) if node["op"] in SINGLE_PRECISION_OPERATORS]:
         node = nodes[number]
-        _insert_after(model, number, "Cast", "wide", {"dtype": WIDE})
+        _insert_after(model, number, "Cast", "wide", {"dtype": WIDE_TYPE})
         for slot, entry in enumerate(node["inputs"]):
             node["inputs"][slot] = [len(nodes), 0, 0]
             name = f"{node['name']}/single{slot}"
-            nodes.append({"op": "Cast", "name": name, "attrs": {"dtype": NARROW[0]}, "inputs": [entry]})
+            nodes.append({"op": "Cast", "name": name, "attrs": {"dtype": "float32"}, "inputs": [entry]})
     return mx.sym.load_json(json.dumps(model))
 
 
@@ -71,11 +70,11 @@ def _insert_after(model: dict[str, Any], number: int, op: str, name: str, attrib
 def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
     """Return the symbol without dropout, and the names of the changed nodes."""
 
-    def keep(op: str, attributes: dict[str, str]) -> dict[str, str]:
-        is_dropping = op in DROP_PROBABILITIES and float(attributes.get("p", DROP_PROBABILITIES[op])) > 0
-        return attributes | ({"p": "0"} if is_dropping else {})
+    def turn_off(op: str, attributes: dict[str, str]) -> dict[str, str]:
+        drops = op in DROP_PROBABILITIES and float(attributes.get("p", DROP_PROBABILITIES[op])) > 0
+        return attributes | ({"p": "0"} if drops else {})
 
-    return _rewrite(symbol, keep)
+    return _change_attributes(symbol, turn_off)
 
 
 def split_readers(symbol: Any) -> Any:
@@ -86,26 +85,26 @@ def split_readers(symbol: Any) -> Any:
     """
     model = json.loads(symbol.tojson())
     nodes, states = model["nodes"], set(symbol.list_auxiliary_states())
-    readers: dict[tuple[int, int], list[list[int]]] = {}
+    readers_by_output: dict[tuple[int, int], list[list[int]]] = {}
     for node in nodes:
         for entry in node["inputs"]:
             if nodes[entry[0]]["name"] not in states:
-                readers.setdefault((entry[0], entry[1]), []).append(entry)
-    for (source, index), entries in readers.items():
-        for first in range(0, len(entries), MOST_READERS) if len(entries) > MOST_READERS else ():
-            name = f"{nodes[source]['name']}/copy{index}_{first}"
+                readers_by_output.setdefault((entry[0], entry[1]), []).append(entry)
+    for (number, output), readers in readers_by_output.items():
+        for first in range(0, len(readers), MOST_READERS) if len(readers) > MOST_READERS else ():
+            name = f"{nodes[number]['name']}/copy{output}_{first}"
             nodes.append(
-                {"op": "_copy", "name": name, "attrs": {"__reader__": str(first)}, "inputs": [[source, index, 0]]}
+                {"op": "_copy", "name": name, "attrs": {"__reader__": str(first)}, "inputs": [[number, output, 0]]}
             )
-            for entry in entries[first : first + MOST_READERS]:
+            for entry in readers[first : first + MOST_READERS]:
                 entry[:2] = len(nodes) - 1, 0
     return mx.sym.load_json(json.dumps(model))
 
 
-def write_plainly(symbol: Any) -> Any:
+def avoid_blocked_layouts(symbol: Any) -> Any:
     """Return the symbol with a slice of all elements after each LRN, so that LRN's gradient gets rows in order.
 
-    oneDNN's convolutions on CPUs write channels in blocks. From such a gradient, MXNet's LRN would compute one that
+    oneDNN's convolutions on CPUs write channels in blocks. If LRN's backward operator reads such a gradient, its result
     contains uninitialised memory.
     """
     model = json.loads(symbol.tojson())
@@ -116,22 +115,22 @@ def write_plainly(symbol: Any) -> Any:
 
 CORRECTIONS: tuple[tuple[Callable[[Any], Any], str], ...] = (
     (split_readers, "MXNet adds to sums in place"),
-    (write_plainly, "MXNet's gradient of LRN reads uninitialised memory"),
+    (avoid_blocked_layouts, "MXNet's gradient of LRN reads uninitialised memory"),
 )
 """Changes that avoid a mistake of MXNet on one device, each with the mistake (docs/limits.md)."""
 
 
-def _rewrite(symbol: Any, change: Change) -> tuple[Any, tuple[str, ...]]:
-    model, changed = json.loads(symbol.tojson()), []
+def _change_attributes(symbol: Any, change: Change) -> tuple[Any, tuple[str, ...]]:
+    model, changed_names = json.loads(symbol.tojson()), []
     for node in model["nodes"]:
-        before = node.get("attrs", {})
-        node["attrs"] = change(node["op"], dict(before))
-        changed += [node["name"]] if node["attrs"] != before else []
-    return mx.sym.load_json(json.dumps(model)), tuple(changed)
+        old_attributes = node.get("attrs", {})
+        node["attrs"] = change(node["op"], dict(old_attributes))
+        changed_names += [node["name"]] if node["attrs"] != old_attributes else []
+    return mx.sym.load_json(json.dumps(model)), tuple(changed_names)
 
 
 @cache
-def _default_dtype(op: str) -> str:
-    declared = dict(list_declarations(op)).get("dtype", "")
-    found = re.search(r"default='?(\w+)", declared)
-    return found[1] if found else ""
+def _find_default_type(op: str) -> str:
+    declaration = dict(list_declarations(op)).get("dtype", "")
+    default = re.search(r"default='?(\w+)", declaration)
+    return default[1] if default else ""

@@ -17,18 +17,20 @@ from tofu.mxnet.frontend.symbol_text import in_plain_form
 Bounds = tuple[int, int]
 """Half-open range of positions."""
 Shape = tuple[int, ...]
-Reader = Callable[[Mapping[str, str], Sequence[Shape]], Bounds]
+FindBounds = Callable[[Mapping[str, str], Sequence[Shape]], Bounds]
+"""Function of an operator's attributes and the shapes of its inputs."""
 
 
-def _extent(of: int, default: int) -> Reader:
-    return lambda attributes, shapes: (0, shapes[of][int(attributes.get("axis", default))])
+def _up_to_extent(slot: int, default_axis: int) -> FindBounds:
+    """Return a function for positions in input `slot`, along the operator's axis."""
+    return lambda attributes, shapes: (0, shapes[slot][int(attributes.get("axis", default_axis))])
 
 
-def _lengths(attributes: Mapping[str, str], shapes: Sequence[Shape]) -> Bounds:
+def _find_length_bounds(attributes: Mapping[str, str], shapes: Sequence[Shape]) -> Bounds:
     return 1, shapes[0][int(attributes.get("axis", 0))] + 1
 
 
-def _classes(attributes: Mapping[str, str], shapes: Sequence[Shape]) -> Bounds:
+def _find_class_bounds(attributes: Mapping[str, str], shapes: Sequence[Shape]) -> Bounds:
     """Return the range of SoftmaxOutput's labels. It is empty if labels may be probabilities: as many numbers as the data."""
     data, label = shapes[0], shapes[1]
     if prod(data) == prod(label):
@@ -38,157 +40,159 @@ def _classes(attributes: Mapping[str, str], shapes: Sequence[Shape]) -> Bounds:
     return 0, data[-1] if attributes.get("preserve_shape") in ("True", "1") else prod(data[1:])
 
 
-def _gathered(attributes: Mapping[str, str], shapes: Sequence[Shape]) -> Bounds:
+def _find_gather_bounds(attributes: Mapping[str, str], shapes: Sequence[Shape]) -> Bounds:
     return 0, min(shapes[0][: shapes[1][0]])
 
 
-# Operator -> input that has positions (indices, labels, lengths) -> range of its values.
-POSITIONS: dict[str, dict[int, Reader]] = {
+POSITIONS: dict[str, dict[int, FindBounds]] = {
     "Embedding": {0: lambda attributes, shapes: (0, int(attributes["input_dim"]))},
-    "take": {1: _extent(0, 0)},
-    "pick": {1: _extent(0, -1)},
+    "take": {1: _up_to_extent(0, 0)},
+    "pick": {1: _up_to_extent(0, -1)},
     "batch_take": {1: lambda attributes, shapes: (0, shapes[0][1])},
     "one_hot": {0: lambda attributes, shapes: (0, int(attributes["depth"]))},
-    "gather_nd": {1: _gathered},
-    "SoftmaxOutput": {1: _classes},
+    "gather_nd": {1: _find_gather_bounds},
+    "SoftmaxOutput": {1: _find_class_bounds},
     "SVMOutput": {1: lambda attributes, shapes: (0, shapes[0][1])},
     "softmax_cross_entropy": {1: lambda attributes, shapes: (0, shapes[0][1])},
     "LogisticRegressionOutput": {1: lambda attributes, shapes: (0, 2)},
     "CTCLoss": {1: lambda attributes, shapes: (1, shapes[0][2])},
-    "SequenceLast": {1: _lengths},
-    "SequenceMask": {1: _lengths},
-    "SequenceReverse": {1: _lengths},
+    "SequenceLast": {1: _find_length_bounds},
+    "SequenceMask": {1: _find_length_bounds},
+    "SequenceReverse": {1: _find_length_bounds},
     "softmax": {1: lambda attributes, shapes: (1, shapes[0][int(attributes.get("axis", -1))] + 1)},
     "where": {0: lambda attributes, shapes: (0, 2)},
     "_ctc_loss": {1: lambda attributes, shapes: (1, shapes[0][2])},
 }
-# Operators that pass the numbers of their inputs on unchanged.
-PASSING = frozenset(
+"""Operator -> input that has positions (indices, labels, lengths) -> range of its values."""
+MOVING_OPERATORS = frozenset(
     (
-        *(
-            "Reshape",
-            "Flatten",
-            "transpose",
-            "expand_dims",
-            "squeeze",
-            "SwapAxis",
-            "reshape_like",
-            "reverse",
-            "Cast",
-            "_copy",
-        ),
-        *(
-            "SliceChannel",
-            "_split_v2",
-            "slice",
-            "slice_axis",
-            "slice_like",
-            "BlockGrad",
-            "Concat",
-            "stack",
-            "tile",
-            "repeat",
-        ),
-        *("broadcast_to", "broadcast_axis", "broadcast_like"),
+        "Reshape",
+        "Flatten",
+        "transpose",
+        "expand_dims",
+        "squeeze",
+        "SwapAxis",
+        "reshape_like",
+        "reverse",
+        "Cast",
+        "_copy",
+        "SliceChannel",
+        "_split_v2",
+        "slice",
+        "slice_axis",
+        "slice_like",
+        "BlockGrad",
+        "Concat",
+        "stack",
+        "tile",
+        "repeat",
+        "broadcast_to",
+        "broadcast_axis",
+        "broadcast_like",
     )
 )
+"""Operators that pass the numbers of their inputs on unchanged."""
 
 
 def find_positions(symbol: Any, shapes: Mapping[str, Shape], dtypes: Mapping[str, Any]) -> dict[str, Bounds]:
     """Return argument -> range of values that all its readers accept, for arguments with positions."""
     symbol = in_plain_form(symbol)
-    known, codes = infer_arguments(symbol, shapes, dtypes)
+    all_shapes, type_flags = infer_arguments(symbol, shapes, dtypes)
     nodes = _mxnet.nodes(symbol.handle.value)
     variables = {node["name"] for node in nodes if node["op"] == "null"}
     entry_shapes, _ = _mxnet.infer(
         symbol.handle.value,
-        {name: shape for name, shape in known.items() if name in variables},
-        {name: code for name, code in codes.items() if name in variables},
+        {name: shape for name, shape in all_shapes.items() if name in variables},
+        {name: flag for name, flag in type_flags.items() if name in variables},
     )
-    found: dict[str, Bounds] = {}
+    bounds: dict[str, Bounds] = {}
     for node in nodes:
         inputs = [entry_shapes[nodes[source]["entry"] + index] or () for source, index in node["inputs"]]
-        for slot, read in POSITIONS.get(node["op"], {}).items():
+        for slot, find_bounds in POSITIONS.get(node["op"], {}).items():
             if slot >= len(inputs):
                 continue
-            low, high = read(node["attrs"], inputs)
-            for name in _sources(nodes, node["inputs"][slot][0]) if high > low else ():
-                before = found.get(name, (low, high))
-                found[name] = max(low, before[0]), min(high, before[1])
-    return found
+            low, high = find_bounds(node["attrs"], inputs)
+            for name in _list_sources(nodes, node["inputs"][slot][0]) if high > low else ():
+                earlier_low, earlier_high = bounds.get(name, (low, high))
+                bounds[name] = max(low, earlier_low), min(high, earlier_high)
+    return bounds
 
 
-def _sources(nodes: Sequence[Mapping[str, Any]], start: int) -> list[str]:
-    names, stack = [], [start]
-    while stack:
-        node = nodes[stack.pop()]
+def _list_sources(nodes: Sequence[Mapping[str, Any]], number: int) -> list[str]:
+    names, unvisited = [], [number]
+    while unvisited:
+        node = nodes[unvisited.pop()]
         if node["op"] == "null":
             names.append(node["name"])
-        elif node["op"] in PASSING:
-            stack += [source for source, _ in node["inputs"]]
+        elif node["op"] in MOVING_OPERATORS:
+            unvisited += [source for source, _ in node["inputs"]]
     return names
 
 
-# Operator -> inputs that are drawn around 1: scales, variances, arguments of logarithms and roots.
-AROUND_ONE = {
+INPUTS_AROUND_ONE = {
     **dict.fromkeys(("BatchNorm", "BatchNorm_v1"), (1, 4)),
     **dict.fromkeys(("LayerNorm", "InstanceNorm", "GroupNorm"), (1,)),
     **dict.fromkeys(("log", "log2", "log10", "sqrt", "rsqrt", "cbrt", "rcbrt", "reciprocal", "gammaln"), (0,)),
     "elemwise_div": (1,),
     "broadcast_div": (1,),
 }
+"""Operator -> inputs that are drawn around 1: scales, variances, arguments of logarithms and roots."""
 
 
 def draw_values(
     symbol: Any,
     shapes: Mapping[str, tuple[int, ...]],
     dtypes: Mapping[str, Any] | None = None,
-    given: Mapping[str, Any] | None = None,
+    user_values: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> dict[str, Array]:
-    """Return name -> array for every argument and auxiliary state of a symbol. `given` values stay unchanged.
+    """Return name -> array for every argument and auxiliary state of a symbol. `user_values` stay unchanged.
 
     Positions (`find_positions`) are drawn within their range, scales and variances between 0.5 and 1.5. Parameters
     with two or more dimensions are uniform with variance 1 / fan-in. All else is between -0.5 and 0.5.
     """
-    known, codes = infer_arguments(symbol, shapes, dtypes or {})
+    user_values = user_values or {}
+    all_shapes, type_flags = infer_arguments(symbol, shapes, dtypes or {})
     positions = find_positions(symbol, shapes, dtypes or {})
-    ones, recurrent = _find_readers(symbol)
-    wrong = {name: np.shape(value) for name, value in (given or {}).items() if np.shape(value) != known[name]}
+    around_one, recurrent_bounds = _find_ranges(symbol)
+    problems = [
+        f"{name}: {np.shape(value)} passed, {all_shapes[name]} needed"
+        for name, value in user_values.items()
+        if np.shape(value) != all_shapes[name]
+    ]
     raise_together(
-        ShapeError,
-        "values= has other shapes than the model needs. Pass matching shapes= or other numbers:",
-        [f"{name}: {shape} passed, {known[name]} needed" for name, shape in wrong.items()],
+        ShapeError, "values= has other shapes than the model needs. Pass matching shapes= or other numbers:", problems
     )
     generator = np.random.RandomState(seed)
     values: dict[str, Array] = {}
     for name in symbol.list_arguments() + symbol.list_auxiliary_states():
-        shape, dtype = known[name], np.dtype(DTYPE_NAMES[codes[name]])
+        shape, dtype = all_shapes[name], np.dtype(DTYPE_NAMES[type_flags[name]])
         if name in positions:
             low, high = positions[name]
             drawn = generator.randint(low, max(high, low + 1), shape).astype(np.float64)
         elif dtype.kind in "iub":
             drawn = generator.randint(0, 2, shape).astype(np.float64)
-        elif name in ones:
+        elif name in around_one:
             drawn = generator.uniform(0.5, 1.5, shape)
         else:
             bound = 0.5 if name in shapes or len(shape) < 2 else sqrt(3 / prod(shape[1:]))
-            drawn = generator.uniform(-1.0, 1.0, shape) * recurrent.get(name, bound)
+            drawn = generator.uniform(-1.0, 1.0, shape) * recurrent_bounds.get(name, bound)
         # Drawn numbers are rounded to float32, so that runs in float32 and float64 start from the same numbers.
-        values[name] = np.asarray(given[name] if given and name in given else drawn.astype(np.float32)).astype(dtype)
+        values[name] = np.asarray(user_values.get(name, drawn.astype(np.float32))).astype(dtype)
     return values
 
 
-def _find_readers(symbol: Any) -> tuple[set[str], dict[str, float]]:
+def _find_ranges(symbol: Any) -> tuple[set[str], dict[str, float]]:
+    """Return the variables that are drawn around 1, and parameters of RNN operators -> largest absolute value."""
     nodes = _mxnet.nodes(symbol.handle.value)
-    ones: set[str] = set()
-    recurrent: dict[str, float] = {}
+    around_one: set[str] = set()
+    recurrent_bounds: dict[str, float] = {}
     for node in nodes:
         names = [nodes[source]["name"] if nodes[source]["op"] == "null" else "" for source, _ in node["inputs"]]
-        ones |= {names[slot] for slot in AROUND_ONE.get(node["op"], ()) if slot < len(names)}
+        around_one |= {names[slot] for slot in INPUTS_AROUND_ONE.get(node["op"], ()) if slot < len(names)}
         if node["op"] == "RNN":
-            recurrent[names[1]] = 1 / sqrt(int(node["attrs"]["state_size"]))
-    return ones, recurrent
+            recurrent_bounds[names[1]] = 1 / sqrt(int(node["attrs"]["state_size"]))
+    return around_one, recurrent_bounds
 
 
 def draw_like(arrays: Arrays, seed: int) -> dict[str, Array]:

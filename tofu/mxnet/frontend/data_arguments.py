@@ -19,43 +19,45 @@ def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset
     labels, and arguments whose shape grows with the batch or cannot be inferred from earlier arguments.
     """
     names = symbol.list_arguments()
-    given = frozenset(shapes).union(labels)
+    named = frozenset(shapes).union(labels)
     candidates = [name for name in names if name not in labels]
-    if not given.issuperset(names) or not candidates:
-        return given
-    named = [name for name in candidates if name.endswith(PARAMETER_ENDINGS)]
-    needed = _find_needed(symbol, shapes, ([name for name in candidates if name not in named], named))
+    if not named.issuperset(names) or not candidates:
+        return named
+    likely_parameters = [name for name in candidates if name.endswith(PARAMETER_ENDINGS)]
+    likely_data = [name for name in candidates if name not in likely_parameters]
+    needed = _find_needed_shapes(symbol, shapes, (likely_data, likely_parameters))
     if len(needed) == len(candidates):
-        return given
-    whole = {name: tuple(shapes[name]) for name in needed}
-    batch = whole[needed[0]][:1]
-    found = _infer(symbol, {n: (2 * s[0], *s[1:]) if s and s[:1] == batch else s for n, s in whole.items()})
-    if found is None:  # attributes of operators contain the batch size
-        return given
-    return frozenset(needed).union(labels, (n for n in candidates if found.get(n) != tuple(shapes[n])))
+        return named
+    batch = next(iter(needed.values()))[:1]
+    with_double_batch = {n: (2 * s[0], *s[1:]) if s and s[:1] == batch else s for n, s in needed.items()}
+    inferred = _infer_shapes(symbol, with_double_batch)
+    if inferred is None:  # attributes of operators contain the batch size
+        return named
+    return frozenset(needed).union(labels, (n for n in candidates if inferred.get(n) != tuple(shapes[n])))
 
 
-def _find_needed(symbol: Any, shapes: Shapes, groups: Sequence[Sequence[str]]) -> list[str]:
-    """Return the names, in order, whose shapes cannot be inferred from those of the names found before.
+def _find_needed_shapes(symbol: Any, shapes: Shapes, groups: Sequence[Sequence[str]]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of arguments that cannot be inferred from the shapes of earlier arguments.
 
     After `MOST_INFERENCES` inferences, only the end of a group triggers another one.
     """
     needed: dict[str, tuple[int, ...]] = {}
-    known: Mapping[str, tuple[int, ...]] = {}
+    inferred: Mapping[str, tuple[int, ...]] = {}
     for group in groups:
         for name in group:
             shape = tuple(shapes[name])
-            if known.get(name) != shape:
+            if inferred.get(name) != shape:
                 needed[name] = shape
                 if len(needed) < MOST_INFERENCES:
-                    known = _infer(symbol, needed) or needed
-        known = _infer(symbol, needed) or needed
-    return list(needed)
+                    inferred = _infer_shapes(symbol, needed) or needed
+        inferred = _infer_shapes(symbol, needed) or needed
+    return needed
 
 
-def _infer(symbol: Any, shapes: Shapes) -> dict[str, tuple[int, ...]] | None:
+def _infer_shapes(symbol: Any, shapes: Shapes) -> dict[str, tuple[int, ...]] | None:
+    """Return the shapes of all arguments, or None if MXNet refuses the shapes. An unknown shape is ()."""
     try:
-        found, _, _ = symbol.infer_shape_partial(**shapes)
+        inferred, _, _ = symbol.infer_shape_partial(**shapes)
     except (mx.base.MXNetError, ValueError):
         return None
-    return {name: tuple(shape or ()) for name, shape in zip(symbol.list_arguments(), found or (), strict=False)}
+    return {name: tuple(shape or ()) for name, shape in zip(symbol.list_arguments(), inferred or (), strict=False)}

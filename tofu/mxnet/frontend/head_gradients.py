@@ -18,8 +18,8 @@ def name_head_gradient(output: int) -> str:
 
 def find_head(name: str) -> int | None:
     """Return the number of the output that a head gradient of this name is for; None for other names."""
-    found = re.fullmatch(rf"{_mxnet.HEAD_GRADIENT_PREFIX}(\d+)", name)
-    return None if found is None else int(found[1])
+    match = re.fullmatch(rf"{_mxnet.HEAD_GRADIENT_PREFIX}(\d+)", name)
+    return None if match is None else int(match[1])
 
 
 def list_head_gradients(graph: Graph) -> dict[int, str]:

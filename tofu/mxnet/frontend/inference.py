@@ -23,8 +23,8 @@ Shapes = Mapping[str, tuple[int, ...]]
 DTYPE_NAMES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
 """NumPy's names of MXNet's types, in the order of MXNet's type flags (mshadow/base.h)."""
 PARAMETER_ENDINGS = ("_weight", "_bias", "_gamma", "_beta", "_parameters")  # endings of MXNet's names of parameters
-MOST_NAMES = 8  # names in a message
-SEPARATOR = "$"
+MOST_NAMES = 8  # in a message
+ATTRIBUTE_SEPARATOR = "$"
 MOST_ELEMENTS = 2**47  # of a tensor; products with item sizes and numbers of workers fit into 64 bits
 
 
@@ -49,8 +49,8 @@ def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = (
     nodes = [node["name"] for node in _mxnet.nodes(symbol.handle.value)]
     raise_together(
         ShapeError,
-        f"MXNet writes {SEPARATOR!r} between a name and its attributes, so names must not contain it. Rename:",
-        [show(name) for name in dict.fromkeys([*arguments, *nodes]) if SEPARATOR in name],
+        f"MXNet writes {ATTRIBUTE_SEPARATOR!r} between a name and its attributes, so names must not contain it. Rename:",
+        [show(name) for name in dict.fromkeys([*arguments, *nodes]) if ATTRIBUTE_SEPARATOR in name],
     )
     duplicates = [name for name, count in Counter(arguments).items() if count > 1]
     raise_together(
@@ -78,12 +78,12 @@ def check_shapes(shapes: Shapes) -> None:
     raise_together(
         ShapeError, "A shape is a tuple of positive whole numbers, for example data=(64, 3, 224, 224). Given:", wrong
     )
-    large = [f"{name}={show(shape)}" for name, shape in shapes.items() if prod(map(int, shape)) > MOST_ELEMENTS]
-    raise_together(ShapeError, f"A tensor has at most {MOST_ELEMENTS:,} elements. Make these smaller:", large)
+    too_large = [f"{name}={show(shape)}" for name, shape in shapes.items() if prod(map(int, shape)) > MOST_ELEMENTS]
+    raise_together(ShapeError, f"A tensor has at most {MOST_ELEMENTS:,} elements. Make these smaller:", too_large)
 
 
-def _advise_shape(name: str, given: Any) -> str:
-    shape = getattr(given, "shape", None)
+def _advise_shape(name: str, value: Any) -> str:
+    shape = getattr(value, "shape", None)
     return f" (pass its shape: {name}={shape})" if isinstance(shape, tuple) and len(shape) > 1 else ""
 
 
@@ -110,12 +110,12 @@ def infer_arguments(
     codes = _declared_types(symbol, set(names))
     codes |= {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}
     # MXNet's rule: an input without a type is float32, unless its type can be inferred from declared types.
-    unstated = dict.fromkeys(shapes, 0)
+    float32_inputs = dict.fromkeys(shapes, 0)
     try:
-        inferred_shapes, inferred_types = _infer(symbol, shapes, codes or unstated)
+        inferred_shapes, inferred_types = _infer(symbol, shapes, codes or float32_inputs)
     except ShapeError:  # some operators, such as RNN, refuse inputs of unknown type
         try:
-            inferred_shapes, inferred_types = _infer(symbol, shapes, unstated | codes)
+            inferred_shapes, inferred_types = _infer(symbol, shapes, float32_inputs | codes)
         except ShapeError:  # an input without a shape has no type either; it is named below
             inferred_shapes, inferred_types = _infer(symbol, shapes, dict.fromkeys(names, 0) | codes)
     if any(inferred_types.get(name, -1) < 0 for name in names):
@@ -149,16 +149,14 @@ def _infer(
             )
         raise ShapeInferenceError(f"{problem} MXNet says: {error}") from error
     nodes = _mxnet.nodes(handle)
-    found_shapes: dict[str, tuple[int, ...] | None] = {}
-    found_types: dict[str, int] = {}
-    entries = [(node["name"], node["entry"]) for node in nodes if node["op"] == "null"]
-    heads = enumerate(_mxnet.outputs(handle))
-    entries += [(name_head_gradient(i), nodes[node]["entry"] + index) for i, (node, index) in heads]
-    for name, entry in entries:
-        shape = entry_shapes[entry]
-        found_shapes[name] = None if shape is None else tuple(shape)
-        found_types[name] = entry_types[entry]
-    return found_shapes, found_types
+    entry_by_name = {node["name"]: node["entry"] for node in nodes if node["op"] == "null"}
+    for output, (node, index) in enumerate(_mxnet.outputs(handle)):
+        entry_by_name[name_head_gradient(output)] = nodes[node]["entry"] + index
+    inferred_shapes = {name: entry_shapes[entry] for name, entry in entry_by_name.items()}
+    return (
+        {name: None if shape is None else tuple(shape) for name, shape in inferred_shapes.items()},
+        {name: entry_types[entry] for name, entry in entry_by_name.items()},
+    )
 
 
 def _shapes_fit(symbol: Any, shapes: Shapes) -> bool:

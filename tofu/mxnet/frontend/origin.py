@@ -30,7 +30,7 @@ class Origin:
     replaced: int = -1
 
     @property
-    def shown(self) -> int:
+    def monitored_node(self) -> int:
         """Position of the node that the operator copies or replaces; -1 for none."""
         return max(self.node, self.replaced)
 

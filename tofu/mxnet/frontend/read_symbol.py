@@ -35,25 +35,25 @@ GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
 
 
 @dataclass(frozen=True)
-class Form:
+class SymbolForm:
     """Form in which a symbol is planned: as the user wrote it, or with some operators replaced by others.
 
     Attributes
     ----------
-    unrolled
+    is_unrolled
         True if RNN operators are replaced by the cells that they compute.
-    blocks
+    block_count
         The number of workers for which operators along a dimension, such as cumsum, are computed in blocks.
-    divides
+    may_divide
         Function that returns True for the name of an operator that may be computed in blocks.
     """
 
-    unrolled: bool = False
-    blocks: int = 1
-    divides: Callable[[str], bool] = lambda name: True
+    is_unrolled: bool = False
+    block_count: int = 1
+    may_divide: Callable[[str], bool] = lambda name: True
 
 
-WRITTEN = Form()
+AS_WRITTEN = SymbolForm()
 
 
 def infer_operator_shapes(
@@ -82,7 +82,7 @@ def read_graph(
     dtypes: Mapping[str, Any] | None = None,
     differentiated: Collection[str] = (),
     updated: Collection[str] = (),
-    form: Form = WRITTEN,
+    form: SymbolForm = AS_WRITTEN,
 ) -> Source:
     """Build the training graph of `symbol` and read it.
 
@@ -109,31 +109,31 @@ def read_graph(
     check_names(symbol, shapes, differentiated)
     symbol = in_plain_form(symbol)
     known_shapes, known_dtypes = infer_arguments(symbol, shapes, dtypes or {})
-    if form.unrolled:
+    if form.is_unrolled:
         symbol = unroll_recurrences(symbol, known_shapes, known_dtypes)
-    if form.blocks > 1:
-        symbol = divide_into_blocks(symbol, known_shapes, known_dtypes, form.blocks, form.divides)
-    wanted = [name for name in symbol.list_arguments() if name in set(differentiated)]
-    symbol, training = _differentiate(symbol, wanted)
-    given = find_data(symbol, shapes, find_labels(symbol))
-    graph = _Reader(symbol, training, known_shapes, known_dtypes, given, wanted, updated).read()
+    if form.block_count > 1:
+        symbol = divide_into_blocks(symbol, known_shapes, known_dtypes, form.block_count, form.may_divide)
+    differentiated_names = [name for name in symbol.list_arguments() if name in set(differentiated)]
+    symbol, training = _differentiate(symbol, differentiated_names)
+    data_names = find_data(symbol, shapes, find_labels(symbol))
+    graph = _Reader(symbol, training, known_shapes, known_dtypes, data_names, differentiated_names, updated).read()
     refuse_wrong_kernels(graph)
     refuse_outputs_without_dimensions(graph)
     return Source(graph, training)
 
 
-def _differentiate(symbol: Any, wanted: Sequence[str]) -> tuple[Any, Any]:
+def _differentiate(symbol: Any, differentiated_names: Sequence[str]) -> tuple[Any, Any]:
     """Return the symbol and its training graph.
 
     Repeated outputs are copied first, since NNVM would only use the head gradient of the last one.
     """
-    if not wanted:
+    if not differentiated_names:
         return symbol, symbol
-    training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, wanted))
-    given = set(training.list_arguments())
-    if any(name_head_gradient(output) in given for output in find_repeats(symbol)):
+    training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, differentiated_names))
+    arguments = set(training.list_arguments())
+    if any(name_head_gradient(output) in arguments for output in find_repeats(symbol)):
         symbol = copy_repeats(symbol)
-        training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, wanted))
+        training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, differentiated_names))
     return symbol, training
 
 
@@ -143,63 +143,64 @@ class _Reader:
         symbol: Any,
         training: Any,
         shapes: Mapping[str, tuple[int, ...]],
-        codes: Mapping[str, int],
-        given: Collection[str],
-        wanted: Sequence[str],
+        type_flags: Mapping[str, int],
+        data_names: Collection[str],
+        differentiated: Sequence[str],
         updated: Collection[str],
     ) -> None:
         handle = training.handle.value
         self.nodes = _mxnet.nodes(handle)
-        self.heads: list[tuple[int, int]] = [(node, index) for node, index in _mxnet.outputs(handle)]
-        self.n_outputs = len(symbol.list_outputs())
+        # Outputs of the training graph, as numbers of a node and of its output: outputs of the model, then gradients.
+        self.output_entries: list[tuple[int, int]] = [(node, index) for node, index in _mxnet.outputs(handle)]
+        self.output_count = len(symbol.list_outputs())
         variables = {node["name"] for node in self.nodes if node["op"] == "null"}
         self.entry_shapes, self.entry_types = _mxnet.infer(
             handle,
             {n: s for n, s in shapes.items() if n in variables},
-            {n: c for n, c in codes.items() if n in variables},
+            {n: flag for n, flag in type_flags.items() if n in variables},
         )
-        self.given = given
-        self.wanted = wanted
+        self.data_names = data_names
+        self.differentiated = differentiated
         self.updated = updated
-        self.parameters = set(symbol.list_arguments())
+        self.arguments = set(symbol.list_arguments())
         self.tensors: list[Tensor] = []
         self.operators: list[Operator] = []
-        self.tensor_of: dict[tuple[int, int], int] = {}
-        self.operator_of: dict[int, int] = {}
-        self.names: Counter[str] = Counter()
+        self.tensor_by_entry: dict[tuple[int, int], int] = {}
+        self.operator_by_node: dict[int, int] = {}
+        self.name_counts: Counter[str] = Counter()
 
     def read(self) -> Graph:
-        forward_nodes = self._ancestors(node for node, _ in self.heads[: self.n_outputs])
+        forward_nodes = self._find_ancestors(node for node, _ in self.output_entries[: self.output_count])
         for node in self.nodes:
             if node["op"] == "null":
-                self._add_tensors(node, [node["name"]], self._variable_kind(node))
+                self._add_tensors(node, [node["name"]], self._classify_variable(node))
             else:
                 self._add_operator(node, node["id"] in forward_nodes)
         gradients = {
-            self._variable(name): self.tensor_of[head]
-            for name, head in zip(self.wanted, self.heads[self.n_outputs :], strict=True)
+            self._find_variable(name): self.tensor_by_entry[entry]
+            for name, entry in zip(self.differentiated, self.output_entries[self.output_count :], strict=True)
         }
         return Graph(
             tensors=tuple(self.tensors),
             operators=tuple(self.operators),
-            outputs=tuple(self.tensor_of[head] for head in self.heads[: self.n_outputs]),
+            outputs=tuple(self.tensor_by_entry[entry] for entry in self.output_entries[: self.output_count]),
             gradients=gradients,
-            updated=frozenset(self._variable(name) for name in self.updated if name in self.wanted),
+            updated=frozenset(self._find_variable(name) for name in self.updated if name in self.differentiated),
         )
 
-    def _variable(self, name: str) -> int:
+    def _find_variable(self, name: str) -> int:
         for position, tensor in enumerate(self.tensors):
             if tensor.name == name and tensor.kind is not TensorKind.INTERMEDIATE:
                 return position
         # An argument that no output depends on has a zero gradient, which is not in the graph.
         raise TofuError(f"No output depends on the argument {name}. Set its grad_req to 'null'.")
 
-    def _variable_kind(self, node: Mapping[str, Any]) -> TensorKind:
+    def _classify_variable(self, node: Mapping[str, Any]) -> TensorKind:
         if node["is_aux"]:
             return TensorKind.AUXILIARY
-        if node["name"] in self.given:
+        if node["name"] in self.data_names:
             return TensorKind.INPUT
-        if node["name"] not in self.parameters and find_head(node["name"]) is not None:
+        if node["name"] not in self.arguments and find_head(node["name"]) is not None:
             return TensorKind.HEAD_GRADIENT
         return TensorKind.PARAMETER
 
@@ -207,8 +208,8 @@ class _Reader:
         positions = []
         for index, name in enumerate(names):
             entry = node["entry"] + index
-            shape, code = self.entry_shapes[entry], self.entry_types[entry]
-            if shape is None or any(extent < 0 for extent in shape) or code < 0:
+            shape, type_flag = self.entry_shapes[entry], self.entry_types[entry]
+            if shape is None or any(extent < 0 for extent in shape) or type_flag < 0:
                 raise ShapeError(
                     f"MXNet cannot infer the shape or type of {name} (operator {node['op']}); it found {shape}."
                 )
@@ -222,33 +223,32 @@ class _Reader:
                     f"{name} (operator {node['op']}) has the shape {tuple(shape)}, and a tensor without elements cannot be split or "
                     "replicated. Use other operators or shapes."
                 )
-            dtype = DTYPE_NAMES[code]
-            self.tensor_of[node["id"], index] = len(self.tensors)
+            dtype = DTYPE_NAMES[type_flag]
+            self.tensor_by_entry[node["id"], index] = len(self.tensors)
             positions.append(len(self.tensors))
             self.tensors.append(Tensor(name, tuple(shape), dtype, np.dtype(dtype).itemsize, kind))
         return tuple(positions)
 
     def _add_operator(self, node: Mapping[str, Any], is_forward: bool) -> None:
-        forward = (
-            self.operator_of.get(node["control_deps"][0]) if node["is_backward"] and node["control_deps"] else None
-        )
+        is_gradient = node["is_backward"] and node["control_deps"]
+        forward = self.operator_by_node.get(node["control_deps"][0]) if is_gradient else None
         shares_name = forward is not None and node["name"] == self.operators[forward].name  # Custom's gradient does
-        name = self._unique(f"{node['name']}_backward" if shares_name else node["name"])
-        n_outputs = node["num_outputs"]
-        names = [f"{name}_output"] if n_outputs == 1 else [f"{name}_output{i}" for i in range(n_outputs)]
-        outputs = self._add_tensors(node, names, TensorKind.INTERMEDIATE)
-        self.operator_of[node["id"]] = len(self.operators)
+        name = self._make_unique(f"{node['name']}_backward" if shares_name else node["name"])
+        count = node["num_outputs"]
+        output_names = [f"{name}_output"] if count == 1 else [f"{name}_output{i}" for i in range(count)]
+        outputs = self._add_tensors(node, output_names, TensorKind.INTERMEDIATE)
+        self.operator_by_node[node["id"]] = len(self.operators)
         self.operators.append(
             Operator(
                 name=name,
                 op=node["op"],
                 attributes=dict(node["attrs"]),
-                inputs=tuple(self.tensor_of[source, index] for source, index in node["inputs"]),
+                inputs=tuple(self.tensor_by_entry[source, index] for source, index in node["inputs"]),
                 outputs=outputs,
                 phase=Phase.FORWARD if is_forward else Phase.BACKWARD,
                 forward=forward,
                 stateful=forward is not None and shares_state(node["op"]),
-                mutates=(*node["mutable_inputs"], *_list_undeclared(node)),
+                mutates=(*node["mutable_inputs"], *_list_undeclared_changes(node)),
                 ignored=tuple(node["ignored_inputs"]),
                 annotations=frozenset(name for name in node["attrs"] if name.startswith("__")),
                 sums_gradients=not is_forward and forward is None and node["op"] in GRADIENT_SUMS,
@@ -256,24 +256,25 @@ class _Reader:
             )
         )
 
-    def _unique(self, name: str) -> str:
+    def _make_unique(self, name: str) -> str:
         """Return a unique name. MXNet itself gives all sums of gradients the same name, "sum_grad"."""
-        self.names[name] += 1
-        return name if self.names[name] == 1 else f"{name}~{self.names[name]}"
+        self.name_counts[name] += 1
+        return name if self.name_counts[name] == 1 else f"{name}~{self.name_counts[name]}"
 
-    def _ancestors(self, roots: Iterable[int]) -> set[int]:
-        seen: set[int] = set()
-        stack = list(roots)
-        while stack:
-            node = stack.pop()
-            if node not in seen:
-                seen.add(node)
-                stack.extend(source for source, _ in self.nodes[node]["inputs"])
-                stack.extend(self.nodes[node]["control_deps"])
-        return seen
+    def _find_ancestors(self, nodes: Iterable[int]) -> set[int]:
+        """Return these nodes, and all nodes that they depend on."""
+        ancestors: set[int] = set()
+        unvisited = list(nodes)
+        while unvisited:
+            node = unvisited.pop()
+            if node not in ancestors:
+                ancestors.add(node)
+                unvisited.extend(source for source, _ in self.nodes[node]["inputs"])
+                unvisited.extend(self.nodes[node]["control_deps"])
+        return ancestors
 
 
-def _list_undeclared(node: Mapping[str, Any]) -> tuple[int, ...]:
+def _list_undeclared_changes(node: Mapping[str, Any]) -> tuple[int, ...]:
     """Return inputs that the operator changes although MXNet does not declare it: BatchNorm_v1 sets a fixed gamma to ones.
 
     BatchNorm does the same, but needs no entry here. It is split by channel like its gamma, or lowered to parts that
@@ -286,19 +287,19 @@ def _list_undeclared(node: Mapping[str, Any]) -> tuple[int, ...]:
 def find_labels(symbol: Any) -> frozenset[str]:
     """Return the arguments that operators only read as inputs called "label". They are data, not parameters."""
     nodes = _mxnet.nodes(symbol.handle.value)
-    roles: dict[str, set[bool]] = {}
-    slots_of: dict[str, list[str]] = {}
+    input_names_by_op: dict[str, list[str]] = {}
+    labels, others = set[str](), set[str]()
     for node in nodes:
         if node["op"] == "null":
             continue
-        if node["op"] not in slots_of:
-            slots_of[node["op"]] = _mxnet.operator_info(node["op"])["input_names"]
-        slots = slots_of[node["op"]]
-        for position, (source, _) in enumerate(node["inputs"]):
+        if node["op"] not in input_names_by_op:
+            input_names_by_op[node["op"]] = _mxnet.operator_info(node["op"])["input_names"]
+        input_names = input_names_by_op[node["op"]]
+        for slot, (source, _) in enumerate(node["inputs"]):
             if nodes[source]["op"] == "null":
-                slot = slots[position] if position < len(slots) else ""
-                roles.setdefault(nodes[source]["name"], set()).add(slot.endswith("label"))
-    return frozenset(name for name, labels in roles.items() if labels == {True})
+                is_label = slot < len(input_names) and input_names[slot].endswith("label")
+                (labels if is_label else others).add(nodes[source]["name"])
+    return frozenset(labels - others)
 
 
 def read_training(symbol: Any, shapes: Shapes) -> tuple[dict[str, tuple[int, ...]], list[str]]:
@@ -307,8 +308,8 @@ def read_training(symbol: Any, shapes: Shapes) -> tuple[dict[str, tuple[int, ...
     Raises ShapeError if the labels' shapes cannot be inferred.
     """
     labels = find_labels(symbol)
-    known, _ = infer_arguments(symbol, shapes, {})
+    all_shapes, _ = infer_arguments(symbol, shapes, {})
     names = symbol.list_arguments()
     data = find_data(symbol, shapes, labels)
-    inputs = {name: known[name] for name in names if name in data}
+    inputs = {name: all_shapes[name] for name in names if name in data}
     return inputs, [name for name in names if name not in inputs]

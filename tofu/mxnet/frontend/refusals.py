@@ -25,7 +25,6 @@ DATA_DEPENDENT = {
     "_npi_unique": "Leave it to the host.",
     "_npx_nonzero": "Use a mask, or where.",
 }
-FIXING = ("BatchNorm", "BatchNorm_v1")
 RESHAPES = ("Reshape", "_np_reshape", "_npx_reshape")
 SYNCHRONIZED = {
     "_contrib_SyncBatchNorm": "Use BatchNorm: its statistics cover the whole batch, on all workers.",
@@ -46,45 +45,47 @@ def refuse_unpartitionable(symbol: Any) -> None:
     raise_together(
         UnsupportedError,
         "Workers compute with dense storage. These operators only support sparse tensors:",
-        [f"{_name(node)}. {SPARSE_OPERATORS[node['op']]}" for node in nodes if node["op"] in SPARSE_OPERATORS],
+        [f"{_describe_node(node)}. {SPARSE_OPERATORS[node['op']]}" for node in nodes if node["op"] in SPARSE_OPERATORS],
     )
     raise_together(
         UnsupportedError,
         "Control flow cannot be partitioned, since its inner graph has no description:",
         [
-            f"{_name(node)}: contrib.{CONTROL_FLOW[node['op']]}. Unroll its steps in the model, as cell.unroll(...) does."
+            f"{_describe_node(node)}: contrib.{CONTROL_FLOW[node['op']]}. Unroll its steps in the model, as cell.unroll(...) does."
             for node in nodes
             if node["op"] in CONTROL_FLOW
         ],
     )
-    for reason, ways_out in (
+    for reason, alternatives in (
         (
             "The output shapes of these operators depend on their inputs' values, which no plan can know:",
             DATA_DEPENDENT,
         ),
         ("These operators communicate with other devices themselves:", SYNCHRONIZED),
     ):
-        found = [f"{_name(node)}. {ways_out[node['op']]}" for node in nodes if node["op"] in ways_out]
-        raise_together(UnsupportedError, reason, found)
+        refused = [
+            f"{_describe_node(node)}. {alternatives[node['op']]}" for node in nodes if node["op"] in alternatives
+        ]
+        raise_together(UnsupportedError, reason, refused)
 
 
 def refuse_wrong_kernels(graph: Graph) -> None:
     """Raise UnsupportedError for operators whose kernel computes wrong numbers on one device."""
-    _refuse_other_sizes(graph)
-    _refuse_shared_scales(graph)
+    _refuse_fractional_reshapes(graph)
+    _refuse_shared_gammas(graph)
     has_onednn = os.environ.get("MXNET_MKLDNN_ENABLED", "1") != "0"
-    found = [
+    wrong = [
         f"{operator}, stride {operator.attributes['stride']}, dilate {operator.attributes['dilate']}, {dtype}"
         for operator in graph.operators
         if operator.op == "Deconvolution"
         and ((dtype := graph.tensors[operator.outputs[0]].dtype) != "float32" or not has_onednn)
-        and min(_largest(operator.attributes, "stride"), _largest(operator.attributes, "dilate")) > 1
+        and min(_find_largest(operator.attributes, "stride"), _find_largest(operator.attributes, "dilate")) > 1
     ]
     raise_together(
         UnsupportedError,
         "MXNet's own Deconvolution is wrong on CPUs if both stride and dilate are above 1, in all types but oneDNN's float32. "
         "Use float32 (without MXNET_MKLDNN_ENABLED), or only one of stride and dilate, for:",
-        found,
+        wrong,
     )
 
 
@@ -99,31 +100,32 @@ def refuse_outputs_without_dimensions(graph: Graph) -> None:
     )
 
 
-def _refuse_shared_scales(graph: Graph) -> None:
+def _refuse_shared_gammas(graph: Graph) -> None:
     """Refuse operators that read the gamma of a BatchNorm with fix_gamma.
 
     BatchNorm sets gamma to ones while it runs. MXNet does not know that, and orders other readers arbitrarily.
     """
-    fixed = {number for number, operator in enumerate(graph.operators) if _sets_scale(operator)}
-    setting = {graph.operators[number].inputs[1]: graph.operators[number] for number in fixed}
+    setters = {number for number, operator in enumerate(graph.operators) if _sets_gamma(operator)}
+    setter_by_gamma = {graph.operators[number].inputs[1]: graph.operators[number] for number in setters}
     raise_together(
         UnsupportedError,
         "These operators read a gamma that a BatchNorm sets to ones, before or after them in arbitrary order. Use fix_gamma=False, or "
         "another gamma for the BatchNorm:",
         [
-            f"{operator} reads {graph.tensors[tensor].name}, the gamma of {setting[tensor].name}"
+            f"{operator} reads {graph.tensors[tensor].name}, the gamma of {setter_by_gamma[tensor].name}"
             for number, operator in enumerate(graph.operators)
             for tensor in dict.fromkeys(operator.inputs)
-            if tensor in setting and number not in fixed and operator.forward is None
+            if tensor in setter_by_gamma and number not in setters and operator.forward is None
         ],
     )
 
 
-def _sets_scale(operator: Operator) -> bool:
-    return operator.op in FIXING and operator.attributes.get("fix_gamma", "True") in ("True", "1")
+def _sets_gamma(operator: Operator) -> bool:
+    is_batch_norm = operator.op in ("BatchNorm", "BatchNorm_v1")
+    return is_batch_norm and operator.attributes.get("fix_gamma", "True") in ("True", "1")
 
 
-def _refuse_other_sizes(graph: Graph) -> None:
+def _refuse_fractional_reshapes(graph: Graph) -> None:
     """Refuse reshapes with a fractional extent for -1: MXNet would round it and read outside of the tensors."""
     shapes = [tensor.shape for tensor in graph.tensors]
     raise_together(
@@ -138,9 +140,9 @@ def _refuse_other_sizes(graph: Graph) -> None:
     )
 
 
-def _largest(attributes: Mapping[str, str], name: str) -> int:
+def _find_largest(attributes: Mapping[str, str], name: str) -> int:
     return max(map(int, re.findall(r"\d+", attributes.get(name, ""))), default=1)
 
 
-def _name(node: Mapping[str, Any]) -> str:
+def _describe_node(node: Mapping[str, Any]) -> str:
     return f"variable {node['name']}" if node["op"] == "null" else f"{node['op']} {node['name']}"

@@ -1,6 +1,7 @@
-"""Conversion of models with sparse storage (row_sparse, csr) to dense storage, with which the workers compute.
+"""Conversion of models with sparse storage (row_sparse, csr) to dense storage.
 
-The storage changes no numbers. MXNet itself uses dense storage for operators without sparse kernels.
+Workers compute with dense storage, which gives the same numbers. MXNet itself uses it for operators without sparse
+kernels.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tofu.mxnet.frontend.splice import Splice
 STORAGE_KEY = "__storage_type__"
 STORAGES = {"1": "row_sparse", "2": "csr"}
 """Value of a variable's storage attribute -> name of the storage."""
-KEYS = ("sparse_grad", "forward_stype")
+SPARSE_ATTRIBUTES = ("sparse_grad", "forward_stype")
 """Attributes by which an operator requests sparse gradients or results."""
 DENSE = "default"
 
@@ -27,11 +28,11 @@ def _sum_squares(attributes: Mapping[str, str], name: str) -> Any:
 
 
 def _embed(attributes: Mapping[str, str], name: str) -> Any:
-    kept = {key: value for key, value in attributes.items() if key != "deterministic"}
-    return mx.sym.Embedding(mx.sym.Variable("0"), mx.sym.Variable("1"), name=name, **kept)
+    dense_attributes = {key: value for key, value in attributes.items() if key != "deterministic"}
+    return mx.sym.Embedding(mx.sym.Variable("0"), mx.sym.Variable("1"), name=name, **dense_attributes)
 
 
-def _keep(attributes: Mapping[str, str], name: str) -> Any:
+def _copy(attributes: Mapping[str, str], name: str) -> Any:
     del attributes
     return mx.sym.identity(mx.sym.Variable("0"), name=name)
 
@@ -39,15 +40,15 @@ def _keep(attributes: Mapping[str, str], name: str) -> Any:
 DENSE_FORMS: dict[str, Callable[[Mapping[str, str], str], Any]] = {
     "_contrib_SparseEmbedding": _embed,
     "_square_sum": _sum_squares,
-    "cast_storage": _keep,
+    "cast_storage": _copy,
 }
+"""Operator for sparse tensors -> function of its attributes and name that returns it as a symbol over dense tensors."""
 
 
 def list_storages(symbol: Any) -> dict[str, str]:
     """Return variable -> "row_sparse" or "csr", for all variables that are not dense."""
-    attributes = symbol.attr_dict()
-    found = {name: STORAGES.get(own.get(STORAGE_KEY, "")) for name, own in attributes.items()}
-    return {name: storage for name, storage in found.items() if storage is not None}
+    codes = {name: attributes.get(STORAGE_KEY, "") for name, attributes in symbol.attr_dict().items()}
+    return {name: STORAGES[code] for name, code in codes.items() if code in STORAGES}
 
 
 def list_sparse_gradients(symbol: Any) -> set[str]:
@@ -80,19 +81,19 @@ def with_dense_storage(symbol: Any) -> Any:
         inputs = [splice.entry(entry) for entry in node["inputs"]]
         attributes = node.get("attrs", {})
         if node["op"] in DENSE_FORMS:
-            own = {key: value for key, value in attributes.items() if not key.startswith("__")}
-            splice.replace(DENSE_FORMS[node["op"]](own, node["name"]), inputs)
+            operator_attributes = {key: value for key, value in attributes.items() if not key.startswith("__")}
+            splice.replace(DENSE_FORMS[node["op"]](operator_attributes, node["name"]), inputs)
             continue
-        kept = {key: value for key, value in attributes.items() if key not in (STORAGE_KEY, *KEYS)}
-        splice.add({**node, "attrs": kept, "inputs": inputs})
+        dense = {key: value for key, value in attributes.items() if key not in (STORAGE_KEY, *SPARSE_ATTRIBUTES)}
+        splice.add({**node, "attrs": dense, "inputs": inputs})
     return splice.symbol(graph)
 
 
 def _read_graph(symbol: Any) -> dict[str, Any]:
     """Return a symbol's JSON. To save the time of parsing, it has no nodes if the text does not mention sparse storage."""
     text = mx.sym.Symbol.tojson(symbol, remove_amp_cast=False)
-    is_free = not any(mark in text for mark in (STORAGE_KEY, *KEYS, *DENSE_FORMS))
-    graph: dict[str, Any] = {"nodes": []} if is_free else json.loads(text)
+    mentions_sparse = any(word in text for word in (STORAGE_KEY, *SPARSE_ATTRIBUTES, *DENSE_FORMS))
+    graph: dict[str, Any] = json.loads(text) if mentions_sparse else {"nodes": []}
     return graph
 
 
@@ -113,8 +114,8 @@ def _makes_sparse_gradient(node: Mapping[str, Any], slot: int, nodes: Sequence[M
         return slot == 1 and is_plain and _is_csr(nodes[node["inputs"][0][0]])
     if node["op"] == "_square_sum":
         return True
-    has_it = node["op"] == "_contrib_SparseEmbedding" or _is_true(attributes.get("sparse_grad", ""))
-    return slot == 1 and has_it
+    is_sparse_lookup = node["op"] == "_contrib_SparseEmbedding" or _is_true(attributes.get("sparse_grad", ""))
+    return slot == 1 and is_sparse_lookup
 
 
 def _is_csr(node: Mapping[str, Any]) -> bool:

@@ -109,22 +109,22 @@ def partition(
         check_parameter(parameter)
     for parameter in parameters:
         shard_parameter(parameter)
-    kind: Any = type(block)
-    block.__class__ = extend_class(kind, PartitionedBlock, "Partitioned")
+    block_class: Any = type(block)
+    block.__class__ = extend_class(block_class, PartitionedBlock, "Partitioned")
     block._settings, block._devices = settings, devices
     block.hybridize()
     return block
 
 
-def _advise_block(given: Any) -> str:
-    if isinstance(given, gluon.Block):
+def _advise_block(value: Any) -> str:
+    if isinstance(value, gluon.Block):
         return "Derive it from HybridBlock, with hybrid_forward(self, F, x), or partition its hybrid children"
-    if isinstance(given, type) and issubclass(given, gluon.Block):
-        return f"{given.__name__} is a class: create a block, {given.__name__}(...)"
-    if isinstance(given, (list, tuple)):
+    if isinstance(value, type) and issubclass(value, gluon.Block):
+        return f"{value.__name__} is a class: create a block, {value.__name__}(...)"
+    if isinstance(value, (list, tuple)):
         return "Combine several blocks with nn.HybridSequential() and its add(...)"
-    if isinstance(given, (str, Path)):
-        return f"mx.gluon.SymbolBlock.imports({str(given)!r}, ['data']) reads a symbol's file as a block"
+    if isinstance(value, (str, Path)):
+        return f"mx.gluon.SymbolBlock.imports({str(value)!r}, ['data']) reads a symbol's file as a block"
     return "Partition a symbol with tofu.partition(symbol, ngpus=...)"
 
 
@@ -135,15 +135,15 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
     _devices: tuple[Any, ...]
     _cached_op: Any
     _cached_graph: Any
-    _operator_before: PartitionedOperator | None = None  # reused if tracing after hybridize() gives the same graph
+    _last_operator: PartitionedOperator | None = None  # reused if tracing after hybridize() gives the same graph
 
     @property
     def partitioned_symbol(self) -> PartitionedSymbol:
         """Partitioned symbol of the block's graph. Raises PlanError before the first call."""
-        return self._operator().symbol
+        return self._require_operator().symbol
 
-    def _operator(self) -> PartitionedOperator:
-        operator = self._cached_op or self._operator_before
+    def _require_operator(self) -> PartitionedOperator:
+        operator = self._cached_op or self._last_operator
         if not isinstance(operator, PartitionedOperator):
             raise PlanError(
                 "There is no plan yet: call the block first, inside autograd.record() for the plan of training."
@@ -153,7 +153,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
     @property
     def plan(self) -> Plan:
         """Plan of training. Before the first call inside `autograd.record()`, the plan of inference."""
-        operator = self._operator()
+        operator = self._require_operator()
         return operator.training_plan or operator.symbol.plan
 
     def save_report(self, path: str | Path, title: str = "") -> None:
@@ -170,15 +170,15 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
         refuse_broken(symbol)
         refuse_unpartitionable(symbol)
         parameters = {parameter.name: parameter for is_input, parameter in self._cached_op_args if not is_input}
-        before, self._operator_before = self._operator_before, None
-        if before is not None and before.is_of(symbol, parameters):
-            self._cached_op = before
+        last_operator, self._last_operator = self._last_operator, None
+        if last_operator is not None and last_operator.runs(symbol, parameters):
+            self._cached_op = last_operator
             return
         warn_of_sparse_storage(symbol)
-        added = [parameter for parameter in parameters.values() if not isinstance(parameter, Sharded)]
-        for parameter in added:  # parameters of layers that were added after the block was partitioned
+        unsharded = [parameter for parameter in parameters.values() if not isinstance(parameter, Sharded)]
+        for parameter in unsharded:  # parameters of layers that were added after the block was partitioned
             check_parameter(parameter)
-        for parameter in added:
+        for parameter in unsharded:
             shard_parameter(parameter)
         self._cached_op = PartitionedOperator(PartitionedSymbol(symbol, self._settings, self._devices), parameters)
 
@@ -201,18 +201,18 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
 
     def summary(self, *inputs: Any) -> None:
         """Print MXNet's table of layers, shapes and parameters. MXNet runs the block on one device for it."""
-        inside: list[Any] = []
-        self.apply(inside.append)
-        active = [block for block in inside if getattr(block, "_active", False)]
-        kind = type(self)
+        blocks: list[Any] = []
+        self.apply(blocks.append)
+        hybridized_blocks = [block for block in blocks if getattr(block, "_active", False)]
+        partitioned_class = type(self)
         try:
-            for block in active:
+            for block in hybridized_blocks:
                 block._active = False
-            self.__class__ = kind.__mro__[2]  # the class before the partitioning
+            self.__class__ = partitioned_class.__mro__[2]  # the class before the partitioning
             self.summary(*inputs)
         finally:
-            self.__class__ = kind
-            for block in active:
+            self.__class__ = partitioned_class
+            for block in hybridized_blocks:
                 block._active = True
 
     def hybridize(self, active: bool = True, *args: Any, **kwargs: Any) -> None:
@@ -224,5 +224,5 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
         if kwargs.get("backend"):
             raise UnsupportedError("backend= is for one device. Leave it out.")
         if isinstance(self._cached_op, PartitionedOperator):
-            self._operator_before = self._cached_op
+            self._last_operator = self._cached_op
         super().hybridize(True, *args, **kwargs)

@@ -38,63 +38,65 @@ class BlockCall:
         self.operator = operator
         self.bound = bound
         self.is_done = False
-        self.is_of_parameters = False  # True if the backward computed the parameters' gradients
+        self.has_parameter_gradients = False  # True if the backward computed them
         self._differentiated = tuple(differentiated)
-        self._before = operator.count_before_parameters(differentiated)
+        self._anchor_position = operator.count_before_parameters(differentiated)
 
     def record(self, inputs: Mapping[str, Any]) -> list[Any]:
         """Run the forward pass and record the call in autograd. Return the outputs."""
         with autograd.pause(train_mode=True):
             outputs = self.operator.forward(self.bound, inputs, is_train=True)
-        sources = [inputs[name] for name in self._differentiated]
-        sources.insert(self._before, self.operator.anchor)
-        _mxnet.record_call(list(map(_number, sources)), list(map(_number, outputs)), self._backward)
+        recorded_inputs = [inputs[name] for name in self._differentiated]
+        recorded_inputs.insert(self._anchor_position, self.operator.anchor)
+        _mxnet.record_call(list(map(_read_handle, recorded_inputs)), list(map(_read_handle, outputs)), self._backward)
         self.bound.call = weakref.ref(self)
         return outputs
 
-    def _backward(self, heads: Sequence[int], requests: Sequence[int], gradients: Sequence[int]) -> None:
+    def _backward(self, head_gradients: Sequence[int], requests: Sequence[int], gradients: Sequence[int]) -> None:
         """Run the backward pass. Autograd calls this with handles of new arrays."""
         with uninterrupted(), self.operator.lock:
-            self._run_backward(heads, requests, gradients)
+            self._run_backward(head_gradients, requests, gradients)
 
-    def _run_backward(self, heads: Sequence[int], requests: Sequence[int], gradients: Sequence[int]) -> None:
+    def _run_backward(self, head_gradients: Sequence[int], requests: Sequence[int], gradients: Sequence[int]) -> None:
         if self.is_done:
             raise TofuError(
                 "backward() was called twice after one call of a partitioned block. The first backward has reused the memory of the "
                 "forward results: call the block again."
             )
-        asked = list(zip(requests, map(_array, gradients), strict=True))
-        request_of_own, own = asked.pop(self._before)
-        given = list(map(_array, heads))
+        requested = list(zip(requests, map(_wrap_handle, gradients), strict=True))
+        anchor_request, anchor_gradient = requested.pop(self._anchor_position)
+        head_arrays = list(map(_wrap_handle, head_gradients))
         executor = self.bound.executor
         self.is_done = True
         for output, name in list_head_gradients(executor.partition.graph).items():
-            executor.variables[name].scatter(given[output])
+            executor.variables[name].scatter(head_arrays[output])
         self.operator.write_parameters(executor)
         executor.backward()
         self.operator.take_changes(executor)
-        self.is_of_parameters = request_of_own != 0
+        self.has_parameter_gradients = anchor_request != 0
         self.operator.finished.append(self)
-        _write(mx.nd.ones_like(own), request_of_own, own)  # each call adds one to the anchor's gradient
-        for name, (request, gradient) in zip(self._differentiated, asked, strict=True):
-            _write(executor.gradient(name).gather(), request, gradient)
+        # Each call adds one to the anchor's gradient.
+        _write_gradient(mx.nd.ones_like(anchor_gradient), anchor_request, anchor_gradient)
+        for name, (request, gradient) in zip(self._differentiated, requested, strict=True):
+            _write_gradient(executor.gradient(name).gather(), request, gradient)
 
 
-def _number(array: Any) -> int:
+def _read_handle(array: Any) -> int:
     return int(array.handle.value)
 
 
-def _array(handle: int) -> Any:
+def _wrap_handle(handle: int) -> Any:
+    """Return the array of a handle, which it frees."""
     return mx.nd.NDArray(ctypes.c_void_p(handle))
 
 
-def _write(value: Any, request: int, target: Any) -> None:
+def _write_gradient(value: Any, request: int, gradient: Any) -> None:
     if request in (WRITE, WRITE_IN_PLACE):
-        value.copyto(target)
+        value.copyto(gradient)
     elif request == ADD:
-        target += value.as_in_context(target.context)
+        gradient += value.as_in_context(gradient.context)
 
 
 def needs_gradient(array: Any) -> bool:
     """Return True if autograd has a path from this array to something that wants a gradient."""
-    return _mxnet.needs_gradient(_number(array))
+    return _mxnet.needs_gradient(_read_handle(array))

@@ -31,7 +31,7 @@ from tofu.plan import Plan
 from tofu.planning.settings import Settings
 
 MOST_EXECUTORS = 4
-"""Number of executors without a call that are kept, for several shapes of the inputs."""
+"""Number of executors that are kept without a call, so that several shapes of the inputs may alternate."""
 
 
 class BoundExecutor:
@@ -68,10 +68,10 @@ class PartitionedOperator:
         self.names = list(symbol.list_inputs())
         self._arguments = frozenset(symbol.list_arguments())
         self._states = frozenset(symbol.list_auxiliary_states())
-        self._plans = Replanner()
+        self._replanner = Replanner()
         self._training_gradients: Any = None  # names of the parameters and inputs with gradients in the last training
-        self._bound: list[BoundExecutor] = []  # in order of last use
-        self._hook: tuple[Any, bool] | None = None
+        self._executors: list[BoundExecutor] = []  # in order of last use
+        self._operator_hook: tuple[Any, bool] | None = None
         self.finished: list[BlockCall] = []  # backward passes issued since the last `settle`
         self.anchor = _make_anchor(mx.cpu(0))
         self.lock = threading.RLock()  # lets one thread run at a time
@@ -81,9 +81,9 @@ class PartitionedOperator:
     @property
     def training_plan(self) -> Plan | None:
         """Plan of training for the first shapes, or None before training."""
-        return self._plans.first_plan(self._training_gradients)
+        return self._replanner.first_plan(self._training_gradients)
 
-    def is_of(self, symbol: Any, parameters: Mapping[str, Any]) -> bool:
+    def runs(self, symbol: Any, parameters: Mapping[str, Any]) -> bool:
         """Return True if this operator runs a symbol equal to `symbol` with the same parameters."""
         is_same = self.parameters.keys() == parameters.keys() and all(
             parameters[name] is parameter for name, parameter in self.parameters.items()
@@ -93,22 +93,22 @@ class PartitionedOperator:
     def __call__(self, *arrays: Any) -> Any:
         """Run the forward pass, and record the call if autograd records. Return the output, or a list of several."""
         # MXNet's own threads run Python operators, such as an autograd.Function's backward, on which gradients here may depend.
-        is_of_engine = isinstance(threading.current_thread(), threading._DummyThread)
-        if (is_of_engine and self.finished) or not self.lock.acquire(blocking=not is_of_engine):
+        is_mxnet_thread = isinstance(threading.current_thread(), threading._DummyThread)
+        if (is_mxnet_thread and self.finished) or not self.lock.acquire(blocking=not is_mxnet_thread):
             raise UnsupportedError(
                 "A partitioned block is called inside of a Python operator (autograd.Function, Custom) during a backward, which would "
                 "deadlock. Call it outside of the operator, and pass its output in."
             )
         try:
-            return self._call(arrays)
+            return self._run_or_record(arrays)
         finally:
             self.lock.release()
 
-    def _call(self, arrays: Sequence[Any]) -> Any:
+    def _run_or_record(self, arrays: Sequence[Any]) -> Any:
         self.settle()
-        given = dict(zip(self.names, arrays, strict=True))
-        taken = {name: array for name, array in given.items() if name not in self.parameters}
-        inputs = {name: as_legacy(array) for name, array in taken.items()}
+        array_by_name = dict(zip(self.names, arrays, strict=True))
+        user_inputs = {name: array for name, array in array_by_name.items() if name not in self.parameters}
+        inputs = {name: as_legacy(array) for name, array in user_inputs.items()}
         context = next(iter(inputs.values())).context
         if context != self.anchor.context:
             self.anchor = _make_anchor(context)
@@ -118,21 +118,21 @@ class PartitionedOperator:
                 "A partitioned block can only be differentiated in training mode: use autograd.record(), not record(train_mode=False)."
             )
         outputs = self._record(inputs) if is_recorded else self._run(inputs)
-        if any(isinstance(array, mx.np.ndarray) for array in taken.values()):
+        if any(isinstance(array, mx.np.ndarray) for array in user_inputs.values()):
             outputs = [output.as_np_ndarray() for output in outputs]
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _register_op_hook(self, callback: Any, monitor_all: bool = False) -> None:
         """Set a hook that sees whole tensors. MXNet calls this before each call of a block that has a hook."""
-        if self._hook != (callback, monitor_all):
-            self._hook = callback, monitor_all
-            for bound in self._bound:
+        if self._operator_hook != (callback, monitor_all):
+            self._operator_hook = callback, monitor_all
+            for bound in self._executors:
                 watch_operators(bound.executor, callback, monitor_all)
 
     def _is_differentiable(self, inputs: Mapping[str, Any]) -> bool:
-        return bool(self._trained()) or any(map(needs_gradient, inputs.values()))
+        return bool(self._list_trained()) or any(map(needs_gradient, inputs.values()))
 
-    def _trained(self) -> tuple[str, ...]:
+    def _list_trained(self) -> tuple[str, ...]:
         return tuple(
             n for n, parameter in self.parameters.items() if n in self._arguments and parameter.grad_req != "null"
         )
@@ -144,19 +144,19 @@ class PartitionedOperator:
         position determines which of several calls runs its backward first, and so the order in which the calls update
         moving averages.
         """
-        trained = set(self._trained())
-        first = next((place for place, name in enumerate(self.names) if name in trained), 0)
-        return sum(name in differentiated for name in self.names[:first])
+        trained = set(self._list_trained())
+        first_trained = next((position for position, name in enumerate(self.names) if name in trained), 0)
+        return sum(name in differentiated for name in self.names[:first_trained])
 
     def _run(self, inputs: Mapping[str, Any]) -> list[Any]:
         is_train = autograd.is_training()
-        bound = self._bind(inputs, self._trained() if is_train else None, ())
+        bound = self._bind(inputs, self._list_trained() if is_train else None, ())
         with autograd.pause(train_mode=is_train):
             return self.forward(bound, inputs, is_train)
 
     def _record(self, inputs: Mapping[str, Any]) -> list[Any]:
         differentiated = tuple(name for name, array in inputs.items() if needs_gradient(array))
-        bound = self._bind(inputs, self._trained(), differentiated)
+        bound = self._bind(inputs, self._list_trained(), differentiated)
         return BlockCall(self, bound, differentiated).record(inputs)
 
     # ---- running
@@ -180,23 +180,23 @@ class PartitionedOperator:
 
     def write_parameters(self, executor: ShardedExecutor) -> None:
         """Copy the parameters into an executor's shards, since a backward uses values written after the forward."""
-        for name, array in self._arrays().items():
+        for name, array in self._get_parameter_arrays().items():
             current = array.tensor
             if executor.variables[name] is not current:
                 executor.variables[name].scatter(current.gather())
 
     def take_changes(self, executor: ShardedExecutor) -> None:
         """Copy states that an executor changed, such as moving averages, to the parameters, if they have other shards."""
-        for name in self._list_changed(executor):
+        for name in self._list_changed_variables(executor):
             array = self.parameters[name].array
             if array is not None and executor.variables[name] is not array.layout:
                 array.layout.scatter(executor.variables[name].gather())
 
-    def _list_changed(self, executor: ShardedExecutor) -> set[str]:
+    def _list_changed_variables(self, executor: ShardedExecutor) -> set[str]:
         return {*self._states, *executor.changed_arguments}.intersection(self.parameters)
 
     def _note_changes(self, executor: ShardedExecutor) -> None:
-        for name in self._list_changed(executor):
+        for name in self._list_changed_variables(executor):
             array = self.parameters[name].array
             assert array is not None
             array.note_change()
@@ -204,7 +204,7 @@ class PartitionedOperator:
     @property
     def is_awaited(self) -> bool:
         """True if a recorded call may still run its backward, or has run it and `settle` was not called since."""
-        return bool(self.finished) or not all(bound.is_free for bound in self._bound)
+        return bool(self.finished) or not all(bound.is_free for bound in self._executors)
 
     def settle(self) -> None:
         """Move the gradients of all finished backward passes to the parameters."""
@@ -215,29 +215,33 @@ class PartitionedOperator:
     def _settle(self) -> None:
         finished, self.finished = self.finished, []
         # autograd.grad() of inputs does not change the parameters' gradients.
-        asked = [call for call in finished if call.is_of_parameters]
-        together = asked[-int(self.anchor.grad.asscalar()) :]
-        for name in self._trained():
-            self._put_gradient(name, asked, together)
+        parameter_calls = [call for call in finished if call.has_parameter_gradients]
+        calls_of_last_backward = parameter_calls[-int(self.anchor.grad.asscalar()) :]
+        for name in self._list_trained():
+            self._put_gradient(name, parameter_calls, calls_of_last_backward)
         for call in finished:
             call.bound.call = None
             self._note_changes(call.bound.executor)
 
-    def _put_gradient(self, name: str, finished: Sequence[BlockCall], together: Sequence[BlockCall]) -> None:
+    def _put_gradient(
+        self, name: str, finished_calls: Sequence[BlockCall], calls_of_last_backward: Sequence[BlockCall]
+    ) -> None:
+        """Write a parameter's gradient: the sum over the last backward, or over all backward passes with grad_req="add"."""
         parameter = self.parameters[name]
         array, gradient = parameter.array, parameter.gradient
         assert array is not None
         assert gradient is not None
         adds = parameter.grad_req == "add"
-        calls = [call for call in (finished if adds else together) if name in call.bound.executor.differentiated]
+        calls = finished_calls if adds else calls_of_last_backward
+        calls = [call for call in calls if name in call.bound.executor.differentiated]
         if not calls:
             return
-        parts = [call.bound.executor.gradient(name) for call in calls]
-        if adds or len(parts) > 1:
-            gradient.put(add([*parts, gradient.tensor] if adds else parts))
+        addends = [call.bound.executor.gradient(name) for call in calls]
+        if adds or len(addends) > 1:
+            gradient.put(add([*addends, gradient.tensor] if adds else addends))
         else:
-            gradient.put(parts[0])
-            calls[0].bound.gradients[name] = weakref.ref(gradient), parts[0]
+            gradient.put(addends[0])
+            calls[0].bound.gradients[name] = weakref.ref(gradient), addends[0]
         array._fresh_grad = True
 
     def _save_gradients(self, bound: BoundExecutor) -> None:
@@ -246,8 +250,8 @@ class PartitionedOperator:
             gradient, parameter = reference(), self.parameters[name]
             if gradient is None or gradient.layout is not tensor:
                 continue
-            is_kept = gradient is not parameter.gradient  # the user holds the array; the parameter has a new one
-            if is_kept or (parameter.array is not None and parameter.array._fresh_grad):
+            is_held_by_user = gradient is not parameter.gradient  # the parameter has a new array
+            if is_held_by_user or (parameter.array is not None and parameter.array._fresh_grad):
                 gradient.put(add([tensor]))
             else:
                 gradient.lapse()
@@ -260,39 +264,39 @@ class PartitionedOperator:
     ) -> BoundExecutor:
         """Return a free executor for inputs of these shapes; `trained` is None for inference."""
         shapes = {name: tuple(array.shape) for name, array in inputs.items()}
-        types = {name: array.dtype for name, array in {**inputs, **self._arrays()}.items()}
+        types = {name: array.dtype for name, array in {**inputs, **self._get_parameter_arrays()}.items()}
         key = (
             tuple(sorted(shapes.items())),
-            tuple(sorted((n, t.__name__) for n, t in types.items())),
+            tuple(sorted((name, dtype.__name__) for name, dtype in types.items())),
             trained,
             differentiated,
         )
-        bound = next((b for b in self._bound if b.is_free and _serves(b.key, key)), None)
+        bound = next((b for b in self._executors if b.is_free and _can_run(b.key, key)), None)
         if bound is None:
             bound = BoundExecutor(key, self._make_executor(shapes, types, trained, differentiated))
-        self._bound = [*(b for b in self._bound if b is not bound), bound]
+        self._executors = [*(b for b in self._executors if b is not bound), bound]
         self._share_parameters(bound)
-        self._drop_some(bound)
+        self._drop_executors(bound)
         return bound
 
-    def _arrays(self) -> dict[str, Any]:
+    def _get_parameter_arrays(self) -> dict[str, Any]:
         arrays = {name: parameter.array for name, parameter in self.parameters.items()}
         return {name: array for name, array in arrays.items() if array is not None and name in self.names}
 
     def _make_executor(
         self, shapes: Any, types: Any, trained: tuple[str, ...] | None, differentiated: tuple[str, ...]
     ) -> ShardedExecutor:
-        shared = {name: array.tensor for name, array in self._arrays().items()}
+        shared = {name: array.tensor for name, array in self._get_parameter_arrays().items()}
         settings = self.symbol.settings
         if trained is None:  # a single image, for instance, cannot be split between many workers
             settings = replace(settings, for_training=False, on_infeasible="replicate")
 
         def compile_with(settings: Settings) -> Partition:
-            wanted = [*(trained or ()), *differentiated]
-            return self.symbol.compile_for(shapes, types, wanted, trained or (), settings)
+            all_differentiated = [*(trained or ()), *differentiated]
+            return self.symbol.compile_for(shapes, types, all_differentiated, trained or (), settings)
 
         self._check_shapes(shapes)
-        partition = self._plans.find(
+        partition = self._replanner.find(
             gradients=None if trained is None else (trained, differentiated),
             shapes=shapes,
             types=tuple(types.items()),
@@ -303,8 +307,8 @@ class PartitionedOperator:
         executor = self.symbol.bind_shards(partition, shared)
         if trained is not None:
             self._training_gradients = trained, differentiated
-        if self._hook is not None:
-            watch_operators(executor, *self._hook)
+        if self._operator_hook is not None:
+            watch_operators(executor, *self._operator_hook)
         return executor
 
     def _check_shapes(self, shapes: Mapping[str, Any]) -> None:
@@ -316,29 +320,29 @@ class PartitionedOperator:
         inferred = dict(
             zip((*whole.list_arguments(), *whole.list_auxiliary_states()), (*arguments, *states), strict=True)
         )
-        for name, array in self._arrays().items():
+        for name, array in self._get_parameter_arrays().items():
             if inferred[name] and 0 not in inferred[name] and tuple(inferred[name]) != array.shape:
-                given = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
+                input_shapes = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
                 raise ShapeInferenceError(
-                    f"The shapes given ({given}) do not fit the model: {name} has shape {array.shape}, and they ask for "
+                    f"The shapes given ({input_shapes}) do not fit the model: {name} has shape {array.shape}, and they ask for "
                     f"{tuple(inferred[name])}."
                 )
 
     def _share_parameters(self, bound: BoundExecutor) -> None:
-        for name, array in self._arrays().items():
+        for name, array in self._get_parameter_arrays().items():
             array.move(bound.executor.variables[name])
 
-    def _drop_some(self, last: BoundExecutor) -> None:
-        """Drop free executors whose parameters have an outdated layout, and the ones used longest ago."""
-        arrays = self._arrays()
-        kept = [
+    def _drop_executors(self, last_bound: BoundExecutor) -> None:
+        """Drop free executors whose parameters have an outdated layout, and those that were used longest ago."""
+        arrays = self._get_parameter_arrays()
+        current = [
             bound
-            for bound in self._bound
+            for bound in self._executors
             if not bound.is_free or all(bound.executor.variables[n] is array.layout for n, array in arrays.items())
         ]
-        free = [bound for bound in kept if bound.is_free and bound is not last]
-        old = free[: max(0, len(free) + 1 - MOST_EXECUTORS)]
-        self._bound = [bound for bound in kept if bound not in old]
+        free = [bound for bound in current if bound.is_free and bound is not last_bound]
+        oldest = free[: max(0, len(free) + 1 - MOST_EXECUTORS)]
+        self._executors = [bound for bound in current if bound not in oldest]
 
 
 def _make_anchor(context: Any) -> Any:
@@ -348,6 +352,6 @@ def _make_anchor(context: Any) -> Any:
     return anchor
 
 
-def _serves(own: Any, wanted: Any) -> bool:
-    """Return True if an executor for `own` can run `wanted`. Executors for training also run inference."""
-    return bool(own[:2] == wanted[:2] and (own[2:] == wanted[2:] or wanted[2] is None))
+def _can_run(executor_key: Any, key: Any) -> bool:
+    """Return True if an executor bound for `executor_key` can run a call with `key`. Executors for training also run inference."""
+    return bool(executor_key[:2] == key[:2] and (executor_key[2:] == key[2:] or key[2] is None))

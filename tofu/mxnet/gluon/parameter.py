@@ -19,7 +19,7 @@ from tofu.mxnet.runtime.arrays.shards import as_legacy
 class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
     """Base class that `shard_parameter` adds to a parameter's class, so that its arrays can be sharded."""
 
-    _followed: tuple[Any, ...] = ()
+    _operators: tuple[Any, ...] = ()
     has_sparse_gradient = False
     _data: Any
     _grad: Any
@@ -36,26 +36,26 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
 
     def data(self, ctx: Any = None) -> Any:
         """Return the values, as an array of `mx.np` if `mx.npx.set_np()` is on."""
-        return _as_asked(super().data(ctx))
+        return _as_user_array(super().data(ctx))
 
     def grad(self, ctx: Any = None) -> Any:
         """Return the gradient, as an array of `mx.np` if `mx.npx.set_np()` is on."""
-        return _as_asked(super().grad(ctx))
+        return _as_user_array(super().grad(ctx))
 
     def follow(self, operator: Any) -> None:
         """Call `operator.settle()` whenever values or gradients are about to be read.
 
         Operators that were followed before are still settled, until their calls have run their backward.
         """
-        self._followed = (*self._followed, operator)
+        self._operators = (*self._operators, operator)
 
     def settle(self) -> None:
         """Move finished gradients of all followed operators to their parameters."""
-        for operator in self._followed:
+        for operator in self._operators:
             operator.settle()
-        if len(self._followed) > 1:
-            *earlier, last = self._followed
-            self._followed = (*(operator for operator in earlier if operator.is_awaited), last)
+        if len(self._operators) > 1:
+            *earlier_operators, last_operator = self._operators
+            self._operators = (*(operator for operator in earlier_operators if operator.is_awaited), last_operator)
 
     @property
     def grad_req(self) -> str:
@@ -73,28 +73,28 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
     def initialize(self, *args: Any, **kwargs: Any) -> None:
         """Initialize as in Gluon. The old array's values move to other shards, since the new array will use the present ones."""
         self.settle()
-        before = self.array
+        old_array = self.array
         super().initialize(*args, **kwargs)
-        if before is not None and before is not self.array:
-            before.put(add([before.tensor]))
+        if old_array is not None and old_array is not self.array:
+            old_array.put(add([old_array.tensor]))
 
     def _set_trainer(self, trainer: Any) -> None:
         super()._set_trainer(trainer)
         send_shards(trainer)
 
     def _init_impl(self, data: Any, ctx_list: Sequence[Any]) -> None:
-        self._place(ctx_list)
-        self._hold(data.copyto(mx.cpu(0)))
+        self._set_context(ctx_list)
+        self._set_whole(data.copyto(mx.cpu(0)))
 
-    def _hold(self, whole: Any) -> None:
+    def _set_whole(self, whole: Any) -> None:
         array = ParameterArray(on_host(self.name, as_legacy(whole)), self._check_use)
         array.has_sparse_gradient = self.has_sparse_gradient
         self._data = [array]
         self._init_grad()
 
-    def _place(self, contexts: Sequence[Any]) -> None:
-        """Store the user's context. The arrays are not placed there, but on the host until there is a plan, then on the workers."""
-        _check_one(self.name, contexts)
+    def _set_context(self, contexts: Sequence[Any]) -> None:
+        """Store the user's context. The arrays are on the host until there is a plan, and then on the workers."""
+        _check_single_context(self.name, contexts)
         context = contexts[0]
         self._ctx_list = [context]
         self._ctx_map: list[list[int | None]] = [[], []]
@@ -131,7 +131,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
             super().reset_ctx(ctx)
         else:
             ctx = mx.context.current_context() if ctx is None else ctx
-            self._place([ctx] if isinstance(ctx, mx.Context) else ctx)
+            self._set_context([ctx] if isinstance(ctx, mx.Context) else ctx)
             self.settle()
             self._init_grad()
 
@@ -148,28 +148,29 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self._data = self._grad = None
         super().cast(dtype)
         if whole is not None:
-            self._hold(whole)
+            self._set_whole(whole)
             if gradient is not None and self.gradient is not None:
                 self.gradient[:] = gradient
 
 
-_taking = threading.local()
+_reading = threading.local()  # `reads_shards` is True inside `reading_shards`
 
 
 @contextmanager
 def reading_shards() -> Iterator[None]:
     """Let `data()` return arrays with shards inside this context, in this thread, also if `mx.npx.set_np()` is on."""
-    before = getattr(_taking, "is_on", False)
-    _taking.is_on = True
+    was_reading = getattr(_reading, "reads_shards", False)
+    _reading.reads_shards = True
     try:
         yield
     finally:
-        _taking.is_on = before
+        _reading.reads_shards = was_reading
 
 
-def _as_asked(array: Any) -> Any:
-    is_of_user = mx.util.is_np_array() and not getattr(_taking, "is_on", False)
-    return array.as_np_ndarray() if is_of_user else array
+def _as_user_array(array: Any) -> Any:
+    """Return the array in the kind that the user reads: one of `mx.np` if `mx.npx.set_np()` is on, else an NDArray."""
+    is_numpy = mx.util.is_np_array() and not getattr(_reading, "reads_shards", False)
+    return array.as_np_ndarray() if is_numpy else array
 
 
 def check_parameter(parameter: Any) -> None:
@@ -183,15 +184,15 @@ def check_parameter(parameter: Any) -> None:
             f"{parameter.name} has {parameter._stype} storage, but a partitioned block has dense shards; leave stype out."
         )
     if parameter._data is not None or parameter._deferred_init:
-        _check_one(parameter.name, parameter.list_ctx())
+        _check_single_context(parameter.name, parameter.list_ctx())
 
 
 def shard_parameter(parameter: Any) -> None:
     """Change a Gluon parameter in place, so that it stores its arrays as shards."""
     mx.gluon.ParameterDict.zero_grad = _zero_gradients
     values, gradients, contexts = parameter._data, parameter._grad, parameter._ctx_list
-    kind: Any = type(parameter)
-    parameter.__class__ = extend_class(kind, Sharded)
+    parameter_class: Any = type(parameter)
+    parameter.__class__ = extend_class(parameter_class, Sharded)
     parameter.has_sparse_gradient = parameter._grad_stype != "default"
     parameter._grad_stype = "default"  # Trainers read it, and shards are dense
     if parameter._trainer is not None:
@@ -216,9 +217,9 @@ def _zero_gradients(parameters: Any) -> None:
     _zero_whole_gradients(ordinary)
 
 
-def _check_one(name: str, contexts: Sequence[Any]) -> None:
+def _check_single_context(name: str, contexts: Sequence[Any]) -> None:
     if len(contexts) != 1:
         raise DeviceError(
             f"{name} is initialized on {', '.join(map(str, contexts))}. A partitioned block is distributed over its workers: initialize it "
-            "in one context, that of its inputs, and name the workers' devices in tofu.gluon.partition(net, contexts=[...])."
+            "in one context, the context of its inputs, and name the workers' devices in tofu.gluon.partition(net, contexts=[...])."
         )

@@ -19,7 +19,7 @@ from tofu.mxnet.runtime.cluster.horovod import HorovodShardTrainer, is_horovod_t
 
 # Optimizers that update each element of a weight alone. They use no norms and no random numbers, and do not count their calls, as Nadam
 # does.
-ELEMENTWISE = frozenset(
+ELEMENTWISE_OPTIMIZERS = frozenset(
     getattr(mx.optimizer, name)
     for name in ("SGD", "ccSGD", "NAG", "Signum", "FTML", "Adam", "AdaGrad", "RMSProp", "AdaDelta", "Ftrl", "Adamax")
 )
@@ -27,15 +27,16 @@ ELEMENTWISE = frozenset(
 
 def send_shards(trainer: Any) -> None:
     """Change a Trainer in place, so that it sends the parameters of partitioned blocks in shards, from its first step on."""
-    kind: Any = type(trainer)
-    if not issubclass(kind, (ShardTrainer, HorovodShardTrainer)):
-        trainer.__class__ = extend_class(kind, HorovodShardTrainer if is_horovod_trainer(trainer) else ShardTrainer)
+    trainer_class: Any = type(trainer)
+    if not issubclass(trainer_class, (ShardTrainer, HorovodShardTrainer)):
+        mixin = HorovodShardTrainer if is_horovod_trainer(trainer) else ShardTrainer
+        trainer.__class__ = extend_class(trainer_class, mixin)
 
 
 @cache
-def extend_class(kind: Any, mixin: Any, prefix: str = "Sharded") -> type:
+def extend_class(mxnet_class: Any, mixin: Any, prefix: str = "Sharded") -> Any:
     """Return a subclass of an MXNet class and of `mixin`, whose methods come first."""
-    return type(f"{prefix}{kind.__name__}", (mixin, kind), {"__module__": kind.__module__})
+    return type(f"{prefix}{mxnet_class.__name__}", (mixin, mxnet_class), {"__module__": mxnet_class.__module__})
 
 
 class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
@@ -52,24 +53,26 @@ class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
 
     def _init_params(self) -> None:
         if isinstance(self._kvstore, ShardStore):
-            ready = self._list_arrays(self._params_to_init)
-            self._kvstore.share(ready)
-            self._params_to_init = [p for p in self._params_to_init if self._param2idx[p.name] not in ready]
+            sharded = self._list_sharded(self._params_to_init)
+            self._kvstore.share(sharded)
+            self._params_to_init = [p for p in self._params_to_init if self._param2idx[p.name] not in sharded]
         super()._init_params()
 
     def _allreduce_grads(self) -> None:
         if isinstance(self._kvstore, ShardStore):
-            self._kvstore.settle(self._list_arrays(self._params))
+            self._kvstore.settle(self._list_sharded(self._params))
         super()._allreduce_grads()
 
-    def _list_arrays(self, parameters: Any) -> dict[int, ParameterArray]:
+    def _list_sharded(self, parameters: Any) -> dict[int, ParameterArray]:
         arrays = {self._param2idx[parameter.name]: parameter_array(parameter) for parameter in parameters}
         return {index: array for index, array in arrays.items() if array is not None}
 
 
 def is_elementwise(optimizer: Any) -> bool:
     """Return True if servers may update each shard like a separate weight."""
-    return type(optimizer) in ELEMENTWISE and not (optimizer.idx2name or optimizer.lr_mult or optimizer.wd_mult)
+    return type(optimizer) in ELEMENTWISE_OPTIMIZERS and not (
+        optimizer.idx2name or optimizer.lr_mult or optimizer.wd_mult
+    )
 
 
 class ShardStore:
@@ -80,9 +83,9 @@ class ShardStore:
 
     def __init__(self, kvstore: Any) -> None:
         self._kvstore = kvstore
-        self._agreed: dict[int, ExchangeLayout] = {}
+        self._layouts: dict[int, ExchangeLayout] = {}  # parameter -> layout in which machines exchange it
         self._keys: dict[int, list[int]] = {}  # parameter -> keys of its distinct shards
-        self._is_settled: set[int] = set()
+        self._settled: set[int] = set()  # parameters whose layout no longer changes
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._kvstore, name)
@@ -91,36 +94,36 @@ class ShardStore:
         """Copy the first machine's values to all machines. Raise PlanError if another machine has other shards."""
         if not arrays:
             return
-        agreed, text = agree(arrays)
+        layouts, text = agree(arrays)
         compare_plans(self._kvstore, text)
         for index, array in arrays.items():
-            values = agreed[index].read(array)
+            values = layouts[index].read(array)
             self._keys[index] = []
-            for _, held in values.list_distinct():
+            for _, copies in values.list_distinct():
                 self._keys[index].append(make_key())
-                self._kvstore.broadcast(self._keys[index][-1], held[0], held)
+                self._kvstore.broadcast(self._keys[index][-1], copies[0], copies)
             # Gradients have the same keys. A gradient that arrived before the values are pulled would be pulled in their place.
             for shard in values.arrays:
                 shard.wait_to_read()
-            agreed[index].write(array, values)
-        self._agreed |= agreed
+            layouts[index].write(array, values)
+        self._layouts |= layouts
 
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
-        """Fix the shards to exchange, before the first gradients are sent. Parameters may have been shared before there was a plan."""
-        first = {i: array for i, array in arrays.items() if i in self._agreed and i not in self._is_settled}
-        self.share({i: array for i, array in first.items() if not self._agreed[i].is_of(array)})
-        self._is_settled |= first.keys()
+        """Fix the layouts to exchange, before the first gradients are sent. Parameters may have been shared before there was a plan."""
+        unsettled = {i: array for i, array in arrays.items() if i in self._layouts and i not in self._settled}
+        self.share({i: array for i, array in unsettled.items() if not self._layouts[i].is_of(array)})
+        self._settled |= unsettled.keys()
 
     def pushpull(self, key: int, value: Any, out: Any = None, priority: int = 0) -> None:
         """Exchange a gradient as a kvstore does. For a sharded parameter, `value` and `out` are lists of one array."""
-        agreed = self._agreed.get(key)
-        if agreed is None:
+        layout = self._layouts.get(key)
+        if layout is None:
             self._kvstore.pushpull(key, value, out=out, priority=priority)
             return
-        (gradient,), (target,) = value, value if out is None else out
-        sent = agreed.read(gradient)
-        received = sent if target is gradient else agreed.read(target)
-        pairs = zip(self._keys[key], sent.list_distinct(), received.list_distinct(), strict=True)
-        for own, (_, (first, *_)), (_, held) in pairs:
-            self._kvstore.pushpull(own, first, out=held, priority=priority)
-        agreed.write(target, received)
+        (gradient,), (result,) = value, value if out is None else out
+        sent = layout.read(gradient)
+        received = sent if result is gradient else layout.read(result)
+        shards = zip(self._keys[key], sent.list_distinct(), received.list_distinct(), strict=True)
+        for shard_key, (_, sent_copies), (_, received_copies) in shards:
+            self._kvstore.pushpull(shard_key, sent_copies[0], out=received_copies, priority=priority)
+        layout.write(result, received)

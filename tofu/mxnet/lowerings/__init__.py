@@ -7,7 +7,7 @@ graph.
 from tofu.lowering import Lowering
 from tofu.mxnet.lowerings import group_norm, indexing, loss, moments, normalization, softmax, spatial
 from tofu.mxnet.lowerings.attention_heads import unmerge_heads
-from tofu.mxnet.lowerings.completion import fill_unwritten, mend_scratch
+from tofu.mxnet.lowerings.completion import fill_unwritten, replace_scratch_reads
 
 LOWERINGS: dict[str, Lowering] = {
     **group_norm.LOWERINGS,
@@ -20,4 +20,4 @@ LOWERINGS: dict[str, Lowering] = {
 }
 """Operator -> its lowering."""
 
-__all__ = ["LOWERINGS", "fill_unwritten", "mend_scratch", "unmerge_heads"]
+__all__ = ["LOWERINGS", "fill_unwritten", "replace_scratch_reads", "unmerge_heads"]

@@ -1,8 +1,9 @@
 """Pass that gives MXNet's attention operators a dimension for the heads, so that attention can be split by heads.
 
-MXNet's scores have the shape (batch x heads, queries, keys). This pass changes it to (batch, heads, queries, keys), from
-the operators that compute scores to those that use them. Other readers and writers get a reshape. The operators are in
-`csrc/nnvm/parts/attention.cc`, and `tdl_ops/mxnet/attention.py` describes them.
+MXNet stores attention scores in the shape (batch x heads, queries, keys). This pass changes it to (batch, heads,
+queries, keys), from the operators that compute scores to those that use them. Other operators that read or write
+these tensors get a reshape. The new operators are in `csrc/nnvm/parts/attention.cc`, and `tdl_ops/mxnet/attention.py`
+describes them.
 """
 
 from __future__ import annotations
@@ -15,102 +16,114 @@ from tofu.errors import DescriptionError, UnsupportedError
 from tofu.graph import Graph, Operator, Phase, TensorKind
 from tofu.mxnet.frontend.origin import Origin, find_origin
 
-_PREFIXES = {"_contrib_interleaved_matmul_": "_tofu_{}", "_backward_interleaved_matmul_": "_tofu_{}_backward"}
-"""Prefix of MXNet's attention operators -> name of the replacements."""
-_SCORES = {"qk": ((), (0,)), "qk_backward": ((0,), ()), "valatt": ((1,), ()), "valatt_backward": ((2,), (1,))}
-"""Operator -> positions of the inputs, and of the outputs, that are scores or weights of the same shape."""
-_FOLLOWERS = ("softmax", "log_softmax", "softmin", "Dropout")
+_REPLACEMENT_BY_PREFIX = {
+    "_contrib_interleaved_matmul_": "_tofu_{}",
+    "_backward_interleaved_matmul_": "_tofu_{}_backward",
+}
+"""Prefix of the types of MXNet's attention operators -> the types that replace them."""
+_SCORE_SLOTS = {"qk": ((), (0,)), "qk_backward": ((0,), ()), "valatt": ((1,), ()), "valatt_backward": ((2,), (1,))}
+"""End of a replacement's type -> slots of the inputs, and of the outputs, that have the shape of the scores."""
+_LINE_WISE_OPERATORS = ("softmax", "log_softmax", "softmin", "Dropout")
 """Operators that allow another leading dimension, besides element-wise and broadcasting ones."""
 
 
 def unmerge_heads(graph: Graph) -> Graph:
     """Return the graph with a dimension for the heads where scores are computed and used. Tensors keep their positions."""
-    group = _Scores(graph).find()
-    return _Rewriting(graph, group).rewrite() if group.heads else graph
+    subgraph = _AttentionSearch(graph).find_attention()
+    return _Rewriting(graph, subgraph).rewrite() if subgraph.heads_by_tensor else graph
 
 
-def _own_name(operator: Operator) -> str | None:
-    for prefix, own in _PREFIXES.items():
+def _find_replacement(operator: Operator) -> str | None:
+    """Return the operator type that replaces an attention operator of MXNet, or None for other operators."""
+    for prefix, replacement in _REPLACEMENT_BY_PREFIX.items():
         if operator.op.startswith(prefix):
-            return own.format(operator.op.removeprefix(prefix))
+            return replacement.format(operator.op.removeprefix(prefix))
     return None
 
 
-def _list_scores(operator: Operator, own: str) -> list[int]:
-    inputs, outputs = _SCORES[own.split("_", 3)[3]]
-    return [*(operator.inputs[n] for n in inputs), *(operator.outputs[n] for n in outputs)]
+def _list_scores(operator: Operator, replacement: str) -> list[int]:
+    input_slots, output_slots = _SCORE_SLOTS[replacement.split("_", 3)[3]]  # "_tofu_selfatt_qk" ends with "qk"
+    return [*(operator.inputs[slot] for slot in input_slots), *(operator.outputs[slot] for slot in output_slots)]
 
 
 @dataclass
-class _Group:
-    """Tensor -> number of heads, and the operators that compute or read these tensors with a dimension for the heads."""
+class _Subgraph:
+    """Tensors that get a dimension for the heads, each with the number of heads, and the operators that then use it."""
 
-    heads: dict[int, int] = field(default_factory=dict)
+    heads_by_tensor: dict[int, int] = field(default_factory=dict)
     operators: set[int] = field(default_factory=set)
 
-    def add(self, other: _Group) -> None:
-        self.heads |= other.heads
-        self.operators |= other.operators
+    def add(self, subgraph: _Subgraph) -> None:
+        self.heads_by_tensor |= subgraph.heads_by_tensor
+        self.operators |= subgraph.operators
 
 
-class _Scores:
+class _AttentionSearch:
     """Search for scores, and for tensors that element-wise or line-wise operators compute from them."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.users: dict[int, list[int]] = {}
+        self.operators_by_tensor: dict[int, list[int]] = {}
         for number, operator in enumerate(graph.operators):
             for tensor in dict.fromkeys((*operator.inputs, *operator.outputs)):
-                self.users.setdefault(tensor, []).append(number)
+                self.operators_by_tensor.setdefault(tensor, []).append(number)
 
-    def find(self) -> _Group:
-        found, seen = _Group(), set[int]()
+    def find_attention(self) -> _Subgraph:
+        attention, visited_tensors = _Subgraph(), set[int]()
         for operator in self.graph.operators:
-            own = _own_name(operator)
-            if own is not None and own.endswith("_qk") and operator.outputs[0] not in seen:
-                group = self._grow(operator.outputs[0], int(operator.attributes["heads"]))
-                seen |= group.heads.keys()
-                if self._is_attention(group, int(operator.attributes["heads"])):
-                    found.add(group)
-        return found
+            replacement = _find_replacement(operator)
+            if replacement is not None and replacement.endswith("_qk") and operator.outputs[0] not in visited_tensors:
+                heads = int(operator.attributes["heads"])
+                subgraph = self._grow_from(operator.outputs[0], heads)
+                visited_tensors |= subgraph.heads_by_tensor.keys()
+                if self._is_attention(subgraph, heads):
+                    attention.add(subgraph)
+        return attention
 
-    def _grow(self, first: int, heads: int) -> _Group:
-        group, waiting = _Group({first: heads}), [first]
-        while waiting:
-            tensor = waiting.pop()
-            for number in self.users[tensor]:
-                beside = self._list_beside(self.graph.operators[number], tensor)
-                new = [t for t in dict.fromkeys(beside) if t not in group.heads]
-                waiting += new
-                group.add(_Group(dict.fromkeys(new, heads), {number} if beside else set()))
-        return group
+    def _grow_from(self, scores: int, heads: int) -> _Subgraph:
+        subgraph, unvisited_tensors = _Subgraph({scores: heads}), [scores]
+        while unvisited_tensors:
+            tensor = unvisited_tensors.pop()
+            for number in self.operators_by_tensor[tensor]:
+                tensors = self._list_tensors_with_heads(self.graph.operators[number], tensor)
+                new_tensors = [t for t in dict.fromkeys(tensors) if t not in subgraph.heads_by_tensor]
+                unvisited_tensors += new_tensors
+                subgraph.add(_Subgraph(dict.fromkeys(new_tensors, heads), {number} if tensors else set()))
+        return subgraph
 
-    def _is_attention(self, group: _Group, heads: int) -> bool:
-        used = [operator for n in group.operators if _own_name(operator := self.graph.operators[n])]
-        is_weighing = any(str(_own_name(operator)).endswith("_valatt") for operator in used)
-        return is_weighing and all(int(operator.attributes["heads"]) == heads for operator in used)
+    def _is_attention(self, subgraph: _Subgraph, heads: int) -> bool:
+        """Return True if the scores weigh values, and all attention operators of the subgraph have as many heads."""
+        operators = [self.graph.operators[number] for number in subgraph.operators]
+        attention_operators = [operator for operator in operators if _find_replacement(operator) is not None]
+        has_values = any(str(_find_replacement(operator)).endswith("_valatt") for operator in attention_operators)
+        return has_values and all(int(operator.attributes["heads"]) == heads for operator in attention_operators)
 
-    def _list_beside(self, operator: Operator, tensor: int) -> list[int]:
-        """Return the operator's tensors that need a dimension for the heads if `tensor` gets one; none if impossible."""
-        own = _own_name(operator)
-        if own is not None:
-            scores = _list_scores(operator, own)
+    def _list_tensors_with_heads(self, operator: Operator, tensor: int) -> list[int]:
+        """Return the operator's tensors, which all need a dimension for the heads if `tensor` gets one.
+
+        Of an attention operator, these are only the scores. Return an empty list if `tensor` cannot get the dimension.
+        """
+        replacement = _find_replacement(operator)
+        if replacement is not None:
+            scores = _list_scores(operator, replacement)
             return scores if tensor in scores else []
         tensors = (*operator.inputs, *operator.outputs)
         shapes = [self.graph.tensors[t].shape for t in tensors]
-        name, count = operator.op.removeprefix("_backward_"), len(operator.inputs)
+        forward_type, input_count = operator.op.removeprefix("_backward_"), len(operator.inputs)
         try:
-            access = analyse(DESCRIPTIONS[operator.op], operator.attributes, shapes[:count], shapes[count:])
+            access = analyse(DESCRIPTIONS[operator.op], operator.attributes, shapes[:input_count], shapes[input_count:])
         except (KeyError, UnsupportedError, DescriptionError):  # the operator is refused later, or replicated
             return []
-        is_broadcast = name.startswith("broadcast_") and len({len(shape) for shape in shapes}) == 1
-        is_follower = name in _FOLLOWERS and operator.attributes.get("axes", "()") == "()"
-        has_first = all(shape[:1] in ((1,), self.graph.tensors[tensor].shape[:1]) for shape in shapes)
-        is_split = _is_split_alone(access, tensors.index(tensor))
-        return list(tensors) if has_first and is_split and (access.elementwise or is_broadcast or is_follower) else []
+        is_broadcast = forward_type.startswith("broadcast_") and len({len(shape) for shape in shapes}) == 1
+        is_line_wise = forward_type in _LINE_WISE_OPERATORS and operator.attributes.get("axes", "()") == "()"
+        has_equal_batches = all(shape[:1] in ((1,), self.graph.tensors[tensor].shape[:1]) for shape in shapes)
+        if has_equal_batches and _has_separate_batch(access, tensors.index(tensor)):
+            return list(tensors) if access.elementwise or is_broadcast or is_line_wise else []
+        return []
 
 
-def _is_split_alone(access: OperatorAccess, position: int) -> bool:
+def _has_separate_batch(access: OperatorAccess, position: int) -> bool:
+    """Return True if an axis of the operator is the first dimension of a tensor, and part of no other dimension."""
     rows_of_tensors = [*(read.rows for read in access.inputs), *(written.rows for written in access.outputs)]
     terms, lower, upper = rows_of_tensors[position][0]
     if len(terms) != 1 or terms[0][1] != 1 or (lower, upper) != (0, 1):
@@ -119,39 +132,40 @@ def _is_split_alone(access: OperatorAccess, position: int) -> bool:
 
 
 class _Rewriting:
-    """Rewriting of the graph.
+    """Rewriting of the graph: tensors that the subgraph's operators compute get a dimension for the heads.
 
-    Tensors that the group's operators compute get a dimension for the heads. The group's other tensors, and tensors that
-    operators outside of the group read, exist in both shapes.
+    The subgraph's inputs, and tensors that operators outside of the subgraph read, exist in both shapes. The second
+    shape is a copy by a reshape.
     """
 
-    def __init__(self, graph: Graph, group: _Group) -> None:
-        self.graph, self.group = graph, group
+    def __init__(self, graph: Graph, subgraph: _Subgraph) -> None:
+        self.graph, self.subgraph = graph, subgraph
         self.tensors = list(graph.tensors)
         self.operators: list[Operator] = []
-        self.other: dict[int, int] = {}  # tensor -> reshaped copy
-        self.apart = {t for n in group.operators for t in graph.operators[n].outputs if t in group.heads}
-        self.needed = (graph.results & self.apart) | {
-            t for n in range(len(graph.operators)) for t in self._list_other(n)
+        self.reshaped_copies: dict[int, int] = {}
+        outputs = {tensor for number in subgraph.operators for tensor in graph.operators[number].outputs}
+        self.tensors_with_heads = outputs & subgraph.heads_by_tensor.keys()
+        self.reshaped_tensors = (graph.results & self.tensors_with_heads) | {
+            tensor for number in range(len(graph.operators)) for tensor in self._list_inputs_to_reshape(number)
         }
-        for tensor in self.apart:
-            self.tensors[tensor] = replace(self.tensors[tensor], shape=self._shape_apart(tensor))
+        for tensor in self.tensors_with_heads:
+            self.tensors[tensor] = replace(self.tensors[tensor], shape=self._shape_with_heads(tensor))
 
     def rewrite(self) -> Graph:
-        position_of: dict[int, int] = {}
+        new_positions: dict[int, int] = {}
         for number, operator in enumerate(self.graph.operators):
-            for tensor in self._list_other(number):
-                self._reshape(tensor, operator.phase)  # a variable; other tensors were reshaped after their writer
-            others = self._list_other(number)
-            forward = None if operator.forward is None else position_of[operator.forward]
-            inputs = tuple(self.other[t] if t in others else t for t in operator.inputs)
-            moved = replace(operator, inputs=inputs, forward=forward)
-            position_of[number] = len(self.operators)
-            self.operators.append(_change(moved) if number in self.group.operators else moved)
+            inputs_to_reshape = self._list_inputs_to_reshape(number)
+            for tensor in inputs_to_reshape:  # only variables get a copy here; other tensors have one already
+                self._add_reshaped_copy(tensor, operator.phase)
+            inputs = tuple(self.reshaped_copies[t] if t in inputs_to_reshape else t for t in operator.inputs)
+            forward = None if operator.forward is None else new_positions[operator.forward]
+            rewired = replace(operator, inputs=inputs, forward=forward)
+            new_positions[number] = len(self.operators)
+            self.operators.append(_add_heads(rewired) if number in self.subgraph.operators else rewired)
             for tensor in operator.outputs:
-                if tensor in self.needed:
-                    self._reshape(tensor, operator.phase)
-        results = {t: self.other[t] if t in self.apart else t for t in self.graph.results}
+                if tensor in self.reshaped_tensors:
+                    self._add_reshaped_copy(tensor, operator.phase)
+        results = {t: self.reshaped_copies[t] if t in self.tensors_with_heads else t for t in self.graph.results}
         return replace(
             self.graph,
             tensors=tuple(self.tensors),
@@ -160,37 +174,42 @@ class _Rewriting:
             gradients={variable: results[t] for variable, t in self.graph.gradients.items()},
         )
 
-    def _list_other(self, number: int) -> list[int]:
-        operator, is_inside = self.graph.operators[number], number in self.group.operators
-        wanted = [t for t in dict.fromkeys(operator.inputs) if t in self.group.heads]
-        return [t for t in wanted if is_inside != (t in self.apart)]
+    def _list_inputs_to_reshape(self, number: int) -> list[int]:
+        operator, needs_heads = self.graph.operators[number], number in self.subgraph.operators
+        candidates = [t for t in dict.fromkeys(operator.inputs) if t in self.subgraph.heads_by_tensor]
+        return [t for t in candidates if needs_heads != (t in self.tensors_with_heads)]
 
-    def _shape_apart(self, tensor: int) -> tuple[int, ...]:
-        first, *rest = self.graph.tensors[tensor].shape
-        heads = min(first, self.group.heads[tensor])  # 1 if all heads share it
-        return (first // heads, heads, *rest)
+    def _shape_with_heads(self, tensor: int) -> tuple[int, ...]:
+        merged, *line = self.graph.tensors[tensor].shape
+        heads = min(merged, self.subgraph.heads_by_tensor[tensor])  # 1 if all heads share it
+        return (merged // heads, heads, *line)
 
-    def _reshape(self, tensor: int, phase: Phase) -> None:
-        if tensor in self.other:
+    def _add_reshaped_copy(self, tensor: int, phase: Phase) -> None:
+        """Add the copy of a tensor in its second shape, unless an earlier operator needed it."""
+        if tensor in self.reshaped_copies:
             return
-        whole = self.graph.tensors[tensor]
-        ending, shape = ("merged", whole.shape) if tensor in self.apart else ("heads", self._shape_apart(tensor))
-        name, position = f"{whole.name}/{ending}", len(self.tensors)
+        original = self.graph.tensors[tensor]
+        ending, shape = (
+            ("merged", original.shape)
+            if tensor in self.tensors_with_heads
+            else ("heads", self._shape_with_heads(tensor))
+        )
+        name, position = f"{original.name}/{ending}", len(self.tensors)
         self.tensors.append(replace(self.tensors[tensor], name=name, shape=shape, kind=TensorKind.INTERMEDIATE))
         self.operators.append(
             Operator(name, "Reshape", {"shape": str(shape)}, (tensor,), (position,), phase, is_added=True)
         )
-        self.other[tensor] = position
+        self.reshaped_copies[tensor] = position
 
 
-def _change(operator: Operator) -> Operator:
-    own = _own_name(operator)
-    if own is not None:
-        origin = Origin(replaced=find_origin(operator).node)
-        return replace(operator, op=own, attributes={"heads": operator.attributes["heads"]}, ignored=(), origin=origin)
+def _add_heads(operator: Operator) -> Operator:
+    replacement, node_origin = _find_replacement(operator), find_origin(operator)
+    if replacement is not None:
+        heads = {"heads": operator.attributes["heads"]}
+        return replace(operator, op=replacement, attributes=heads, ignored=(), origin=Origin(replaced=node_origin.node))
     axis = int(operator.attributes.get("axis", "-1"))
     if axis < 0:
         return operator
-    moved = {"axis": str(axis + 1)}
-    origin = replace(find_origin(operator), rewritten=moved)
-    return replace(operator, attributes={**operator.attributes, **moved}, origin=origin)
+    new_axis = {"axis": str(axis + 1)}
+    origin = replace(node_origin, rewritten=new_axis)
+    return replace(operator, attributes={**operator.attributes, **new_axis}, origin=origin)

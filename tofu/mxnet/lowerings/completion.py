@@ -1,7 +1,7 @@
 """Passes for operators that read memory which MXNet leaves unwritten or overwrites.
 
-- `mend_scratch`: the gradient of SequenceLast without lengths reads the number of the last step from scratch memory.
-  One of Tofu's kernels, which reads constant lengths, replaces it.
+- `replace_scratch_reads`: the gradient of SequenceLast without lengths reads the number of the last time step from
+  scratch memory. One of Tofu's kernels, which reads constant lengths, replaces it.
 - `fill_unwritten`: some kernels never write an output, such as a label's gradient, which on one device stays zero. If
   the output is read, an operator writes zeros.
 """
@@ -18,28 +18,29 @@ from tofu.mxnet.lowerings.conventions import TYPES, positive_axis
 from tofu.mxnet.lowerings.indexing import pick_by_lengths
 
 
-def mend_scratch(graph: Graph) -> Graph:
+def replace_scratch_reads(graph: Graph) -> Graph:
     """Return the graph with constant lengths for gradients that would read scratch memory. Tensors keep their positions."""
     operators: list[Operator] = []
     tensors = list(graph.tensors)
-    position_of: dict[int, int] = {}
+    new_positions: dict[int, int] = {}
     for number, operator in enumerate(graph.operators):
-        forward = None if operator.forward is None else position_of[operator.forward]
-        moved = replace(operator, forward=forward)
+        forward = None if operator.forward is None else new_positions[operator.forward]
+        updated = replace(operator, forward=forward)
         if _reads_scratch(operator, graph.tensors):
-            operators += _give_lengths(moved, tensors)
+            operators += _add_lengths(updated, tensors)
         else:
-            operators.append(moved)
-        position_of[number] = len(operators) - 1
+            operators.append(updated)
+        new_positions[number] = len(operators) - 1
     return replace(graph, tensors=tuple(tensors), operators=tuple(operators))
 
 
 def _reads_scratch(operator: Operator, tensors: tuple[Tensor, ...]) -> bool:
-    has_part = all(tensors[position].dtype in TYPES for position in operator.inputs)
-    return operator.op == "_backward_SequenceLast" and len(operator.inputs) == 1 and has_part
+    has_kernel = all(tensors[position].dtype in TYPES for position in operator.inputs)
+    return operator.op == "_backward_SequenceLast" and len(operator.inputs) == 1 and has_kernel
 
 
-def _give_lengths(operator: Operator, tensors: list[Tensor]) -> tuple[Operator, Operator]:
+def _add_lengths(operator: Operator, tensors: list[Tensor]) -> tuple[Operator, Operator]:
+    """Return an operator that writes constant lengths, and the gradient that reads them. Append the lengths to `tensors`."""
     data = tensors[operator.outputs[0]]
     time = positive_axis(operator.attributes, 2, 0)
     name, batch = f"{operator.name}/lengths", (data.shape[1 - time],)
@@ -58,31 +59,31 @@ def _give_lengths(operator: Operator, tensors: list[Tensor]) -> tuple[Operator, 
     return constant, gradient
 
 
-FILLED = "/unwritten"
+UNWRITTEN_SUFFIX = "/unwritten"
 """Suffix of the name of an unwritten output that zeros replace."""
 
 
 def fill_unwritten(graph: Graph) -> Graph:
     """Return the graph with zeros in place of outputs that are read but never written. Tensors keep their positions."""
-    read = graph.results.union(*(operator.inputs for operator in graph.operators))
+    read_tensors = graph.results.union(*(operator.inputs for operator in graph.operators))
     operators: list[Operator] = []
     tensors = list(graph.tensors)
-    position_of: dict[int, int] = {}
+    new_positions: dict[int, int] = {}
     for number, operator in enumerate(graph.operators):
-        position_of[number] = len(operators)
-        forward = None if operator.forward is None else position_of[operator.forward]
-        outputs, zeros = list(operator.outputs), []
-        for slot in _find_unwritten(graph, operator):
-            filled = operator.outputs[slot]
-            if filled in read:
+        new_positions[number] = len(operators)
+        forward = None if operator.forward is None else new_positions[operator.forward]
+        outputs, zero_operators = list(operator.outputs), []
+        for slot in _find_unwritten_slots(graph, operator):
+            unwritten = operator.outputs[slot]
+            if unwritten in read_tensors:
                 outputs[slot] = len(tensors)
-                tensors.append(replace(tensors[filled], name=tensors[filled].name + FILLED))
-                zeros.append(_make_zeros(f"{operator.name}/zeros{slot}", operator, graph, filled))
-        operators += [replace(operator, outputs=tuple(outputs), forward=forward), *zeros]
+                tensors.append(replace(tensors[unwritten], name=tensors[unwritten].name + UNWRITTEN_SUFFIX))
+                zero_operators.append(_make_zeros(f"{operator.name}/zeros{slot}", operator, graph, unwritten))
+        operators += [replace(operator, outputs=tuple(outputs), forward=forward), *zero_operators]
     return replace(graph, tensors=tuple(tensors), operators=tuple(operators))
 
 
-def _find_unwritten(graph: Graph, operator: Operator) -> list[int]:
+def _find_unwritten_slots(graph: Graph, operator: Operator) -> list[int]:
     description = DESCRIPTIONS.get(operator.op)
     if description is None or len(operator.outputs) == 1:
         return []

@@ -26,6 +26,9 @@ class ComposedValue:
     names: tuple[str, ...]
 
 
+Values = Sequence[ComposedValue]
+
+
 @dataclass
 class Composition:
     """Parts of one operator, in the order in which they are added. All tensors between parts have the type `dtype`."""
@@ -36,41 +39,47 @@ class Composition:
 
     def read(self, slot: int, names: str) -> ComposedValue:
         """Return input `slot` of the lowered operator, under these names of its dimensions."""
-        named = tuple(names.split())
-        for name, extent in zip(named, self.parts.shape(slot), strict=True):
+        dimensions = tuple(names.split())
+        for name, extent in zip(dimensions, self.parts.shape(slot), strict=True):
             self.extents.setdefault(name, extent)
-        return ComposedValue(self.parts.whole.inputs[slot], named)
+        return ComposedValue(self.parts.whole.inputs[slot], dimensions)
 
-    def add(
-        self, name: str, op: str, inputs: Sequence[ComposedValue], names: Sequence[str], **attributes: object
-    ) -> ComposedValue:
+    def add(self, name: str, op: str, inputs: Values, names: Sequence[str], **attributes: object) -> ComposedValue:
         """Add a part called `name`, an operator of MXNet, and return its output."""
-        made = ComposedValue(self.parts.inner_tensor(name, self.shape(names), self.dtype), tuple(names))
-        written, called = (made.position,), _called((*inputs, made))
-        self.parts.inner_operator(name, op, _texts(attributes), _positions(inputs), written, names=called)
-        return made
+        output = ComposedValue(self.parts.inner_tensor(name, self.shape(names), self.dtype), tuple(names))
+        self._add_operator(name, op, attributes, inputs, output)
+        return output
 
-    def give(self, slot: int, value: ComposedValue, names: str, op: str = "Reshape", **attributes: object) -> None:
+    def _add_operator(
+        self, name: str, op: str, attributes: Mapping[str, object], inputs: Values, output: ComposedValue
+    ) -> None:
+        dimensions = _name_dimensions((*inputs, output))
+        texts, positions = _as_texts(attributes), _list_positions(inputs)
+        self.parts.inner_operator(name, op, texts, positions, (output.position,), names=dimensions)
+
+    def set_output(
+        self, slot: int, value: ComposedValue, names: str, op: str = "Reshape", **attributes: object
+    ) -> None:
         """Compute output `slot` of the lowered operator from a value, by a reshape or by `op`."""
         output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
-        given = attributes if op != "Reshape" else {"shape": self.parts.output_shape(slot)}
-        written, called = (output.position,), _called((value, output))
-        self.parts.inner_operator(f"output{slot}", op, _texts(given), (value.position,), written, names=called)
+        attributes = attributes if op != "Reshape" else {"shape": self.parts.output_shape(slot)}
+        self._add_operator(f"output{slot}", op, attributes, (value,), output)
 
-    def finish(self, op: str, inputs: Sequence[ComposedValue], names: str, slot: int = 0, **attributes: object) -> None:
+    def finish(self, op: str, inputs: Values, names: str, slot: int = 0, **attributes: object) -> None:
         """Add the last part, which computes output `slot` of the lowered operator."""
-        called = _called((*inputs, ComposedValue(-1, tuple(names.split()))))
-        written = (self.parts.whole.outputs[slot],)
-        self.parts.last_operator(op, _texts(attributes), _positions(inputs), outputs=written, names=called)
+        output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
+        dimensions = _name_dimensions((*inputs, output))
+        texts, positions = _as_texts(attributes), _list_positions(inputs)
+        self.parts.last_operator(op, texts, positions, outputs=(output.position,), names=dimensions)
 
     def reshape(self, name: str, value: ComposedValue, names: Sequence[str]) -> ComposedValue:
         """Return a value with the same elements in other dimensions."""
         return self.add(name, "Reshape", (value,), names, shape=self.shape(names))
 
-    def sum(self, name: str, value: ComposedValue, over: Sequence[str]) -> ComposedValue:
-        """Return the sum over the dimensions `over`, which stay with extent 1."""
-        axes = tuple(d for d, dimension in enumerate(value.names) if dimension in over)
-        names = [ONE if dimension in over else dimension for dimension in value.names]
+    def sum(self, name: str, value: ComposedValue, reduced: Sequence[str]) -> ComposedValue:
+        """Return the sum over the dimensions `reduced`, which stay with extent 1."""
+        axes = tuple(d for d, dimension in enumerate(value.names) if dimension in reduced)
+        names = [ONE if dimension in reduced else dimension for dimension in value.names]
         return self.add(name, "sum", (value,), names, axis=axes, keepdims=True) if axes else value
 
     def shape(self, names: Sequence[str]) -> tuple[int, ...]:
@@ -83,16 +92,17 @@ def round_single(text: str) -> float:
     return float(np.float32(text))
 
 
-def _called(values: Sequence[ComposedValue]) -> tuple[tuple[str, ...], ...]:
-    hidden = (ONE, UNNAMED, MERGED)
-    return tuple(tuple("" if name in hidden else name for name in value.names) for value in values)
+def _name_dimensions(values: Values) -> tuple[tuple[str, ...], ...]:
+    """Return the names of each tensor's dimensions, which are empty for dimensions without a name."""
+    marks = (ONE, UNNAMED, MERGED)
+    return tuple(tuple("" if name in marks else name for name in value.names) for value in values)
 
 
-def _positions(values: Sequence[ComposedValue]) -> tuple[int, ...]:
+def _list_positions(values: Values) -> tuple[int, ...]:
     return tuple(value.position for value in values)
 
 
-def _texts(attributes: Mapping[str, object]) -> dict[str, str]:
+def _as_texts(attributes: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in attributes.items()}
 
 
@@ -109,20 +119,22 @@ class Statistics:
     variance: ComposedValue
 
 
-def are_summed(inputs: Inputs) -> bool:
+def have_exact_sums(inputs: Inputs) -> bool:
     """Return True if all inputs have one type, whose sums a composition may compute."""
     return all(tensor.dtype == inputs[0].dtype for tensor in inputs) and inputs[0].dtype in SUMMED_TYPES
 
 
-def measure(steps: Composition, data: ComposedValue, over: Sequence[str], lost: int = 0) -> Statistics:
-    """Return the statistics of `data` over the named dimensions. Two passes keep them exact even if the mean is large.
+def compute_statistics(
+    composition: Composition, data: ComposedValue, reduced: Sequence[str], ddof: int = 0
+) -> Statistics:
+    """Return the statistics of `data` over the dimensions `reduced`. Two passes keep them exact even if the mean is large.
 
-    The squares are divided by the number of elements minus `lost`.
+    The sum of squares is divided by the number of elements minus `ddof`.
     """
-    count = prod(steps.shape(over))
-    total = steps.sum("total", data, over)
-    mean = steps.add("mean", "_div_scalar", (total,), total.names, scalar=count)
-    deviation = steps.add("deviation", "broadcast_sub", (data, mean), data.names)
-    squares = steps.sum("squares", steps.add("square", "square", (deviation,), data.names), over)
-    variance = steps.add("variance", "_div_scalar", (squares,), total.names, scalar=count - lost)
+    count = prod(composition.shape(reduced))
+    total = composition.sum("total", data, reduced)
+    mean = composition.add("mean", "_div_scalar", (total,), total.names, scalar=count)
+    deviation = composition.add("deviation", "broadcast_sub", (data, mean), data.names)
+    squares = composition.sum("squares", composition.add("square", "square", (deviation,), data.names), reduced)
+    variance = composition.add("variance", "_div_scalar", (squares,), total.names, scalar=count - ddof)
     return Statistics(mean, deviation, variance)

@@ -19,24 +19,24 @@ def check_type(operator: Operator, dtype: str) -> str:
     return dtype
 
 
-def is_true(attributes: Attributes, name: str, otherwise: bool) -> bool:
+def is_true(attributes: Attributes, name: str, default: bool) -> bool:
     """Return the value of a boolean attribute, which MXNet writes as True, true or 1."""
-    return attributes.get(name, str(otherwise)) in ("True", "true", "1")
+    return attributes.get(name, str(default)) in ("True", "true", "1")
 
 
-def positive_axis(attributes: Attributes, rank: int, otherwise: int) -> int:
+def positive_axis(attributes: Attributes, rank: int, default: int) -> int:
     """Return the attribute `axis`, counted from the front.
 
     rank = 4, axis = "-1" -> 3
     """
-    return int(attributes.get("axis", otherwise)) % rank
+    return int(attributes.get("axis", default)) % rank
 
 
 def select_attributes(attributes: Attributes, *names: str) -> dict[str, str]:
-    """Return the attributes of these names, as far as they are set."""
+    """Return the attributes of these names that are set."""
     return {name: value for name, value in attributes.items() if name in names}
 
 
 def reduce_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    """Return the shape with extent 1 in dimension `axis`, for one number per line along it."""
+    """Return the shape of a reduction along `axis` that keeps the dimension, with extent 1."""
     return (*shape[:axis], 1, *shape[axis + 1 :])

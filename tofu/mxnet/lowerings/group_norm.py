@@ -1,7 +1,7 @@
 """Lowerings of InstanceNorm, GroupNorm and L2Normalization to MXNet's operators, to split the normalised dimensions.
 
 InstanceNorm is a GroupNorm with groups of one channel. Grouped data gets a dimension `g` for the groups, before `c` for
-the channels in a group.
+the channels in a group. A *line* is a set of elements that are normalised together, with one mean and one variance.
 """
 
 from __future__ import annotations
@@ -17,158 +17,180 @@ from tofu.mxnet.lowerings.composition import (
     UNNAMED,
     ComposedValue,
     Composition,
-    are_summed,
-    measure,
+    compute_statistics,
+    have_exact_sums,
     round_single,
 )
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Names of dimensions: of the data, its elements, one number per line, the parameters, and those reduced (`over`)."""
+    """Names of the dimensions of tensors.
+
+    Attributes
+    ----------
+    data
+        The data, before they are grouped, as a text.
+    elements, lines
+        The grouped data, and a tensor with one number for each line, whose other extents are 1.
+    parameter
+        The only dimension of gamma and beta.
+    reduced
+        The dimensions of the grouped data that a line covers.
+    """
 
     data: str
     elements: tuple[str, ...]
     lines: tuple[str, ...]
     parameter: str
-    over: tuple[str, ...]
+    reduced: tuple[str, ...]
 
     @property
-    def spread(self) -> tuple[str, ...]:
+    def broadcast_parameter(self) -> tuple[str, ...]:
+        """The dimensions of a parameter that is broadcast to the grouped data."""
         return tuple(name if name == self.parameter else ONE for name in self.elements)
 
 
 def _is_possible(operator: Operator, inputs: Inputs) -> bool:
-    return are_summed(inputs)
+    return have_exact_sums(inputs)
 
 
-def _start(parts: Parts, slot: int) -> tuple[Composition, _Layout]:
+def _start_composition(parts: Parts, slot: int) -> tuple[Composition, _Layout]:
     """Return a composition, and the names of the dimensions of the data, which is the operator's input `slot`."""
     shape = parts.shape(slot)
     space = tuple(f"s{d}" for d in range(len(shape) - 2))
-    steps = Composition(parts, parts.graph_tensors[parts.whole.inputs[slot]].dtype)
-    steps.extents |= dict(zip(space, shape[2:], strict=True))
+    composition = Composition(parts, parts.graph_tensors[parts.whole.inputs[slot]].dtype)
+    composition.extents |= dict(zip(space, shape[2:], strict=True))
     if "InstanceNorm" in parts.whole.op:
         names = "b", "c", *space
-        return steps, _Layout(" ".join(names), names, ("b", "c", *[ONE] * len(space)), "c", space)
+        return composition, _Layout(" ".join(names), names, ("b", "c", *[ONE] * len(space)), "c", space)
     groups = int(parts.whole.attributes.get("num_groups", "1"))
     channel = "c" if groups == 1 else UNNAMED  # the first channels of each of several groups are not contiguous
-    steps.extents |= {"g": groups, channel: shape[1] // groups}
+    composition.extents |= {"g": groups, channel: shape[1] // groups}
     data, elements = " ".join(("b", MERGED, *space)), ("b", "g", channel, *space)
-    return steps, _Layout(data, elements, ("b", "g", *[ONE] * (len(space) + 1)), "g", (channel, *space))
+    return composition, _Layout(data, elements, ("b", "g", *[ONE] * (len(space) + 1)), "g", (channel, *space))
 
 
-def _read_elements(steps: Composition, slot: int, layout: _Layout, name: str) -> ComposedValue:
-    data = steps.read(slot, layout.data)
-    return data if data.names == layout.elements else steps.reshape(name, data, layout.elements)
+def _read_elements(composition: Composition, slot: int, layout: _Layout, name: str) -> ComposedValue:
+    data = composition.read(slot, layout.data)
+    return data if data.names == layout.elements else composition.reshape(name, data, layout.elements)
 
 
-def _read_lines(steps: Composition, slot: int, layout: _Layout, name: str) -> ComposedValue:
-    return steps.reshape(name, steps.read(slot, " ".join(layout.lines[:2])), layout.lines)
+def _read_lines(composition: Composition, slot: int, layout: _Layout, name: str) -> ComposedValue:
+    return composition.reshape(name, composition.read(slot, " ".join(layout.lines[:2])), layout.lines)
 
 
-def _read_parameter(steps: Composition, slot: int, layout: _Layout, name: str) -> ComposedValue:
-    return steps.reshape(name, steps.read(slot, layout.parameter), layout.spread)
+def _read_parameter(composition: Composition, slot: int, layout: _Layout, name: str) -> ComposedValue:
+    return composition.reshape(name, composition.read(slot, layout.parameter), layout.broadcast_parameter)
 
 
-def _finish(steps: Composition, layout: _Layout, op: str, inputs: tuple[ComposedValue, ComposedValue]) -> None:
+def _add_last_operators(
+    composition: Composition, layout: _Layout, op: str, inputs: tuple[ComposedValue, ComposedValue]
+) -> None:
     if tuple(layout.data.split()) == layout.elements:
-        steps.finish(op, inputs, layout.data)
+        composition.finish(op, inputs, layout.data)
         return
-    result = steps.add("result", op, inputs, layout.elements)
-    steps.finish("Reshape", (result,), layout.data, shape=steps.parts.output_shape(0))
+    result = composition.add("result", op, inputs, layout.elements)
+    composition.finish("Reshape", (result,), layout.data, shape=composition.parts.output_shape(0))
 
 
 def _expand_forward(parts: Parts) -> None:
-    steps, layout = _start(parts, 0)
-    data = _read_elements(steps, 0, layout, "data")
-    gamma, beta = (_read_parameter(steps, n, layout, name) for n, name in ((1, "gamma"), (2, "beta")))
-    found = measure(steps, data, layout.over)
+    composition, layout = _start_composition(parts, 0)
+    data = _read_elements(composition, 0, layout, "data")
+    gamma, beta = (_read_parameter(composition, n, layout, name) for n, name in ((1, "gamma"), (2, "beta")))
+    statistics = compute_statistics(composition, data, layout.reduced)
     eps = round_single(parts.whole.attributes.get("eps", "1e-3" if layout.parameter == "c" else "1e-5"))
-    above = steps.add("above", "_plus_scalar", (found.variance,), layout.lines, scalar=eps)
-    std = steps.add("std", "sqrt", (above,), layout.lines)
-    saved = found.variance if layout.parameter == "c" else std
-    for slot, value in ((1, found.mean), (2, saved)):
-        steps.give(slot, value, " ".join(layout.lines[:2]))
-    normal = steps.add("normal", "broadcast_div", (found.deviation, std), layout.elements)
-    scaled = steps.add("scaled", "broadcast_mul", (normal, gamma), layout.elements)
-    _finish(steps, layout, "broadcast_add", (scaled, beta))
+    above = composition.add("above", "_plus_scalar", (statistics.variance,), layout.lines, scalar=eps)
+    std = composition.add("std", "sqrt", (above,), layout.lines)
+    second_output = statistics.variance if layout.parameter == "c" else std
+    for slot, value in ((1, statistics.mean), (2, second_output)):
+        composition.set_output(slot, value, " ".join(layout.lines[:2]))
+    normal = composition.add("normal", "broadcast_div", (statistics.deviation, std), layout.elements)
+    scaled = composition.add("scaled", "broadcast_mul", (normal, gamma), layout.elements)
+    _add_last_operators(composition, layout, "broadcast_add", (scaled, beta))
 
 
 def _expand_instance_backward(parts: Parts) -> None:
-    steps, layout = _start(parts, 3)
-    mean, variance = (_read_lines(steps, n, layout, name) for n, name in ((1, "mean"), (2, "variance")))
+    composition, layout = _start_composition(parts, 3)
+    mean, variance = (_read_lines(composition, n, layout, name) for n, name in ((1, "mean"), (2, "variance")))
     eps = round_single(parts.whole.attributes.get("eps", "1e-3"))
-    above = steps.add("above", "_plus_scalar", (variance,), layout.lines, scalar=eps)
-    _expand_gradient(steps, layout, 3, 4, mean, steps.add("std", "sqrt", (above,), layout.lines))
+    above = composition.add("above", "_plus_scalar", (variance,), layout.lines, scalar=eps)
+    _expand_gradient(composition, layout, 3, 4, mean, composition.add("std", "sqrt", (above,), layout.lines))
 
 
 def _expand_group_backward(parts: Parts) -> None:
-    steps, layout = _start(parts, 1)
-    mean, std = (_read_lines(steps, n, layout, name) for n, name in ((3, "mean"), (4, "std")))
-    _expand_gradient(steps, layout, 1, 2, mean, std)
+    composition, layout = _start_composition(parts, 1)
+    mean, std = (_read_lines(composition, n, layout, name) for n, name in ((3, "mean"), (4, "std")))
+    _expand_gradient(composition, layout, 1, 2, mean, std)
 
 
 def _expand_gradient(
-    steps: Composition, layout: _Layout, data_slot: int, gamma_slot: int, mean: ComposedValue, std: ComposedValue
+    composition: Composition, layout: _Layout, data_slot: int, gamma_slot: int, mean: ComposedValue, std: ComposedValue
 ) -> None:
     elements, lines = layout.elements, layout.lines
-    d_out = _read_elements(steps, 0, layout, "d_out")
-    data = _read_elements(steps, data_slot, layout, "data")
-    gamma = _read_parameter(steps, gamma_slot, layout, "gamma")
-    deviation = steps.add("deviation", "broadcast_sub", (data, mean), elements)
-    normal = steps.add("normal", "broadcast_div", (deviation, std), elements)
-    slope = steps.add("slope", "elemwise_mul", (d_out, normal), elements)
-    projected, total = steps.sum("projected", slope, layout.over), steps.sum("total", d_out, layout.over)
-    others = tuple(d for d, name in enumerate(elements) if name != layout.parameter)
+    d_out = _read_elements(composition, 0, layout, "d_out")
+    data = _read_elements(composition, data_slot, layout, "data")
+    gamma = _read_parameter(composition, gamma_slot, layout, "gamma")
+    deviation = composition.add("deviation", "broadcast_sub", (data, mean), elements)
+    normal = composition.add("normal", "broadcast_div", (deviation, std), elements)
+    slope = composition.add("slope", "elemwise_mul", (d_out, normal), elements)
+    projected, total = (
+        composition.sum("projected", slope, layout.reduced),
+        composition.sum("total", d_out, layout.reduced),
+    )
+    summed = tuple(d for d, name in enumerate(elements) if name != layout.parameter)
     for slot, value in ((1, projected), (2, total)):
-        steps.give(slot, value, layout.parameter, "sum", axis=others)
-    count = prod(steps.shape(layout.over))
+        composition.set_output(slot, value, layout.parameter, "sum", axis=summed)
+    count = prod(composition.shape(layout.reduced))
     shares = [
-        steps.add(f"share{n}", "_div_scalar", (v,), lines, scalar=count) for n, v in enumerate((total, projected))
+        composition.add(f"share{n}", "_div_scalar", (v,), lines, scalar=count) for n, v in enumerate((total, projected))
     ]
-    centred = steps.add("centred", "broadcast_sub", (d_out, shares[0]), elements)
-    along = steps.add("along", "broadcast_mul", (normal, shares[1]), elements)
-    difference = steps.add("difference", "elemwise_sub", (centred, along), elements)
-    scale = steps.add("scale", "broadcast_div", (gamma, std), lines)
-    _finish(steps, layout, "broadcast_mul", (difference, scale))
+    centred = composition.add("centred", "broadcast_sub", (d_out, shares[0]), elements)
+    along = composition.add("along", "broadcast_mul", (normal, shares[1]), elements)
+    difference = composition.add("difference", "elemwise_sub", (centred, along), elements)
+    scale = composition.add("scale", "broadcast_div", (gamma, std), lines)
+    _add_last_operators(composition, layout, "broadcast_mul", (difference, scale))
 
 
-def _start_l2(parts: Parts, slot: int) -> tuple[Composition, list[str], list[str], list[str]]:
+def _start_l2_composition(parts: Parts, slot: int) -> tuple[Composition, list[str], list[str], list[str]]:
     rank, mode = len(parts.shape(slot)), parts.whole.attributes.get("mode", "instance")
     elements = ["b", "c", *(f"s{d}" for d in range(rank - 2))]
-    over = {"instance": elements[1:], "channel": ["c"], "spatial": elements[2:]}[mode]
+    reduced = {"instance": elements[1:], "channel": ["c"], "spatial": elements[2:]}[mode]
     return (
         Composition(parts, parts.graph_tensors[parts.whole.inputs[slot]].dtype),
         elements,
-        [ONE if name in over else name for name in elements],
-        over,
+        [ONE if name in reduced else name for name in elements],
+        reduced,
     )
 
 
-def _list_saved(parts: Parts, elements: list[str]) -> list[str]:
-    kept = {"instance": ["b"], "channel": ["b", ONE, *elements[2:]], "spatial": ["b", "c"]}
-    return kept[parts.whole.attributes.get("mode", "instance")]
+def _name_norm_dimensions(parts: Parts, elements: list[str]) -> list[str]:
+    names_by_mode = {"instance": ["b"], "channel": ["b", ONE, *elements[2:]], "spatial": ["b", "c"]}
+    return names_by_mode[parts.whole.attributes.get("mode", "instance")]
 
 
 def _expand_l2(parts: Parts) -> None:
-    steps, elements, lines, over = _start_l2(parts, 0)
-    data = steps.read(0, " ".join(elements))
-    total = steps.sum("sum", steps.add("square", "square", (data,), elements), over)
+    composition, elements, lines, reduced = _start_l2_composition(parts, 0)
+    data = composition.read(0, " ".join(elements))
+    total = composition.sum("sum", composition.add("square", "square", (data,), elements), reduced)
     eps = round_single(parts.whole.attributes.get("eps", "1e-10"))
-    norm = steps.add("norm", "sqrt", (steps.add("above", "_plus_scalar", (total,), lines, scalar=eps),), lines)
-    steps.give(1, norm, " ".join(_list_saved(parts, elements)))
-    steps.finish("broadcast_div", (data, norm), " ".join(elements))
+    norm = composition.add(
+        "norm", "sqrt", (composition.add("above", "_plus_scalar", (total,), lines, scalar=eps),), lines
+    )
+    composition.set_output(1, norm, " ".join(_name_norm_dimensions(parts, elements)))
+    composition.finish("broadcast_div", (data, norm), " ".join(elements))
 
 
 def _expand_l2_backward(parts: Parts) -> None:
-    steps, elements, lines, over = _start_l2(parts, 0)
-    d_out, out = (steps.read(slot, " ".join(elements)) for slot in (0, 1))
-    norm = steps.reshape("norm", steps.read(2, " ".join(_list_saved(parts, elements))), lines)
-    projected = steps.sum("projected", steps.add("product", "elemwise_mul", (d_out, out), elements), over)
-    along = steps.add("along", "broadcast_mul", (out, projected), elements)
-    difference = steps.add("difference", "elemwise_sub", (d_out, along), elements)
-    steps.finish("broadcast_div", (difference, norm), " ".join(elements))
+    composition, elements, lines, reduced = _start_l2_composition(parts, 0)
+    d_out, out = (composition.read(slot, " ".join(elements)) for slot in (0, 1))
+    norm = composition.reshape("norm", composition.read(2, " ".join(_name_norm_dimensions(parts, elements))), lines)
+    projected = composition.sum(
+        "projected", composition.add("product", "elemwise_mul", (d_out, out), elements), reduced
+    )
+    along = composition.add("along", "broadcast_mul", (out, projected), elements)
+    difference = composition.add("difference", "elemwise_sub", (d_out, along), elements)
+    composition.finish("broadcast_div", (difference, norm), " ".join(elements))
 
 
 LOWERINGS = {

@@ -13,24 +13,25 @@ from tofu.mxnet.lowerings.composition import round_single
 from tofu.mxnet.lowerings.conventions import TYPES, is_true, positive_axis, select_attributes
 
 
-def _lower_lookup(op: str, table: int, indices: int) -> dict[str, Lowering]:
+def _lower_lookup(op: str, table_slot: int, indices_slot: int) -> dict[str, Lowering]:
+    """Return the lowerings of an operator that looks rows of a table up by indices, and of its gradient."""
 
     def is_possible(operator: Operator, inputs: Inputs) -> bool:
-        values = 0 if operator.op.startswith("_backward") else table
-        return inputs[values].dtype in TYPES
+        value_slot = 0 if operator.op.startswith("_backward") else table_slot
+        return inputs[value_slot].dtype in TYPES
 
     def expand_forward(parts: Parts) -> None:
-        attributes = _take_attributes(parts, parts.shape(table), len(parts.shape(indices)))
-        rows, axis = parts.whole.inputs[indices], int(attributes["axis"])
+        attributes = _take_attributes(parts, parts.shape(table_slot), len(parts.shape(indices_slot)))
+        indices, axis = parts.whole.inputs[indices_slot], int(attributes["axis"])
         if parts.whole.attributes.get("mode") == "raise":
-            named = tuple(attributes["names"].split()[axis : axis + len(parts.shape(indices))])
-            rows = _check_indices(parts, "take", indices, rows, named, int(attributes["rows"]))
-        parts.last_operator("_tofu_take", attributes, (parts.whole.inputs[table], rows))
+            index_names = tuple(attributes["names"].split()[axis : axis + len(parts.shape(indices_slot))])
+            indices = _check_indices(parts, "take", indices_slot, indices, index_names, int(attributes["rows"]))
+        parts.last_operator("_tofu_take", attributes, (parts.whole.inputs[table_slot], indices))
 
     def expand_backward(parts: Parts) -> None:
-        attributes = _take_attributes(parts, parts.output_shape(table), len(parts.shape(1)))
+        attributes = _take_attributes(parts, parts.output_shape(table_slot), len(parts.shape(1)))
         extent = {"extent": attributes["rows"]}
-        gradient = (parts.whole.outputs[table],)
+        gradient = (parts.whole.outputs[table_slot],)
         parts.last_operator("_tofu_take_backward", attributes | extent, parts.whole.inputs, outputs=gradient)
 
     return {
@@ -40,46 +41,49 @@ def _lower_lookup(op: str, table: int, indices: int) -> dict[str, Lowering]:
 
 
 def _check_indices(parts: Parts, op: str, slot: int, indices: int, names: tuple[str, ...], rows: int) -> int:
-    """Return the `indices` after a check that they are in range.
+    """Return `indices`, which have dimensions of these `names`, after a check that they are below `rows`.
 
     Each worker looks the operator's input `slot` up in a table of zeros by MXNet's own kernel, which raises the error,
-    and adds the result to the indices. So the error reaches all that read the indices.
+    and adds the result to the indices. So the error reaches all operators that read the indices.
     """
-    given = parts.graph_tensors[parts.whole.inputs[slot]]
-    shape, is_gather = parts.shape(slot)[len(parts.shape(slot)) - len(names) :], op == "gather_nd"
-    zeros = parts.inner_tensor("zeros", (rows,), given.dtype)
-    made = {"shape": str((rows,)), "dtype": given.dtype}
-    parts.inner_operator("zeros", "_zeros", made, (), (zeros,), names=(("",),))
-    found, checked = (parts.inner_tensor(name, shape, given.dtype) for name in ("found", "checked"))
-    looked_up = (zeros, parts.whole.inputs[slot])
-    attributes, read = ({}, ("", *names)) if is_gather else ({"axis": "0", "mode": "raise"}, names)
-    parts.inner_operator("found", op, attributes, looked_up, (found,), names=(("",), read, names))
-    parts.inner_operator("checked", "elemwise_add", {}, (indices, found), (checked,), names=(names,) * 3)
+    dtype = parts.graph_tensors[parts.whole.inputs[slot]].dtype
+    shape = parts.shape(slot)[len(parts.shape(slot)) - len(names) :]
+    zeros = parts.inner_tensor("zeros", (rows,), dtype)
+    parts.inner_operator("zeros", "_zeros", {"shape": str((rows,)), "dtype": dtype}, (), (zeros,), names=(("",),))
+    looked_up, checked = (parts.inner_tensor(name, shape, dtype) for name in ("found", "checked"))
+    is_gather = op == "gather_nd"
+    attributes, input_names = ({}, ("", *names)) if is_gather else ({"axis": "0", "mode": "raise"}, names)
+    inputs = (zeros, parts.whole.inputs[slot])
+    parts.inner_operator("found", op, attributes, inputs, (looked_up,), names=(("",), input_names, names))
+    parts.inner_operator("checked", "elemwise_add", {}, (indices, looked_up), (checked,), names=(names,) * 3)
     return checked
 
 
-def _take_attributes(parts: Parts, table: tuple[int, ...], rank: int) -> dict[str, str]:
-    own = parts.whole.attributes
-    axis = positive_axis(own, len(table), 0)
-    inside = [f"i{d}" for d in range(rank)]
-    after = ["e"] if "Embedding" in parts.whole.op else [f"z{d}" for d in range(len(table) - axis - 1)]
+def _take_attributes(parts: Parts, table_shape: tuple[int, ...], index_rank: int) -> dict[str, str]:
+    attributes = parts.whole.attributes
+    axis = positive_axis(attributes, len(table_shape), 0)
+    names_before = [f"a{d}" for d in range(axis)]
+    index_names = [f"i{d}" for d in range(index_rank)]
+    is_embedding = "Embedding" in parts.whole.op
+    names_after = ["e"] if is_embedding else [f"z{d}" for d in range(len(table_shape) - axis - 1)]
     return {
         "axis": str(axis),
-        "rows": str(table[axis]),
-        "mode": own.get("mode", "clip").replace("raise", "wrap"),  # _check_indices raises
-        "names": " ".join([*(f"a{d}" for d in range(axis)), *inside, *after]),
+        "rows": str(table_shape[axis]),
+        "mode": attributes.get("mode", "clip").replace("raise", "wrap"),  # _check_indices raises
+        "names": " ".join([*names_before, *index_names, *names_after]),
     }
 
 
-def _is_clear(operator: Operator, inputs: Inputs) -> bool:
+def _has_axis(operator: Operator, inputs: Inputs) -> bool:
     return inputs[0].dtype in TYPES and operator.attributes.get("axis", "-1") != "None"
 
 
-def _pick_attributes(parts: Parts, data: tuple[int, ...]) -> dict[str, str]:
-    own = parts.whole.attributes
-    axis = positive_axis(own, len(data), -1)
-    keepdims = str(is_true(own, "keepdims", False))
-    return {"axis": str(axis), "rows": str(data[axis]), "mode": own.get("mode", "clip"), "keepdims": keepdims}
+def _pick_attributes(parts: Parts, shape: tuple[int, ...]) -> dict[str, str]:
+    attributes = parts.whole.attributes
+    axis = positive_axis(attributes, len(shape), -1)
+    keepdims = str(is_true(attributes, "keepdims", False))
+    mode = attributes.get("mode", "clip")
+    return {"axis": str(axis), "rows": str(shape[axis]), "mode": mode, "keepdims": keepdims}
 
 
 def _expand_pick(parts: Parts) -> None:
@@ -132,12 +136,12 @@ def _read_rows(parts: Parts) -> int:
     return rows
 
 
-EXACT = {"float16": 1 << 11, "float32": 1 << 24, "float64": 1 << 53}
+MOST_EXACT_DEPTH = {"float16": 1 << 11, "float32": 1 << 24, "float64": 1 << 53}
 """Largest depth up to which a type represents every position exactly."""
 
 
 def _is_exact(operator: Operator, inputs: Inputs) -> bool:
-    return int(operator.attributes["depth"]) <= EXACT.get(_one_hot_type(operator), 0)
+    return int(operator.attributes["depth"]) <= MOST_EXACT_DEPTH.get(_one_hot_type(operator), 0)
 
 
 def _one_hot_type(operator: Operator) -> str:
@@ -145,10 +149,9 @@ def _one_hot_type(operator: Operator) -> str:
 
 
 def _expand_one_hot(parts: Parts) -> None:
-    own = parts.whole.attributes
-    attributes = select_attributes(own, "on_value", "off_value")
-    inputs = (_convert_indices(parts, _one_hot_type(parts.whole)),)
-    parts.last_operator("_tofu_one_hot", attributes | {"extent": own["depth"], "mode": "exact"}, inputs)
+    attributes = select_attributes(parts.whole.attributes, "on_value", "off_value")
+    attributes |= {"extent": parts.whole.attributes["depth"], "mode": "exact"}
+    parts.last_operator("_tofu_one_hot", attributes, (_convert_indices(parts, _one_hot_type(parts.whole)),))
 
 
 def _convert_indices(parts: Parts, dtype: str) -> int:
@@ -158,18 +161,18 @@ def _convert_indices(parts: Parts, dtype: str) -> int:
     the lower 32 bits.
     """
     (indices,) = parts.whole.inputs
-    given, shape = parts.graph_tensors[indices].dtype, parts.shape(0)
-    steps = [] if given == dtype else [("Cast", {"dtype": dtype}, dtype)]
-    if steps and given in TYPES:
-        steps.insert(0, ("trunc", {}, given))
-    elif given == "int64":
-        steps.insert(0, ("Cast", {"dtype": "int32"}, "int32"))
+    index_type, shape = parts.graph_tensors[indices].dtype, parts.shape(0)
+    conversions = [] if index_type == dtype else [("Cast", {"dtype": dtype}, dtype)]
+    if conversions and index_type in TYPES:
+        conversions.insert(0, ("trunc", {}, index_type))
+    elif index_type == "int64":
+        conversions.insert(0, ("Cast", {"dtype": "int32"}, "int32"))
     names = (tuple(f"i{d}" for d in range(len(shape))),) * 2
-    for op, attributes, made_of in steps:
-        name = f"{op.lower()}_{made_of}"
-        made = parts.inner_tensor(name, shape, made_of)
-        parts.inner_operator(name, op, attributes, (indices,), (made,), names=names)
-        indices = made
+    for op, attributes, output_type in conversions:
+        name = f"{op.lower()}_{output_type}"
+        converted = parts.inner_tensor(name, shape, output_type)
+        parts.inner_operator(name, op, attributes, (indices,), (converted,), names=names)
+        indices = converted
     return indices
 
 
@@ -178,18 +181,14 @@ def _has_lengths(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _expand_mask(parts: Parts) -> None:
-    own = parts.whole.attributes
-    value = str(round_single(own.get("value", "0")))
-    parts.last_operator("_tofu_sequence_mask", _time_attributes(own) | {"off_value": value}, parts.whole.inputs)
+    value = str(round_single(parts.whole.attributes.get("value", "0")))
+    attributes = _time_attributes(parts.whole.attributes) | {"off_value": value}
+    parts.last_operator("_tofu_sequence_mask", attributes, parts.whole.inputs)
 
 
 def _expand_mask_backward(parts: Parts) -> None:
-    parts.last_operator(
-        "_tofu_sequence_mask",
-        _time_attributes(parts.whole.attributes),
-        parts.whole.inputs,
-        outputs=parts.whole.outputs[:1],
-    )
+    attributes, gradient = _time_attributes(parts.whole.attributes), parts.whole.outputs[:1]
+    parts.last_operator("_tofu_sequence_mask", attributes, parts.whole.inputs, outputs=gradient)
 
 
 def _expand_last(parts: Parts) -> None:
@@ -207,21 +206,21 @@ def _time_attributes(attributes: Attributes) -> dict[str, str]:
     return {"axis": str(positive_axis(attributes, 2, 0)), "mode": "length"}
 
 
-def pick_by_lengths(attributes: Attributes, data: tuple[int, ...]) -> dict[str, str]:
-    """Return the attributes of a pick by lengths. Its index variables have the names of the stock operator's."""
+def pick_by_lengths(attributes: Attributes, shape: tuple[int, ...]) -> dict[str, str]:
+    """Return the attributes of a pick by lengths from data of this shape. Its index variables are named as the stock operator's."""
     time = _time_attributes(attributes)
-    names = ["b", *(f"i{d}" for d in range(len(data) - 2))]
-    return {**time, "rows": str(data[int(time["axis"])]), "names": " ".join(names)}
+    names = ["b", *(f"i{d}" for d in range(len(shape) - 2))]
+    return {**time, "rows": str(shape[int(time["axis"])]), "names": " ".join(names)}
 
 
 LOWERINGS = {
-    **_lower_lookup("Embedding", table=1, indices=0),
-    **_lower_lookup("take", table=0, indices=1),
+    **_lower_lookup("Embedding", table_slot=1, indices_slot=0),
+    **_lower_lookup("take", table_slot=0, indices_slot=1),
     "batch_take": Lowering(_expand_batch_take, is_possible=lambda operator, inputs: inputs[0].dtype in TYPES),
     "gather_nd": Lowering(_expand_gather, is_possible=_reads_rows),
     "_backward_gather_nd": Lowering(_expand_gather_backward, is_possible=_reads_rows),
-    "pick": Lowering(_expand_pick, is_possible=_is_clear),
-    "_backward_pick": Lowering(_expand_pick_backward, is_possible=_is_clear),
+    "pick": Lowering(_expand_pick, is_possible=_has_axis),
+    "_backward_pick": Lowering(_expand_pick_backward, is_possible=_has_axis),
     "one_hot": Lowering(_expand_one_hot, is_possible=_is_exact),
     "SequenceMask": Lowering(_expand_mask, is_possible=_has_lengths),
     "_backward_SequenceMask": Lowering(_expand_mask_backward, is_possible=_has_lengths),

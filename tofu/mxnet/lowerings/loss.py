@@ -23,21 +23,21 @@ def _counts_valid(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _expand_make_loss(parts: Parts) -> None:
-    own = parts.whole.attributes
+    attributes = parts.whole.attributes
     count = parts.inner_tensor("count", (1,))
-    threshold = {"valid_thresh": own.get("valid_thresh", "0")}
+    threshold = {"valid_thresh": attributes.get("valid_thresh", "0")}
     parts.inner_operator("count", "_tofu_valid_cells", threshold, parts.whole.inputs, (count,))
-    scale = {"grad_scale": own.get("grad_scale", "1")}
+    scale = {"grad_scale": attributes.get("grad_scale", "1")}
     parts.last_operator("_tofu_make_loss_gradient", scale, (*parts.whole.inputs, count))
 
 
-def _divides(operator: Operator, inputs: Inputs) -> bool:
+def _divides_scale(operator: Operator, inputs: Inputs) -> bool:
     """Return True if a sample has several outputs and their number is not grad_scale."""
     outputs = prod(inputs[0].shape[1:])
-    return outputs > 1 and _scale(operator) != outputs and inputs[1].dtype in TYPES
+    return outputs > 1 and _read_scale(operator) != outputs and inputs[1].dtype in TYPES
 
 
-def _scale(operator: Operator) -> np.float32:
+def _read_scale(operator: Operator) -> np.float32:
     return np.float32(operator.attributes.get("grad_scale", "1"))
 
 
@@ -46,18 +46,18 @@ def _expand_regression(parts: Parts) -> None:
     outputs = prod(label.shape[1:])
     difference = parts.inner_tensor("difference", out.shape, out.dtype)
     unwritten = parts.inner_tensor("unwritten", label.shape, label.dtype)
-    plain = {"grad_scale": str(outputs)}
-    origin = replace(find_origin(parts.whole), rewritten=plain)  # with this scale the kernel computes plain differences
-    written = (difference, unwritten)
-    parts.inner_operator("difference", parts.whole.op, plain, parts.whole.inputs, written, origin)
-    quotient = {"grad_scale": str(float(_scale(parts.whole) / np.float32(outputs)))}
+    plain_scale = {"grad_scale": str(outputs)}  # with this scale the kernel computes plain differences
+    origin = replace(find_origin(parts.whole), rewritten=plain_scale)
+    inputs, kernel_outputs = parts.whole.inputs, (difference, unwritten)
+    parts.inner_operator("difference", parts.whole.op, plain_scale, inputs, kernel_outputs, origin)
+    quotient = {"grad_scale": str(float(_read_scale(parts.whole) / np.float32(outputs)))}
     parts.last_operator("_tofu_scale", quotient, (difference,), outputs=parts.whole.outputs[:1])
 
 
 LOWERINGS = {
     "_backward_MakeLoss": Lowering(_expand_make_loss, is_possible=_counts_valid),
     **{
-        f"_backward_{name}_reg_out": Lowering(_expand_regression, is_possible=_divides)
+        f"_backward_{name}_reg_out": Lowering(_expand_regression, is_possible=_divides_scale)
         for name in ("linear", "logistic", "mae")
     },
 }

@@ -9,87 +9,97 @@ from tdl_ops.mxnet.attributes import parse_attribute
 from tdl_ops.mxnet.reduced import list_reduced
 from tofu.graph import Operator
 from tofu.lowering.parts import Inputs, Lowering, Parts
-from tofu.mxnet.lowerings.composition import ONE, ComposedValue, Composition, are_summed, measure
+from tofu.mxnet.lowerings.composition import ONE, ComposedValue, Composition, compute_statistics, have_exact_sums
 from tofu.mxnet.lowerings.conventions import is_true
 
 
 def _is_possible(operator: Operator, inputs: Inputs) -> bool:
-    return are_summed(inputs) and operator.attributes.get("dtype", "None") in ("None", inputs[0].dtype)
+    return have_exact_sums(inputs) and operator.attributes.get("dtype", "None") in ("None", inputs[0].dtype)
 
 
 def _has_squares(operator: Operator, inputs: Inputs) -> bool:
     """Return True for L2 norms. The stock kernel can split the others, sums of absolute values."""
-    own = operator.attributes
-    return are_summed(inputs) and own.get("ord", "2") == "2" and own.get("out_dtype", "None") == "None"
+    attributes = operator.attributes
+    is_l2_norm = attributes.get("ord", "2") == "2"
+    return have_exact_sums(inputs) and is_l2_norm and attributes.get("out_dtype", "None") == "None"
 
 
 class _Reduction:
-    """Names of the dimensions of a reduced tensor. They equal the index variables of the stock operator."""
+    """Composition of a reduction, and the names of dimensions in it, which equal the stock operator's index variables.
 
-    def __init__(self, parts: Parts, slot: int, axes: str) -> None:
-        own, shape = parts.whole.attributes, parts.shape(slot)
-        self.keepdims = is_true(own, "keepdims", False)
-        self.axes = tuple(list_reduced(parse_attribute(own.get(axes, "None")), False, len(shape)))
-        kept = [d for d in range(len(shape)) if d not in self.axes]
+    Attributes
+    ----------
+    elements, lines
+        The data, the operator's input `slot`, and a tensor with one number for each line. A line is a set of elements
+        that are reduced to one number.
+    reduced, outputs
+        The reduced dimensions of the data, and all dimensions of the operator's outputs.
+    """
+
+    def __init__(self, parts: Parts, slot: int, axes_attribute: str) -> None:
+        attributes, shape = parts.whole.attributes, parts.shape(slot)
+        self.keepdims = is_true(attributes, "keepdims", False)
+        self.axes = tuple(list_reduced(parse_attribute(attributes.get(axes_attribute, "None")), False, len(shape)))
+        unreduced = [d for d in range(len(shape)) if d not in self.axes]
         is_gradient = parts.whole.op.startswith("_backward")  # a gradient's index variables are numbered by dimension
-        names = {d: f"i{d if self.keepdims or is_gradient else n}" for n, d in enumerate(kept)}
+        names = {d: f"i{d if self.keepdims or is_gradient else n}" for n, d in enumerate(unreduced)}
         names |= {d: f"i{d}" if is_gradient else f"r{n}" for n, d in enumerate(self.axes)}
-        self.over = [names[d] for d in self.axes]
+        self.reduced = [names[d] for d in self.axes]
         self.elements = [names[d] for d in range(len(shape))]
         self.lines = [ONE if d in self.axes else names[d] for d in range(len(shape))]
-        self.kept = self.lines if self.keepdims else [names[d] for d in kept]
-        self.steps = Composition(parts, parts.graph_tensors[parts.whole.inputs[slot]].dtype)
-        self.data = self.steps.read(slot, " ".join(self.elements))
+        self.outputs = self.lines if self.keepdims else [names[d] for d in unreduced]
+        self.composition = Composition(parts, parts.graph_tensors[parts.whole.inputs[slot]].dtype)
+        self.data = self.composition.read(slot, " ".join(self.elements))
 
     def read_lines(self, slot: int, name: str) -> ComposedValue:
-        names = self.kept or [ONE] * len(self.steps.parts.shape(slot))
-        return self.steps.reshape(name, self.steps.read(slot, " ".join(names)), self.lines)
+        names = self.outputs or [ONE] * len(self.composition.parts.shape(slot))
+        return self.composition.reshape(name, self.composition.read(slot, " ".join(names)), self.lines)
 
-    def finish(self, value: ComposedValue, *others: ComposedValue) -> None:
-        """Compute the operator's outputs, in order, from values with one number per line. Apply keepdims."""
-        shape = self.steps.parts.output_shape(0)
-        names = " ".join(self.kept or [ONE] * len(shape))
+    def finish(self, first_value: ComposedValue, *other_values: ComposedValue) -> None:
+        """Compute the operator's outputs, in order, from values with one number for each line. Apply keepdims."""
+        shape = self.composition.parts.output_shape(0)
+        names = " ".join(self.outputs or [ONE] * len(shape))
         op = "_copy" if self.keepdims else "_np_sum" if shape == () else "sum"
         attributes: dict[str, Any] = {} if self.keepdims else {"axis": self.axes}
-        for slot, other in enumerate(others, 1):
-            self.steps.give(slot, other, names, op, **attributes)
-        self.steps.finish(op, (value,), names, **attributes)
+        for slot, value in enumerate(other_values, 1):
+            self.composition.set_output(slot, value, names, op, **attributes)
+        self.composition.finish(op, (first_value,), names, **attributes)
 
 
 def _expand_moments(parts: Parts) -> None:
     reduction = _Reduction(parts, 0, "axes")
-    found = measure(reduction.steps, reduction.data, reduction.over)
-    reduction.finish(found.mean, found.variance)
+    statistics = compute_statistics(reduction.composition, reduction.data, reduction.reduced)
+    reduction.finish(statistics.mean, statistics.variance)
 
 
 def _expand_moments_backward(parts: Parts) -> None:
     reduction = _Reduction(parts, 2, "axes")
-    steps, lines, elements = reduction.steps, reduction.lines, reduction.elements
-    count = prod(steps.shape(reduction.over))
+    composition, lines, elements = reduction.composition, reduction.lines, reduction.elements
+    count = prod(composition.shape(reduction.reduced))
     d_mean, d_variance, mean = (
         reduction.read_lines(n, name) for n, name in ((0, "d_mean"), (1, "d_variance"), (3, "mean"))
     )
-    share = steps.add("share", "_div_scalar", (d_mean,), lines, scalar=count)
-    slope = steps.add("slope", "_mul_scalar", (d_variance,), lines, scalar=2 / count)
-    deviation = steps.add("deviation", "broadcast_sub", (reduction.data, mean), elements)
-    spread = steps.add("spread", "broadcast_mul", (deviation, slope), elements)
-    steps.finish("broadcast_add", (spread, share), " ".join(elements))
+    share = composition.add("share", "_div_scalar", (d_mean,), lines, scalar=count)
+    slope = composition.add("slope", "_mul_scalar", (d_variance,), lines, scalar=2 / count)
+    deviation = composition.add("deviation", "broadcast_sub", (reduction.data, mean), elements)
+    spread = composition.add("spread", "broadcast_mul", (deviation, slope), elements)
+    composition.finish("broadcast_add", (spread, share), " ".join(elements))
 
 
 def _expand_variance(parts: Parts, is_root: bool) -> None:
     reduction = _Reduction(parts, 0, "axis")
-    steps, lost = reduction.steps, int(parts.whole.attributes.get("ddof", "0"))
-    found = measure(steps, reduction.data, reduction.over, lost)
-    result = steps.add("std", "sqrt", (found.variance,), reduction.lines) if is_root else found.variance
-    reduction.finish(result, found.mean)
+    composition, ddof = reduction.composition, int(parts.whole.attributes.get("ddof", "0"))
+    statistics = compute_statistics(composition, reduction.data, reduction.reduced, ddof)
+    result = composition.add("std", "sqrt", (statistics.variance,), reduction.lines) if is_root else statistics.variance
+    reduction.finish(result, statistics.mean)
 
 
 def _expand_norm(parts: Parts) -> None:
     reduction = _Reduction(parts, 0, "axis")
-    steps = reduction.steps
-    square = steps.add("square", "square", (reduction.data,), reduction.elements)
-    total = steps.sum("sum", square, reduction.over)
-    reduction.finish(steps.add("root", "sqrt", (total,), reduction.lines))
+    composition = reduction.composition
+    square = composition.add("square", "square", (reduction.data,), reduction.elements)
+    total = composition.sum("sum", square, reduction.reduced)
+    reduction.finish(composition.add("root", "sqrt", (total,), reduction.lines))
 
 
 LOWERINGS = {

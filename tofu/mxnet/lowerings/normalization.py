@@ -19,9 +19,9 @@ from tofu.mxnet.lowerings.conventions import is_true, positive_axis, reduce_shap
 
 def _batch_norm_attributes(parts: Parts, slot: int) -> tuple[dict[str, str], int]:
     shape = parts.shape(slot)
-    kept = select_attributes(parts.whole.attributes, "eps", "momentum", "fix_gamma", "use_global_stats", "axis")
-    channels = shape[positive_axis(kept, len(shape), 1)]
-    return {**kept, "count": str(prod(shape) // channels)}, channels
+    attributes = select_attributes(parts.whole.attributes, "eps", "momentum", "fix_gamma", "use_global_stats", "axis")
+    channels = shape[positive_axis(attributes, len(shape), 1)]
+    return {**attributes, "count": str(prod(shape) // channels)}, channels
 
 
 def _expand_batch_norm(parts: Parts) -> None:
@@ -46,15 +46,10 @@ def _written_gamma(attributes: Attributes) -> tuple[int, ...]:
 def _expand_batch_norm_backward(parts: Parts) -> None:
     d_out, mean, inverse_std, data, gamma, _, moving_mean, moving_var = parts.whole.inputs
     attributes, channels = _batch_norm_attributes(parts, 3)
-    by_beta, by_gamma = parts.inner_tensor("by_beta", (channels,)), parts.inner_tensor("by_gamma", (channels,))
-    parts.inner_operator(
-        "sums",
-        "_tofu_batch_norm_backward_sums",
-        attributes,
-        (d_out, data, mean, inverse_std),
-        (by_beta, by_gamma),
-    )
-    inputs = (d_out, data, mean, inverse_std, gamma, moving_mean, moving_var, by_beta, by_gamma)
+    sums = parts.inner_tensor("by_beta", (channels,)), parts.inner_tensor("by_gamma", (channels,))
+    summed = (d_out, data, mean, inverse_std)
+    parts.inner_operator("sums", "_tofu_batch_norm_backward_sums", attributes, summed, sums)
+    inputs = (*summed, gamma, moving_mean, moving_var, *sums)
     parts.last_operator("_tofu_batch_norm_backward_apply", attributes, inputs, mutates=(5, 6))
 
 
@@ -62,23 +57,23 @@ def _use_moving_statistics(attributes: Attributes) -> Attributes:
     return {**attributes, "use_global_stats": "True"}
 
 
-def _ask_for_mean(operator: Operator) -> Operator:
-    """Return the operator with the mean, output 1, asked for. Only then the stock kernel sets a fixed gamma to ones."""
-    written = _written_gamma(operator.attributes)
-    origin = replace(find_origin(operator), asked=written)
-    return replace(operator, mutates=tuple(sorted({*operator.mutates, *written})), origin=origin)
+def _request_mean(operator: Operator) -> Operator:
+    """Return the operator with a request for the mean, output 1. Only then the stock kernel sets a fixed gamma to ones."""
+    gamma = _written_gamma(operator.attributes)
+    origin = replace(find_origin(operator), asked=gamma)  # gamma and the mean have the same position
+    return replace(operator, mutates=tuple(sorted({*operator.mutates, *gamma})), origin=origin)
 
 
-def _uses_own_statistics(operator: Operator, inputs: Inputs) -> bool:
-    """Return True unless statistics are constants, with which the stock gradient can be split by batch and space."""
+def _uses_batch_statistics(operator: Operator, inputs: Inputs) -> bool:
+    """Return True unless the statistics are constants. The stock gradient for constants can be split by batch and space."""
     return not is_true(operator.attributes, "use_global_stats", False)
 
 
 def _layer_norm_attributes(parts: Parts, slot: int) -> tuple[dict[str, str], tuple[int, ...]]:
     shape = parts.shape(slot)
-    kept = select_attributes(parts.whole.attributes, "eps", "axis")
-    axis = positive_axis(kept, len(shape), -1)
-    return {**kept, "count": str(shape[axis])}, reduce_shape(shape, axis)
+    attributes = select_attributes(parts.whole.attributes, "eps", "axis")
+    axis = positive_axis(attributes, len(shape), -1)
+    return {**attributes, "count": str(shape[axis])}, reduce_shape(shape, axis)
 
 
 def _expand_layer_norm(parts: Parts) -> None:
@@ -98,8 +93,8 @@ def _expand_layer_norm_backward(parts: Parts) -> None:
 
 
 LOWERINGS = {
-    "BatchNorm": Lowering(_expand_batch_norm, _ask_for_mean, _use_moving_statistics),
-    "_backward_BatchNorm": Lowering(_expand_batch_norm_backward, is_possible=_uses_own_statistics),
+    "BatchNorm": Lowering(_expand_batch_norm, _request_mean, _use_moving_statistics),
+    "_backward_BatchNorm": Lowering(_expand_batch_norm_backward, is_possible=_uses_batch_statistics),
     "LayerNorm": Lowering(_expand_layer_norm),
     "_backward_LayerNorm": Lowering(_expand_layer_norm_backward),
 }

@@ -23,34 +23,35 @@ def _is_plain(operator: Operator, inputs: Inputs) -> bool:
     return not is_true(attributes, "use_length", False) and attributes.get("dtype", "None") == "None"
 
 
-def _softmax_attributes(parts: Parts, slot: int) -> tuple[dict[str, str], tuple[int, ...]]:
-    shape = parts.shape(slot)
-    kept = select_attributes(parts.whole.attributes, "axis", "temperature")
-    return kept, reduce_shape(shape, positive_axis(kept, len(shape), -1))
+def _softmax_attributes(parts: Parts) -> dict[str, str]:
+    return select_attributes(parts.whole.attributes, "axis", "temperature")
 
 
-def _expand_softmax(parts: Parts, attributes: Attributes, last: str, unread: tuple[int, ...] = ()) -> None:
-    data, shape = parts.whole.inputs[0], parts.shape(0)
-    lines = reduce_shape(shape, positive_axis(attributes, len(shape), -1))
+def _reduce_to_lines(shape: tuple[int, ...], attributes: Attributes) -> tuple[int, ...]:
+    """Return the shape of a tensor with one number for each line. A line is a set of elements that share a softmax."""
+    return reduce_shape(shape, positive_axis(attributes, len(shape), -1))
+
+
+def _expand_softmax(parts: Parts, attributes: Attributes, last_op: str, unread: tuple[int, ...] = ()) -> None:
+    data, lines = parts.whole.inputs[0], _reduce_to_lines(parts.shape(0), attributes)
     largest = parts.inner_tensor("largest", lines, check_type(parts.whole, parts.graph_tensors[data].dtype))
     sums = parts.inner_tensor("sum", lines)
     parts.inner_operator("largest", "_tofu_softmax_maximum", attributes, (data,), (largest,))
     parts.inner_operator("sum", "_tofu_softmax_sum", attributes, (data, largest), (sums,))
-    parts.last_operator(last, attributes, (data, largest, sums, *unread))
+    parts.last_operator(last_op, attributes, (data, largest, sums, *unread))
 
 
-def _expand_softmax_of(parts: Parts, name: str) -> None:
-    attributes, _ = _softmax_attributes(parts, 0)
-    _expand_softmax(parts, attributes, f"_tofu_{name}_apply")
+def _expand_plain_softmax(parts: Parts, op: str) -> None:
+    _expand_softmax(parts, _softmax_attributes(parts), f"_tofu_{op}_apply")
 
 
-def _expand_softmax_gradient(parts: Parts, name: str) -> None:
+def _expand_softmax_gradient(parts: Parts, op: str) -> None:
     d_out, out = parts.whole.inputs
-    attributes, lines = _softmax_attributes(parts, 1)
-    sums = parts.inner_tensor("sum", lines)
-    read = (d_out, out) if name == "softmax" else (d_out,)
-    parts.inner_operator("sum", f"_tofu_{name}_backward_sum", attributes, read, (sums,))
-    parts.last_operator(f"_tofu_{name}_backward_apply", attributes, (d_out, out, sums))
+    attributes = _softmax_attributes(parts)
+    sums = parts.inner_tensor("sum", _reduce_to_lines(parts.shape(1), attributes))
+    summed = (d_out, out) if op == "softmax" else (d_out,)
+    parts.inner_operator("sum", f"_tofu_{op}_backward_sum", attributes, summed, (sums,))
+    parts.last_operator(f"_tofu_{op}_backward_apply", attributes, (d_out, out, sums))
 
 
 def _has_classes(operator: Operator, inputs: Inputs) -> bool:
@@ -75,27 +76,28 @@ def _expand_output(parts: Parts) -> None:
 
 
 def _expand_output_gradient(parts: Parts) -> None:
-    own = parts.whole.attributes
+    whole_attributes = parts.whole.attributes
     axis, attributes = _class_attributes(parts)
-    attributes |= select_attributes(own, "ignore_label", "use_ignore")
+    attributes |= select_attributes(whole_attributes, "ignore_label", "use_ignore")
     attributes |= {"classes": str(parts.shape(0)[axis]), "grad_scale": str(_output_scale(parts))}
-    if not is_true(own, "multi_output", False):  # MXNet does not smooth with multi_output
-        attributes["smooth_alpha"] = own.get("smooth_alpha", "0")
+    if not is_true(whole_attributes, "multi_output", False):  # MXNet does not smooth with multi_output
+        attributes["smooth_alpha"] = whole_attributes.get("smooth_alpha", "0")
     gradient = parts.whole.outputs[:1]
-    if own.get("normalization") != "valid":
+    if whole_attributes.get("normalization") != "valid":
         parts.last_operator("_tofu_softmax_output_gradient", attributes, parts.whole.inputs, outputs=gradient)
         return
     names = _label_names(parts, attributes["names"])
-    counted = {"names": " ".join(names), "ignore_label": own.get("ignore_label", "-1")}
-    count = parts.inner_tensor("count", (1,))
-    # The count may lack an axis, since its dimensions are named: if the classes are split, every worker counts all labels.
+    count_attributes = {"names": " ".join(names), "ignore_label": whole_attributes.get("ignore_label", "-1")}
+    count, labels = parts.inner_tensor("count", (1,)), parts.whole.inputs[1:]
+    # Labels have no dimension for the classes. If the classes are split, every worker counts all labels.
     dimensions = tuple("" if name == "only" else name for name in names), ("",)
-    parts.inner_operator("count", "_tofu_valid_labels", counted, parts.whole.inputs[1:], (count,), names=dimensions)
+    parts.inner_operator("count", "_tofu_valid_labels", count_attributes, labels, (count,), names=dimensions)
     inputs = *parts.whole.inputs, count
     parts.last_operator("_tofu_softmax_output_gradient_by_count", attributes, inputs, outputs=gradient)
 
 
 def _label_names(parts: Parts, names: str) -> list[str]:
+    """Return the names of the labels' dimensions, from the names of the data's dimensions, `k` for the classes included."""
     first, *others = (name for name in names.split() if name != "k")
     rank = len(parts.shape(1))
     if rank == 2 + len(others):
@@ -105,20 +107,20 @@ def _label_names(parts: Parts, names: str) -> list[str]:
 
 def _output_scale(parts: Parts) -> float:
     """Return the factor of all elements, apart from the number of valid labels, with the rounding of MXNet's kernel."""
-    own, out, label = parts.whole.attributes, parts.shape(0), parts.shape(1)
-    scale = np.float32(own.get("grad_scale", "1"))
-    normalization = own.get("normalization", "null")
-    is_multi = is_true(own, "multi_output", False)
+    attributes, out_shape, label_shape = parts.whole.attributes, parts.shape(0), parts.shape(1)
+    scale = np.float32(attributes.get("grad_scale", "1"))
+    normalization = attributes.get("normalization", "null")
+    is_multi = is_true(attributes, "multi_output", False)
     if is_multi and normalization != "valid":
-        scale /= np.float32(prod(out[2:]))
+        scale /= np.float32(prod(out_shape[2:]))
     if normalization == "batch":
-        scale /= np.float32(label[0] if is_multi else prod(label))
+        scale /= np.float32(label_shape[0] if is_multi else prod(label_shape))
     return float(scale)
 
 
 LOWERINGS = {
-    "softmax": Lowering(lambda parts: _expand_softmax_of(parts, "softmax"), is_possible=_is_plain),
-    "log_softmax": Lowering(lambda parts: _expand_softmax_of(parts, "log_softmax"), is_possible=_is_plain),
+    "softmax": Lowering(lambda parts: _expand_plain_softmax(parts, "softmax"), is_possible=_is_plain),
+    "log_softmax": Lowering(lambda parts: _expand_plain_softmax(parts, "log_softmax"), is_possible=_is_plain),
     "_backward_softmax": Lowering(lambda parts: _expand_softmax_gradient(parts, "softmax"), is_possible=_is_plain),
     "_backward_log_softmax": Lowering(
         lambda parts: _expand_softmax_gradient(parts, "log_softmax"), is_possible=_is_plain

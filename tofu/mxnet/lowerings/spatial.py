@@ -16,20 +16,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
 
 from tdl_ops.mxnet.attributes import CHANNELS_LAST, parse_attribute
 from tofu.graph import Operator
-from tofu.lowering.parts import Attributes, Inputs, Lowering, Parts
+from tofu.lowering.parts import Attributes, DimensionNames, Inputs, Lowering, Parts
 from tofu.mxnet.frontend.origin import find_origin
 from tofu.mxnet.lowerings.conventions import check_type, is_true, select_attributes
 
 DIVIDE_BY_WINDOW = "_tofu_divide_by_window"
 SUM_POOLING = {"pool_type": "sum"}
 RESIZE = "_contrib_BilinearResize2D"
-DEFORMABLE = "_contrib_DeformableConvolution"
-DEFORMABLE_PART = "_tofu_deformable_convolution"
 Size = tuple[int, ...]
 
 
@@ -37,77 +36,78 @@ def _read_extents(attributes: Attributes, name: str) -> tuple[int, ...]:
     return tuple(parse_attribute(attributes.get(name, "()"), ()))
 
 
-def _is_uneven(operator: Operator, inputs: Inputs) -> bool:
+def _has_smaller_windows(operator: Operator, inputs: Inputs) -> bool:
+    """Return True for an average pooling whose windows at a border may have fewer elements than others."""
     attributes = operator.attributes
     if attributes.get("pool_type") != "avg" or is_true(attributes, "global_pool", False):
         return False
-    is_padding_left_out = any(_read_extents(attributes, "pad")) and not is_true(attributes, "count_include_pad", True)
-    return is_padding_left_out or attributes.get("pooling_convention", "valid") != "valid"
+    omits_padding = any(_read_extents(attributes, "pad")) and not is_true(attributes, "count_include_pad", True)
+    return omits_padding or attributes.get("pooling_convention", "valid") != "valid"
 
 
-def _list_windows(parts: Parts, data: int) -> list[dict[str, str]]:
-    """Return the attributes of the division along each dimension of the input `data`. Elements from `begin` to `end` count."""
+def _list_divisions(parts: Parts, slot: int) -> list[dict[str, str]]:
+    """Return the attributes of the division along each dimension of input `slot`. Elements from `begin` to `end` count."""
     attributes = parts.whole.attributes
-    shape, is_last = parts.shape(data), attributes.get("layout") in CHANNELS_LAST
-    first, space = (1, shape[1:-1]) if is_last else (2, shape[2:])
+    shape, is_channels_last = parts.shape(slot), attributes.get("layout") in CHANNELS_LAST
+    first_dimension, space = (1, shape[1:-1]) if is_channels_last else (2, shape[2:])
     kernel, stride, pad = (_read_extents(attributes, name) for name in ("kernel", "stride", "pad"))
     stride, pad = stride or (1,) * len(space), pad or (0,) * len(space)
-    counted = pad if is_true(attributes, "count_include_pad", True) else (0,) * len(space)
+    counted_pad = pad if is_true(attributes, "count_include_pad", True) else (0,) * len(space)
     return [
         {
-            "axis": str(d + first),
+            "axis": str(d + first_dimension),
             "kernel": str(kernel[d]),
             "stride": str(stride[d]),
             "pad": str(pad[d]),
-            "begin": str(-counted[d]),
-            "end": str(extent + counted[d]),
-            **({"layout": attributes["layout"]} if is_last else {}),
+            "begin": str(-counted_pad[d]),
+            "end": str(extent + counted_pad[d]),
+            **({"layout": attributes["layout"]} if is_channels_last else {}),
         }
         for d, extent in enumerate(space)
     ]
 
 
-def _divide(parts: Parts, tensor: int, windows: list[dict[str, str]], like: int) -> int:
+def _add_divisions(parts: Parts, tensor: int, divisions: list[dict[str, str]], like: int) -> int:
+    """Add the divisions of a tensor, and return the quotient. The tensor has the shape and type of the tensor `like`."""
     shape, dtype = parts.graph_tensors[like].shape, parts.graph_tensors[like].dtype
-    for window in windows:
-        name = f"average{window['axis']}"
+    for attributes in divisions:
+        name = f"average{attributes['axis']}"
         average = parts.inner_tensor(name, shape, check_type(parts.whole, dtype))
-        parts.inner_operator(name, DIVIDE_BY_WINDOW, window, (tensor,), (average,))
+        parts.inner_operator(name, DIVIDE_BY_WINDOW, attributes, (tensor,), (average,))
         tensor = average
     return tensor
 
 
 def _expand_pooling(parts: Parts) -> None:
     (data,), out = parts.whole.inputs, parts.whole.outputs[0]
-    like = parts.graph_tensors[out]
-    *inner, last = _list_windows(parts, 0)
-    sums = parts.inner_tensor("sum", like.shape, check_type(parts.whole, like.dtype))
+    out_tensor = parts.graph_tensors[out]
+    *inner_divisions, last_division = _list_divisions(parts, 0)
+    sums = parts.inner_tensor("sum", out_tensor.shape, check_type(parts.whole, out_tensor.dtype))
     parts.inner_operator("sum", "Pooling", {**parts.whole.attributes, **SUM_POOLING}, (data,), (sums,))
-    parts.last_operator(DIVIDE_BY_WINDOW, last, (_divide(parts, sums, inner, out),))
+    parts.last_operator(DIVIDE_BY_WINDOW, last_division, (_add_divisions(parts, sums, inner_divisions, out),))
 
 
 def _expand_pooling_backward(parts: Parts) -> None:
     d_out, data, out = parts.whole.inputs
-    windows = _list_windows(parts, 1)
-    inputs = (_divide(parts, d_out, windows, d_out), data, out)
+    inputs = (_add_divisions(parts, d_out, _list_divisions(parts, 1), d_out), data, out)
     origin = replace(find_origin(parts.whole), rewritten=SUM_POOLING)
     parts.last_operator(parts.whole.op, {**parts.whole.attributes, **SUM_POOLING}, inputs, origin=origin)
 
 
 def _has_one_gradient(operator: Operator, inputs: Inputs) -> bool:
-    """Return True unless there is a second gradient: zeros, for a tensor of which only the size is used."""
+    """Return True unless the operator has a second gradient, which is zeros for a tensor that only determines the size."""
     return not operator.op.startswith("_backward") or operator.attributes.get("mode") != "like"
 
 
 def _resize_attributes(parts: Parts, size: Size) -> dict[str, str]:
-    kept = select_attributes(parts.whole.attributes, "align_corners")
-    return {"height": str(size[0]), "width": str(size[1]), **kept}
+    align_corners = select_attributes(parts.whole.attributes, "align_corners")
+    return {"height": str(size[0]), "width": str(size[1]), **align_corners}
 
 
-def _resize_names(before: Size, after: Size, candidates: str) -> tuple[tuple[str, ...], ...]:
-    """Return the names of the dimensions of a pass. Only dimensions that keep their size get a candidate as name."""
-    sizes = zip("ij", before, after, strict=True)
-    names = ("b0", "b1", *(name if name in candidates and old == new else "" for name, old, new in sizes))
+def _resize_names(old_size: Size, new_size: Size, splittable: str) -> tuple[tuple[str, ...], ...]:
+    """Return the names of the dimensions of a pass. Only the `splittable` dimensions that keep their size get a name."""
+    sizes = zip("ij", old_size, new_size, strict=True)
+    names = ("b0", "b1", *(name if name in splittable and old == new else "" for name, old, new in sizes))
     return names, names
 
 
@@ -116,18 +116,19 @@ def _expand_resize(parts: Parts) -> None:
 
     The passes of the gradient copy the model's node. MXNet cannot infer shapes for such a node created by its name.
     """
-    op, (data, *_), before, after = parts.whole.op, parts.whole.inputs, parts.shape(0)[2:], parts.output_shape(0)[2:]
-    is_backward, candidates = op.startswith("_backward"), "ij"
+    op, (data, *_) = parts.whole.op, parts.whole.inputs
+    old_size, new_size = parts.shape(0)[2:], parts.output_shape(0)[2:]
+    is_backward, splittable = op.startswith("_backward"), "ij"
     origin = find_origin(parts.whole) if is_backward else None
-    if all(old != new for old, new in zip(before, after, strict=True)):
-        candidates = "i"
-        between = (before[0], after[1]) if is_backward else (after[0], before[1])
-        resized = parts.inner_tensor("resized", (*parts.shape(0)[:2], *between), parts.graph_tensors[data].dtype)
-        names = _resize_names(before, between, candidates)
-        parts.inner_operator("first", op, _resize_attributes(parts, between), (data,), (resized,), origin, names)
-        data, before = resized, between
-    names = _resize_names(before, after, candidates)
-    parts.last_operator(op, _resize_attributes(parts, after), (data,), origin=origin, names=names)
+    if all(old != new for old, new in zip(old_size, new_size, strict=True)):
+        splittable = "i"
+        inner_size = (old_size[0], new_size[1]) if is_backward else (new_size[0], old_size[1])
+        resized = parts.inner_tensor("resized", (*parts.shape(0)[:2], *inner_size), parts.graph_tensors[data].dtype)
+        names = _resize_names(old_size, inner_size, splittable)
+        parts.inner_operator("first", op, _resize_attributes(parts, inner_size), (data,), (resized,), origin, names)
+        data, old_size = resized, inner_size
+    names = _resize_names(old_size, new_size, splittable)
+    parts.last_operator(op, _resize_attributes(parts, new_size), (data,), origin=origin, names=names)
 
 
 def _is_bilinear(operator: Operator, inputs: Inputs) -> bool:
@@ -146,54 +147,48 @@ def _expand_upsampling(parts: Parts) -> None:
 
 
 IMAGE, GRID = ("b", "c", "y", "x"), ("b", "", "y", "x")
-WHOLE = ("b", "", "", "")  # an image that is not split in space
+UNSPLIT_IMAGE = ("b", "", "", "")  # an image that is not split in space
 
 
 def _expand_transformer(parts: Parts) -> None:
     whole, dtype = parts.whole, parts.graph_tensors[parts.whole.inputs[0]].dtype
     data, loc = whole.inputs
-    sampled, targets, sources = whole.outputs
+    sampled, grid_targets, grid_sources = whole.outputs
     batch, _, height, width = parts.output_shape(0)
-    small, shape = (batch, 1, 1, 1), (batch, 2, height, width)
-    nothing = parts.inner_tensor("nothing", small, dtype)
-    parts.inner_operator("zeros", "_zeros", {"shape": str(small), "dtype": dtype}, (), (nothing,), names=(WHOLE,))
+    # The transformer's kernel computes the sampled places, from an image of one element.
+    image_shape, grid_shape = (batch, 1, 1, 1), (batch, 2, height, width)
+    image = parts.inner_tensor("nothing", image_shape, dtype)
+    zeros = {"shape": str(image_shape), "dtype": dtype}
+    parts.inner_operator("zeros", "_zeros", zeros, (), (image,), names=(UNSPLIT_IMAGE,))
     unused = parts.inner_tensor("unused", (batch, 1, height, width), dtype)
-    written = unused, targets, sources
-    names = WHOLE, ("b", ""), WHOLE, ("", ""), ("b", "", "")
+    outputs = unused, grid_targets, grid_sources
+    names: DimensionNames = UNSPLIT_IMAGE, ("b", ""), UNSPLIT_IMAGE, ("", ""), ("b", "", "")
     # A copy of the model's node, since the gradient's kernel needs its state.
-    parts.inner_operator("places", whole.op, whole.attributes, (nothing, loc), written, find_origin(whole), names)
-    grid = parts.inner_tensor("grid", shape, dtype)
-    shaped = ("b", "", ""), GRID
-    parts.inner_operator("shaped", "Reshape", {"shape": str(shape)}, (sources,), (grid,), names=shaped)
+    parts.inner_operator("places", whole.op, whole.attributes, (image, loc), outputs, find_origin(whole), names)
+    grid = parts.inner_tensor("grid", grid_shape, dtype)
+    names = ("b", "", ""), GRID
+    parts.inner_operator("shaped", "Reshape", {"shape": str(grid_shape)}, (grid_sources,), (grid,), names=names)
     scratch = parts.inner_tensor("scratch", (batch, height, width, 2), dtype)
-    called = ("b", "c", "", ""), GRID, IMAGE, ("b", "y", "x", "")
-    parts.last_operator("BilinearSampler", {}, (data, grid), outputs=(sampled, scratch), names=called)
+    names = ("b", "c", "", ""), GRID, IMAGE, ("b", "y", "x", "")
+    parts.last_operator("BilinearSampler", {}, (data, grid), outputs=(sampled, scratch), names=names)
 
 
-def _expand_deformable(parts: Parts) -> None:
-    parts.last_operator(DEFORMABLE_PART, parts.whole.attributes, parts.whole.inputs)
-
-
-def _expand_deformable_gradient(parts: Parts) -> None:
-    parts.last_operator(f"{DEFORMABLE_PART}_backward", parts.whole.attributes, parts.whole.inputs)
+def _replace_by(op: str) -> Callable[[Parts], None]:
+    return lambda parts: parts.last_operator(op, parts.whole.attributes, parts.whole.inputs)
 
 
 def _is_single(operator: Operator, inputs: Inputs) -> bool:
     return all(tensor.dtype == "float32" for tensor in inputs)
 
 
-def _expand_proposal(parts: Parts) -> None:
-    parts.last_operator("_tofu_multi_proposal", parts.whole.attributes, parts.whole.inputs)
-
-
 LOWERINGS = {
-    "Pooling": Lowering(_expand_pooling, is_possible=_is_uneven),
-    "_backward_Pooling": Lowering(_expand_pooling_backward, is_possible=_is_uneven),
+    "Pooling": Lowering(_expand_pooling, is_possible=_has_smaller_windows),
+    "_backward_Pooling": Lowering(_expand_pooling_backward, is_possible=_has_smaller_windows),
     RESIZE: Lowering(_expand_resize),
     f"_backward{RESIZE}": Lowering(_expand_resize, is_possible=_has_one_gradient),
     "UpSampling": Lowering(_expand_upsampling, is_possible=_is_bilinear),
     "SpatialTransformer": Lowering(_expand_transformer),
-    DEFORMABLE: Lowering(_expand_deformable),
-    f"_backward_{DEFORMABLE}": Lowering(_expand_deformable_gradient),
-    "_contrib_MultiProposal": Lowering(_expand_proposal, is_possible=_is_single),
+    "_contrib_DeformableConvolution": Lowering(_replace_by("_tofu_deformable_convolution")),
+    "_backward__contrib_DeformableConvolution": Lowering(_replace_by("_tofu_deformable_convolution_backward")),
+    "_contrib_MultiProposal": Lowering(_replace_by("_tofu_multi_proposal"), is_possible=_is_single),
 }

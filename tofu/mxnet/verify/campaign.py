@@ -17,8 +17,7 @@ from tofu.mxnet.verify.nodes import VerifiedNode
 from tofu.mxnet.verify.sandbox import ProcessEndedError, Sandbox
 from tofu.mxnet.verify.trials import Trials, try_variants, verify_apart
 from tofu.verification.cuts import Cut, Geometry
-from tofu.verification.explained import explain
-from tofu.verification.missing import Missing
+from tofu.verification.missing import Missing, explain
 from tofu.verification.report import Report
 from tofu.verification.windows import list_window_geometries
 
@@ -37,18 +36,18 @@ class CaseResult:
     def problems(self) -> tuple[str, ...]:
         """Problems to fix in the description, the analysis or the case."""
         failure = self.trials.failure
-        found = [*self.report.problems, *self.report.refusals]
-        found += [] if failure is None else [f"at another signature: {failure.problems[0]}"]
-        return (*found, *(f"{strategy.op}: missing strategy {strategy.cut}" for strategy in self.missing))
+        problems = [*self.report.problems, *self.report.refusals]
+        problems += [] if failure is None else [f"at another signature: {failure.problems[0]}"]
+        return (*problems, *(f"{strategy.op}: missing strategy {strategy.cut}" for strategy in self.missing))
 
     @property
     def broken_operators(self) -> frozenset[str]:
         """Operators that problems name. A problem that names none counts for all operators of the case."""
         failure = self.trials.failure
-        texts = [*self.report.problems, *self.report.refusals, *([] if failure is None else failure.problems)]
-        named = {re.split("[:,]", text)[0] for text in texts} | {strategy.op for strategy in self.missing}
+        problems = [*self.report.problems, *self.report.refusals, *([] if failure is None else failure.problems)]
+        names = {re.split("[:,]", problem)[0] for problem in problems} | {strategy.op for strategy in self.missing}
         operators = frozenset(node.op for node in self.report.nodes)
-        return operators if named - operators else operators & named
+        return operators if names - operators else operators & names
 
 
 def verify_cases(
@@ -69,11 +68,11 @@ def verify_cases(
             for case in cases:
                 yield _verify(sandbox, case, examples, seed, search)
         return
-    run = partial(_verify_in_worker, examples=examples, seed=seed, search=search)
-    yield from map_in_processes(run, cases, jobs=jobs, start=_open_sandbox, start_arguments=(modules,))
+    verify = partial(_verify_in_process, examples=examples, seed=seed, search=search)
+    yield from map_in_processes(verify, cases, jobs=jobs, start=_open_sandbox, start_arguments=(modules,))
 
 
-_sandboxes: list[Sandbox] = []  # a worker process has one sandbox
+_sandboxes: list[Sandbox] = []  # a process of `verify_cases` has one sandbox
 
 
 def _open_sandbox(modules: Sequence[str]) -> None:
@@ -82,22 +81,22 @@ def _open_sandbox(modules: Sequence[str]) -> None:
     _sandboxes.append(Sandbox(modules))
 
 
-def _verify_in_worker(case: Case, examples: int, seed: int, search: bool) -> CaseResult:
+def _verify_in_process(case: Case, examples: int, seed: int, search: bool) -> CaseResult:
     return _verify(_sandboxes[0], case, examples, seed, search)
 
 
 def _verify(sandbox: Sandbox, case: Case, examples: int, seed: int, search: bool) -> CaseResult:
-    def attempt(node: VerifiedNode, geometry: Geometry, asked: Sequence[bool]) -> Cut | None:
+    def try_split(node: VerifiedNode, geometry: Geometry, is_compared: Sequence[bool]) -> Cut | None:
         try:
-            return sandbox.call(try_geometry, node, geometry, asked)
+            return sandbox.call(try_geometry, node, geometry, is_compared)
         except ProcessEndedError:
             return None
 
-    def list_windowed(
-        forward: VerifiedNode, free: Collection[int], indexed: Collection[int], shrinks: bool
+    def list_windows(
+        forward: VerifiedNode, free_inputs: Collection[int], indexed: Collection[int], shrinks_attributes: bool
     ) -> list[Geometry]:
         try:
-            return sandbox.call(list_window_geometries, forward, free, indexed, shrinks)
+            return sandbox.call(list_window_geometries, forward, free_inputs, indexed, shrinks_attributes)
         except ProcessEndedError:
             return []
 
@@ -109,8 +108,8 @@ def _verify(sandbox: Sandbox, case: Case, examples: int, seed: int, search: bool
     trials = Trials(0, 0, None)
     if examples and report.is_verified:
         trials = try_variants(case, examples, lambda variant: verify_apart(sandbox, variant), seed)
-    found = find_missing(case, attempt, list_windowed) if search and report.is_verified else ()
-    reasons = [(strategy, explain(strategy, EXPLANATIONS)) for strategy in found]
+    all_missing = find_missing(case, try_split, list_windows) if search and report.is_verified else ()
+    reasons = [(strategy, explain(strategy, EXPLANATIONS)) for strategy in all_missing]
     missing = tuple(strategy for strategy, reason in reasons if reason is None)
     explained = tuple((strategy, reason) for strategy, reason in reasons if reason is not None)
     return CaseResult(case, report, trials, missing, explained)

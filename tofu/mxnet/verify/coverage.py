@@ -64,14 +64,14 @@ def read_operator_sets() -> dict[str, list[str]]:
 
 def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Coverage:
     """Return the coverage of the operators `names`, by the registered descriptions and the valid entries of a record."""
-    known = [entries[name] for name in names if name in entries]
+    recorded = [entries[name] for name in names if name in entries]
     return Coverage(
         total=len(names),
         described=sum(DESCRIPTIONS.get(name) is not None for name in names),
-        verified=sum(bool(entry.axes) and entry.is_verified for entry in known),
-        elementwise=sum(entry.is_elementwise for entry in known),
-        opaque=sum(entry.is_opaque for entry in known),
-        reduced=sum(bool(entry.reduced) for entry in known),
+        verified=sum(bool(entry.axes) and entry.is_verified for entry in recorded),
+        elementwise=sum(entry.is_elementwise for entry in recorded),
+        opaque=sum(entry.is_opaque for entry in recorded),
+        reduced=sum(bool(entry.reduced) for entry in recorded),
         without_strategy=tuple(name for name in names if name not in entries or not entries[name].axes),
     )
 
@@ -117,7 +117,7 @@ def _list_kinds(entry: RecordEntry | None) -> list[str]:
     if entry is None:
         return []
     kinds = {"element-wise": entry.is_elementwise, "opaque": entry.is_opaque, "reduces": bool(entry.reduced)}
-    return [kind for kind, holds in kinds.items() if holds]
+    return [kind for kind, is_of_kind in kinds.items() if is_of_kind]
 
 
 def _describe_verified(entry: RecordEntry | None) -> str:
@@ -169,7 +169,7 @@ def _explain_missing(operator: str) -> str:
 
 def results_table(results: Iterable[CaseResult]) -> Table:
     """Return a table with a row for each operator: signatures, largest error, and problems."""
-    found = (
+    rows = (
         (node, 1 + result.trials.verified, bool(result.problems)) for result in results for node in result.report.nodes
     )
-    return tabulate("operator", found)
+    return tabulate("operator", rows)

@@ -14,14 +14,18 @@ def _has_parts_of_one_element(shape: Shape) -> bool:
     return prod(shape) == max(shape[0], *shape[2:])
 
 
-def _is_cut_by_heads(*parts: int) -> Callable[[Case], bool]:
-    """Return a predicate: input n has a last dimension that the heads, times `parts[n]`, do not divide."""
+def _has_uneven_heads(*matrices: int) -> Callable[[Case], bool]:
+    """Return a predicate: the width of input n is no multiple of the heads times `matrices[n]`.
 
-    def is_cut(case: Case) -> bool:
+    An input may consist of several interleaved matrices, such as queries, keys and values.
+    """
+
+    def is_uneven(case: Case) -> bool:
         heads = int(case.attributes["heads"])
-        return any(given.shape[-1] % (heads * count) for given, count in zip(case.numbers, parts, strict=False))
+        pairs = zip(case.numbers, matrices, strict=False)
+        return any(numbers.shape[-1] % (heads * count) for numbers, count in pairs)
 
-    return is_cut
+    return is_uneven
 
 
 def _has_other_heads(case: Case) -> bool:
@@ -37,15 +41,17 @@ def _has_no_alignment(case: Case) -> bool:
     return steps < 2 * label.shape[1] - 1 or data.shape[2] < 2
 
 
-def _is_cut_outside(case: Case) -> bool:
+def _splits_outside(case: Case) -> bool:
     return any(begin > case.numbers[0].shape[2] for begin in case.attributes["indices"])
 
 
-def _spreads_twice(case: Case) -> bool:
+def _has_stride_and_dilation(case: Case) -> bool:
     return all(max(case.attributes.get(name) or (1,)) > 1 for name in ("stride", "dilate"))
 
 
-_HEADS = "widths that are no multiple of the heads, and attention with another number of heads, are not checked"
+_UNCHECKED_HEADS = (
+    "widths that are no multiple of the heads, and attention with another number of heads, are not checked"
+)
 _IN_HALF_PRECISION = (
     lambda case: case.attributes.get("dtype") == "float16",
     "in half precision all numbers are 1",
@@ -54,30 +60,30 @@ DEFECTS: dict[str, tuple[Callable[[Case], bool], str]] = {
     "_arange": _IN_HALF_PRECISION,
     "_npi_arange": _IN_HALF_PRECISION,
     "Deconvolution": (
-        _spreads_twice,
+        _has_stride_and_dilation,
         "with stride and dilate above 1 the output is wrong in all types but float32 (refused: tofu/mxnet/frontend/refusals.py)",
     ),
     "LRN": (
         lambda case: _has_parts_of_one_element(case.numbers[0].shape),
         "the gradient of a tensor of one element is uninitialised memory",
     ),
-    "_contrib_interleaved_matmul_selfatt_qk": (_is_cut_by_heads(3), _HEADS),
+    "_contrib_interleaved_matmul_selfatt_qk": (_has_uneven_heads(3), _UNCHECKED_HEADS),
     "_contrib_interleaved_matmul_selfatt_valatt": (
-        lambda case: _is_cut_by_heads(3)(case) or _has_other_heads(case),
-        _HEADS,
+        lambda case: _has_uneven_heads(3)(case) or _has_other_heads(case),
+        _UNCHECKED_HEADS,
     ),
-    "_contrib_interleaved_matmul_encdec_qk": (_is_cut_by_heads(1, 2), _HEADS),
+    "_contrib_interleaved_matmul_encdec_qk": (_has_uneven_heads(1, 2), _UNCHECKED_HEADS),
     "_contrib_interleaved_matmul_encdec_valatt": (
-        lambda case: _is_cut_by_heads(2)(case) or _has_other_heads(case),
-        _HEADS,
+        lambda case: _has_uneven_heads(2)(case) or _has_other_heads(case),
+        _UNCHECKED_HEADS,
     ),
     "CTCLoss": (
         _has_no_alignment,
         "the loss and the gradient of labels that do not fit are uninitialised memory",
     ),
-    "_npi_dsplit": (_is_cut_outside, "parts beyond the end are written nevertheless"),
+    "_npi_dsplit": (_splits_outside, "parts beyond the end are written nevertheless"),
     "_contrib_BilinearResize2D": (
-        lambda case: len({given.shape[2:] for given in case.numbers}) < len(case.numbers),
+        lambda case: len({numbers.shape[2:] for numbers in case.numbers}) < len(case.numbers),
         "between images of the same size the gradient of `like` is not written",
     ),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.verification.explained import Explanation
+from tofu.verification.missing import Explanation
 
 EXPLANATIONS = (
     Explanation(

@@ -23,7 +23,7 @@ from tofu.verification.kernel import Array, Shape
 # Errors that MXNet raises in Python. MXNetError derives from RuntimeError.
 KERNEL_ERRORS = (RuntimeError, ValueError, IndexError)
 
-PLACE = re.compile(r"\[[\d:]+\] \S+:\d+: (Check failed: .* : )?")  # time and source line of an MXNet error
+ERROR_LOCATION = re.compile(r"\[[\d:]+\] \S+:\d+: (Check failed: .* : )?")  # time and source line of an MXNet error
 # Errors by which MXNet refuses shapes or attributes: type, and a part of the text. Through tofu._mxnet they are RuntimeErrors without
 # "Check failed".
 REFUSALS: tuple[tuple[type[Exception], str], ...] = (
@@ -36,7 +36,7 @@ REFUSALS: tuple[tuple[type[Exception], str], ...] = (
     (IndexError, r"IndexError: index \S+ is out of bounds"),
 )
 
-SEED = 7  # set before each kernel, so that a random operator draws the same numbers for the same shapes
+RANDOM_SEED = 7  # set before each kernel, so that a random operator draws the same numbers for the same shapes
 
 # Patterns that fill the memory before a kernel runs, by kind of type. A kernel does not write an element that keeps the first pattern in
 # one run and the second in another. The first is NaN, the second changes under any addition.
@@ -61,28 +61,31 @@ def run_kernel(
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPE_NAMES.index(dtype) for dtype in output_dtypes])
     if plain is not None:  # execution graphs use this kernel instead
         op, attributes = plain[0], {**attributes, **plain[1]}
-    given = [mx.nd.array(array, dtype=array.dtype) for array in inputs]
-    guard = choose_guard([*(array.dtype.name for array in inputs), *output_dtypes])
-    kinds = zip(output_shapes, output_dtypes, strict=True)
-    guarded = [Guarded(shape, dtype, pattern, guard) for shape, dtype in kinds]
-    results = [output.array for output in guarded]
-    outputs = ctypes.cast(_handles(results), ctypes.POINTER(ctypes.c_void_p))
+    input_arrays = [mx.nd.array(array, dtype=array.dtype) for array in inputs]
+    guard_size = choose_guard_size([*(array.dtype.name for array in inputs), *output_dtypes])
+    guarded_outputs = [
+        GuardedArray(shape, dtype, pattern, guard_size)
+        for shape, dtype in zip(output_shapes, output_dtypes, strict=True)
+    ]
+    output_arrays = [output.array for output in guarded_outputs]
+    output_handles = ctypes.cast(_as_c_handles(output_arrays), ctypes.POINTER(ctypes.c_void_p))
     if _mxnet.operator_info(op)["is_random"]:
-        mx.random.seed(SEED)
+        mx.random.seed(RANDOM_SEED)
     with mx.autograd.train_mode():
         check_call(
             _LIB.MXImperativeInvoke(
                 find_operator(op),
-                len(given),
-                _handles(given),
-                ctypes.byref(ctypes.c_int(len(results))),
-                ctypes.byref(outputs),
+                len(input_arrays),
+                _as_c_handles(input_arrays),
+                ctypes.byref(ctypes.c_int(len(output_arrays))),
+                ctypes.byref(output_handles),
                 len(attributes),
-                _strings(attributes.keys()),
-                _strings(attributes.values()),
+                _as_c_strings(attributes.keys()),
+                _as_c_strings(attributes.values()),
             )
         )
-    return [output.read(f"output {n} of {op}") for n, output in enumerate(guarded)], [a.asnumpy() for a in given]
+    outputs = [output.read(f"output {n} of {op}") for n, output in enumerate(guarded_outputs)]
+    return outputs, [array.asnumpy() for array in input_arrays]
 
 
 def run_gradient(
@@ -101,12 +104,12 @@ def run_gradient(
     symbol = compose(op, attributes, len(inputs))
     arrays = {f"input{n}": mx.nd.array(array, dtype=array.dtype) for n, array in enumerate(inputs)}
     states = {name: arrays.pop(name) for name in symbol.list_auxiliary_states()}
-    guard = choose_guard([array.dtype.name for array in inputs])
-    guarded = {f"input{n}": Guarded(inputs[n].shape, inputs[n].dtype.name, pattern, guard) for n in wrt}
+    guard_size = choose_guard_size([array.dtype.name for array in inputs])
+    guarded = {f"input{n}": GuardedArray(inputs[n].shape, inputs[n].dtype.name, pattern, guard_size) for n in wrt}
     gradients = {name: gradient.array for name, gradient in guarded.items()}
     requests = {name: "write" if name in gradients else "null" for name in arrays}
     executor = symbol.bind(mx.cpu(), arrays, args_grad=gradients, grad_req=requests, aux_states=states)
-    mx.random.seed(SEED)
+    mx.random.seed(RANDOM_SEED)
     executor.forward(is_train=True)
     heads = [mx.nd.array(gradient, dtype=gradient.dtype) for gradient in head_gradients]
     for _ in range(times):
@@ -114,37 +117,39 @@ def run_gradient(
     return [guarded[f"input{n}"].read(f"the gradient of input {n} of {op}") for n in wrt]
 
 
-def find_left(outputs: Sequence[Array], others: Sequence[Array]) -> tuple[Array, ...]:
+def find_unwritten(outputs: Sequence[Array], others: Sequence[Array]) -> tuple[Array, ...]:
     """Return which elements a kernel left unchanged, from the outputs of a run on each of the two patterns."""
-    return tuple(_holds(first, 0) & _holds(second, 1) for first, second in zip(outputs, others, strict=True))
+    return tuple(
+        _has_pattern(first, 0) & _has_pattern(second, 1) for first, second in zip(outputs, others, strict=True)
+    )
 
 
-def _holds(array: Array, pattern: int) -> Array:
+def _has_pattern(array: Array, pattern: int) -> Array:
     value = PATTERNS[array.dtype.kind][pattern]
     return np.isnan(array) if np.isnan(value) else array == value
 
 
-def choose_guard(dtypes: Iterable[str]) -> int:
+def choose_guard_size(dtypes: Iterable[str]) -> int:
     """Return the number of guard elements. It is 0 in single precision, since oneDNN cannot write into a part of an array."""
     return 0 if "float32" in dtypes else GUARD_ELEMENTS
 
 
-class Guarded:
-    """Output filled with a pattern, followed by `guard` elements that must keep it."""
+class GuardedArray:
+    """Output filled with a pattern, followed by `guard_size` elements that must keep it."""
 
-    def __init__(self, shape: Shape, dtype: str, pattern: int, guard: int) -> None:
-        self._pattern, self._count = pattern, prod(shape)
+    def __init__(self, shape: Shape, dtype: str, pattern: int, guard_size: int) -> None:
+        self._pattern, self._size = pattern, prod(shape)
         value = PATTERNS[np.dtype(dtype).kind][pattern]
-        memory = (self._count + guard,) if guard else shape
-        self._memory = mx.nd.full(memory, value, dtype=dtype)
-        self.array = self._memory[: self._count].reshape(shape) if guard else self._memory
+        memory_shape = (self._size + guard_size,) if guard_size else shape
+        self._memory = mx.nd.full(memory_shape, value, dtype=dtype)
+        self.array = self._memory[: self._size].reshape(shape) if guard_size else self._memory
 
-    def read(self, what: str) -> Array:
+    def read(self, title: str) -> Array:
         """Return the output. Raise RuntimeError if something was written behind it."""
         elements: Array = self.array.asnumpy()
-        if not _holds(self._memory.asnumpy().ravel()[self._count :], self._pattern).all():
+        if not _has_pattern(self._memory.asnumpy().ravel()[self._size :], self._pattern).all():
             raise RuntimeError(
-                f"the kernel writes behind {what}, of shape {elements.shape}: it takes its size from another tensor, whose region the "
+                f"the kernel writes behind {title}, of shape {elements.shape}: it takes its size from another tensor, whose region the "
                 "description does not name. Name it with unread()"
             )
         return elements
@@ -157,14 +162,14 @@ def compose(op: str, attributes: Mapping[str, str], count: int | None) -> Any:
         _LIB.MXSymbolCreateAtomicSymbol(
             find_operator(op),
             len(attributes),
-            _strings(attributes.keys()),
-            _strings(attributes.values()),
+            _as_c_strings(attributes.keys()),
+            _as_c_strings(attributes.values()),
             ctypes.byref(symbol),
         )
     )
     composed = mx.sym.Symbol(symbol)
     variables = [mx.sym.Variable(f"input{n}") for n in range(count or 0)]
-    check_call(_LIB.NNSymbolCompose(composed.handle, b"operator", len(variables), None, _handles(variables)))
+    check_call(_LIB.NNSymbolCompose(composed.handle, b"operator", len(variables), None, _as_c_handles(variables)))
     return composed
 
 
@@ -185,15 +190,17 @@ def is_refusal(error: Exception) -> bool:
 def describe_refusal(error: Exception) -> str:
     """Return MXNet's message in one line."""
     lines = [line.strip() for line in str(error).strip().splitlines()]
-    said = [line for line in lines if "MXNetError: " in line] or lines[-1:]
-    return PLACE.sub("", said[0].split("MXNetError: ")[-1]).rstrip(":") if said else type(error).__name__
+    message = next((line for line in lines if "MXNetError: " in line), lines[-1] if lines else None)
+    if message is None:
+        return type(error).__name__
+    return ERROR_LOCATION.sub("", message.split("MXNetError: ")[-1]).rstrip(":")
 
 
-def _handles(objects: Sequence[Any]) -> Any:
+def _as_c_handles(objects: Sequence[Any]) -> Any:
     return (ctypes.c_void_p * max(1, len(objects)))(*(owner.handle for owner in objects))
 
 
-def _strings(texts: Iterable[str]) -> Any:
+def _as_c_strings(texts: Iterable[str]) -> Any:
     encoded = [text.encode() for text in texts]
     return (ctypes.c_char_p * max(1, len(encoded)))(*encoded)
 
@@ -221,7 +228,7 @@ def _read_choices(declared: str) -> tuple[str, ...]:
     if not declared.startswith("{") or _SPARSE in declared:
         return ()
     words = re.findall(r"'(\w+)'|(None)", declared[: declared.index("}")])
-    values = tuple(quoted or none for quoted, none in words)
+    values = tuple(quoted or none_word for quoted, none_word in words)
     return tuple(value for value in values if value != "bfloat16" and (value in DTYPE_NAMES or "float32" not in values))
 
 

@@ -23,10 +23,11 @@ from tofu.verification.split import SplitError, relative_error
 from tofu.verification.windows import list_window_geometries
 
 
-def try_geometry(node: VerifiedNode, geometry: Geometry, asked: Sequence[bool]) -> Cut | None:
-    """Return how outputs of parts are combined to the whole, or None if they cannot be or a part computes as much as the whole.
+def try_geometry(node: VerifiedNode, geometry: Geometry, is_compared: Sequence[bool]) -> Cut | None:
+    """Return the cut by which the outputs of parts are combined to the whole.
 
-    Only the outputs `asked` for count.
+    Return None if they cannot be combined, or if a part computes as much as the whole. Only the outputs for which
+    `is_compared` is True count.
     """
     input_roles = [role for role in node.input_roles if role is not None]
     output_roles = [role for role in node.output_roles if role is not None]
@@ -37,64 +38,66 @@ def try_geometry(node: VerifiedNode, geometry: Geometry, asked: Sequence[bool]) 
         except (SplitError, *KERNEL_ERRORS):
             return None
 
-    return find_cut(geometry, node.outputs, (input_roles, output_roles), asked, run_part)
+    return find_cut(geometry, node.outputs, (input_roles, output_roles), is_compared, run_part)
 
 
 def _run_part(node: VerifiedNode, geometry: Geometry, split: int, part: int) -> list[Array]:
-    def cut(arrays: Sequence[Array], roles: Sequence[Role | None]) -> list[Array]:
+    def cut_all(arrays: Sequence[Array], roles: Sequence[Role | None]) -> list[Array]:
         pairs = zip(arrays, roles, strict=True)
         return [geometry.cut(array, role, split, part) for array, role in pairs if role is not None]
 
-    inputs = cut(node.inputs, node.input_roles)
-    shapes = [array.shape for array in cut(node.outputs, node.output_roles)]
+    inputs = cut_all(node.inputs, node.input_roles)
+    shapes = [array.shape for array in cut_all(node.outputs, node.output_roles)]
     if node.gradient is None:
         return node.run(write_attributes(geometry.shrink(node.values, split, part)), inputs, shapes)[0]
     forward = node.gradient.forward
     attributes = write_attributes(geometry.shrink(forward.values, split, part))
-    forward_inputs = cut(forward.inputs, forward.input_roles)
+    forward_inputs = cut_all(forward.inputs, forward.input_roles)
     if not node.gradient.shares_state:
-        _check_saved(node, forward_inputs, attributes, inputs, geometry.pieces[split][part])
+        _check_forward_outputs(node, forward_inputs, attributes, inputs, geometry.pieces[split][part])
     return run_with_forward(node.gradient, attributes, forward_inputs, inputs, shapes)
 
 
-def _check_saved(
+def _check_forward_outputs(
     node: VerifiedNode,
     forward_inputs: Sequence[Array],
     attributes: Mapping[str, str],
     inputs: Sequence[Array],
-    pieces: Sequence[Shape],
+    output_shapes: Sequence[Shape],
 ) -> None:
+    """Raise SplitError if the gradient's inputs differ from the outputs of the forward operator's part."""
     assert node.gradient is not None
-    outputs, _ = node.gradient.forward.run(attributes, forward_inputs, pieces)
-    for position, output in node.gradient.saved.items():
+    outputs, _ = node.gradient.forward.run(attributes, forward_inputs, output_shapes)
+    for position, output in node.gradient.forward_outputs.items():
         if not relative_error(outputs[output], inputs[position]) <= find_precision([inputs[position].dtype.name]):
             raise SplitError(f"input {position} differs from the value that the forward operator saves on a part")
 
 
-Try = Callable[[VerifiedNode, Geometry, Sequence[bool]], Cut | None]
-Windowed = Callable[[VerifiedNode, Collection[int], Collection[int], bool], list[Geometry]]
+TryGeometry = Callable[[VerifiedNode, Geometry, Sequence[bool]], Cut | None]
+ListWindows = Callable[[VerifiedNode, Collection[int], Collection[int], bool], list[Geometry]]
 
 
 def find_missing(
-    case: Case, run: Try = try_geometry, list_windowed: Windowed = list_window_geometries
+    case: Case, try_split: TryGeometry = try_geometry, list_windows: ListWindows = list_window_geometries
 ) -> tuple[Missing, ...]:
     """Return the missing strategies of an operator and of its gradient.
 
-    Extents that data index into stay whole, since a kernel could read outside of its tensor. `run` tries a split, and
-    `list_windowed` changes inputs to see which outputs read them. MXNet may end its process in both functions.
+    Extents that data index into stay whole, since a kernel could read outside of its tensor. `try_split` tries a
+    geometry, and `list_windows` changes inputs to see which outputs read them. MXNet may end its process in both
+    functions.
     """
     texts = {name: str(value) for name, value in case.attributes.items()}
     nodes = execute_training_graph(case.op, texts, case.draw_inputs(), case.wrt, seed=1)
-    shrinks = not any(isinstance(given, Fixed) for given in case.numbers)
-    free = [n for n, given in enumerate(case.numbers) if isinstance(given, Numbers) and not given.is_whole]
+    shrinks_attributes = not any(isinstance(numbers, Fixed) for numbers in case.numbers)
+    free_inputs = [n for n, numbers in enumerate(case.numbers) if isinstance(numbers, Numbers) and not numbers.is_whole]
     geometries = [
-        *list_geometries(nodes[0], case.indexed, shrinks),
-        *list_windowed(nodes[0], free, case.indexed, shrinks),
+        *list_geometries(nodes[0], case.indexed, shrinks_attributes),
+        *list_windows(nodes[0], free_inputs, case.indexed, shrinks_attributes),
     ]
-    return tuple(Missing(node.op, cut) for node in nodes for cut in _find_missing_cuts(node, geometries, run))
+    return tuple(Missing(node.op, cut) for node in nodes for cut in _find_missing_cuts(node, geometries, try_split))
 
 
-def _find_missing_cuts(node: VerifiedNode, geometries: Sequence[Geometry], run: Try) -> list[Cut]:
+def _find_missing_cuts(node: VerifiedNode, geometries: Sequence[Geometry], try_split: TryGeometry) -> list[Cut]:
     description = DESCRIPTIONS.get(node.op)
     if description is None or None in (*node.input_roles, *node.output_roles):
         return []  # an intermediate node of the gradient, whose tensors are no input, output or gradient of the operator
@@ -103,6 +106,6 @@ def _find_missing_cuts(node: VerifiedNode, geometries: Sequence[Geometry], run: 
     written = [
         output.is_written and bool(np.any(whole)) for output, whole in zip(access.outputs, node.outputs, strict=True)
     ]
-    asked = [node.is_asked_for(n) and is_written for n, is_written in enumerate(written)]
-    tried = (run(node, geometry, asked) for geometry in geometries)
-    return find_uncovered((cut for cut in tried if cut is not None), access, written)
+    is_compared = [node.computes(n) and is_written for n, is_written in enumerate(written)]
+    cuts = (try_split(node, geometry, is_compared) for geometry in geometries)
+    return find_uncovered((cut for cut in cuts if cut is not None), access, written)

@@ -15,7 +15,7 @@ from tofu import _mxnet
 from tofu.mxnet.frontend.head_gradients import find_head, name_head_gradient
 from tofu.mxnet.frontend.inference import DTYPE_NAMES
 from tofu.mxnet.frontend.read_symbol import shares_state
-from tofu.mxnet.verify.kernels import KERNEL_ERRORS, compose, find_left, run_gradient, run_kernel
+from tofu.mxnet.verify.kernels import KERNEL_ERRORS, compose, find_unwritten, run_gradient, run_kernel
 from tofu.verification.cuts import Role
 from tofu.verification.kernel import Array, Shape
 
@@ -32,10 +32,10 @@ class Gradient:
         Positions of the forward operator's inputs whose gradients are computed.
     outputs
         Positions of these gradients among the backward operator's outputs.
-    heads
-        Positions of the head gradients among the backward operator's inputs; None for unused ones.
-    saved, given
-        Position of an input of the backward operator -> the output, or the input, of the forward operator that it is.
+    head_inputs
+        Positions of the head gradients among the backward operator's inputs. An unused one has None.
+    forward_outputs, forward_inputs
+        Input of the backward operator -> the forward operator's output, or input, that it is. All are positions.
     shares_state
         True if forward and backward operator must be split in the same way.
     """
@@ -43,9 +43,9 @@ class Gradient:
     forward: VerifiedNode
     wrt: tuple[int, ...]
     outputs: tuple[int, ...]
-    heads: tuple[int | None, ...]
-    saved: Mapping[int, int]
-    given: Mapping[int, int]
+    head_inputs: tuple[int | None, ...]
+    forward_outputs: Mapping[int, int]
+    forward_inputs: Mapping[int, int]
     shares_state: bool
 
 
@@ -55,46 +55,46 @@ class VerifiedNode:
 
     Attributes
     ----------
-    left
+    unwritten
         Elements of each output that the kernel does not write.
-    mutated
-        Positions of the inputs that the kernel changes.
+    mutated_inputs
+        Positions of the inputs that MXNet declares as changed by the kernel.
     inputs_after
         The inputs as the kernel left them, as far as they are visible.
     input_roles, output_roles
         For each tensor, the input or output of the forward operator with the same shape: the tensor itself, or the
         tensor whose gradient it is.
-    reused
-        Positions of the forward operator's outputs from which the kernel computes other numbers in a second run.
+    reused_outputs
+        Inputs that are outputs of the forward operator, if a second run of the kernel computes other numbers.
     """
 
     op: str
     attributes: Mapping[str, str]
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
-    left: tuple[Array, ...]
+    unwritten: tuple[Array, ...]
     inputs_after: tuple[Array, ...]
-    mutated: tuple[int, ...]
+    mutated_inputs: tuple[int, ...]
     input_roles: tuple[Role | None, ...]
     output_roles: tuple[Role | None, ...]
     gradient: Gradient | None = None
-    reused: tuple[int, ...] = ()
+    reused_outputs: tuple[int, ...] = ()
 
     @property
-    def spoiled(self) -> tuple[int, ...]:
+    def undeclared_changes(self) -> tuple[int, ...]:
         """Positions of inputs that the kernel changes although neither MXNet nor Tofu declares it."""
-        known = {*self.mutated, *_mxnet.overwritten_inputs(self.op, self.attributes)}
+        declared = {*self.mutated_inputs, *_mxnet.overwritten_inputs(self.op, self.attributes)}
         pairs = enumerate(zip(self.inputs, self.inputs_after, strict=True))
-        seen = tuple(n for n, (before, after) in pairs if n not in known and before.tobytes() != after.tobytes())
-        return seen if known.intersection(self.reused) else (*seen, *self.reused)
+        changed = tuple(n for n, (old, new) in pairs if n not in declared and old.tobytes() != new.tobytes())
+        return changed if declared.intersection(self.reused_outputs) else (*changed, *self.reused_outputs)
 
     @property
     def values(self) -> dict[str, Any]:
         """Attributes as Python values."""
         return {name: read_attribute(text) for name, text in self.attributes.items()}
 
-    def is_asked_for(self, output: int) -> bool:
-        """Return True if the kernel computed an output. Together with its forward operator, it only computes gradients of `wrt`."""
+    def computes(self, output: int) -> bool:
+        """Return True if the kernel computed an output. A run with the forward operator only computes the gradients of `wrt`."""
         return self.gradient is None or output in self.gradient.outputs
 
     def run(
@@ -166,11 +166,13 @@ def _build_training_graph(
 
 
 class _Execution:
+    """Run of a training graph. An *entry* is the output of a node, as the node's and the output's number."""
+
     def __init__(self, symbol: Any, training: Any, inputs: Sequence[Array], wrt: Sequence[int], seed: int) -> None:
         self.nodes = _mxnet.nodes(training.handle.value)
         self.wrt = wrt
-        self.heads = _mxnet.outputs(symbol.handle.value)
-        self.gradients = _mxnet.outputs(training.handle.value)[len(self.heads) :]
+        self.output_entries = _mxnet.outputs(symbol.handle.value)
+        self.gradient_entries = _mxnet.outputs(training.handle.value)[len(self.output_entries) :]
         self.roles = self._find_roles(_mxnet.outputs(training.handle.value)[0][0])
         self.values: dict[tuple[int, int], Array] = {}
         variables = {f"input{n}": array for n, array in enumerate(inputs)}
@@ -179,21 +181,22 @@ class _Execution:
         self.shapes, self.dtypes = _infer(training, variables)
 
     def _draw_head_gradients(
-        self, symbol: Any, known: dict[str, Array], random: np.random.RandomState
+        self, symbol: Any, inputs: dict[str, Array], random: np.random.RandomState
     ) -> dict[str, Array]:
-        shapes, dtypes = _infer(symbol, known)
-        entries = {node["id"]: node["entry"] for node in _mxnet.nodes(symbol.handle.value)}
-        used = {node["name"] for node in self.nodes}
-        drawn = {}
-        for number, (node, output) in enumerate(self.heads):
-            if (name := name_head_gradient(number)) in used:
-                entry = entries[node] + output
-                drawn[name] = random.uniform(-1, 1, shapes[entry]).astype(DTYPE_NAMES[dtypes[entry]])
-        return drawn
+        shapes, dtypes = _infer(symbol, inputs)
+        first_entries = {node["id"]: node["entry"] for node in _mxnet.nodes(symbol.handle.value)}
+        node_names = {node["name"] for node in self.nodes}
+        head_gradients = {}
+        for number, (node, output) in enumerate(self.output_entries):
+            if (name := name_head_gradient(number)) in node_names:
+                entry = first_entries[node] + output
+                head_gradients[name] = random.uniform(-1, 1, shapes[entry]).astype(DTYPE_NAMES[dtypes[entry]])
+        return head_gradients
 
     def _find_roles(self, forward: int) -> dict[tuple[int, int], Role]:
+        """Return entry -> role of the tensor, given the forward operator's node."""
         roles: dict[tuple[int, int], Role] = {
-            entry: ("input", n) for n, entry in zip(self.wrt, self.gradients, strict=True)
+            entry: ("input", n) for n, entry in zip(self.wrt, self.gradient_entries, strict=True)
         }
         for node in self.nodes:
             if node["id"] == forward:
@@ -206,73 +209,81 @@ class _Execution:
         return roles
 
     def run(self) -> list[VerifiedNode]:
-        forward: dict[int, VerifiedNode] = {}
-        executed = []
+        executed: dict[int, VerifiedNode] = {}
         for node in self.nodes:
             if node["op"] == "null":
                 self.values[node["id"], 0] = self.variables[node["name"]]
                 continue
             inputs = [self.values[tuple(entry[:2])] for entry in node["inputs"]]
-            owner = forward[node["control_deps"][0]] if node["is_backward"] and node["control_deps"] else None
-            done = self._run_node(node, inputs, owner)
-            forward[node["id"]] = done
-            self.values |= {(node["id"], output): value for output, value in enumerate(done.outputs)}
-            executed.append(done)
-        return executed
+            forward = executed[node["control_deps"][0]] if node["is_backward"] and node["control_deps"] else None
+            verified = executed[node["id"]] = self._run_node(node, inputs, forward)
+            self.values |= {(node["id"], output): value for output, value in enumerate(verified.outputs)}
+        return list(executed.values())
 
     def _run_node(self, node: dict[str, Any], inputs: Sequence[Array], forward: VerifiedNode | None) -> VerifiedNode:
         first, count = node["entry"], node["num_outputs"]
         shapes = [tuple(self.shapes[first + output]) for output in range(count)]
-        codes = [self.dtypes[first + output] for output in range(count)]
+        type_flags = [self.dtypes[first + output] for output in range(count)]
         # Without inputs there is nothing to infer types from.
-        dtypes = [DTYPE_NAMES[code] if code >= 0 else node["attrs"].get("dtype", "float32") for code in codes]
-        common = (node["op"], dict(node["attrs"]), tuple(inputs))
-        mutated = tuple(node["mutable_inputs"])
+        dtypes = [DTYPE_NAMES[flag] if flag >= 0 else node["attrs"].get("dtype", "float32") for flag in type_flags]
+        call = (node["op"], dict(node["attrs"]), tuple(inputs))
+        mutated_inputs = tuple(node["mutable_inputs"])
         roles = (
             tuple(self.roles.get(tuple(entry[:2])) for entry in node["inputs"]),
             tuple(self.roles.get((node["id"], output)) for output in range(count)),
         )
         if forward is None or not self._needs_forward(node):
             try:
-                outputs, after = run_kernel(*common, shapes, dtypes)
-                left = find_left(outputs, run_kernel(*common, shapes, dtypes, pattern=1)[0])
-                return VerifiedNode(*common, tuple(outputs), left, tuple(after), mutated, *roles)
+                outputs, inputs_after = run_kernel(*call, shapes, dtypes)
+                unwritten = find_unwritten(outputs, run_kernel(*call, shapes, dtypes, pattern=1)[0])
+                return VerifiedNode(*call, tuple(outputs), unwritten, tuple(inputs_after), mutated_inputs, *roles)
             except mx.MXNetError:
                 if forward is None:
                     raise
         # The operator needs its forward operator, or lacks an attribute that its parser requires (_backward_gather_nd).
         gradient = self._find_gradient(node, forward)
-        outputs, others, again = (
+        outputs, outputs_on_other_pattern, outputs_of_second_run = (
             run_with_forward(gradient, forward.attributes, forward.inputs, inputs, shapes, pattern, times)
             for pattern, times in ((0, 1), (1, 1), (0, 2))
         )
-        is_repeated = all(first.tobytes() == second.tobytes() for first, second in zip(outputs, again, strict=True))
-        reused = () if is_repeated or _keeps_state(forward) else tuple(gradient.saved)
-        left = find_left(outputs, others)
-        return VerifiedNode(*common, tuple(outputs), left, tuple(inputs), mutated, *roles, gradient, reused)
+        pairs = zip(outputs, outputs_of_second_run, strict=True)
+        is_repeatable = all(first.tobytes() == second.tobytes() for first, second in pairs)
+        reused_outputs = () if is_repeatable or _keeps_state(forward) else tuple(gradient.forward_outputs)
+        unwritten = find_unwritten(outputs, outputs_on_other_pattern)
+        results = (tuple(outputs), unwritten, tuple(inputs))
+        return VerifiedNode(*call, *results, mutated_inputs, *roles, gradient, reused_outputs)
 
     def _needs_forward(self, node: dict[str, Any]) -> bool:
-        wanted = {output for owner, output in self.gradients if owner == node["id"]}
-        return shares_state(node["op"]) or len(wanted) < node["num_outputs"]
+        gradient_outputs = {output for number, output in self.gradient_entries if number == node["id"]}
+        return shares_state(node["op"]) or len(gradient_outputs) < node["num_outputs"]
 
     def _find_gradient(self, node: dict[str, Any], forward: VerifiedNode) -> Gradient:
-        wanted = [
-            (n, output) for n, (owner, output) in zip(self.wrt, self.gradients, strict=True) if owner == node["id"]
+        gradients = [
+            (n, output)
+            for n, (number, output) in zip(self.wrt, self.gradient_entries, strict=True)
+            if number == node["id"]
         ]
-        sources = {tuple(entry[:2]): position for position, entry in enumerate(node["inputs"])}
-        by_name = {named["name"]: named["id"] for named in self.nodes}
-        heads = [sources.get((by_name.get(name_head_gradient(n), -1), 0)) for n in range(len(self.heads))]
-        of_forward = node["control_deps"][0]
-        saved = {position: entry[1] for position, entry in enumerate(node["inputs"]) if entry[0] == of_forward}
-        read = {tuple(entry[:2]): n for n, entry in enumerate(self.nodes[of_forward]["inputs"])}
-        given = {position: read[source] for source, position in sources.items() if source in read}
-        outputs = tuple(output for _, output in wanted)
-        shares = shares_state(node["op"])
-        return Gradient(forward, tuple(n for n, _ in wanted), outputs, tuple(heads), saved, given, shares)
+        slot_by_entry = {tuple(entry[:2]): slot for slot, entry in enumerate(node["inputs"])}
+        number_by_name = {other["name"]: other["id"] for other in self.nodes}
+        head_numbers = [number_by_name.get(name_head_gradient(n), -1) for n in range(len(self.output_entries))]
+        forward_number = node["control_deps"][0]
+        forward_slots = {tuple(entry[:2]): slot for slot, entry in enumerate(self.nodes[forward_number]["inputs"])}
+        return Gradient(
+            forward,
+            wrt=tuple(n for n, _ in gradients),
+            outputs=tuple(output for _, output in gradients),
+            head_inputs=tuple(slot_by_entry.get((number, 0)) for number in head_numbers),
+            forward_outputs={slot: entry[1] for slot, entry in enumerate(node["inputs"]) if entry[0] == forward_number},
+            forward_inputs={
+                slot: forward_slots[entry] for entry, slot in slot_by_entry.items() if entry in forward_slots
+            },
+            shares_state=shares_state(node["op"]),
+        )
 
 
 def _keeps_state(forward: VerifiedNode) -> bool:
-    return bool(forward.mutated) or bool(_mxnet.operator_info(forward.op)["is_random"])
+    """Return True if two runs of a forward operator may differ, since it changes inputs or draws random numbers."""
+    return bool(forward.mutated_inputs) or bool(_mxnet.operator_info(forward.op)["is_random"])
 
 
 def run_with_forward(
@@ -284,18 +295,20 @@ def run_with_forward(
     pattern: int = 0,
     times: int = 1,
 ) -> list[Array]:
-    """Return the outputs of a backward operator that runs `times` times after its forward operator. Others are NaN."""
-    heads = [inputs[position] for position in gradient.heads if position is not None]
-    found = run_gradient(gradient.forward.op, attributes, forward_inputs, heads, gradient.wrt, pattern, times)
+    """Return the outputs of a backward operator that runs `times` times after its forward operator.
+
+    Outputs that are no gradients of `gradient.wrt` are NaN.
+    """
+    head_gradients = [inputs[slot] for slot in gradient.head_inputs if slot is not None]
+    values = run_gradient(gradient.forward.op, attributes, forward_inputs, head_gradients, gradient.wrt, pattern, times)
     outputs = [np.full(shape, np.nan) for shape in output_shapes]
-    for output, value in zip(gradient.outputs, found, strict=True):
+    for output, value in zip(gradient.outputs, values, strict=True):
         outputs[output] = value
     return outputs
 
 
 def _infer(symbol: Any, variables: Mapping[str, Array]) -> tuple[list[Any], list[int]]:
-    known = {name: array for name, array in variables.items() if name in symbol.list_inputs()}
-    shapes = {name: array.shape for name, array in known.items()}
-    return _mxnet.infer(
-        symbol.handle.value, shapes, {name: DTYPE_NAMES.index(a.dtype.name) for name, a in known.items()}
-    )
+    used = {name: array for name, array in variables.items() if name in symbol.list_inputs()}
+    shapes = {name: array.shape for name, array in used.items()}
+    type_flags = {name: DTYPE_NAMES.index(array.dtype.name) for name, array in used.items()}
+    return _mxnet.infer(symbol.handle.value, shapes, type_flags)

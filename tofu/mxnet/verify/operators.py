@@ -79,7 +79,7 @@ def verify_operator(
     """
     texts = {name: str(value) for name, value in attributes.items()}
     random = np.random.RandomState(seed)
-    arrays = [given if isinstance(given, np.ndarray) else random.uniform(-1, 1, given) for given in inputs]
+    arrays = [value if isinstance(value, np.ndarray) else random.uniform(-1, 1, value) for value in inputs]
     nodes = execute_training_graph(op, texts, arrays, wrt, seed + 1)
     reports = [
         _Verification(node, parts, (relations or {}).get(node.op), description_tolerance).report() for node in nodes
@@ -113,23 +113,23 @@ class _Verification:
         strategies = [self._check_strategy(access, n) for n, axis in enumerate(access.axes) if axis not in unshared]
         reason = "the forward operator, whose hidden state it shares, cannot be split along it"
         rejected = (*access.rejected, *((axis, reason) for axis in unshared))
-        spoiled = tuple(
+        undeclared_changes = tuple(
             f"the kernel changes input {n}, which other operators may read later: name it in ListSpoiledInputs"
-            for n in self.node.spoiled
+            for n in self.node.undeclared_changes
         )
-        by_parts = whole.error is None and self.relation is None
-        cells = self.compared_elements.items() if by_parts else ()
+        is_compared_by_parts = whole.error is None and self.relation is None
+        compared_elements = self.compared_elements.items() if is_compared_by_parts else ()
         return NodeReport(
             self.node.op,
             whole.error,
             whole.checked,
             tuple(strategies),
             rejected,
-            (*whole.problems, *spoiled),
+            (*whole.problems, *undeclared_changes),
             is_elementwise=access.elementwise,
             is_opaque=_is_opaque(traced),
             outputs=tuple(n for n, output in enumerate(traced.outputs) if not output.is_scratch),
-            compared=(*whole.compared, *(Comparison(n, Compared.PARTS, count) for n, count in cells)),
+            compared=(*whole.compared, *(Comparison(n, Compared.PARTS, count) for n, count in compared_elements)),
         )
 
     def _find_unshared_axes(self, access: OperatorAccess) -> tuple[str, ...]:
@@ -138,13 +138,13 @@ class _Verification:
         description = DESCRIPTIONS.get(gradient.forward.op) if gradient is not None and gradient.shares_state else None
         if gradient is None or description is None:
             return ()
-        shared = analyse_node(description, gradient.forward).axes
-        return tuple(axis for axis in access.axes if axis not in shared)
+        forward_axes = analyse_node(description, gradient.forward).axes
+        return tuple(axis for axis in access.axes if axis not in forward_axes)
 
     def _check_strategy(self, access: OperatorAccess, axis: int) -> StrategyReport:
-        tried = [n for n in self.parts if n <= access.extents[axis]]
-        errors, problems, before = [0.0], list[str](), self.compared_elements.total()
-        for count in tried:
+        part_counts = [count for count in self.parts if count <= access.extents[axis]]
+        errors, problems, elements_before = [0.0], list[str](), self.compared_elements.total()
+        for count in part_counts:
             try:
                 errors += self._run_in_parts(access, axis, split_range(access.extents[axis], count))
             except (SplitError, *KERNEL_ERRORS) as error:  # noqa: PERF203  every number of parts is tried
@@ -152,42 +152,46 @@ class _Verification:
         if not max(errors) <= self._find_limit(access):
             problems.append(f"the parts are off by {max(errors):.1e}")
         combine = tuple(output.combine[axis].word for output in access.outputs)
-        cells = self.compared_elements.total() - before
-        return StrategyReport(access.axes[axis], combine, tuple(tried), max(errors), tuple(problems), cells)
+        elements = self.compared_elements.total() - elements_before
+        return StrategyReport(access.axes[axis], combine, tuple(part_counts), max(errors), tuple(problems), elements)
 
     def _find_limit(self, access: OperatorAccess) -> float:
-        """Return the largest error allowed for combined parts. MXNet rounds attributes to single precision, so rewritten ones differ."""
+        """Return the largest error allowed for combined parts. It is larger if a part gets another number in an attribute.
+
+        MXNet rounds such numbers to single precision.
+        """
         defaults = access.description.defaults
-        rescales = any(isinstance(defaults[name], float) for name in access.description.bound)
-        return self.tolerance if rescales else self.precision
+        has_bound_number = any(isinstance(defaults[name], float) for name in access.description.bound)
+        return self.tolerance if has_bound_number else self.precision
 
     def _run_in_parts(self, access: OperatorAccess, axis: int, ranges: Sequence[Range]) -> list[float]:
-        done = [self._run_part(access, axis, part) for part in ranges]
+        part_results = [self._run_part(access, axis, part) for part in ranges]
         errors = []
         for number, (whole, written) in enumerate(zip(self.node.outputs, access.outputs, strict=True)):
-            if not written.is_written or not self.node.is_asked_for(number) or self.relation is not None:
+            if not written.is_written or not self.node.computes(number) or self.relation is not None:
                 continue
-            if access.axes[axis] in self._list_counted(access, number):
+            if access.axes[axis] in self._list_axes_of_counts(access, number):
                 continue  # only the gradient of the same part reads this output, and the gradient is compared
-            pieces = [outputs[number] for outputs, _ in done]
-            together = combine_outputs(pieces, written, {axis: ranges}, access, whole.shape)
-            self.compared_elements[number] += count_numbers(together, whole)
-            errors.append(relative_error(together, whole))
-        for position in self.node.mutated:
-            after = self.node.inputs_after[position]
+            pieces = [outputs[number] for outputs, _ in part_results]
+            combined = combine_outputs(pieces, written, {axis: ranges}, access, whole.shape)
+            self.compared_elements[number] += count_numbers(combined, whole)
+            errors.append(relative_error(combined, whole))
+        for position in self.node.mutated_inputs:
+            changed_input = self.node.inputs_after[position]
             rows = access.inputs[position].rows
-            for part, (_, inputs_after) in zip(ranges, done, strict=True):
-                region = find_region(rows, after.shape, {axis: part}, access.extents)
-                errors.append(relative_error(inputs_after[position], after[tuple(slice(*r) for r in region)]))
+            for part, (_, inputs_after) in zip(ranges, part_results, strict=True):
+                region = find_region(rows, changed_input.shape, {axis: part}, access.extents)
+                expected = changed_input[tuple(slice(*span) for span in region)]
+                errors.append(relative_error(inputs_after[position], expected))
         return errors
 
-    def _list_counted(self, access: OperatorAccess, number: int) -> set[str]:
+    def _list_axes_of_counts(self, access: OperatorAccess, number: int) -> set[str]:
         """Return the axes along which an output of a forward operator has positions counted within a part."""
         value = _trace(access.description, self.node).outputs[number].value
         if self.node.gradient is not None or value is None:
             return set()
-        places = [element.index.variables for element in walk(value) if isinstance(element, Position)]
-        return set().union(*places) & access.description.counts
+        position_axes = [element.index.variables for element in walk(value) if isinstance(element, Position)]
+        return set().union(*position_axes) & access.description.counts
 
     def _run_part(self, access: OperatorAccess, axis: int, part: Range) -> tuple[list[Array], list[Array]]:
         if access.axes[axis] in access.fetched_axes:
@@ -203,10 +207,10 @@ class _Verification:
         attributes = _local_attributes(self.node, access, axis, part, [array.shape for array in inputs], shapes)
         if self.node.gradient is not None:
             return self._run_part_with_forward(access.axes[axis], part, inputs, shapes), inputs
-        outputs, after = self.node.run(attributes, inputs, shapes)
+        outputs, inputs_after = self.node.run(attributes, inputs, shapes)
         if self.relation is not None:
             self._check_relation(inputs, outputs)
-        return outputs, after
+        return outputs, inputs_after
 
     def _check_relation(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         assert self.relation is not None
@@ -233,26 +237,34 @@ class _Verification:
             region_shape(find_region(written.rows, output.shape, {axis: part}, access.extents))
             for written, output in zip(access.outputs, forward.outputs, strict=True)
         ]
-        local = [array.shape for array in forward_inputs]
-        self._check_shapes([array.shape for array in inputs], local, forward_shapes)
-        attributes = _local_attributes(forward, access, axis, part, local, forward_shapes)
+        forward_input_shapes = [array.shape for array in forward_inputs]
+        self._check_shapes([array.shape for array in inputs], forward_input_shapes, forward_shapes)
+        attributes = _local_attributes(forward, access, axis, part, forward_input_shapes, forward_shapes)
         outputs = run_with_forward(gradient, attributes, forward_inputs, inputs, shapes)
         if self.relation is not None:
-            drawn, _ = forward.run(attributes, forward_inputs, forward_shapes)
-            given = [drawn[gradient.saved[n]] if n in gradient.saved else array for n, array in enumerate(inputs)]
-            self._check_relation(given, outputs)
+            part_outputs, _ = forward.run(attributes, forward_inputs, forward_shapes)
+            part_inputs = list(inputs)
+            for position, output in gradient.forward_outputs.items():
+                part_inputs[position] = part_outputs[output]
+            self._check_relation(part_inputs, outputs)
         return outputs
 
-    def _check_shapes(self, own: Sequence[Shape], forward: Sequence[Shape], made: Sequence[Shape]) -> None:
+    def _check_shapes(
+        self,
+        input_shapes: Sequence[Shape],
+        forward_input_shapes: Sequence[Shape],
+        forward_output_shapes: Sequence[Shape],
+    ) -> None:
+        """Raise SplitError if a part of the gradient and a part of the forward operator use a tensor in different shapes."""
         gradient = self.node.gradient
         assert gradient is not None
-        pairs = [(position, forward[n]) for position, n in gradient.given.items()]
-        pairs += [(position, made[n]) for position, n in gradient.saved.items()]
+        pairs = [(position, forward_input_shapes[n]) for position, n in gradient.forward_inputs.items()]
+        pairs += [(position, forward_output_shapes[n]) for position, n in gradient.forward_outputs.items()]
         for position, shape in pairs:
-            if own[position] != shape:
+            if input_shapes[position] != shape:
                 raise SplitError(
-                    f"input {position} has a region of shape {own[position]}, but the forward operator's part has shape {shape}, with "
-                    "which its kernel is run: name the elements, by unread() if it only uses the shape"
+                    f"input {position} has a region of shape {input_shapes[position]}, but the forward operator's part has shape {shape}, "
+                    "with which its kernel is run: name the elements, by unread() if it only uses the shape"
                 )
 
 
@@ -281,5 +293,5 @@ def _local_attributes(
     input_shapes: Sequence[Shape],
     output_shapes: Sequence[Shape],
 ) -> dict[str, str]:
-    local = {access.axes[axis]: part}
-    return {**node.attributes, **access.worker_attributes(local, input_shapes, output_shapes)}
+    part_by_axis = {access.axes[axis]: part}
+    return {**node.attributes, **access.worker_attributes(part_by_axis, input_shapes, output_shapes)}

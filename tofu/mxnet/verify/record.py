@@ -9,7 +9,7 @@ import ast
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from dataclasses import fields as dataclass_fields
 from functools import cache
@@ -27,11 +27,11 @@ from tofu.verification.report import NodeReport
 RECORD = Path(__file__).parent / "record.json"
 SOURCES = Path(__file__).parents[3] / "csrc"
 _PACKAGE = "tdl_ops"
-_OWN = "_tofu_"
-_INCLUDED = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
+_OWN_PREFIX = "_tofu_"
+_INCLUDE = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _GUARD = re.compile(r"^#(?:ifndef|define|endif  //) TOFU_\w+_H_\n", re.MULTILINE)
-NEVER_GIVEN = {"_backward_Embedding": 0, "_backward_softmax_cross_entropy": 1}
+NEVER_COMPUTED = {"_backward_Embedding": 0, "_backward_softmax_cross_entropy": 1}
 """Operator -> output that MXNet refuses to compute: a gradient of labels, which is described as unwritten."""
 
 
@@ -99,34 +99,35 @@ def write_record(entries: Mapping[str, RecordEntry], path: Path = RECORD) -> Non
 
 def make_entries(results: Iterable[CaseResult]) -> dict[str, RecordEntry]:
     """Return the entries of all operators in `results` that have no problem anywhere."""
-    nodes: dict[str, list[tuple[NodeReport, int]]] = defaultdict(list)
-    broken: set[str] = set()
+    reports_by_op: dict[str, list[tuple[NodeReport, int]]] = defaultdict(list)
+    broken_operators: set[str] = set()
     for result in results:
-        broken |= result.broken_operators
+        broken_operators |= result.broken_operators
         for node in result.report.nodes:
-            nodes[node.op].append((node, 1 + result.trials.verified))
-    return {name: _make_entry(name, reports) for name, reports in nodes.items() if name not in broken}
+            reports_by_op[node.op].append((node, 1 + result.trials.verified))
+    return {op: _make_entry(op, reports) for op, reports in reports_by_op.items() if op not in broken_operators}
 
 
 def _make_entry(op: str, reports: Sequence[tuple[NodeReport, int]]) -> RecordEntry:
+    """Return the entry of an operator. Each report comes with the number of verified signatures."""
     nodes = [node for node, _ in reports]
-    combine = [(s.axis, s.combine) for node in nodes for s in node.strategies if s.cells]
+    strategies = [strategy for node in nodes for strategy in node.strategies if strategy.cells]
     cells = Counter[Compared]()
     for comparison in (comparison for node in nodes for comparison in node.compared):
         cells[comparison.kind] += comparison.cells
-    asked = {n for node in nodes for n in node.outputs} - {NEVER_GIVEN.get(op)}
-    found = {n for node in nodes for n in node.compared_outputs}
+    outputs = {n for node in nodes for n in node.outputs} - {NEVER_COMPUTED.get(op)}
+    compared_outputs = {n for node in nodes for n in node.compared_outputs}
     kinds = [node.kind for node in nodes if node.kind is not Compared.NOTHING]
     return RecordEntry(
         digest=digest_of(op),
         kernels=digest_of_kernels(op),
-        axes=tuple(dict.fromkeys(axis for axis, _ in combine)),
-        reduced=tuple(dict.fromkeys(axis for axis, together in combine if Combine.REDUCE.word in together)),
+        axes=tuple(dict.fromkeys(strategy.axis for strategy in strategies)),
+        reduced=tuple(dict.fromkeys(s.axis for s in strategies if Combine.REDUCE.word in s.combine)),
         is_elementwise=all(node.is_elementwise for node in nodes),
         is_opaque=any(node.is_opaque for node in nodes),
         compared=str(_find_weakest(kinds)),
         cells={str(kind): cells[kind] for kind in sorted(cells) if cells[kind]},
-        missed=tuple(sorted(asked - found)),
+        missed=tuple(sorted(outputs - compared_outputs)),
         reason=next((node.checked for node in nodes if node.checked), ""),
         signatures=sum(count for _, count in reports),
     )
@@ -165,75 +166,77 @@ def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
     The digest is empty for an operator of MXNet, and if there are no sources.
     """
     folder = sources / "nnvm"
-    if not op.startswith(_OWN) or not folder.is_dir():
+    if not op.startswith(_OWN_PREFIX) or not folder.is_dir():
         return ""
-    found = [path for path in folder.rglob("*.cc") if f'"{op}"' in path.read_text()]
-    if not found:
+    registering_files = [path for path in folder.rglob("*.cc") if f'"{op}"' in path.read_text()]
+    if not registering_files:
         raise InternalError(f"No file of {folder} registers {op}.")
-    files = _close(found, lambda path: _find_includes(path, sources))
+    files = _add_includes(registering_files, sources)
     return _digest(sorted(_read_code(path) for path in files))
 
 
 @dataclass(frozen=True)
 class _Module:
-    """Statements of a file: those that run when it is loaded, those that define a name, and its imported names."""
+    """Statements of a file: statements that run when it is loaded, definitions by name, and imported names."""
 
     loading: tuple[ast.stmt, ...]
-    defining: Mapping[str, ast.stmt]
-    imported: Mapping[str, tuple[Path, str]]
+    definitions: Mapping[str, ast.stmt]
+    imports: Mapping[str, tuple[Path, str]]
 
 
 @cache
 def _read_module(path: Path) -> _Module:
     loading: list[ast.stmt] = []
-    defining: dict[str, ast.stmt] = {}
-    imported: dict[str, tuple[Path, str]] = {}
+    definitions: dict[str, ast.stmt] = {}
+    imports: dict[str, tuple[Path, str]] = {}
     for statement in ast.parse(path.read_text()).body:
         if isinstance(statement, ast.ImportFrom):
             file = _find_file(path, statement)
-            imported.update({n.asname or n.name: (file, n.name) for n in statement.names if file is not None})
+            imports.update({n.asname or n.name: (file, n.name) for n in statement.names if file is not None})
         elif isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
-            defining[statement.name] = statement
+            definitions[statement.name] = statement
         elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            defining.update({name: statement for target in targets for name in _list_names(target)})
+            definitions.update({name: statement for target in targets for name in _list_names(target)})
         elif not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
             loading.append(statement)
-    return _Module(tuple(loading), defining, imported)
+    return _Module(tuple(loading), definitions, imports)
 
 
 def _find_file(path: Path, statement: ast.ImportFrom) -> Path | None:
+    """Return the file that the file at `path` imports from, or None if it is not one of the descriptions' package."""
     parts = (statement.module or "").split(".")
     root = next(folder for folder in path.parents if folder.name == _PACKAGE)
-    found = root.joinpath(*parts[1:]).with_suffix(".py")
-    return found if parts[0] == _PACKAGE and found.is_file() else None
+    file = root.joinpath(*parts[1:]).with_suffix(".py")
+    return file if parts[0] == _PACKAGE and file.is_file() else None
 
 
 @cache
 def _digest_description(path: Path, line: int) -> str:
     """Return the digest of the statement at `line`, of the loops that register descriptions, and of all code that they use."""
     module = _read_module(path)
-    own = [s for s in module.defining.values() if _first_line(s) <= line <= (s.end_lineno or 0)]
-    waiting = [(path, s) for s in (*own, *(() if _registers_itself(own) else module.loading))]
-    seen: dict[int, str] = {}
-    while waiting:
-        file, statement = waiting.pop()
-        if id(statement) in seen:
+    definitions = [s for s in module.definitions.values() if _find_first_line(s) <= line <= (s.end_lineno or 0)]
+    loading = () if _has_decorators(definitions) else module.loading  # a decorator registers its function
+    unvisited = [(path, statement) for statement in (*definitions, *loading)]
+    text_by_statement: dict[int, str] = {}
+    while unvisited:
+        file, statement = unvisited.pop()
+        if id(statement) in text_by_statement:
             continue
-        seen[id(statement)] = _dump(statement)
+        text_by_statement[id(statement)] = _dump_syntax(statement)
         module = _read_module(file)
         for name in _list_names(statement):
-            found, target = module.imported.get(name, (file, name))
-            if (definition := _read_module(found).defining.get(target)) is not None:
-                waiting.append((found, definition))
-    return _digest(text.encode() for text in sorted(seen.values()))
+            defining_file, original_name = module.imports.get(name, (file, name))
+            if (definition := _read_module(defining_file).definitions.get(original_name)) is not None:
+                unvisited.append((defining_file, definition))
+    return _digest(text.encode() for text in sorted(text_by_statement.values()))
 
 
-def _registers_itself(statements: Sequence[ast.stmt]) -> bool:
+def _has_decorators(statements: Sequence[ast.stmt]) -> bool:
     return any(isinstance(s, ast.FunctionDef) and s.decorator_list for s in statements)
 
 
-def _first_line(statement: ast.stmt) -> int:
+def _find_first_line(statement: ast.stmt) -> int:
     decorators: Sequence[ast.expr] = getattr(statement, "decorator_list", ())
     return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
 
@@ -242,7 +245,8 @@ def _list_names(tree: ast.AST) -> set[str]:
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
-def _dump(statement: ast.stmt) -> str:
+def _dump_syntax(statement: ast.stmt) -> str:
+    """Return the syntax tree of a statement as text, without comments and docstrings."""
     copy = ast.parse(ast.unparse(statement))
     for node in ast.walk(copy):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node) is not None:
@@ -257,21 +261,19 @@ def _digest(texts: Iterable[bytes]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _close(paths: Iterable[Path], find_more: Callable[[Path], Iterable[Path]]) -> set[Path]:
-    waiting, seen = list(paths), set[Path]()
-    while waiting:
-        path = waiting.pop()
-        if path not in seen:
-            seen.add(path)
-            waiting += find_more(path)
-    return seen
-
-
-def _find_includes(path: Path, sources: Path) -> list[Path]:
-    headers = [sources / name for name in _INCLUDED.findall(path.read_text()) if name.startswith(("nnvm/", "core/"))]
-    return [file for header in headers for file in (header, header.with_suffix(".cc")) if file.is_file()]
+def _add_includes(paths: Iterable[Path], sources: Path) -> set[Path]:
+    """Return the files, all headers that they include, and the .cc files of these headers."""
+    files, unvisited = set[Path](), list(paths)
+    while unvisited:
+        path = unvisited.pop()
+        if path not in files:
+            files.add(path)
+            names = [name for name in _INCLUDE.findall(path.read_text()) if name.startswith(("nnvm/", "core/"))]
+            headers = [sources / name for name in names]
+            unvisited += [file for h in headers for file in (h, h.with_suffix(".cc")) if file.is_file()]
+    return files
 
 
 def _read_code(path: Path) -> bytes:
-    code = _COMMENT.sub("", _GUARD.sub("", _INCLUDED.sub("", path.read_text())))
+    code = _COMMENT.sub("", _GUARD.sub("", _INCLUDE.sub("", path.read_text())))
     return "".join(code.split()).encode()

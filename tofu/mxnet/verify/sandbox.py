@@ -44,11 +44,11 @@ class Sandbox:
 
     def _start(self) -> None:
         context = get_context("spawn")
-        self._pipe, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(other, self._modules), daemon=True)
+        self._pipe, process_pipe = context.Pipe()
+        self._process = context.Process(target=_serve, args=(process_pipe, self._modules), daemon=True)
         with hidden_from_interrupts():
             self._process.start()
-        other.close()
+        process_pipe.close()
 
     def _stop(self) -> None:
         self._process.kill()
@@ -74,7 +74,7 @@ class Sandbox:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._stop()
 
@@ -90,10 +90,10 @@ def _serve(pipe: Connection, modules: Sequence[str]) -> None:
     with suppress(EOFError, BrokenPipeError):
         while True:
             function, arguments, options = pipe.recv()
-            pipe.send(_answer(function, arguments, options))
+            pipe.send(_run_function(function, arguments, options))
 
 
-def _answer(function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:
+def _run_function(function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:
     try:
         return function(*arguments, **options)
     except Exception as error:

@@ -71,10 +71,10 @@ def try_variants(case: Case, examples: int, verify: Verify, seed: int = 0) -> Tr
     from tofu.mxnet.verify.variants import variants
 
     verified, refused = set[str](), set[str]()
-    failing: list[Failure] = []
+    failures: list[Failure] = []
 
     def fail(variant: Case, problems: tuple[str, ...]) -> NoReturn:
-        failing.append(Failure(variant, problems))
+        failures.append(Failure(variant, problems))
         raise _DisagreementError
 
     def check(variant: Case) -> None:
@@ -94,16 +94,16 @@ def try_variants(case: Case, examples: int, verify: Verify, seed: int = 0) -> Tr
             fail(variant, report.problems)
         (refused if report.refusals else verified).add(str(variant))
 
-    run = hypothesis.given(variants(case))(check)
+    check_variants = hypothesis.given(variants(case))(check)
     try:
-        hypothesis.seed(seed)(_quiet_settings(hypothesis, examples)(run))()
+        hypothesis.seed(seed)(_quiet_settings(hypothesis, examples)(check_variants))()
     except _DisagreementError:  # the last variant that ran is the smallest
-        return Trials(len(verified), len(refused), failing[-1])
+        return Trials(len(verified), len(refused), failures[-1])
     except hypothesis.errors.Flaky:
-        flaky = Failure(failing[-1].case, (*failing[-1].problems, "but not every time"))
+        flaky = Failure(failures[-1].case, (*failures[-1].problems, "but not every time"))
         return Trials(len(verified), len(refused), flaky)
     except hypothesis.errors.Unsatisfiable:
-        pass  # MXNet accepts no signature but the case's own
+        pass  # MXNet accepts only the signature of the case
     return Trials(len(verified), len(refused), None)
 
 

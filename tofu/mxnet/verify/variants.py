@@ -23,21 +23,21 @@ from tofu.verification.kernel import Shape
 from tofu.verification.numbers import Fixed, Numbers, uniform
 
 LARGEST_SIZE = 9
-MOST_CHANGED = 2  # number of changed attributes; with more, MXNet refuses too often
-Given: TypeAlias = Numbers | Fixed
+MOST_CHANGED = 2  # attributes; if more of them change, MXNet refuses too often
+InputNumbers: TypeAlias = Numbers | Fixed
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 
 @st.composite
 def variants(draw: Draw, case: Case) -> Case:
     """Draw `case` with other sizes and attributes."""
-    sizes = sorted({extent for given in case.numbers for extent in given.shape if extent > 1})
-    is_fixed = any(isinstance(given, Fixed) for given in case.numbers)
-    drawn = {} if is_fixed else {size: draw(st.integers(1, LARGEST_SIZE)) for size in sizes}
-    attributes = {name: _resize(value, drawn) for name, value in case.attributes.items()}
+    sizes = sorted({extent for numbers in case.numbers for extent in numbers.shape if extent > 1})
+    is_fixed = any(isinstance(numbers, Fixed) for numbers in case.numbers)
+    new_sizes = {} if is_fixed else {size: draw(st.integers(1, LARGEST_SIZE)) for size in sizes}
+    attributes = {name: _resize(value, new_sizes) for name, value in case.attributes.items()}
     if not case.relations:  # a relation may hold for the case's attributes only
-        attributes |= draw(_changes(case, attributes, are_numbers_free=not is_fixed and not case.indexed))
-    inputs = [_resize_numbers(given, drawn) for given in case.numbers]
+        attributes |= draw(_draw_changes(case, attributes, changes_numbers=not is_fixed and not case.indexed))
+    inputs = [_resize_numbers(numbers, new_sizes) for numbers in case.numbers]
     completed = complete_inputs(case, attributes, inputs)
     if completed is None:
         reject()
@@ -45,29 +45,32 @@ def variants(draw: Draw, case: Case) -> Case:
     return replace(case, attributes=attributes, inputs=completed, description_tolerance=tolerance)
 
 
-def _resize(value: Any, drawn: Mapping[int, int]) -> Any:
+def _resize(value: Any, new_sizes: Mapping[int, int]) -> Any:
     if isinstance(value, tuple):
-        return tuple(_resize(item, drawn) for item in value)
-    return value if isinstance(value, bool | float) else drawn.get(value, value)
+        return tuple(_resize(item, new_sizes) for item in value)
+    return value if isinstance(value, bool | float) else new_sizes.get(value, value)
 
 
-def _resize_numbers(given: Given, drawn: Mapping[int, int]) -> Given:
-    if isinstance(given, Fixed):
-        return given
-    high = drawn.get(int(given.high), given.high) if given.is_index else given.high
-    low = min(given.low, high - 1 + given.is_length) if given.is_index else given.low
-    return replace(given, shape=_resize(given.shape, drawn), low=low, high=high)
+def _resize_numbers(numbers: InputNumbers, new_sizes: Mapping[int, int]) -> InputNumbers:
+    if isinstance(numbers, Fixed):
+        return numbers
+    high = new_sizes.get(int(numbers.high), numbers.high) if numbers.is_index else numbers.high
+    low = min(numbers.low, high - 1 + numbers.is_length) if numbers.is_index else numbers.low
+    return replace(numbers, shape=_resize(numbers.shape, new_sizes), low=low, high=high)
 
 
 @st.composite
-def _changes(draw: Draw, case: Case, attributes: Mapping[str, Any], are_numbers_free: bool) -> dict[str, Any]:
-    """Draw other values for a few attributes. Numbers only change if no data index into tensors, which could become too small."""
+def _draw_changes(draw: Draw, case: Case, attributes: Mapping[str, Any], changes_numbers: bool) -> dict[str, Any]:
+    """Draw other values for a few attributes.
+
+    Attributes that are numbers only change with `changes_numbers`. A tensor that data index into could become too small.
+    """
     ranges: dict[str, st.SearchStrategy[Any]] = {
         name: st.sampled_from(values) for name, values in list_choices(case.op).items()
     }
-    if are_numbers_free:
+    if changes_numbers:
         numeric = {name: value for name, value in attributes.items() if _is_numeric(value) and name not in ranges}
-        ranges |= {name: _near(value) for name, value in numeric.items()}
+        ranges |= {name: _draw_near(value) for name, value in numeric.items()}
     if not ranges:
         return {}
     names = draw(st.lists(st.sampled_from(sorted(ranges)), max_size=MOST_CHANGED, unique=True))
@@ -79,57 +82,60 @@ def _is_numeric(value: Any) -> bool:
     return all(isinstance(item, int) and not isinstance(item, bool) for item in items)
 
 
-def _near(value: int | tuple[int, ...]) -> st.SearchStrategy[Any]:
+def _draw_near(value: int | tuple[int, ...]) -> st.SearchStrategy[Any]:
     if isinstance(value, tuple):
-        return st.tuples(*map(_near, value))
+        return st.tuples(*map(_draw_near, value))
     return st.sampled_from([number for number in (value, value + 1, value - 1) if number > 0 or value < 1])
 
 
-def complete_inputs(case: Case, attributes: Mapping[str, Any], inputs: Sequence[Given]) -> list[Given] | None:
+def complete_inputs(
+    case: Case, attributes: Mapping[str, Any], inputs: Sequence[InputNumbers]
+) -> list[InputNumbers] | None:
     """Return the inputs that the operator of `case` takes with other attributes; None if MXNet accepts none.
 
-    An input that also existed before keeps its numbers, and its shape as far as MXNet accepts the first shapes.
+    An input that the case also has keeps its numbers. The first inputs keep their shapes, as many as MXNet accepts.
     """
-    before, symbol = (_compose(case.op, values, len(inputs)) for values in (case.attributes, attributes))
-    if before is None or symbol is None:
+    case_symbol, symbol = (_compose(case.op, values, len(inputs)) for values in (case.attributes, attributes))
+    if case_symbol is None or symbol is None:
         return None
-    given = dict(zip(_find_variables(before), inputs, strict=False))
+    numbers_by_name = dict(zip(_find_variables(case_symbol), inputs, strict=False))
     entries = _find_variables(symbol)
-    floating = [given.dtype for given in inputs if given.dtype.startswith("float")]
-    added = replace(uniform(-1, 1), dtype=floating[0] if floating else "float64")
-    sources = [given.get(name, added) for name in entries]
-    shapes_given = {name: given[name].shape for name in entries if name in given}
-    for known in range(len(shapes_given), -1, -1):
-        shapes = _infer(symbol, dict(islice(shapes_given.items(), known)))
+    float_types = [numbers.dtype for numbers in inputs if numbers.dtype.startswith("float")]
+    default = replace(uniform(-1, 1), dtype=float_types[0] if float_types else "float64")
+    known_shapes = {name: numbers_by_name[name].shape for name in entries if name in numbers_by_name}
+    for count in range(len(known_shapes), -1, -1):
+        shapes = _infer(symbol, dict(islice(known_shapes.items(), count)))
         if shapes is not None:
-            found = [shapes[entry] for entry in entries.values()]
-            return [_with_shape(source, shape) for source, shape in zip(sources, found, strict=True)]
+            return [_with_shape(numbers_by_name.get(name, default), shapes[entry]) for name, entry in entries.items()]
     return None
 
 
 def _find_variables(symbol: Any) -> dict[str, int]:
+    """Return variable -> its entry in the result of `_infer`."""
     return {node["name"]: node["entry"] for node in _mxnet.nodes(symbol.handle.value) if node["op"] == "null"}
 
 
-def _with_shape(given: Given, shape: Shape) -> Given:
-    return given if isinstance(given, Fixed) else replace(given, shape=shape)
+def _with_shape(numbers: InputNumbers, shape: Shape) -> InputNumbers:
+    return numbers if isinstance(numbers, Fixed) else replace(numbers, shape=shape)
 
 
-def _compose(op: str, attributes: Mapping[str, Any], count: int) -> Any:
+def _compose(op: str, attributes: Mapping[str, Any], input_count: int) -> Any:
+    """Return the operator over all inputs that it requires, or over this many; None if MXNet refuses both."""
     texts = {name: str(value) for name, value in attributes.items()}
-    for wanted in (None, count):
+    for count in (None, input_count):
         try:
-            return compose(op, texts, wanted)
+            return compose(op, texts, count)
         except mx.MXNetError:  # noqa: PERF203
             continue
     return None
 
 
-def _infer(symbol: Any, known: Mapping[str, Shape]) -> list[Shape] | None:
+def _infer(symbol: Any, variable_shapes: Mapping[str, Shape]) -> list[Shape] | None:
+    """Return the shape of each entry, or None if MXNet refuses the variables' shapes or cannot infer all others."""
     try:
-        shapes, _ = _mxnet.infer(symbol.handle.value, known, {})
+        shapes, _ = _mxnet.infer(symbol.handle.value, variable_shapes, {})
     except (TofuError, RuntimeError):
         return None
-    if any(shape is None or min(shape, default=0) < 1 for shape in shapes):  # unknown shapes
+    if any(shape is None or min(shape, default=0) < 1 for shape in shapes):
         return None
     return [tuple(shape or ()) for shape in shapes]

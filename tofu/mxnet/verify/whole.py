@@ -28,7 +28,10 @@ from tofu.verification.split import relative_error
 
 @dataclass(frozen=True)
 class WholeComparison:
-    """Largest error of the description, with problems and comparisons. If `error` is None, `checked` names another check."""
+    """Largest error of the description, with problems and comparisons.
+
+    If the description's numbers were not compared, `error` is None, and `checked` says how the outputs were checked.
+    """
 
     error: float | None
     checked: str
@@ -49,22 +52,21 @@ def compare_whole(
     tolerance: float,
 ) -> WholeComparison:
     """Compare all outputs that the kernel computed, except scratch, and check which outputs it writes."""
-    asked = [n for n, output in enumerate(traced.outputs) if node.is_asked_for(n) and not output.is_scratch]
-    written = [n for n in asked if access.outputs[n].is_written]
-    silent = [n for n in asked if n not in written]
+    computed = [n for n, output in enumerate(traced.outputs) if node.computes(n) and not output.is_scratch]
+    written = [n for n in computed if access.outputs[n].is_written]
+    unwritten = [n for n in computed if n not in written]
     if relation is None:
-        found = _compare_numbers(node, description, written, tolerance)
+        result = _compare_numbers(node, description, written, tolerance)
     else:
         expected = relation(node.inputs, node.outputs)
-        silent += [n for n in written if expected[n] is None]
+        unwritten += [n for n in written if expected[n] is None]
         written = [n for n in written if expected[n] is not None]
-        found = _compare_relation(node, relation, expected, written, tolerance)
-    more = WholeComparison(None, "").with_more(*_check_unwritten(node, silent))
-    return found.with_more([*_check_written(node, written), *more.problems], more.compared)
+        result = _compare_relation(node, relation, expected, written, tolerance)
+    return result.with_more(_check_written(node, written), []).with_more(*_check_unwritten(node, unwritten))
 
 
 def _compare_numbers(
-    node: VerifiedNode, description: Description, numbers: Sequence[int], tolerance: float
+    node: VerifiedNode, description: Description, outputs: Sequence[int], tolerance: float
 ) -> WholeComparison:
     try:
         expected = interpret(description, node.attributes, node.inputs, [output.shape for output in node.outputs])
@@ -72,42 +74,42 @@ def _compare_numbers(
         raise
     except TofuError as error:
         return WholeComparison(None, f"not executed: {error}")
-    errors = {n: relative_error(_round(expected[n], node.outputs[n]), node.outputs[n]) for n in numbers}
+    errors = {n: relative_error(_round_like(expected[n], node.outputs[n]), node.outputs[n]) for n in outputs}
     problems = [
         f"output {n} of the description is off by {error:.1e}" for n, error in errors.items() if not error <= tolerance
     ]
-    compared = [Comparison(n, Compared.NUMBERS, count_numbers(expected[n], node.outputs[n])) for n in numbers]
+    compared = [Comparison(n, Compared.NUMBERS, count_numbers(expected[n], node.outputs[n])) for n in outputs]
     return WholeComparison(max(errors.values(), default=0.0), "").with_more(problems, compared)
 
 
 def _compare_relation(
-    node: VerifiedNode, relation: Relation, expected: Sequence[Array | None], numbers: Sequence[int], tolerance: float
+    node: VerifiedNode, relation: Relation, expected: Sequence[Array | None], outputs: Sequence[int], tolerance: float
 ) -> WholeComparison:
     result = WholeComparison(None, "a relation between all that it reads and writes")
-    off = find_mismatches(expected, node.outputs, tolerance)
-    if off:
+    mismatches = find_mismatches(expected, node.outputs, tolerance)
+    if mismatches:
         return result.with_more(
-            [f"output {n} does not fit the relation: it is off by {error:.1e}" for n, error in off.items()], []
+            [f"output {n} does not fit the relation: it is off by {error:.1e}" for n, error in mismatches.items()], []
         )
-    cells = {n: count_related(relation, node.inputs, node.outputs, n, tolerance) for n in numbers}
+    counts = {n: count_related(relation, node.inputs, node.outputs, n, tolerance) for n in outputs}
     return result.with_more(
-        [f"output {n} is compared with nothing: the relation holds whatever it is" for n in numbers if not cells[n]],
-        [Comparison(n, Compared.RELATION, count) for n, count in cells.items()],
+        [f"output {n} is compared with nothing: the relation holds whatever it is" for n in outputs if not counts[n]],
+        [Comparison(n, Compared.RELATION, count) for n, count in counts.items()],
     )
 
 
-def _check_unwritten(node: VerifiedNode, numbers: Sequence[int]) -> tuple[list[str], list[Comparison]]:
-    counts = {n: find_overwritten(node.outputs[n], node.left[n]) for n in numbers}
+def _check_unwritten(node: VerifiedNode, outputs: Sequence[int]) -> tuple[list[str], list[Comparison]]:
+    counts = {n: find_overwritten(node.outputs[n], node.unwritten[n]) for n in outputs}
     problems = [
         f"output {n} is called unwritten, but the kernel writes {count} of its {node.outputs[n].size} elements"
         for n, count in counts.items()
         if count
     ]
-    return problems, [Comparison(n, Compared.UNWRITTEN, node.outputs[n].size) for n in numbers]
+    return problems, [Comparison(n, Compared.UNWRITTEN, node.outputs[n].size) for n in outputs]
 
 
-def _check_written(node: VerifiedNode, numbers: Sequence[int]) -> list[str]:
-    counts = {n: int(node.left[n].sum()) for n in numbers}
+def _check_written(node: VerifiedNode, outputs: Sequence[int]) -> list[str]:
+    counts = {n: int(node.unwritten[n].sum()) for n in outputs}
     return [
         f"output {n}: the kernel does not write {count} of {node.outputs[n].size} elements"
         for n, count in counts.items()
@@ -115,6 +117,6 @@ def _check_written(node: VerifiedNode, numbers: Sequence[int]) -> list[str]:
     ]
 
 
-def _round(value: Array, output: Array) -> Array:
+def _round_like(value: Array, output: Array) -> Array:
     """Return a description's numbers in the type of the kernel's output, unless that is a floating-point type."""
     return value if output.dtype.kind == "f" else np.asarray(value).astype(output.dtype)

@@ -19,7 +19,7 @@ from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray, is_everything
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor, as_legacy, count_writes, digest
 
 # Methods of NDArray whose results share the array's memory.
-VIEWS = (
+VIEW_METHODS = (
     "__getitem__",
     "_at",
     "_slice",
@@ -60,9 +60,9 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         self._writes = 0  # MXNet's count of writes to the whole array when it last equalled the shards
         self._digest: int | None = None  # last computed digest of the whole array
         self._views: list[weakref.ref[Any]] = []  # arrays that share the whole array's memory
-        self._is_exported = False  # True if something that cannot be tracked shares its memory
+        self._has_untracked_view = False  # True if an object that is not a View shares this memory too
         self._is_lapsed = False  # True if the shards' values have been overwritten
-        self._is_fresh = False
+        self._has_new_gradient = False
         self.gradient: ParameterArray | None = None  # gradient of these values
         self.has_sparse_gradient = False  # True if one device would have a sparse gradient of these values
         self.is_sparse = False  # True if one device would store this gradient as a sparse array
@@ -112,15 +112,15 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     @property
     def _is_viewed(self) -> bool:
         self._views = [view for view in self._views if view() is not None]
-        return bool(self._views) or self._is_exported
+        return bool(self._views) or self._has_untracked_view
 
     def move(self, tensor: ShardedTensor) -> None:
         """Copy the values into the shards of `tensor`, and use these from now on."""
-        before = self.tensor
-        if tensor is before:
+        old_tensor = self.tensor
+        if tensor is old_tensor:
             return
         self._shards = tensor
-        tensor.scatter(before.gather())
+        tensor.scatter(old_tensor.gather())
         for array in tensor.arrays:
             array.wait_to_read()  # otherwise all parameters could be whole in host memory at once
         if not self._is_viewed:
@@ -129,10 +129,10 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     def read_uncounted(self) -> None:
         """Scatter the whole array if it was written through a pointer, which MXNet does not count."""
         if self._is_current:
-            now = digest(self._whole)
-            if now != self._digest:
+            new_digest = digest(self._whole)
+            if new_digest != self._digest:
                 self._shards.scatter(self._whole)
-            self._digest = now
+            self._digest = new_digest
 
     def wait_for_writes(self) -> None:
         """Block until pending writes to the whole array are done."""
@@ -170,11 +170,11 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     def _fresh_grad(self) -> bool:
         """True if a backward has written the gradient since the last update. A Trainer reads and resets it."""
         self.before_use()
-        return self._is_fresh
+        return self._has_new_gradient
 
     @_fresh_grad.setter
-    def _fresh_grad(self, state: bool) -> None:
-        self._is_fresh = state
+    def _fresh_grad(self, is_new: bool) -> None:
+        self._has_new_gradient = is_new
 
     @property
     def grad(self) -> ParameterArray | None:
@@ -186,16 +186,17 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         if isinstance(view, View):
             self._views.append(weakref.ref(view))
         elif view is not self:
-            self._is_exported = True
+            self._has_untracked_view = True
 
-    def _on_host(self) -> Any:
+    def _gather(self) -> Any:
+        """Return the whole array on the host: the existing one if it is current, else a new one."""
         self.before_use()
         self._check_lapse()
         return self._whole if self._is_current else self._shards.gather()
 
     def asnumpy(self) -> Any:
         """Return the whole array."""
-        return self._on_host().asnumpy()
+        return self._gather().asnumpy()
 
     def wait_to_read(self) -> None:
         """Block until the array is computed."""
@@ -204,7 +205,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     def copyto(self, other: Any) -> Any:
         """Copy to a context, or into another array."""
-        return self._on_host().copyto(other)
+        return self._gather().copyto(other)
 
     def copy(self) -> Any:
         """Return a copy on the host."""
@@ -217,17 +218,17 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     @property
     def indices(self) -> Any:
         """Indices of the non-zero rows of a gradient that is sparse on one device."""
-        return self._as_rows("indices")
+        return self._get_sparse_part("indices")
 
     @property
     def data(self) -> Any:
         """Non-zero rows of a gradient that is sparse on one device."""
-        return self._as_rows("data")
+        return self._get_sparse_part("data")
 
-    def _as_rows(self, what: str) -> Any:
+    def _get_sparse_part(self, attribute: str) -> Any:
         if not self.is_sparse:
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{what}'")
-        return getattr(self.tostype("row_sparse"), what)
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{attribute}'")
+        return getattr(self.tostype("row_sparse"), attribute)
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
         """Return a copy of another type."""
@@ -254,10 +255,10 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle it as an ordinary NDArray."""
-        return mx.nd.NDArray, (None,), self._on_host().__getstate__()
+        return mx.nd.NDArray, (None,), self._gather().__getstate__()
 
     def __repr__(self) -> str:
-        return repr(self._on_host())
+        return repr(self._gather())
 
 
 class View(mx.nd.NDArray, metaclass=LikeNDArray):  # type: ignore[misc]  # MXNet is untyped
@@ -274,23 +275,25 @@ class View(mx.nd.NDArray, metaclass=LikeNDArray):  # type: ignore[misc]  # MXNet
         mx.nd.NDArray.detach(self)[key] = as_legacy(value)
 
 
-def _sharing(method: Any) -> Any:
+def _returning_view(method: Any) -> Any:
+    """Return the method of NDArray, changed so that its result is a `View`, or is noted as sharing the array's memory."""
+
     @wraps(method)
-    def shared(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         owner = self.owner if isinstance(self, View) else self
         # An ordinary array over the same memory, since MXNet compares classes and creates results of the array's class.
-        made = method(mx.nd.NDArray.detach(self), *args, **kwargs)
-        if type(made) is mx.nd.NDArray:
-            return View(owner, made)
-        owner.watch_view(made)
-        return made
+        result = method(mx.nd.NDArray.detach(self), *args, **kwargs)
+        if type(result) is mx.nd.NDArray:
+            return View(owner, result)
+        owner.watch_view(result)
+        return result
 
-    return shared
+    return call
 
 
-for _name in VIEWS:
-    for _kind in (ParameterArray, View):
-        setattr(_kind, _name, _sharing(getattr(mx.nd.NDArray, _name)))
+for _name in VIEW_METHODS:
+    for _class in (ParameterArray, View):
+        setattr(_class, _name, _returning_view(getattr(mx.nd.NDArray, _name)))
 
 
 def on_host(name: str, whole: Any) -> ShardedTensor:
@@ -310,38 +313,37 @@ def add_to(array: Any, tensor: ShardedTensor) -> None:
         return
     if not array.layout.matches(tensor):
         array.move(tensor.zeros_like())
-    for total, addend in zip(array.tensor.arrays, tensor.arrays, strict=True):
-        total += addend
+    for shard, addend in zip(array.tensor.arrays, tensor.arrays, strict=True):
+        shard += addend
     array.note_change()
 
 
-def copy_into(arrays: Sequence[ParameterArray], tensors: Sequence[ShardedTensor]) -> None:
-    """Copy each tensor into an array, before the tensor's memory is reused.
+def copy_into(pairs: Sequence[tuple[ParameterArray, ShardedTensor]]) -> None:
+    """Copy the tensor of each pair into the pair's array, before the tensor's memory is reused.
 
     One operator copies all float32 shards of a device, since hundreds of small copies would take as long as an update.
     The operator has no float64 on CPUs.
     """
-    copies: dict[Any, tuple[list[Any], list[Any]]] = {}
-    for array, tensor in zip(arrays, tensors, strict=True):
-        own = array.layout if array.layout.matches(tensor) else tensor.zeros_like()
-        for target, source in zip(own.arrays, tensor.arrays, strict=True):
-            if target.dtype is not np.float32:
-                source.copyto(target)
+    shards_by_device: dict[Any, tuple[list[Any], list[Any]]] = {}
+    for array, tensor in pairs:
+        copied = array.layout if array.layout.matches(tensor) else tensor.zeros_like()
+        for new_shard, shard in zip(copied.arrays, tensor.arrays, strict=True):
+            if new_shard.dtype is not np.float32:
+                shard.copyto(new_shard)
                 continue
-            sources, targets = copies.setdefault(target.context, ([], []))
-            sources.append(source)
-            targets.append(target)
-        array.put(own)
-    for sources, targets in copies.values():
-        mx.nd.amp_multicast(*sources, num_outputs=len(sources), out=targets)
+            shards, new_shards = shards_by_device.setdefault(new_shard.context, ([], []))
+            shards.append(shard)
+            new_shards.append(new_shard)
+        array.put(copied)
+    for shards, new_shards in shards_by_device.values():
+        mx.nd.amp_multicast(*shards, num_outputs=len(shards), out=new_shards)
 
 
 def add(tensors: Sequence[ShardedTensor]) -> ShardedTensor:
     """Return the sum of tensors of equal shape, in the layout of the first tensor."""
-    first, *rest = tensors
-    arrays = [array.copy() for array in first.arrays]
-    total = first.like(first.shape, first.dtype, arrays)
-    for tensor in rest:
-        for sum_array, addend in zip(arrays, tensor.in_layout_of(first).arrays, strict=True):
-            sum_array += addend
-    return total
+    first, *others = tensors
+    sum_shards = [shard.copy() for shard in first.arrays]
+    for tensor in others:
+        for sum_shard, addend in zip(sum_shards, tensor.in_layout_of(first).arrays, strict=True):
+            sum_shard += addend
+    return first.like(first.shape, first.dtype, sum_shards)

@@ -104,8 +104,8 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
         if not isinstance(other, ShardedArray):
             self.tensor.gather().copyto(other)
         elif other.tensor.matches(self.tensor):
-            for source, target in zip(self.tensor.arrays, other.tensor.arrays, strict=True):
-                source.copyto(target)
+            for shard, other_shard in zip(self.tensor.arrays, other.tensor.arrays, strict=True):
+                shard.copyto(other_shard)
         else:
             other.tensor.scatter(self.tensor.gather())
         return other

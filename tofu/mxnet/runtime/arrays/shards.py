@@ -18,7 +18,7 @@ from tofu import _mxnet
 from tofu.errors import ShapeError
 
 Region = tuple[tuple[int, int], ...]
-MOST_SLICED = 5  # largest number of dimensions that MXNet's kernels can slice
+MOST_SLICED_DIMENSIONS = 5  # largest number of dimensions that MXNet's kernels can slice
 PIECE_BYTES = 1 << 22
 """Bytes of a piece, when the host reads or writes a tensor in pieces."""
 
@@ -71,10 +71,11 @@ class ShardedTensor:
 
     def matches(self, other: ShardedTensor) -> bool:
         """Return True if the shards of both have the same shapes, types and devices."""
-        return all(getattr(self, part) == getattr(other, part) for part in ("shape", "dtype", "regions", "contexts"))
+        attributes = ("shape", "dtype", "regions", "contexts")
+        return all(getattr(self, attribute) == getattr(other, attribute) for attribute in attributes)
 
     def like(self, shape: tuple[int, ...], dtype: Any, arrays: Sequence[Any] | None = None) -> ShardedTensor:
-        """Return a tensor with the same layout and another type. Some of its dimensions may have extent 1 instead."""
+        """Return a tensor with the same layout and another type. In `shape`, some extents may be 1 instead."""
         if not self.is_like(shape):
             raise ShapeError(f"{self.name} has shape {self.shape}; {tuple(shape)} cannot have the same layout.")
         regions = [
@@ -89,7 +90,7 @@ class ShardedTensor:
     def is_like(self, shape: Sequence[int]) -> bool:
         """Return True if `like` accepts this shape."""
         return len(shape) == len(self.shape) and all(
-            extent in (1, own) for extent, own in zip(shape, self.shape, strict=True)
+            extent in (1, whole) for extent, whole in zip(shape, self.shape, strict=True)
         )
 
     def zeros_like(self) -> ShardedTensor:
@@ -113,14 +114,14 @@ class ShardedTensor:
     @cached_property
     def owners(self) -> tuple[int, ...]:
         """For each distinct region, the first worker that holds it. Together these workers hold the whole tensor."""
-        first: dict[Region, int] = {}
+        worker_by_region: dict[Region, int] = {}
         for worker, region in enumerate(self.regions):
-            first.setdefault(region, worker)
-        return tuple(first.values())
+            worker_by_region.setdefault(region, worker)
+        return tuple(worker_by_region.values())
 
     def list_holding(self, region: Region) -> list[Any]:
         """Return the shards of all workers that hold a region."""
-        return [array for array, own in zip(self.arrays, self.regions, strict=True) if own == region]
+        return [shard for shard, held in zip(self.arrays, self.regions, strict=True) if held == region]
 
     def list_distinct(self) -> list[tuple[Region, list[Any]]]:
         """Return each region once, with the shards of all workers that hold it."""
@@ -144,19 +145,19 @@ class ShardedTensor:
             region = self.regions[worker]
             self._scatter_region(whole, region, self.list_holding(region))
 
-    def _scatter_region(self, whole: Any, region: Region, targets: Sequence[Any]) -> None:
+    def _scatter_region(self, whole: Any, region: Region, shards: Sequence[Any]) -> None:
         extents = tuple(end - begin for begin, end in region)
         pieces = list(list_pieces(extents, np.dtype(self.dtype).itemsize))
-        for place in pieces:
-            source = tuple((b + begin, b + end) for (begin, end), (b, _) in zip(place, region, strict=True))
-            part = self._read(whole, source)
-            for array in targets:
-                paste(part, array, place) if len(pieces) > 1 else part.copyto(array)
+        for piece in pieces:  # a region of the shard
+            piece_of_whole = tuple((b + begin, b + end) for (begin, end), (b, _) in zip(piece, region, strict=True))
+            elements = self._read_region(whole, piece_of_whole)
+            for shard in shards:
+                paste(elements, shard, piece) if len(pieces) > 1 else elements.copyto(shard)
             if len(pieces) > 1:  # without waiting, all pieces together would take the memory of a whole tensor
-                for array in targets:
-                    array.wait_to_read()
+                for shard in shards:
+                    shard.wait_to_read()
 
-    def _read(self, whole: Any, region: Region) -> Any:
+    def _read_region(self, whole: Any, region: Region) -> Any:
         if isinstance(whole, mx.nd.NDArray):
             return cut(whole, region)
         return mx.nd.array(whole[tuple(slice(*span) for span in region)], dtype=self.dtype)
@@ -182,16 +183,16 @@ class ShardedTensor:
                 f"{self.name} has the shape {self.shape}, and the region {spans} is not inside it. "
                 "Give (begin, end) for each dimension, with 0 <= begin <= end <= extent."
             )
-        found = np.empty([end - begin for begin, end in region], self.dtype)
+        elements = np.empty([end - begin for begin, end in region], self.dtype)
         for worker in self.owners:
-            own = self.regions[worker]
-            shared = [(max(a, b), min(c, d)) for (a, c), (b, d) in zip(region, own, strict=True)]
-            if any(begin >= end for begin, end in shared):
+            held = self.regions[worker]
+            overlap = [(max(a, b), min(c, d)) for (a, c), (b, d) in zip(region, held, strict=True)]
+            if any(begin >= end for begin, end in overlap):
                 continue
-            local = tuple((begin - b, end - b) for (begin, end), (b, _) in zip(shared, own, strict=True))
-            place = tuple(slice(begin - b, end - b) for (begin, end), (b, _) in zip(shared, region, strict=True))
-            found[place] = cut(self.arrays[worker], local).asnumpy()
-        return found
+            part_of_shard = tuple((begin - b, end - b) for (begin, end), (b, _) in zip(overlap, held, strict=True))
+            part = tuple(slice(begin - b, end - b) for (begin, end), (b, _) in zip(overlap, region, strict=True))
+            elements[part] = cut(self.arrays[worker], part_of_shard).asnumpy()
+        return elements
 
     def gather_pieces(self) -> Iterator[npt.NDArray[Any]]:
         """Yield the elements of the whole tensor in memory order, piece by piece."""
@@ -208,25 +209,25 @@ def as_legacy(array: Any) -> Any:
 
 
 def list_pieces(shape: tuple[int, ...], item_bytes: int, most_bytes: int = PIECE_BYTES) -> Iterator[Region]:
-    """Yield consecutive regions that make up the whole, of at most `most_bytes` or one run of the last dimension."""
+    """Yield consecutive regions that cover a tensor. Each has at most `most_bytes`, or one element of the last dimension."""
     if not shape:
         yield ()
         return
-    inner = [item_bytes * prod(shape[dimension + 1 :]) for dimension in range(len(shape))]
-    split = next((d for d, run_bytes in enumerate(inner) if run_bytes <= most_bytes), len(shape) - 1)
-    rows = max(1, most_bytes // max(1, inner[split]))
-    rest = tuple((0, extent) for extent in shape[split + 1 :])
-    for outer in np.ndindex(shape[:split]):
+    row_bytes = [item_bytes * prod(shape[dimension + 1 :]) for dimension in range(len(shape))]
+    split = next((d for d, count in enumerate(row_bytes) if count <= most_bytes), len(shape) - 1)
+    rows = max(1, most_bytes // max(1, row_bytes[split]))
+    inner_dimensions = tuple((0, extent) for extent in shape[split + 1 :])
+    for outer_indices in np.ndindex(shape[:split]):
         for begin in range(0, shape[split], rows):
             end = min(begin + rows, shape[split])
-            yield (*((index, index + 1) for index in outer), (begin, end), *rest)
+            yield (*((index, index + 1) for index in outer_indices), (begin, end), *inner_dimensions)
 
 
 def cut(whole: Any, region: Region) -> Any:
     """Return the part of an array in `region`: a view if only the first dimension is cut."""
     if all(part == (0, extent) for part, extent in zip(region[1:], whole.shape[1:], strict=True)):
         return whole[region[0][0] : region[0][1]] if region else whole
-    if whole.ndim > MOST_SLICED:
+    if whole.ndim > MOST_SLICED_DIMENSIONS:
         shape, merged = merge_dimensions(whole.shape, region)
         return cut(whole.reshape(shape), merged).reshape(tuple(end - begin for begin, end in region))
     return mx.nd.slice(whole, begin=[begin for begin, _ in region], end=[end for _, end in region])
@@ -237,12 +238,12 @@ def paste(part: Any, whole: Any, region: Region) -> None:
     if all(span == (0, extent) for span, extent in zip(region[1:], whole.shape[1:], strict=True)):
         part.copyto(whole[region[0][0] : region[0][1]] if region else whole)
         return
-    if whole.ndim > MOST_SLICED:
+    if whole.ndim > MOST_SLICED_DIMENSIONS:
         shape, merged = merge_dimensions(whole.shape, region)
         paste(part.reshape(tuple(end - begin for begin, end in merged)), whole.reshape(shape), merged)
         return
-    local = part.as_in_context(whole.context)
-    mx.nd._internal._slice_assign(whole, local, begin=[b for b, _ in region], end=[e for _, e in region], out=whole)
+    part = part.as_in_context(whole.context)
+    mx.nd._internal._slice_assign(whole, part, begin=[b for b, _ in region], end=[e for _, e in region], out=whole)
 
 
 def merge_dimensions(shape: Sequence[int], region: Region) -> tuple[tuple[int, ...], Region]:
@@ -260,10 +261,10 @@ def merge_dimensions(shape: Sequence[int], region: Region) -> tuple[tuple[int, .
         else:
             extents.append(extent)
             spans.append((begin, end))
-    if len(extents) > MOST_SLICED:
+    if len(extents) > MOST_SLICED_DIMENSIONS:
         raise ShapeError(
-            f"MXNet slices along {MOST_SLICED} dimensions at most, and a shard of a tensor of shape {tuple(shape)} is split along more. "
-            "Use hints= that split it along fewer."
+            f"MXNet slices along {MOST_SLICED_DIMENSIONS} dimensions at most, and a shard of a tensor of shape {tuple(shape)} is split "
+            "along more. Use hints= that split it along fewer."
         )
     return tuple(extents), tuple(spans)
 

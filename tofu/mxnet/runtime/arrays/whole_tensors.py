@@ -1,7 +1,8 @@
 """Whole tensors for monitors, assembled from the outputs of an execution graph's nodes, under the names of one device.
 
-No fetch follows a tensor that nobody reads, such as a gradient of data. Its parts may be split in another way than the
-plan says, or may have to be added.
+A monitor is a user's callback that sees every tensor of a model. If no operator reads a tensor, as with a gradient of
+data, no fetch brings it into the plan's layout. The tensor is then assembled from the parts that the operator's copies
+write, which may have to be added.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ Callback = Callable[[bytes, str, int], None]
 """Function of a tensor's name, its operator (empty for a variable) and the handle of an array, which the function frees."""
 
 
-class _Place(NamedTuple):
-    """Tensor and worker that a node's output belongs to.
+class _NodeOutput(NamedTuple):
+    """Output of a node: the tensor and the worker that it belongs to.
 
-    It is in transit if it is not a shard of the tensor but a fetched region or a partial result.
+    An output is in transit if it is not a shard of the tensor but a fetched region or a partial result.
     """
 
     tensor: int
@@ -51,41 +52,43 @@ class TensorNames:
 
     Attributes
     ----------
-    nodes, operators
+    node_by_operator, type_by_operator
         Operator -> name of MXNet's node; operator -> operator type.
-    inputs
+    inputs_by_output
         First output of an operator -> the tensors that it reads, each with MXNet's name of the input.
-    computed, entries, shapes
-        Computed tensor -> operator type; MXNet's name; MXNet's shape, without a separate dimension for attention heads.
+    name_by_tensor, writer_type_by_tensor
+        Computed tensor -> MXNet's name of it; type of the operator that computes it.
+    shape_by_tensor
+        Computed tensor -> MXNet's shape, without a separate dimension for attention heads.
     """
 
     def __init__(self, graph: Graph, native: Any) -> None:
-        nodes, slots = _mxnet.nodes(native.handle.value), _mxnet.monitored_inputs(native.handle.value)
-        self.nodes: dict[str, str] = {}
-        self.operators = {operator.name: operator.op for operator in graph.operators}
-        self.computed: dict[str, str] = {}
-        self.entries: dict[str, str] = {}
-        self.inputs: dict[str, list[tuple[str, str]]] = {}
-        self.shapes: dict[str, tuple[int, ...]] = {}
-        given = [node["name"] for node in nodes if node["op"] == "null" and node["name"] in graph.tensor_index]
-        known = {name: graph.tensors[graph.tensor_index[name]].shape for name in given}
-        shapes, _ = _mxnet.infer(native.handle.value, known, {})
+        nodes, input_names = _mxnet.nodes(native.handle.value), _mxnet.monitored_inputs(native.handle.value)
+        self.node_by_operator: dict[str, str] = {}
+        self.type_by_operator = {operator.name: operator.op for operator in graph.operators}
+        self.writer_type_by_tensor: dict[str, str] = {}
+        self.name_by_tensor: dict[str, str] = {}
+        self.inputs_by_output: dict[str, list[tuple[str, str]]] = {}
+        self.shape_by_tensor: dict[str, tuple[int, ...]] = {}
+        variables = [node["name"] for node in nodes if node["op"] == "null" and node["name"] in graph.tensor_index]
+        variable_shapes = {name: graph.tensors[graph.tensor_index[name]].shape for name in variables}
+        shapes, _ = _mxnet.infer(native.handle.value, variable_shapes, {})
         for operator in graph.operators:
-            number = find_origin(operator).shown
+            number = find_origin(operator).monitored_node
             if number < 0:  # the operator is not in MXNet's graph
                 continue
-            name = self.nodes[operator.name] = nodes[number]["name"]
+            name = self.node_by_operator[operator.name] = nodes[number]["name"]
             numbered = [f"output{n}" if len(operator.outputs) > 1 else "output" for n in range(len(operator.outputs))]
             outputs = OUTPUT_NAMES.get(operator.op, numbered)
             for output, tensor in zip(outputs, operator.outputs, strict=True):
-                self.entries[graph.tensors[tensor].name] = f"{name}_{output}"
-                self.computed[graph.tensors[tensor].name] = operator.op
-            self.inputs[graph.tensors[operator.outputs[0]].name] = [
-                (graph.tensors[tensor].name, f"{name}_{slot}")
-                for tensor, slot in zip(operator.inputs, slots[number], strict=False)
+                self.name_by_tensor[graph.tensors[tensor].name] = f"{name}_{output}"
+                self.writer_type_by_tensor[graph.tensors[tensor].name] = operator.op
+            self.inputs_by_output[graph.tensors[operator.outputs[0]].name] = [
+                (graph.tensors[tensor].name, f"{name}_{input_name}")
+                for tensor, input_name in zip(operator.inputs, input_names[number], strict=False)
             ]
             first = nodes[number]["entry"]
-            self.shapes |= {graph.tensors[t].name: shapes[first + n] for n, t in enumerate(operator.outputs)}
+            self.shape_by_tensor |= {graph.tensors[t].name: shapes[first + n] for n, t in enumerate(operator.outputs)}
 
 
 class WholeTensors:
@@ -115,153 +118,156 @@ class WholeTensors:
     ) -> None:
         self._program, self._names, self._contexts = program, names, contexts
         self._callback, self._read_variable = callback, read_variable
-        self._outputs: dict[str, list[_Place]] = {}
-        for node, places in _list_outputs(program):
-            self._outputs.setdefault(node, []).extend(places)
-        self._unread = dict(_list_unread(program))
-        self._copied = {o.name for o in program.graph.operators if names.operators.get(o.name) == o.op}
-        self._seen: Counter[str] = Counter()
-        self._shards: dict[int, dict[int, Any]] = {}
-        self._whole: dict[str, Any] = {}
+        self._outputs_by_node: dict[str, list[_NodeOutput]] = {}
+        for node, outputs in _list_outputs(program):
+            self._outputs_by_node.setdefault(node, []).extend(outputs)
+        self._form_by_unread_tensor = dict(_list_unread_tensors(program))
+        self._copied_operators = {o.name for o in program.graph.operators if names.type_by_operator.get(o.name) == o.op}
+        self._calls_by_node: Counter[str] = Counter()
+        self._waiting_shards: dict[int, dict[int, Any]] = {}  # tensor -> worker -> shard, until all are computed
+        self._whole_by_tensor: dict[str, Any] = {}
 
     def __call__(self, name: bytes, handle: Any) -> None:
         """Receive one output of a node. MXNet calls this in the order of execution."""
         array = mx.nd.NDArray(ctypes.c_void_p(getattr(handle, "value", handle)), writable=False)
-        node, _, rest = name.decode().rpartition("@")
-        operator, (worker, _, output) = node, rest.partition("_")
+        operator, _, worker_and_output = name.decode().rpartition("@")
+        worker, _, output_name = worker_and_output.partition("_")
         node = f"{operator}@{worker}"
-        places = self._outputs.get(node)
-        if places is None:
+        outputs = self._outputs_by_node.get(node)
+        if outputs is None:
             return
-        place = places[self._seen[node] % len(places)]
-        self._seen[node] += 1
-        tensor = self._tensor(place.tensor).name
-        if tensor not in self._names.entries:
+        output = outputs[self._calls_by_node[node] % len(outputs)]
+        self._calls_by_node[node] += 1
+        tensor = self._get_tensor(output.tensor).name
+        if tensor not in self._names.name_by_tensor:
             return
-        if operator in self._copied:  # the name of a copy of MXNet's node ends with the name of the output
-            self._names.entries[tensor] = f"{self._names.nodes[operator]}_{output}"
-        if place.is_in_transit:
+        if operator in self._copied_operators:  # the name of a copy of MXNet's node ends with the name of the output
+            self._names.name_by_tensor[tensor] = f"{self._names.node_by_operator[operator]}_{output_name}"
+        if output.is_in_transit:
             return
-        shards = self._shards.setdefault(place.tensor, {})
-        shards[place.worker] = array.copy()  # the node's memory may be reused soon
+        shards = self._waiting_shards.setdefault(output.tensor, {})
+        shards[output.worker] = array.copy()  # the node's memory may be reused soon
         if len(shards) == len(self._contexts):
-            self._show(place.tensor, [shards[worker] for worker in range(len(self._contexts))])
-            del self._shards[place.tensor]
+            self._pass_tensor_on(output.tensor, [shards[worker] for worker in range(len(self._contexts))])
+            del self._waiting_shards[output.tensor]
 
-    def _tensor(self, position: int) -> Tensor:
+    def _get_tensor(self, position: int) -> Tensor:
         return self._program.graph.tensors[position]
 
-    def _show(self, position: int, arrays: Sequence[Any]) -> None:
-        tensor = self._tensor(position)
+    def _pass_tensor_on(self, position: int, arrays: Sequence[Any]) -> None:
+        tensor = self._get_tensor(position)
         whole = self._assemble(position, arrays)
         if whole is None:
             return
-        if tuple(whole.shape) != tuple(self._names.shapes[tensor.name]):
-            whole = whole.reshape(self._names.shapes[tensor.name])
+        if tuple(whole.shape) != tuple(self._names.shape_by_tensor[tensor.name]):
+            whole = whole.reshape(self._names.shape_by_tensor[tensor.name])
         if self._read_variable is not None:
-            self._show_inputs(tensor.name, self._read_variable)
-            self._whole[tensor.name] = whole
-        self._pass_on(self._names.entries[tensor.name], self._names.computed[tensor.name], whole)
+            self._pass_inputs_on(tensor.name, self._read_variable)
+            self._whole_by_tensor[tensor.name] = whole
+        self._call_back(self._names.name_by_tensor[tensor.name], self._names.writer_type_by_tensor[tensor.name], whole)
 
     def _assemble(self, position: int, arrays: Sequence[Any]) -> Any:
         """Return the whole tensor, assembled from the workers' arrays; None if nobody reads it and the arrays overlap."""
-        tensor, factors = self._tensor(position), self._program.problem.factors
-        written = self._unread.get(position, _Written(self._program.choices.layout(position)))
-        if written is None:
+        tensor, factors = self._get_tensor(position), self._program.problem.factors
+        form = self._form_by_unread_tensor.get(position, _WrittenForm(self._program.choices.layout(position)))
+        if form is None:
             return None
-        regions = find_shards(self._program.problem, position, written.layout)
+        regions = find_shards(self._program.problem, position, form.layout)
         extents = [tuple(int(end - begin) for begin, end in region) for region in regions]
         if extents != [tuple(array.shape) for array in arrays]:
             return None
-        groups: dict[tuple[int, ...], list[int]] = {}
+        workers_by_partial_result: dict[tuple[int, ...], list[int]] = {}
         for worker in range(len(arrays)):
             digits = np.unravel_index(worker, factors)
-            groups.setdefault(tuple(int(digits[step]) for step in written.partial_steps), []).append(worker)
-        parts = []
-        for workers in groups.values():
+            partial_digits = tuple(int(digits[n]) for n in form.partial_rounds)
+            workers_by_partial_result.setdefault(partial_digits, []).append(worker)
+        partial_results = []
+        for workers in workers_by_partial_result.values():
             shards = [(regions[worker], self._contexts[worker], arrays[worker]) for worker in workers]
-            own_regions, contexts, own = zip(*shards, strict=True)
-            parts.append(ShardedTensor(tensor.name, tensor.shape, tensor.dtype, own_regions, contexts, own).gather())
-        return reduce(written.join, parts)
+            partial_result = ShardedTensor(tensor.name, tensor.shape, tensor.dtype, *zip(*shards, strict=True))
+            partial_results.append(partial_result.gather())
+        return reduce(form.reduce, partial_results)
 
-    def _show_inputs(self, tensor: str, read_variable: Callable[[str], Any]) -> None:
+    def _pass_inputs_on(self, tensor: str, read_variable: Callable[[str], Any]) -> None:
         """Show the inputs of the operator whose first output is `tensor`. Variables are also shown under their own names."""
-        op = self._names.computed[tensor]
-        for source, name in self._names.inputs.get(tensor, ()):
-            if source in self._whole:
-                self._pass_on(name, op, self._whole[source])
-            elif source not in self._names.entries:
-                whole = read_variable(source)
-                self._pass_on(source, "", whole)
-                self._pass_on(name, op, whole)
+        op = self._names.writer_type_by_tensor[tensor]
+        for read_tensor, name in self._names.inputs_by_output.get(tensor, ()):
+            if read_tensor in self._whole_by_tensor:
+                self._call_back(name, op, self._whole_by_tensor[read_tensor])
+            elif read_tensor not in self._names.name_by_tensor:
+                whole = read_variable(read_tensor)
+                self._call_back(read_tensor, "", whole)
+                self._call_back(name, op, whole)
 
-    def _pass_on(self, name: str, op: str, whole: Any) -> None:
+    def _call_back(self, name: str, op: str, whole: Any) -> None:
         owned = whole.copy()  # the monitor frees it
         handle, owned.handle = owned.handle.value, mx.base.NDArrayHandle(None)
         self._callback(name.encode(), op, handle)
 
 
-class _Written(NamedTuple):
+class _WrittenForm(NamedTuple):
     """Form in which the copies of an operator write an output.
 
-    `layout` has the dimension that each round splits, or -1 for none. `partial_steps` are the rounds that leave partial
-    results, which `join` combines.
+    `layout` has the dimension that each round splits, or -1 for none. `partial_rounds` are the rounds that leave partial
+    results, which `reduce` combines.
     """
 
     layout: list[int]
-    partial_steps: tuple[int, ...] = ()
-    join: Callable[[Any, Any], Any] = mx.nd.add
+    partial_rounds: tuple[int, ...] = ()
+    reduce: Callable[[Any, Any], Any] = mx.nd.add
 
 
-def _list_unread(program: PlannedProgram) -> Iterator[tuple[int, _Written | None]]:
+def _list_unread_tensors(program: PlannedProgram) -> Iterator[tuple[int, _WrittenForm | None]]:
     """Yield the tensors that no node reads, except results, with the form in which they are written; None if parts overlap."""
     problem = program.problem
-    read = {entry for node in program.nodes for entry in node.inputs}.union(*program.results)
-    tensors_read = {_find_tensor(program, entry) for entry in read}
-    for operator, access, steps in zip(
+    read_entries = {entry for node in program.nodes for entry in node.inputs}.union(*program.results)
+    read_tensors = {_find_tensor_of_entry(program, entry) for entry in read_entries}
+    for operator, access, choice in zip(
         problem.graph.operators, problem.accesses, program.choices.operators, strict=False
     ):
-        for tensor, written in zip(operator.outputs, access.outputs, strict=True):
-            if tensor not in tensors_read:
-                yield tensor, _find_written(written, [int(axis) for axis in steps])
+        for tensor, output in zip(operator.outputs, access.outputs, strict=True):
+            if tensor not in read_tensors:
+                yield tensor, _find_written_form(output, [int(axis) for axis in choice])
 
 
-def _find_written(written: OutputAccess, axes: Sequence[int]) -> _Written | None:
+def _find_written_form(output: OutputAccess, axes: Sequence[int]) -> _WrittenForm | None:
     """Return the form in which copies write an output if round i splits `axes[i]`, or replicates the operator if it is -1."""
-    combined = [Combine.REPLICATE if axis < 0 else written.combine[axis] for axis in axes]
-    if Combine.OVERLAP_ADD in combined:
+    combine_by_round = [Combine.REPLICATE if axis < 0 else output.combine[axis] for axis in axes]
+    if Combine.OVERLAP_ADD in combine_by_round:
         return None
     layout = [
-        next(d for d, row in enumerate(written.rows) if any(term[0] == axis for term in row.terms))
-        if how is Combine.CONCAT
+        next(d for d, row in enumerate(output.rows) if any(term[0] == axis for term in row.terms))
+        if combine is Combine.CONCAT
         else -1
-        for axis, how in zip(axes, combined, strict=True)
+        for axis, combine in zip(axes, combine_by_round, strict=True)
     ]
-    partial = tuple(step for step, how in enumerate(combined) if how is Combine.REDUCE)
-    return _Written(layout, partial, mx.nd.maximum if written.reducer == "Max" else mx.nd.add)
+    partial_rounds = tuple(n for n, combine in enumerate(combine_by_round) if combine is Combine.REDUCE)
+    return _WrittenForm(layout, partial_rounds, mx.nd.maximum if output.reducer == "Max" else mx.nd.add)
 
 
-def _find_tensor(program: PlannedProgram, entry: Entry) -> int:
+def _find_tensor_of_entry(program: PlannedProgram, entry: Entry) -> int:
     node = program.nodes[entry.node]
     return program.graph.operators[node.id].outputs[entry.output] if node.kind is NodeKind.OPERATOR else node.id
 
 
-def _name_of_copies(operator: Operator) -> str:
+def _find_copy_name(operator: Operator) -> str:
     """Return the name of an operator's copies in the execution graph. A part that copies a node of the model has its name."""
     is_copy = operator.is_inner and find_origin(operator).node >= 0
     return operator.name.rpartition("/")[0] if is_copy else operator.name
 
 
-def _list_outputs(program: PlannedProgram) -> Iterator[tuple[str, list[_Place]]]:
-    """Yield the name of each node with the places of its outputs. Nodes of equal name run in this order."""
+def _list_outputs(program: PlannedProgram) -> Iterator[tuple[str, list[_NodeOutput]]]:
+    """Yield the name of each node with its outputs. Nodes of equal name run in this order."""
     graph = program.graph
     for number, node in enumerate(program.nodes):
         if node.kind is NodeKind.OPERATOR:
             operator = graph.operators[node.id]
-            name, tensors = f"{_name_of_copies(operator)}@{node.worker}", operator.outputs
+            name, tensors = f"{_find_copy_name(operator)}@{node.worker}", operator.outputs
         elif node.kind is NodeKind.FETCH:
             name, tensors = f"{graph.tensors[node.id].name}@{node.worker}#{number}", (node.id,)
         else:
             continue
-        transit = [Entry(number, output) in program.transit for output in range(len(tensors))]
-        yield name, [_Place(t, node.worker, is_moved) for t, is_moved in zip(tensors, transit, strict=True)]
+        yield (
+            name,
+            [_NodeOutput(t, node.worker, Entry(number, n) in program.transit) for n, t in enumerate(tensors)],
+        )

@@ -20,12 +20,12 @@ from tofu.validation import MOST_DIMENSIONS
 
 LIST_MAGIC = 0x112
 V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA  # magic numbers of MXNet 0.11, 1.x, and 1.x with NumPy's shapes
-DENSE, AUXILIARY_ARRAYS = 0, {0: 0, 1: 1, 2: 2}  # number of index arrays by storage type: dense, row_sparse, csr
+DENSE, INDEX_ARRAY_COUNTS = 0, {0: 0, 1: 1, 2: 2}  # number of index arrays by storage type: dense, row_sparse, csr
 TYPES = [np.dtype(n) for n in ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")]
 
-LARGEST_SPARSE = 2**36  # most bytes of a sparse array in dense form
+MOST_SPARSE_BYTES = 2**36  # of a sparse array in dense form
 
-Unpack = Callable[[str], tuple[Any, ...]]
+Unpack = Callable[[str], tuple[Any, ...]]  # format of `struct` -> the values that follow in the file
 
 
 @dataclass(frozen=True)
@@ -46,27 +46,29 @@ class StoredArray:
         Raises ValueError for wrong indices.
         """
         if self.indices:
-            return self._fill(file)
+            return self._read_dense(file)
         if 0 in self.shape:
             return np.empty(self.shape, self.dtype)
         return np.memmap(file, self.dtype, "r", self.offset, self.shape)
 
-    def _fill(self, file: IO[bytes]) -> Any:
-        *bounds, places = (index.map(file) for index in self.indices)
-        rest = () if bounds else self.shape[1:]
-        cells = StoredArray((len(places), *rest), self.dtype, self.offset).map(file)
-        whole = np.zeros(self.shape, self.dtype)
-        extent = self.shape[-1 if bounds else 0]
-        if len(places) and not 0 <= places.min() <= places.max() < extent:
+    def _read_dense(self, file: IO[bytes]) -> Any:
+        # A row_sparse array has the numbers of its rows; a csr array has the bounds of its rows, and column numbers.
+        *row_bounds, positions = (index.map(file) for index in self.indices)
+        is_csr = bool(row_bounds)
+        stored_shape = (len(positions), *(() if is_csr else self.shape[1:]))
+        elements = StoredArray(stored_shape, self.dtype, self.offset).map(file)
+        dense = np.zeros(self.shape, self.dtype)
+        extent = self.shape[-1 if is_csr else 0]
+        if len(positions) and not 0 <= positions.min() <= positions.max() < extent:
             raise ValueError(f"a sparse array of the shape {self.shape} has elements outside of it")
-        if not bounds:
-            whole[places] = cells
-            return whole
-        counts = np.diff(bounds[0].astype(np.int64))
-        if (counts < 0).any() or counts.sum() != len(places) or len(counts) != self.shape[0]:
+        if not is_csr:
+            dense[positions] = elements
+            return dense
+        counts = np.diff(row_bounds[0].astype(np.int64))
+        if (counts < 0).any() or counts.sum() != len(positions) or len(counts) != self.shape[0]:
             raise ValueError(f"a sparse array of the shape {self.shape} has inconsistent rows")
-        whole[np.repeat(np.arange(len(counts)), counts), places] = cells
-        return whole
+        dense[np.repeat(np.arange(len(counts)), counts), positions] = elements
+        return dense
 
 
 def find_arrays(file: IO[bytes]) -> tuple[dict[str, StoredArray], int]:
@@ -74,11 +76,12 @@ def find_arrays(file: IO[bytes]) -> tuple[dict[str, StoredArray], int]:
     size = os.fstat(file.fileno()).st_size
     file.seek(0)
 
-    def read(form: str) -> tuple[Any, ...]:
-        text = file.read(struct.calcsize("<" + form))
-        if len(text) < struct.calcsize("<" + form):
+    def read(struct_format: str) -> tuple[Any, ...]:
+        layout = struct.Struct("<" + struct_format)
+        data = file.read(layout.size)
+        if len(data) < layout.size:
             raise ValueError(f"it ends after {size:,} bytes, too early")
-        return struct.unpack("<" + form, text)
+        return layout.unpack(data)
 
     def skip(count: int) -> None:
         if count > size - file.tell():
@@ -88,20 +91,20 @@ def find_arrays(file: IO[bytes]) -> tuple[dict[str, StoredArray], int]:
     magic, _, count = read("QQQ")
     if magic != LIST_MAGIC or count > size:
         raise ValueError("it does not begin like one")
-    found = [_find_array(file, read, skip) for _ in range(count)]
-    (named,) = read("Q")
-    if named != count:
-        raise ValueError(f"it has {count} arrays and {named} names")
-    names = [_read_name(read, size - file.tell()) for _ in range(named)]
+    arrays = [_find_array(file, read, skip) for _ in range(count)]
+    (name_count,) = read("Q")
+    if name_count != count:
+        raise ValueError(f"it has {count} arrays and {name_count} names")
+    names = [_read_name(read, size - file.tell()) for _ in range(name_count)]
     repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if repeated:
         raise ValueError(f"it has several arrays of the name {repeated[0]}")
-    return dict(zip(names, found, strict=True)), file.tell()
+    return dict(zip(names, arrays, strict=True)), file.tell()
 
 
-def _read_name(read: Unpack, left: int) -> str:
+def _read_name(read: Unpack, remaining_bytes: int) -> str:
     (length,) = read("Q")
-    if length > left:
+    if length > remaining_bytes:
         raise ValueError("a name is longer than the file")
     name: bytes = read(f"{length}s")[0]
     return name.decode()
@@ -110,27 +113,28 @@ def _read_name(read: Unpack, left: int) -> str:
 def _find_array(file: IO[bytes], read: Unpack, skip: Callable[[int], None]) -> StoredArray:
     (magic,) = read("I")
     (storage,) = read("i") if magic in (V2, V3) else (DENSE,)
-    if storage not in AUXILIARY_ARRAYS:
+    if storage not in INDEX_ARRAY_COUNTS:
         raise ValueError(f"an array has the storage type {storage}")
-    count = AUXILIARY_ARRAYS[storage]
-    if count:
+    index_count = INDEX_ARRAY_COUNTS[storage]
+    if index_count:
         _read_shape(read)  # of the stored elements; MXNet may write it before it is known
     shape = _read_shape(read, magic)
     if len(shape) == 0 and magic != V3:
         raise ValueError("an array was never filled")
-    read("ii")
+    read("ii")  # the context
     dtype = _read_type(read)
-    kinds = [(_read_type(read), _read_shape(read)) for _ in range(count)]
-    if any(len(extents) != 1 or kind.kind != "i" for kind, extents in kinds) or (count == 2 and len(shape) != 2):
+    index_types = [(_read_type(read), _read_shape(read)) for _ in range(index_count)]
+    has_wrong_indices = any(len(index_shape) != 1 or index_type.kind != "i" for index_type, index_shape in index_types)
+    if has_wrong_indices or (index_count == 2 and len(shape) != 2):
         raise ValueError(f"a sparse array of the shape {shape} has indices of a wrong type or rank")
     offset = file.tell()
-    stored = (*kinds[-1][1], *(shape[1:] if count == 1 else ())) if count else shape
-    skip(prod(stored) * dtype.itemsize)
+    stored_shape = (*index_types[-1][1], *(shape[1:] if index_count == 1 else ())) if index_count else shape
+    skip(prod(stored_shape) * dtype.itemsize)
     indices = []
-    for kind, extents in kinds:
-        indices.append(StoredArray(extents, kind, file.tell()))
-        skip(prod(extents) * kind.itemsize)
-    if count and prod(shape) * dtype.itemsize > LARGEST_SPARSE:
+    for index_type, index_shape in index_types:
+        indices.append(StoredArray(index_shape, index_type, file.tell()))
+        skip(prod(index_shape) * index_type.itemsize)
+    if index_count and prod(shape) * dtype.itemsize > MOST_SPARSE_BYTES:
         raise ValueError(f"a sparse array has the shape {shape}, and would fill {prod(shape) * dtype.itemsize:,} bytes")
     return StoredArray(shape, dtype, offset, tuple(indices))
 

@@ -67,43 +67,43 @@ class ParameterFile(Mapping[str, Any]):
         self._file = open_regular(self.path)
         weakref.finalize(self, self._file.close)
         self.seal = read_seal(self._file, self.path)
-        entries = self._find()
-        self.shapes = {name: stored.shape for name, stored in entries.items()}
+        arrays = self._find_arrays()
+        self.shapes = {name: array.shape for name, array in arrays.items()}
         self._readers: dict[str, Callable[[], Any]] = {}  # name -> function that returns the memory-mapped elements
-        for name, stored in entries.items():
-            self._readers[name] = partial(stored.map, self._file) if not stored.indices else self._read_sparse(stored)
+        for name, array in arrays.items():
+            self._readers[name] = partial(array.map, self._file) if not array.indices else self._read_sparse(array)
         if self.seal is None:
             warn_of_no_seal(self.path)
 
-    def _find(self) -> dict[str, StoredArray]:
+    def _find_arrays(self) -> dict[str, StoredArray]:
         try:
-            entries, end = find_arrays(self._file)
+            arrays, end = find_arrays(self._file)
         except ValueError as error:
             raise TofuError(f"{self.path} was cut short, or is no file of parameters: {error}") from error
         size = os.fstat(self._file.fileno()).st_size
         if end != (size if self.seal is None else self.seal.end):
             raise TofuError(
-                f"{self.path} was cut short or changed: its arrays end at byte {end:,} of {size:,}, and the rest is not what Tofu writes. "
+                f"{self.path} was cut short or changed: its arrays end at byte {end:,} of {size:,}, and no seal of Tofu follows. "
                 "Use an undamaged copy, or another epoch."
             )
-        return entries
+        return arrays
 
-    def _read_sparse(self, stored: StoredArray) -> Callable[[], Any]:
+    def _read_sparse(self, array: StoredArray) -> Callable[[], Any]:
         try:
-            whole = stored.map(self._file)
+            elements = array.map(self._file)
         except (ValueError, MemoryError) as error:
             raise TofuError(f"{self.path} is no file of parameters: {error}") from error
-        return lambda: whole
+        return lambda: elements
 
     def select(self, kind: str) -> ParameterFile:
         """Return the arrays whose names begin with `kind:` ("arg" or "aux"), without that prefix."""
-        made = object.__new__(ParameterFile)
-        made.path, made.seal, start = self.path, self.seal, kind + ":"
-        made._file = self._file
-        made._whole = self  # type: ignore[attr-defined]  # keeps the file open
-        made.shapes = {name[len(start) :]: shape for name, shape in self.shapes.items() if name.startswith(start)}
-        made._readers = {name[len(start) :]: r for name, r in self._readers.items() if name.startswith(start)}
-        return made
+        selection, prefix = object.__new__(ParameterFile), kind + ":"
+        selection.path, selection.seal, selection._file = self.path, self.seal, self._file
+        selection._whole_file = self  # type: ignore[attr-defined]  # keeps the file open
+        names = {name.removeprefix(prefix): name for name in self.shapes if name.startswith(prefix)}
+        selection.shapes = {short_name: self.shapes[name] for short_name, name in names.items()}
+        selection._readers = {short_name: self._readers[name] for short_name, name in names.items()}
+        return selection
 
     def elements(self, name: str) -> Any:
         """Return an array's elements, memory-mapped, for `ShardedTensor.scatter`, which reads them shard by shard."""

@@ -1,8 +1,9 @@
-"""Seal at the end of a file of arrays, where MXNet does not read: a digest of all bytes, and the training step.
+"""Seal at the end of a checkpoint file: a digest of the file, and facts such as the training step.
 
     content | facts, as JSON | BLAKE2b of both, 32 bytes | length of the facts, 8 bytes | MAGIC
 
-Before anything is loaded, the seal reveals damage, and parameters and optimizer states of different steps.
+MXNet reads the content and ignores what follows. Tofu compares the file with its seal before it loads anything. So it
+detects damaged files, and parameters that are loaded with the optimizer states of another step.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import struct
 from dataclasses import asdict, dataclass
 from typing import IO, Any
@@ -20,17 +22,17 @@ from tofu.validation import parse_json, read_integer, read_string
 MAGIC = b"tofu-checkpoint1"
 DIGEST_BYTES = 32
 TAIL = struct.Struct(f"<{DIGEST_BYTES}sQ{len(MAGIC)}s")
-MOST_FACTS = 4096  # bytes
-CHUNK = 2**20
+MOST_FACTS_BYTES = 4096
+CHUNK_BYTES = 2**20
 REMEDY = "Use an undamaged copy, or another epoch."
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about a file.
+    """Facts about a file, which its seal stores.
 
-    `steps` is the number of updates that the optimizer had made, or None. In a file of optimizer states, `parameters`
-    is the digest of the file of parameters that was saved with it.
+    `steps` is the number of updates that the optimizer had made, or None if there was no optimizer. In a file of
+    optimizer states, `parameters` is the digest of the file of parameters that was saved with it.
     """
 
     steps: int | None = None
@@ -76,7 +78,7 @@ def read_seal(file: IO[bytes], path: str) -> Seal | None:
     if magic != MAGIC:
         return None
     end = size - TAIL.size - length
-    if length > MOST_FACTS or end < 0 or _hash(file, end + length) != digest:
+    if length > MOST_FACTS_BYTES or end < 0 or _compute_digest(file, end + length) != digest:
         raise TofuError(f"{path} is damaged: its checksum does not match. {REMEDY}")
     file.seek(end)
     try:
@@ -91,44 +93,41 @@ def read_seal(file: IO[bytes], path: str) -> Seal | None:
     return Seal(facts, digest.hex(), end)
 
 
-def _hash(file: IO[bytes], length: int) -> bytes:
-    found = hashlib.blake2b(digest_size=DIGEST_BYTES)
+def _compute_digest(file: IO[bytes], length: int) -> bytes:
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
     file.seek(0)
-    while length > 0 and (chunk := file.read(min(CHUNK, length))):
-        found.update(chunk)
+    while length > 0 and (chunk := file.read(min(CHUNK_BYTES, length))):
+        digest.update(chunk)
         length -= len(chunk)
-    return found.digest()
+    return digest.digest()
 
 
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
     """Open a regular file for reading. Raise TofuError if it cannot be read; opening a pipe would block."""
     name = os.fspath(path)
     try:
-        if not os.path.isfile(name):
-            os.stat(name)
-            raise TofuError(f"{name} cannot be read: it is not a regular file.")
-        return open(name, "rb")
+        if stat.S_ISREG(os.stat(name).st_mode):
+            return open(name, "rb")
     except (OSError, ValueError) as error:
-        if isinstance(error, TofuError):
-            raise
         reason = getattr(error, "strerror", None) or error
         raise TofuError(f"{name} cannot be read: {reason}.") from error
+    raise TofuError(f"{name} cannot be read: it is not a regular file.")
 
 
 def check_belongs(parameters: Seal | None, states: Seal | None, parameter_path: str, state_path: str) -> None:
     """Raise TofuError if the seals show that a file of states was not saved with a file of parameters."""
     if parameters is None or states is None:
         return
-    ours, theirs = parameters.facts.steps, states.facts.steps
-    differ = states.facts.parameters not in (None, parameters.digest)
-    if not differ and (ours is None or theirs is None or ours == theirs):
+    parameter_steps, state_steps = parameters.facts.steps, states.facts.steps
+    is_of_another_save = states.facts.parameters not in (None, parameters.digest)
+    if not is_of_another_save and (parameter_steps is None or state_steps is None or parameter_steps == state_steps):
         return
     raise TofuError(
-        f"These are files of two checkpoints: {parameter_path} is {_step(ours)}, {state_path} {_step(theirs)}"
-        f"{' of another save' if ours == theirs else ''}. The process may have ended, or the disk been full, between the two. Use "
-        "another epoch, or load without the states: load_optimizer_states=False."
+        f"These are files of two checkpoints: {parameter_path} is {_describe_step(parameter_steps)}, {state_path} "
+        f"{_describe_step(state_steps)}{' of another save' if parameter_steps == state_steps else ''}. The process may have ended, or the "
+        "disk been full, between the two. Use another epoch, or load without the states: load_optimizer_states=False."
     )
 
 
-def _step(steps: int | None) -> str:
+def _describe_step(steps: int | None) -> str:
     return "of an unknown step" if steps is None else f"of step {steps}"

@@ -44,10 +44,10 @@ def save_states(path: str, content: Any, facts: Facts) -> None:
         file.seal(facts)
 
 
-def load_states(path: str | os.PathLike[str], own: Collection[type]) -> tuple[Any, Seal | None]:
+def load_states(path: str | os.PathLike[str], user_classes: Collection[type]) -> tuple[Any, Seal | None]:
     """Return the content of a file of states, and its seal.
 
-    Classes from the modules of the classes `own` are allowed as well. Raises TofuError for a damaged file or one of
+    Classes from the modules of the `user_classes` are allowed as well. Raises TofuError for a damaged file or one of
     another kind. Warns if the file has no seal.
     """
     name = os.fspath(path)
@@ -57,9 +57,9 @@ def load_states(path: str | os.PathLike[str], own: Collection[type]) -> tuple[An
         file.seek(0)
         try:
             if seal is None:
-                _scan(file, size)
+                _check_lengths(file, size)
                 file.seek(0)
-            content = _StatesReader(file, own).load()
+            content = _StatesReader(file, user_classes).load()
             if file.tell() != (size if seal is None else seal.end):
                 raise ValueError("something else follows")
         except Exception as error:  # a damaged pickle can raise anything
@@ -70,7 +70,7 @@ def load_states(path: str | os.PathLike[str], own: Collection[type]) -> tuple[An
     return content, seal
 
 
-def _scan(file: IO[bytes], size: int) -> None:
+def _check_lengths(file: IO[bytes], size: int) -> None:
     """Raise ValueError for a length in the pickle that exceeds the file, since loading would allocate that much."""
     for opcode, argument, _ in pickletools.genops(file):
         if opcode.name in MEMO_OPCODES and isinstance(argument, int) and argument > size:
@@ -80,17 +80,17 @@ def _scan(file: IO[bytes], size: int) -> None:
 
 
 class _StatesReader(pickle.Unpickler):
-    def __init__(self, file: IO[bytes], own: Collection[type]) -> None:
+    def __init__(self, file: IO[bytes], user_classes: Collection[type]) -> None:
         super().__init__(file)
-        self._modules = {kind.__module__ for kind in own}
+        self._user_modules = {user_class.__module__ for user_class in user_classes}
 
     def find_class(self, module: str, name: str) -> Any:
         if name in ALLOWED_CLASSES.get(module, ()):
             return super().find_class(module, name)
-        if (module + ".").startswith(MXNET_MODULES) or module in self._modules:
-            found = super().find_class(module, name)
-            if isinstance(found, (type, FunctionType)) and found.__module__ == module and "." not in name:
-                return found
+        if (module + ".").startswith(MXNET_MODULES) or module in self._user_modules:
+            value = super().find_class(module, name)
+            if isinstance(value, (type, FunctionType)) and value.__module__ == module and "." not in name:
+                return value
         raise ValueError(
             f"it asks for {module}.{name}, which no optimizer of MXNet has. If this is the module of your own optimizer, call "
             "init_optimizer(...) with it first"

@@ -32,7 +32,7 @@ class Cluster:
 
     def __init__(self, kvstore: Any) -> None:
         self.kvstore = kvstore
-        self._key_of: dict[tuple[str, int], int] = {}
+        self._key_by_shard: dict[tuple[str, int], int] = {}  # name of a tensor and number of a distinct shard -> key
 
     @property
     def machines(self) -> int:
@@ -43,27 +43,28 @@ class Cluster:
         """Copy the first machine's parameters to all machines. Raise PlanError if their plans differ."""
         compare_plans(self.kvstore, executor.partition.plan.to_json())
         shards = list(self._list_shards({name: executor.variables[name] for name in names}))
-        for key, held in shards:
-            self.kvstore.init(key, held[0])
-            self.kvstore.pull(key, out=held)
+        for key, copies in shards:
+            self.kvstore.init(key, copies[0])
+            self.kvstore.pull(key, out=copies)
         # Gradients have the same keys. A gradient that arrived before the values are pulled would be pulled in their place.
-        for _, held in shards:
-            for array in held:
+        for _, copies in shards:
+            for array in copies:
                 array.wait_to_read()
 
     def sum_gradients(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
         """Replace the gradients by their sums over all machines."""
         shards = self._list_shards({name: executor.gradient(name) for name in names})
-        for number, (key, held) in enumerate(shards):
-            self.kvstore.push(key, held[0], priority=-number)
-            self.kvstore.pull(key, out=held, priority=-number)
+        for number, (key, copies) in enumerate(shards):
+            self.kvstore.push(key, copies[0], priority=-number)
+            self.kvstore.pull(key, out=copies, priority=-number)
 
     def _list_shards(self, tensors: Mapping[str, ShardedTensor]) -> Iterator[tuple[int, list[Any]]]:
+        """Yield each distinct shard once: its key in the kvstore, and its copies on the workers that hold it."""
         for name, tensor in tensors.items():
-            for number, (_, held) in enumerate(tensor.list_distinct()):
-                if (name, number) not in self._key_of:
-                    self._key_of[name, number] = make_key()
-                yield self._key_of[name, number], held
+            for number, (_, copies) in enumerate(tensor.list_distinct()):
+                if (name, number) not in self._key_by_shard:
+                    self._key_by_shard[name, number] = make_key()
+                yield self._key_by_shard[name, number], copies
 
 
 def make_key() -> int:
@@ -73,10 +74,10 @@ def make_key() -> int:
 
 def compare_plans(kvstore: Any, text: str) -> None:
     """Raise PlanError if this machine's description of a plan differs from the first machine's."""
-    own = zlib.crc32(text.encode()) % (1 << 20)  # a float32 holds it exactly
-    first = mx.nd.array([own])
-    kvstore.broadcast(make_key(), first, first)
-    if int(first.asscalar()) != own:
+    digest = zlib.crc32(text.encode()) % (1 << 20)  # a float32 holds it exactly
+    first_digest = mx.nd.array([digest])
+    kvstore.broadcast(make_key(), first_digest, first_digest)
+    if int(first_digest.asscalar()) != digest:
         raise PlanError(
             f"Machine {kvstore.rank} has another plan than machine 0, so their shards do not match. Run the same script with the same "
             "number of workers and shapes on all machines, or give each the same file: plan=..."
@@ -88,11 +89,12 @@ def read_kvstore(kvstore: Any) -> Cluster | None:
 
     Raises UnsupportedError for asynchronous kvstores, where each machine updates alone.
     """
-    kind = str(getattr(kvstore, "type", kvstore))
-    if "dist" not in kind:
+    kvstore_type = str(getattr(kvstore, "type", kvstore))
+    if "dist" not in kvstore_type:
         return None
-    if "async" in kind:
+    if "async" in kvstore_type:
         raise UnsupportedError(
-            f"kvstore={show(kind)} updates on its servers, for one machine at a time. Use 'dist_sync', where all machines update together."
+            f"kvstore={show(kvstore_type)} updates on its servers, for one machine at a time. Use 'dist_sync', where all machines update "
+            "together."
         )
     return Cluster(mx.kvstore.create(kvstore) if isinstance(kvstore, str) else kvstore)

@@ -1,7 +1,7 @@
-"""Shards in which machines exchange a parameter of a Gluon block: those at the time when the plans were compared.
+"""Layouts in which machines exchange the parameters of a Gluon block, agreed when the machines compare their plans.
 
-Later the layout of a parameter may change on one machine alone, for instance after a batch of another size. If the
-exchanged shards changed as well, machines would send different shards.
+Later the layout of a parameter may change on one machine alone, for instance after a batch of another size. Machines
+still exchange shards in the agreed layout, since otherwise they would send different shards.
 """
 
 from __future__ import annotations
@@ -49,9 +49,11 @@ class ExchangeLayout:
 def agree(arrays: Mapping[int, ParameterArray]) -> tuple[dict[int, ExchangeLayout], str]:
     """Return each array's present layout, and a text that describes all layouts, to be compared between machines."""
     agreed = {index: ExchangeLayout(array) for index, array in arrays.items()}
-    layouts = {index: own.layout for index, own in agreed.items()}
-    regions = {index: [layout.regions[worker] for worker in layout.owners] for index, layout in layouts.items()}
-    return agreed, "\n".join(f"{index} {regions[index]} {layout.dtype}" for index, layout in layouts.items())
+    lines = []
+    for index, exchange in agreed.items():
+        distinct_regions = [exchange.layout.regions[worker] for worker in exchange.layout.owners]
+        lines.append(f"{index} {distinct_regions} {exchange.layout.dtype}")
+    return agreed, "\n".join(lines)
 
 
 def parameter_array(parameter: Any) -> ParameterArray | None:

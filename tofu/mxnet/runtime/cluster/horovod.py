@@ -19,22 +19,22 @@ from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray
 from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
 from tofu.mxnet.runtime.cluster.exchange import ExchangeLayout, agree, parameter_array
 
-MODULE, NAME, TRAINER = "horovod.mxnet", "DistributedOptimizer", "DistributedTrainer"
-_compared = "_tofu_compared"  # attribute of an optimizer: True once the machines' plans were compared
+MODULE, OPTIMIZER, TRAINER = "horovod.mxnet", "DistributedOptimizer", "DistributedTrainer"
+_HAS_COMPARED_PLANS = "_tofu_compared"  # attribute of an optimizer: True once the machines' plans were compared
 
 
 def is_distributed(optimizer: Any) -> bool:
     """Return True for Horovod's optimizer, without importing Horovod."""
-    return _is_made_by(optimizer, NAME)
+    return _is_instance(optimizer, OPTIMIZER)
 
 
 def is_horovod_trainer(trainer: Any) -> bool:
     """Return True for Horovod's Gluon Trainer, without importing Horovod."""
-    return _is_made_by(trainer, TRAINER)
+    return _is_instance(trainer, TRAINER)
 
 
-def _is_made_by(given: Any, name: str) -> bool:
-    return any((kind.__module__, kind.__name__) == (MODULE, name) for kind in type(given).__mro__)
+def _is_instance(value: Any, class_name: str) -> bool:
+    return any((c.__module__, c.__name__) == (MODULE, class_name) for c in type(value).__mro__)
 
 
 def own_optimizer(optimizer: Any) -> Any:
@@ -56,40 +56,40 @@ def average_gradients(optimizer: Any, indices: Sequence[Any], gradients: Sequenc
     if not is_distributed(optimizer) or not optimizer._process_set.included() or optimizer._process_set.size() == 1:
         return
     # The region is part of the name, so that shards of different plans are never averaged.
-    shards = {
-        f"{index} {region}": held
+    copies_by_name = {
+        f"{index} {region}": copies
         for index, gradient in zip(indices, gradients, strict=True)
-        for region, held in _list_shards(gradient)
+        for region, copies in _list_shards(gradient)
     }
-    if not getattr(optimizer, _compared, False):
-        _compare_plans(optimizer._process_set, "\n".join(shards))
-        setattr(optimizer, _compared, True)
-    optimizer._do_allreduce(tuple(shards), [held[0] for held in shards.values()])
-    _copy_to_others(shards.values())
+    if not getattr(optimizer, _HAS_COMPARED_PLANS, False):
+        _compare_plans(optimizer._process_set, "\n".join(copies_by_name))
+        setattr(optimizer, _HAS_COMPARED_PLANS, True)
+    optimizer._do_allreduce(tuple(copies_by_name), [copies[0] for copies in copies_by_name.values()])
+    _update_copies(copies_by_name.values())
 
 
-def _copy_to_others(shards: Iterable[Sequence[Any]]) -> None:
-    for first, *copies in shards:
-        for copied in copies:
-            first.copyto(copied)
+def _update_copies(shards: Iterable[Sequence[Any]]) -> None:
+    for first, *others in shards:
+        for other in others:
+            first.copyto(other)
 
 
 def _list_shards(gradient: Any) -> list[tuple[str, list[Any]]]:
+    """Return the distinct shards of a gradient: the region as text, and the copies of the shard."""
     if not isinstance(gradient, ShardedArray):
         return [("whole", [gradient])]
-    return [
-        (" ".join(f"{low}:{high}" for low, high in region), held) for region, held in gradient.tensor.list_distinct()
-    ]
+    shards = gradient.tensor.list_distinct()
+    return [(" ".join(f"{begin}:{end}" for begin, end in region), copies) for region, copies in shards]
 
 
 def _compare_plans(process_set: Any, text: str) -> None:
-    own = zlib.crc32(text.encode()) % (1 << 31)
-    horovod = import_module(MODULE)
-    of_all = horovod.allgather(mx.nd.array([own], dtype="int32"), name="tofu plans", process_set=process_set).asnumpy()
-    if (of_all != own).any():
+    digest, horovod = zlib.crc32(text.encode()) % (1 << 31), import_module(MODULE)
+    array = mx.nd.array([digest], dtype="int32")
+    digests = horovod.allgather(array, name="tofu plans", process_set=process_set).asnumpy()
+    if (digests != digest).any():
         raise PlanError(
-            f"The machines have different plans, so their shards do not match: machine {horovod.rank()} has {own}, all machines have "
-            f"{', '.join(map(str, of_all))}. Run the same script with the same number of workers and shapes on all machines, or give each "
+            f"The machines have different plans, so their shards do not match: machine {horovod.rank()} has {digest}, all machines have "
+            f"{', '.join(map(str, digests))}. Run the same script with the same number of workers and shapes on all machines, or give each "
             "the same file: plan=..."
         )
 
@@ -117,24 +117,26 @@ class HorovodShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is u
         parameters = self._params
         arrays = {i: array for i, p in enumerate(parameters) if (array := parameter_array(p)) is not None}
         gradients = {i: array.gradient for i, array in arrays.items() if array.gradient is not None}
-        agreed = self._agree({i: arrays[i] for i in gradients})
-        sent = {i: agreed[i].read(gradient) for i, gradient in gradients.items()}
-        shards = {i: [held for _, held in tensor.list_distinct()] for i, tensor in sent.items()}
-        instead = [[_Shard(held[0]) for held in shards[i]] if i in shards else [p] for i, p in enumerate(parameters)]
-        self._params = [parameter for shown in instead for parameter in shown]
+        layouts = self._agree_on_layouts({i: arrays[i] for i in gradients})
+        exchanged = {i: layouts[i].read(gradient) for i, gradient in gradients.items()}
+        shards = {i: [copies for _, copies in tensor.list_distinct()] for i, tensor in exchanged.items()}
+        sent: list[Any] = []
+        for i, parameter in enumerate(parameters):
+            sent += [_Shard(copies[0]) for copies in shards[i]] if i in shards else [parameter]
+        self._params = sent
         try:
             super()._allreduce_grads()
         finally:
             self._params = parameters
         for i, gradient in gradients.items():
-            _copy_to_others(shards[i])
-            agreed[i].write(gradient, sent[i])
+            _update_copies(shards[i])
+            layouts[i].write(gradient, exchanged[i])
 
-    def _agree(self, arrays: Mapping[int, ParameterArray]) -> dict[int, ExchangeLayout]:
-        known: dict[int, ExchangeLayout] = self.__dict__.setdefault("_agreed", {})
-        added = {i: array for i, array in arrays.items() if i not in known}
-        if added:
-            layouts, text = agree(added)
+    def _agree_on_layouts(self, arrays: Mapping[int, ParameterArray]) -> dict[int, ExchangeLayout]:
+        layouts: dict[int, ExchangeLayout] = self.__dict__.setdefault("_agreed_layouts", {})
+        new_arrays = {i: array for i, array in arrays.items() if i not in layouts}
+        if new_arrays:
+            new_layouts, text = agree(new_arrays)
             _compare_plans(self._process_set, text)
-            known.update(layouts)
-        return known
+            layouts.update(new_layouts)
+        return layouts

@@ -43,50 +43,51 @@ class Interconnect:
 
 def measure_interconnect(count: int, measure: Measure) -> Interconnect:
     """Measure each pair of the GPUs 0 to count - 1 alone, and each level with all workers reading at once."""
-    alone = {(i, j): measure([(i, j)]) for i in range(count) for j in range(count) if i != j}
-    devices = _order(count, alone)
-    rates = {(a, b): alone[devices[a], devices[b]] for a in range(count) for b in range(count) if a != b}
-    sizes = _split_levels(count, rates)
+    rate_by_devices = {(i, j): measure([(i, j)]) for i in range(count) for j in range(count) if i != j}
+    devices = _order_devices(count, rate_by_devices)
+    rates = {(a, b): rate_by_devices[devices[a], devices[b]] for a in range(count) for b in range(count) if a != b}
+    level_parts = _split_levels(count, rates)
     levels, block = [], 1
-    for parts in reversed(sizes):
-        together = [(devices[w], devices[_across(w, block, parts)]) for w in range(count)]
-        levels.append((parts, measure(together)))
+    for parts in reversed(level_parts):
+        all_pairs = [(devices[w], devices[_find_partner(w, block, parts)]) for w in range(count)]
+        levels.append((parts, measure(all_pairs)))
         block *= parts
     matrix = tuple(tuple(rates.get((a, b), 0.0) for b in range(count)) for a in range(count))
     return Interconnect(tuple(devices), matrix, tuple(reversed(levels)))
 
 
-def _across(worker: int, block: int, parts: int) -> int:
+def _find_partner(worker: int, block: int, parts: int) -> int:
     """Return the worker's partner in a level: the worker whose number differs in the digit of that level only."""
     digit = worker // block % parts
     return worker + ((digit + 1) % parts - digit) * block
 
 
-def _order(count: int, rates: dict[Pair, float]) -> list[int]:
+def _order_devices(count: int, rates: dict[Pair, float]) -> list[int]:
     """Return the devices in greedy order: each next device is the one that reads fastest from the last devices."""
     order = [0]
     while len(order) < count:
-        rest = [device for device in range(count) if device not in order]
-        order.append(max(rest, key=lambda device: ([rates[device, other] for other in reversed(order)], -device)))
+        remaining = [device for device in range(count) if device not in order]
+        order.append(max(remaining, key=lambda device: ([rates[device, last] for last in reversed(order)], -device)))
     return order
 
 
 def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
     """Return the number of parts of each level, the top first. Devices of one speed form blocks, and blocks form levels."""
-    sizes: list[int] = []
+    level_parts: list[int] = []
     block = 1
     while block < count:
-        larger = [size for size in range(2 * block, count + 1, block) if count % size == 0]
-        parts = max((size for size in larger if _is_level(block, size, count, rates)), default=larger[0]) // block
-        sizes.insert(0, parts)
-        block *= parts
-    return sizes
+        larger_blocks = [size for size in range(2 * block, count + 1, block) if count % size == 0]
+        larger_block = max((size for size in larger_blocks if _is_level(block, size, rates)), default=larger_blocks[0])
+        level_parts.insert(0, larger_block // block)
+        block = larger_block
+    return level_parts
 
 
-def _is_level(block: int, size: int, count: int, rates: dict[Pair, float]) -> bool:
-    across = [rate for (a, b), rate in rates.items() if a // block != b // block and a // size == b // size]
-    fastest = max(rate for (a, b), rate in rates.items() if a // block != b // block)
-    return min(across) >= SAME_LEVEL * fastest
+def _is_level(block: int, larger_block: int, rates: dict[Pair, float]) -> bool:
+    """Return True if blocks within a larger block are about as fast as the fastest pair of blocks."""
+    between_blocks = {(a, b): rate for (a, b), rate in rates.items() if a // block != b // block}
+    within_larger = [rate for (a, b), rate in between_blocks.items() if a // larger_block == b // larger_block]
+    return min(within_larger) >= SAME_LEVEL * max(between_blocks.values())
 
 
 def measure_with_cupy() -> tuple[int, Measure]:
@@ -111,32 +112,32 @@ class _CupyMeasure:
         self.cupy, self.arrays, self.streams = cupy, [], []
         for device in range(count):
             with cupy.cuda.Device(device):
-                for other in range(count):
-                    if other != device and cupy.cuda.runtime.deviceCanAccessPeer(device, other):
-                        _enable_access(cupy, other)
+                for peer in range(count):
+                    if peer != device and cupy.cuda.runtime.deviceCanAccessPeer(device, peer):
+                        _enable_access(cupy, peer)
                 self.arrays.append((cupy.zeros(COPIED_BYTES, "uint8"), cupy.zeros(COPIED_BYTES, "uint8")))
                 self.streams.append(cupy.cuda.Stream(non_blocking=True))
 
     def __call__(self, pairs: Sequence[Pair]) -> float:
-        return len(pairs) * COPIED_BYTES / median(self._seconds(pairs) for _ in range(7))
+        return len(pairs) * COPIED_BYTES / median(self._measure_seconds(pairs) for _ in range(7))
 
-    def _seconds(self, pairs: Sequence[Pair]) -> float:
+    def _measure_seconds(self, pairs: Sequence[Pair]) -> float:
         copies = 4  # in sequence, so that the time to launch them does not count
         begin = perf_counter()
         for reader, owner in pairs:
             with self.cupy.cuda.Device(reader):
-                to, source = self.arrays[reader][0].data.ptr, self.arrays[owner][1].data.ptr
+                destination, source = self.arrays[reader][0].data.ptr, self.arrays[owner][1].data.ptr
                 for _ in range(copies):
                     stream = self.streams[reader].ptr
-                    self.cupy.cuda.runtime.memcpyPeerAsync(to, reader, source, owner, COPIED_BYTES, stream)
+                    self.cupy.cuda.runtime.memcpyPeerAsync(destination, reader, source, owner, COPIED_BYTES, stream)
         for reader, _ in pairs:
             self.streams[reader].synchronize()
         return (perf_counter() - begin) / copies
 
 
-def _enable_access(cupy: Any, other: int) -> None:
+def _enable_access(cupy: Any, peer: int) -> None:
     try:
-        cupy.cuda.runtime.deviceEnablePeerAccess(other)
+        cupy.cuda.runtime.deviceEnablePeerAccess(peer)
     except cupy.cuda.runtime.CUDARuntimeError as error:
         if "AlreadyEnabled" not in str(error):
             raise

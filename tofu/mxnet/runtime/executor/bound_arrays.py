@@ -23,7 +23,7 @@ class BoundArrays:
 
     shapes: Mapping[str, tuple[int, ...]]
     types: Mapping[str, str]
-    places: Mapping[str, Any]
+    contexts: Mapping[str, Any]
     buffer: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -38,7 +38,7 @@ class BoundArrays:
             or tuple(existing.shape) != self.shapes[name]
             or np.dtype(existing.dtype) != self.types[name]
         ):
-            return self._make(name, stype)
+            return self._allocate(name, stype)
         return existing
 
     def share(self, name: str, key: str, stype: str) -> Any:
@@ -47,14 +47,14 @@ class BoundArrays:
         Sparse arrays are not shared.
         """
         if self.buffer is None or stype != "default":
-            return self._make(name, stype)
+            return self._allocate(name, stype)
         existing = self.buffer.get(key)
         if existing is None or existing.size < prod(self.shapes[name]) or np.dtype(existing.dtype) != self.types[name]:
-            existing = self.buffer[key] = self._make(name, stype)
+            existing = self.buffer[key] = self._allocate(name, stype)
         return view_beginning(existing, self.shapes[name])
 
-    def _make(self, name: str, stype: str) -> Any:
-        return mx.nd.zeros(self.shapes[name], ctx=self.places[name], dtype=self.types[name], stype=stype)
+    def _allocate(self, name: str, stype: str) -> Any:
+        return mx.nd.zeros(self.shapes[name], ctx=self.contexts[name], dtype=self.types[name], stype=stype)
 
 
 def view_beginning(array: Any, shape: tuple[int, ...]) -> Any:

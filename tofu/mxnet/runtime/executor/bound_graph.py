@@ -18,7 +18,7 @@ from tofu.mxnet.runtime.executor.gpus import prepare_gpus
 from tofu.program import shard_name, worker_group
 
 ONEDNN_RECURRENCE = "MXNET_USE_MKLDNN_RNN"  # environment variable that MXNet reads when it binds
-_environment = threading.RLock()
+_environment_lock = threading.RLock()
 
 
 class BoundGraph:
@@ -98,16 +98,16 @@ def setting_variable(name: str, value: str) -> Iterator[None]:
 
     One thread at a time may enter, and interrupts wait until it leaves.
     """
-    with uninterrupted(), _environment:
-        before = os.environ.get(name)
+    with uninterrupted(), _environment_lock:
+        old_value = os.environ.get(name)
         os.environ[name] = value
         try:
             yield
         finally:
-            if before is None:
+            if old_value is None:
                 del os.environ[name]
             else:
-                os.environ[name] = before
+                os.environ[name] = old_value
 
 
 def unused_context(contexts: Sequence[Any]) -> Any:

@@ -81,21 +81,22 @@ class Executor:
         parameters: dict[str, ShardedTensor] = {}
         if shared is not None:
             parameters = {
-                n: v
-                for n, v in shared.sharded.variables.items()
-                if self.arg_dict.get(n) is shared.arg_dict.get(n) and self.aux_dict.get(n) is shared.aux_dict.get(n)
+                name: variable
+                for name, variable in shared.sharded.variables.items()
+                if self.arg_dict.get(name) is shared.arg_dict.get(name)
+                and self.aux_dict.get(name) is shared.aux_dict.get(name)
             }
         with explaining_memory(partition.plan, contexts, "the whole arrays of the model"):
-            whole = [*self.arg_dict.values(), *self.aux_dict.values(), *gradients.values()]
-            raise_failure([array for array in whole if array is not None])
-        made = [name for name, array in gradients.items() if array is None]
-        keeps_gradients = any(self._grad_req[name] == "write" for name in made)
+            whole_arrays = [*self.arg_dict.values(), *self.aux_dict.values(), *gradients.values()]
+            raise_failure([array for array in whole_arrays if array is not None])
+        sharded_gradients = [name for name, array in gradients.items() if array is None]
+        keeps_gradients = any(self._grad_req[name] == "write" for name in sharded_gradients)
         self.sharded: ShardedExecutor = ShardedExecutor(partition, contexts, parameters, keeps_gradients)
         for arrays in (self.arg_dict, self.aux_dict):
             for name in [name for name, array in arrays.items() if array is None]:
                 arrays[name] = ParameterArray(self.sharded.variables[name])
-        self._kept = self.sharded.kept_gradients.intersection(made)
-        for name in made:
+        self._kept_gradients = self.sharded.kept_gradients.intersection(sharded_gradients)
+        for name in sharded_gradients:
             self.grad_dict[name] = ParameterArray(self.sharded.variables[name].zeros_like())
 
     @property
@@ -147,8 +148,8 @@ class Executor:
                     f"{name} was bound with shape {self.arg_dict[name].shape}, the array given has {tuple(array.shape)}."
                 )
             self.arg_dict[name][:] = array
-        self._scatter_where(self._has_changed)
-        self.sharded.forward(bool(is_train), for_backward=self._keeps_inference_results)
+        self._scatter_if(self._may_differ)
+        self.sharded.forward(bool(is_train), for_backward=self._saves_random_inference)
         self.sharded.wait()  # report failures before any whole array is written
         for position, whole in enumerate(self.outputs):
             self.sharded.output(position).gather(whole)
@@ -160,7 +161,8 @@ class Executor:
         return self.outputs
 
     @cached_property
-    def _keeps_inference_results(self) -> bool:
+    def _saves_random_inference(self) -> bool:
+        """True if a forward in inference mode draws random numbers that a later backward needs again."""
         sharded = self.sharded
         return (
             bool(sharded.differentiated)
@@ -178,10 +180,10 @@ class Executor:
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)
         if not self.sharded.has_begun:
-            self._scatter_where(self._has_changed)
+            self._scatter_if(self._may_differ)
             self.sharded.forward(is_train, for_backward=True)
         self.sharded.prepare_backward(is_train)
-        self._scatter_where(self._was_written)
+        self._scatter_if(self._was_written)
         self.sharded.backward(is_train)
         self.sharded.wait()  # report failures before any whole array is written
         self._put_gradients()
@@ -190,21 +192,19 @@ class Executor:
 
     def _put_gradients(self) -> None:
         graph = self.sharded.partition.graph
-        staying: list[ParameterArray] = []
-        written: list[ShardedTensor] = []
+        copied_gradients: list[tuple[ParameterArray, ShardedTensor]] = []
         for position in graph.gradients:
             name = graph.tensors[position].name
-            gradient, own = self.sharded.gradient(name), self.grad_dict[name]
+            gradient, caller_array = self.sharded.gradient(name), self.grad_dict[name]
             if self._grad_req[name] == "add":
-                add_to(own, gradient)
-            elif not isinstance(own, ParameterArray):
-                gradient.gather(own)
-            elif name in self._kept:
-                own.put(gradient)
+                add_to(caller_array, gradient)
+            elif not isinstance(caller_array, ParameterArray):
+                gradient.gather(caller_array)
+            elif name in self._kept_gradients:
+                caller_array.put(gradient)
             else:
-                staying.append(own)
-                written.append(gradient)
-        copy_into(staying, written)
+                copied_gradients.append((caller_array, gradient))
+        copy_into(copied_gradients)
 
     def _gather_changed(self, name: str, whole: Any) -> None:
         variable = self.sharded.variables[name]
@@ -214,24 +214,24 @@ class Executor:
         variable.gather(whole)
         variable.source = count_writes(whole), None
 
-    def _scatter_where(self, is_needed: Callable[[str, Any], bool]) -> None:
+    def _scatter_if(self, is_outdated: Callable[[str, Any], bool]) -> None:
         for name, whole in (*self.arg_dict.items(), *self.aux_dict.items()):
-            if is_needed(name, whole):
+            if is_outdated(name, whole):
                 self.sharded.variables[name].scatter(whole)
 
     def _was_written(self, name: str, whole: Any) -> bool:
-        """Return True if MXNet counted a write to a complete array since the array was last scattered."""
+        """Return True if MXNet counted a write to a whole array since the array was last scattered."""
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
-            whole.move(variable)  # includes what was written to the whole array
+            whole.move(variable)  # with the values that were written to the whole array
             return False
-        version = count_writes(whole)
-        if variable.source is not None and variable.source[0] == version:
+        writes = count_writes(whole)
+        if variable.source is not None and variable.source[0] == writes:
             return False
-        variable.source = version, None
+        variable.source = writes, None
         return True
 
-    def _has_changed(self, name: str, whole: Any) -> bool:
+    def _may_differ(self, name: str, whole: Any) -> bool:
         """Return True if a whole array may differ from its shards.
 
         MXNet counts its own writes to an array. Writes through DLPack or a pointer are found by a digest of the array.
@@ -242,21 +242,20 @@ class Executor:
             whole.move(variable)
             whole.read_uncounted()
             return False
-        version, before = count_writes(whole), variable.source
-        is_uncounted = before is not None and before[0] == version
-        now = version, digest(whole) if is_uncounted else None
-        variable.source = now
-        return now != before
+        writes, last_source = count_writes(whole), variable.source
+        has_no_counted_write = last_source is not None and last_source[0] == writes
+        variable.source = writes, digest(whole) if has_no_counted_write else None
+        return variable.source != last_source
 
     def _scatter_head_gradients(self, out_grads: Any) -> None:
         names = self._symbol.list_outputs()
         if out_grads is None:
-            given = []
+            gradients = []
         elif isinstance(out_grads, Mapping):
-            given = [out_grads.get(name) for name in names]
+            gradients = [out_grads.get(name) for name in names]
         else:
-            given = [out_grads] if isinstance(out_grads, mx.nd.NDArray) else list(out_grads)
-        self.sharded.scatter_head_gradients(given, names)
+            gradients = [out_grads] if isinstance(out_grads, mx.nd.NDArray) else list(out_grads)
+        self.sharded.scatter_head_gradients(gradients, names)
 
     def copy_params_from(
         self,
@@ -265,22 +264,23 @@ class Executor:
         allow_extra_params: bool = False,
     ) -> None:
         """Copy parameters by name into the whole arrays, cast to the arrays' types. All names are checked first."""
-        targets = [(self.arg_dict, name, value, "arguments") for name, value in arg_params.items()]
-        targets += [(self.aux_dict, name, value, "auxiliary states") for name, value in (aux_params or {}).items()]
-        unknown = [f"{name} is not among the {kind}" for own, name, _, kind in targets if name not in own]
+        arguments = [(self.arg_dict, name, value, "arguments") for name, value in arg_params.items()]
+        states = [(self.aux_dict, name, value, "auxiliary states") for name, value in (aux_params or {}).items()]
+        parameters = [*arguments, *states]
+        unknown = [f"{name} is not among the {kind}" for bound, name, _, kind in parameters if name not in bound]
         if not allow_extra_params:
             raise_together(
                 TofuError, "The model does not have these parameters (allow_extra_params=True ignores them):", unknown
             )
-        known = [(own[name], name, value) for own, name, value, _ in targets if name in own]
-        wrong = [
-            f"{name}: {tuple(value.shape)} given, {tuple(own.shape)} bound"
-            for own, name, value in known
-            if tuple(own.shape) != tuple(value.shape)
+        pairs = [(bound[name], name, value) for bound, name, value, _ in parameters if name in bound]
+        misshapen = [
+            f"{name}: {tuple(value.shape)} given, {tuple(array.shape)} bound"
+            for array, name, value in pairs
+            if tuple(array.shape) != tuple(value.shape)
         ]
-        raise_together(ShapeError, "These parameters have another shape:", wrong)
-        for own, _, value in known:
-            own[:] = value.astype(own.dtype)
+        raise_together(ShapeError, "These parameters have another shape:", misshapen)
+        for array, _, value in pairs:
+            array[:] = value.astype(array.dtype)
 
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: tuple[int, ...]
@@ -293,42 +293,43 @@ class Executor:
         check_shapes(kwargs)
         shapes = {**self._shapes, **{name: tuple(shape) for name, shape in kwargs.items()}}
         partition = self._compile_for(shapes)
-        known, _ = infer_arguments(self._symbol, shapes, {name: array.dtype for name, array in self.arg_dict.items()})
-        arrays = [(name, tuple(array.shape)) for name, array in (*self.arg_dict.items(), *self.aux_dict.items())]
-        for is_allowed, headline, problems in (
+        types = {name: array.dtype for name, array in self.arg_dict.items()}
+        new_shapes, _ = infer_arguments(self._symbol, shapes, types)
+        old_shapes = {n: tuple(array.shape) for n, array in (*self.arg_dict.items(), *self.aux_dict.items())}
+        for is_allowed, headline, names in (
             (
                 partial_shaping,
                 "The new shapes change arguments that were not named (partial_shaping=True allows it):",
-                [n for n, s in arrays if s != known[n] and n not in shapes and n in self.arg_dict],
+                [n for n, s in old_shapes.items() if s != new_shapes[n] and n not in shapes and n in self.arg_dict],
             ),
             (
                 allow_up_sizing,
                 "These arrays are too small for the new shapes (allow_up_sizing=True makes new ones):",
-                [n for n, s in arrays if prod(s) < prod(known[n])],
+                [n for n, s in old_shapes.items() if prod(s) < prod(new_shapes[n])],
             ),
         ):
             if not is_allowed:
-                changes = [f"{name}: {dict(arrays)[name]} becomes {known[name]}" for name in problems]
+                changes = [f"{name}: {old_shapes[name]} becomes {new_shapes[name]}" for name in names]
                 raise_together(ShapeInferenceError, headline, changes)
-        made = Executor(
+        reshaped = Executor(
             self._symbol,
             partition,
             self.sharded.contexts,
             shapes,
-            _resize(self.arg_dict, known),
-            _resize({name: array for name, array in self.grad_dict.items() if array is not None}, known),
-            _resize(self.aux_dict, known),
+            _resize_arrays(self.arg_dict, new_shapes),
+            _resize_arrays({name: array for name, array in self.grad_dict.items() if array is not None}, new_shapes),
+            _resize_arrays(self.aux_dict, new_shapes),
             self._grad_req,
             self._compile_for,
             shared=self,
         )
         if self._monitor is not None:
-            made.set_monitor_callback(*self._monitor)
-        made._outputs = [  # in the same memory, as in MXNet
+            reshaped.set_monitor_callback(*self._monitor)
+        reshaped._outputs = [  # in the same memory, as in MXNet
             _resize_array(array, tuple(partition.graph.tensors[position].shape))
             for array, position in zip(self.outputs, partition.graph.outputs, strict=True)
         ]
-        return made
+        return reshaped
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
         """Call `callback(name, handle)` for each output of each node, with the whole array, as on one device."""
@@ -340,7 +341,7 @@ class Executor:
         return self.sharded.debug_str()
 
 
-def _resize(arrays: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+def _resize_arrays(arrays: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     return {name: _resize_array(array, shapes[name]) for name, array in arrays.items()}
 
 

@@ -1,4 +1,8 @@
-"""Errors while a model runs: failed operators, lack of memory, and forked processes. Each failure raises one error."""
+"""Errors while a model runs: failed operators, lack of memory, and forked processes.
+
+MXNet reports the failure of an operator when an array that it wrote is waited for. This module collects these errors,
+so that each failure is raised once.
+"""
 
 from __future__ import annotations
 
@@ -35,21 +39,17 @@ class AllocationFailureError(OutOfMemoryError, mx.base.MXNetError):  # type: ign
 
 def find_failure(arrays: Sequence[Any]) -> Exception | None:
     """Return the first error of the operators that wrote the arrays, and clear it in MXNet; None without an error."""
-    failures = [failure for array in arrays if (failure := _wait(array)) is not None]
-    return failures[0] if failures else None
-
-
-def _wait(array: Any) -> Exception | None:
     failure: Exception | None = None
-    try:
-        array.wait_to_read()
-    except mx.base.MXNetError as error:
-        failure = error.with_traceback(None)  # the frames of a traceback would keep the arrays alive
+    for array in arrays:
+        try:
+            array.wait_to_read()
+        except mx.base.MXNetError as error:  # noqa: PERF203  the errors of all arrays are cleared
+            failure = failure or error.with_traceback(None)  # the frames of a traceback would keep the arrays alive
     return failure
 
 
 def forget_failures(failure: Exception) -> Exception:
-    """Clear all pending errors in MXNet, which cannot fork with one. Return `failure` with the message of another one added."""
+    """Clear all pending errors in MXNet, which cannot fork with one. Return `failure`, or an error that reports both."""
     try:
         mx.nd.waitall()
     except mx.base.MXNetError as other:
@@ -80,7 +80,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 @contextmanager
-def explaining_memory(plan: Plan, contexts: Sequence[Any], doing: str) -> Iterator[None]:
+def explaining_memory(plan: Plan, contexts: Sequence[Any], activity: str) -> Iterator[None]:
     """Raise an OutOfMemoryError, with the bytes needed and free, if an allocation fails inside the context."""
     free = read_free_bytes()
     try:
@@ -88,7 +88,7 @@ def explaining_memory(plan: Plan, contexts: Sequence[Any], doing: str) -> Iterat
     except (MemoryError, mx.base.MXNetError) as error:
         if isinstance(error, TofuError) or not (isinstance(error, MemoryError) or is_out_of_memory(error)):
             raise
-        raise AllocationFailureError(describe_lack(plan, contexts, doing, free)) from error
+        raise AllocationFailureError(describe_lack(plan, contexts, activity, free)) from error
 
 
 def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
@@ -97,27 +97,26 @@ def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
     MXNet's blocks and modules contain reference cycles, which only a collection frees. Raises OutOfMemoryError if the
     plan needs more than the machine's memory, since the system would kill the process.
     """
-    if _asked_of_host(plan, contexts) > SMALL_FRACTION * read_free_bytes() or any(
-        c.device_type != "cpu" for c in contexts
-    ):
+    host_bytes = _count_host_bytes(plan, contexts)
+    if host_bytes > SMALL_FRACTION * read_free_bytes() or any(c.device_type != "cpu" for c in contexts):
         gc.collect()
-    if _asked_of_host(plan, contexts) > read_total_bytes():
+    if host_bytes > read_total_bytes():
         raise AllocationFailureError(describe_lack(plan, contexts, "binding the model", read_free_bytes()))
 
 
-def describe_lack(plan: Plan, contexts: Sequence[Any], doing: str, free: float) -> str:
+def describe_lack(plan: Plan, contexts: Sequence[Any], activity: str, free: float) -> str:
     """Return a message with the bytes needed, the bytes free, and a remedy."""
-    most = max(plan.worker_bytes, default=0)
-    asked = _asked_of_host(plan, contexts)
-    on_host = f", {format_bytes(asked)} on this machine's CPU together" if asked else ""
-    there = "" if free == math.inf else f" {format_bytes(free)} of its memory were free."
+    largest = max(plan.worker_bytes, default=0)
+    host_bytes = _count_host_bytes(plan, contexts)
+    on_host = f", {format_bytes(host_bytes)} on this machine's CPU together" if host_bytes else ""
+    free_memory = "" if free == math.inf else f" {format_bytes(free)} of its memory were free."
     return (
-        f"There is not enough memory for {doing}: the plan needs up to {format_bytes(most)} on each of {plan.workers} workers"
-        f"{on_host}.{there} {MEMORY_REMEDY}"
+        f"There is not enough memory for {activity}: the plan needs up to {format_bytes(largest)} on each of {plan.workers} workers"
+        f"{on_host}.{free_memory} {MEMORY_REMEDY}"
     )
 
 
-def _asked_of_host(plan: Plan, contexts: Sequence[Any]) -> int:
+def _count_host_bytes(plan: Plan, contexts: Sequence[Any]) -> int:
     return sum(n for n, context in zip(plan.worker_bytes, contexts, strict=False) if context.device_type == "cpu")
 
 
@@ -125,12 +124,12 @@ class BirthProcess:
     """Process in which a model was bound. The model cannot run in a fork, which lacks MXNet's threads and their memory."""
 
     def __init__(self) -> None:
-        self._process = os.getpid()
+        self._process_id = os.getpid()
 
     def check(self) -> None:
         """Raise UnsupportedError in a forked process."""
-        if os.getpid() != self._process:
+        if os.getpid() != self._process_id:
             raise UnsupportedError(
-                f"This model was bound in process {self._process} and cannot run in {os.getpid()}, which was forked from it: a fork has no "
-                "copy of the threads that run it. Run it in the process that bound it, or bind it again in the forked one."
+                f"This model was bound in process {self._process_id} and cannot run in {os.getpid()}, which was forked from it: a fork has "
+                "no copy of the threads that run it. Run it in the process that bound it, or bind it again in the forked one."
             )

@@ -30,20 +30,21 @@ def check_gpus(contexts: Sequence[Any]) -> None:
     if len(gpus) < len(contexts):
         others = ", ".join(str(context) for context in contexts if context not in gpus)
         raise DeviceError(f"Workers run on GPUs or on CPUs, not on both: the contexts include {others} and {gpus[0]}.")
-    described = {str(context): _describe(context) for context in gpus}
-    unfit = [
+    models = {str(context): _find_model(context) for context in gpus}
+    unsupported = [
         f"{context} is {name} ({capability // 10}.{capability % 10})"
-        for context, (name, capability) in described.items()
+        for context, (name, capability) in models.items()
         if capability // 10 not in MAJOR_VERSIONS
     ]
-    if unfit:
+    if unsupported:
         raise DeviceError(
-            f"MXNet 1.9.1 has kernels for GPUs of compute capability 5.0 to 8.9, and {'; '.join(unfit)}. "
+            f"MXNet 1.9.1 has kernels for GPUs of compute capability 5.0 to 8.9, and {'; '.join(unsupported)}. "
             "Use GPUs up to the generations Ampere and Ada, or contexts=[mx.cpu(0), ...]."
         )
 
 
-def _describe(context: Any) -> tuple[str, int]:
+def _find_model(context: Any) -> tuple[str, int]:
+    """Return the name of a GPU, and ten times its compute capability."""
     try:
         return _mxnet.describe_gpu(context.device_id)
     except RuntimeError as error:
@@ -58,38 +59,38 @@ def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
     """
     if all(context.device_type != "gpu" for context in contexts):
         return
-    needed: dict[Any, int] = {}
+    needed_bytes: dict[Any, int] = {}
     for count, rounding, context in zip(partition.plan.worker_bytes, count_rounding(partition), contexts, strict=False):
-        needed[context] = needed.get(context, 0) + count + rounding
-    lacking = []
-    for context, count in needed.items():
+        needed_bytes[context] = needed_bytes.get(context, 0) + count + rounding
+    shortages = []
+    for context, count in needed_bytes.items():
         with suppress(mx.base.MXNetError):  # a build without CUDA caches nothing
             context.empty_cache()
         free = _mxnet.gpu_free_bytes(context.device_id)
         if free < count:
-            lacking.append(f"{context} has {format_bytes(free)} free, and the plan needs {format_bytes(count)} there")
-    if lacking:
+            shortages.append(f"{context} has {format_bytes(free)} free, and the plan needs {format_bytes(count)} there")
+    if shortages:
         raise AllocationFailureError(
-            f"There is not enough memory for binding the model: {'; '.join(lacking)}. {MEMORY_REMEDY}"
+            f"There is not enough memory for binding the model: {'; '.join(shortages)}. {MEMORY_REMEDY}"
         )
 
 
 def prepare_gpus(contexts: Sequence[Any], execution_symbol: Any) -> None:
-    """Prepare GPUs for an execution graph: test access between them, compile kernels, and build the tables of fetches.
+    """Prepare GPUs for an execution graph: test access between them, compile kernels, and copy the list of fetches there.
 
     Does nothing on CPUs. Raises DeviceError with the message of the driver or NVRTC, or if a GPU reads wrong bytes from
-    another GPU. Warns once about pairs of GPUs that cannot read each other's memory, whose data is copied before each
-    fetch.
+    another GPU. If two GPUs cannot read each other's memory, each fetch between them copies the data first, and a
+    warning says so.
     """
     if any(context.device_type != "gpu" for context in contexts):
         return
     devices = {worker_group(worker): context.device_id for worker, context in enumerate(contexts)}
     try:
-        staged = _mxnet.prepare_gpu_kernels(execution_symbol.handle.value, devices)
+        bytes_to_copy = _mxnet.prepare_gpu_kernels(execution_symbol.handle.value, devices)
     except RuntimeError as error:
         raise DeviceError(f"The graph cannot be bound to {', '.join(map(str, contexts))}: {error}.") from error
-    if staged:
-        pairs = "; ".join(f"gpu({reader}) from gpu({owner}) {count:,} bytes" for reader, owner, count in staged)
+    if bytes_to_copy:
+        pairs = "; ".join(f"gpu({reader}) from gpu({owner}) {count:,} bytes" for reader, owner, count in bytes_to_copy)
         warnings.warn(
             "These GPUs cannot read each other's memory. In each run of the graph the data is copied first, into additional memory: "
             f"{pairs}.",

@@ -11,14 +11,18 @@ from tofu.errors import TofuError, raise_together
 from tofu.graph.semantic import Graph, Operator, Phase
 from tofu.mxnet.frontend.randomness import draws, draws_in
 
-OF_TWO_MODES = frozenset(("BatchNorm", "BatchNorm_v1", "CuDNNBatchNorm", "Custom", "IdentityAttachKLSparseReg"))
+TWO_MODE_OPERATORS = frozenset(("BatchNorm", "BatchNorm_v1", "CuDNNBatchNorm", "Custom", "IdentityAttachKLSparseReg"))
 """Operators that compute something else in training than in inference. Operators that draw random numbers are not listed."""
 
 
 def _has_two_modes(operator: Operator) -> bool:
-    if operator.op in OF_TWO_MODES:
+    if operator.op in TWO_MODE_OPERATORS:
         return operator.attributes.get("use_global_stats", "False") not in ("True", "1")
     return draws(operator)
+
+
+def _list_forward(graph: Graph) -> list[Operator]:
+    return [operator for operator in graph.operators if operator.phase is Phase.FORWARD]
 
 
 def _draws_in_inference(operator: Operator) -> bool:
@@ -27,12 +31,12 @@ def _draws_in_inference(operator: Operator) -> bool:
 
 def draws_in_inference(graph: Graph) -> bool:
     """Return True if an operator of the model draws random numbers in inference."""
-    return any(_draws_in_inference(o) for o in graph.operators if o.phase is Phase.FORWARD)
+    return any(map(_draws_in_inference, _list_forward(graph)))
 
 
 def has_two_modes(graph: Graph) -> bool:
     """Return True if an operator of the model computes something else in training than in inference."""
-    return any(_has_two_modes(o) for o in graph.operators if o.phase is Phase.FORWARD)
+    return any(map(_has_two_modes, _list_forward(graph)))
 
 
 def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
@@ -42,14 +46,13 @@ def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
     (RNN), or if it would run again and draw other random numbers. Dropout is allowed, since in inference it passes
     inputs and gradients on unchanged.
     """
-    forward = [o for o in graph.operators if o.phase is Phase.FORWARD]
     raise_together(
         TofuError,
         "backward(is_train=False) is not possible: these operators compute something else in training, save nothing for a gradient in "
         "inference, or draw other numbers when they run again. Call forward(is_train=True) and then backward():",
         [
             f"{o.op} {o.name}"
-            for o in forward
+            for o in _list_forward(graph)
             if (o.op == "RNN" or (o.op != "Dropout" and _has_two_modes(o) and not _draws_in_inference(o)))
             or (runs_again and _draws_in_inference(o))
         ],
@@ -61,18 +64,19 @@ def refuse_other_mode(graph: Graph, call: str) -> None:
     raise_together(
         TofuError,
         f"{call} is not possible: these operators compute something else in training. Call forward(is_train=True) and then backward():",
-        [f"{o.op} {o.name}" for o in graph.operators if o.phase is Phase.FORWARD and _has_two_modes(o)],
+        [f"{o.op} {o.name}" for o in _list_forward(graph) if _has_two_modes(o)],
     )
 
 
 def refuse_second_run(graph: Graph) -> None:
     """Raise TofuError if an operator would draw other numbers, or change a state again, in a second forward."""
-    changes = [
-        o for o in graph.operators if o.phase is Phase.FORWARD and o.op not in OF_TWO_MODES and (o.mutates or draws(o))
-    ]
     raise_together(
         TofuError,
         "backward() was called twice after one forward(is_train=True). The first call reused the memory of the forward results, and these "
         "operators would draw other numbers, or change their states again, in a second forward. Call forward(is_train=True) before it:",
-        [f"{operator.op} {operator.name}" for operator in changes],
+        [
+            f"{o.op} {o.name}"
+            for o in _list_forward(graph)
+            if o.op not in TWO_MODE_OPERATORS and (o.mutates or draws(o))
+        ],
     )

@@ -27,17 +27,17 @@ class MonitoredShards:
     def __init__(self, find_executor: Callable[[], ShardedExecutor], symbol: Any) -> None:
         self._find_executor = find_executor
         self._symbol = symbol
-        self._watch: tuple[Any, bool] | None = None
+        self._callback: tuple[Any, bool] | None = None  # with True if it also sees the inputs of operators
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
         """Show whole tensors to the callback."""
-        self._watch = callback, monitor_all
+        self._callback = callback, monitor_all
         self.attach()
 
     def attach(self) -> None:
         """Install the callback in the executor that is bound now."""
-        if self._watch is not None:
-            watch_whole(self._find_executor(), *self._watch)
+        if self._callback is not None:
+            watch_whole(self._find_executor(), *self._callback)
 
     @property
     def arg_arrays(self) -> Iterator[Any]:
@@ -59,7 +59,7 @@ def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None
 
     The callback frees the array. With monitor_all=True it also sees each operator's inputs, before the outputs.
     """
-    _watch(executor, lambda name, _, handle: callback(name, handle), monitor_all)
+    _install_callback(executor, lambda name, _, handle: callback(name, handle), monitor_all)
 
 
 def watch_operators(
@@ -76,10 +76,10 @@ def watch_operators(
         else:
             mx.nd.NDArray(ctypes.c_void_p(handle))  # frees the array
 
-    _watch(executor, show, monitor_all)
+    _install_callback(executor, show, monitor_all)
 
 
-def _watch(executor: ShardedExecutor, callback: Callback, monitor_all: bool) -> None:
+def _install_callback(executor: ShardedExecutor, callback: Callback, monitor_all: bool) -> None:
     names = TensorNames(executor.partition.graph, executor.partition.source.native)
 
     def read_variable(name: str) -> Any:

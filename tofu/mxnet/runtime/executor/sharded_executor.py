@@ -1,7 +1,7 @@
 """`ShardedExecutor`: runs a partition over shards, without ever creating a whole tensor.
 
-One execution graph has the forward and the backward pass of training. It runs in two phases, since callers may compute
-gradients of the outputs in between. Inference has a second graph over the same shards.
+The graph for training has the forward and the backward pass. It runs in two phases, since callers may compute the
+head gradients in between. Inference has a second graph over the same shards.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ class ShardedExecutor:
         self.variables: dict[str, ShardedTensor] = {}
         self.sums: dict[str, ShardedTensor] = {}
         self._process = BirthProcess()
-        self._current: BoundGraph | None = None
-        self._was_training = False  # True if the last forward ran in training mode
+        self._last_graph: BoundGraph | None = None  # None before the first forward, and after a failure
+        self._ran_in_training_mode = False  # in the last forward
         self._has_failed = False
-        self._has_unread = False  # True if operators were started that nobody has waited for
-        self._is_spent = False  # True if a backward has overwritten results of the last training forward
+        self._has_unread_results = False  # True if operators were started that nobody has waited for
+        self._is_forward_overwritten = False  # by a backward
         self._gradients = Gradients.NONE
         self._earlier_gradients: dict[str, ShardedTensor] = {}
         make_room(partition.plan, self.contexts)
@@ -101,21 +101,23 @@ class ShardedExecutor:
             for position, tensor in enumerate(partition.graph.tensors):
                 if tensor.kind is not TensorKind.INTERMEDIATE:
                     self.variables[tensor.name] = self._bind_variable(position, shared or {})
-            self._training = self._make_graph(self._keep_gradients() if keeps_gradients else partition.training)
-            _ = self._training.bound
-        self._boundary = partition.training.forward_boundary
+            self._training_graph = self._make_graph(
+                self._build_graph_with_gradients() if keeps_gradients else partition.training
+            )
+            _ = self._training_graph.bound
+        self._forward_boundary = partition.training.forward_boundary
 
     def _bind_variable(self, position: int, shared: Mapping[str, ShardedTensor]) -> ShardedTensor:
         tensor = self.partition.graph.tensors[position]
         regions = find_shards(self.partition.problem, position, self.partition.choices.layout(position))
-        fresh = ShardedTensor(tensor.name, tensor.shape, tensor.dtype, regions, self.contexts)
-        made = shared.get(tensor.name)
-        if made is not None and made.matches(fresh):
-            return made
-        raise_failure(fresh.arrays)  # MXNet allocates memory only when it writes the zeros
-        return fresh
+        new_variable = ShardedTensor(tensor.name, tensor.shape, tensor.dtype, regions, self.contexts)
+        shared_variable = shared.get(tensor.name)
+        if shared_variable is not None and shared_variable.matches(new_variable):
+            return shared_variable
+        raise_failure(new_variable.arrays)  # MXNet allocates memory only when it writes the zeros
+        return new_variable
 
-    def _keep_gradients(self) -> ExecutionGraph:
+    def _build_graph_with_gradients(self) -> ExecutionGraph:
         execution: ExecutionGraph = self.partition.training.keeping_gradients
         if is_checked():
             self.partition.task.engine.backend.check(execution, self.partition.choices)
@@ -126,7 +128,7 @@ class ShardedExecutor:
         return BoundGraph(execution, self.variables, self.contexts, is_recurrent)
 
     @cached_property
-    def _inference(self) -> BoundGraph:
+    def _inference_graph(self) -> BoundGraph:
         return self._make_graph(build_inference(self.partition))
 
     def forward(self, is_train: bool, for_backward: bool = False) -> None:
@@ -135,19 +137,19 @@ class ShardedExecutor:
         With `for_backward`, a forward in inference mode keeps what a backward in inference mode needs.
         """
         self._process.check()
-        self._pass_over_failure()
-        graph = self._training if is_train or for_backward else self._inference
+        self._log_unread_failure()
+        graph = self._training_graph if is_train or for_backward else self._inference_graph
         with explaining_memory(self.partition.plan, self.contexts, "running the model"):
             bound = graph.bound
         with uninterrupted():
-            self._current, self._was_training, self._has_unread = graph, is_train, True
-            if graph is not self._training:
+            self._last_graph, self._ran_in_training_mode, self._has_unread_results = graph, is_train, True
+            if graph is not self._training_graph:
                 bound.forward(is_train=False)
                 return
-            self._is_spent = False
+            self._is_forward_overwritten = False
             if self._gradients in (Gradients.CURRENT, Gradients.EARLIER):
                 self._gradients, self._earlier_gradients = Gradients.OVERWRITTEN, {}
-            _mxnet.partial_forward(graph.handle, is_train, 0, self._boundary)
+            _mxnet.partial_forward(graph.handle, is_train, 0, self._forward_boundary)
             if self.changed_arguments:
                 changed = [a.handle.value for name in self.changed_arguments for a in self.variables[name].arrays]
                 _mxnet.order_after(changed, [output.handle.value for output in self._list_outputs()])
@@ -155,7 +157,7 @@ class ShardedExecutor:
     @property
     def has_begun(self) -> bool:
         """True if a forward was called, even if it failed."""
-        return self._current is not None or self._has_failed
+        return self._last_graph is not None or self._has_failed
 
     def prepare_backward(self, is_train: bool = True) -> None:
         """Run the forward again if the last one ran in another mode, or if a backward has overwritten its results.
@@ -163,73 +165,73 @@ class ShardedExecutor:
         Raises TofuError if the second forward would compute something else.
         """
         self._process.check()
-        if self._current is None:
+        if self._last_graph is None:
             raise NotReadyError(
                 "backward() was called without a forward() before it, so there is nothing to differentiate."
             )
         graph = self.partition.graph
-        if self._was_training is not is_train:
+        if self._ran_in_training_mode is not is_train:
             refuse_other_mode(
                 graph, "backward() after a forward(is_train=False)" if is_train else "backward(is_train=False)"
             )
         elif not is_train:
-            refuse_gradients_of_inference(graph, runs_again=self._current is not self._training)
-        if self._current is self._training and self._is_spent:
+            refuse_gradients_of_inference(graph, runs_again=self._last_graph is not self._training_graph)
+        if self._last_graph is self._training_graph and self._is_forward_overwritten:
             refuse_second_run(graph)
-        elif self._current is self._training:
+        elif self._last_graph is self._training_graph:
             return
         self.forward(is_train, for_backward=True)
 
-    def scatter_head_gradients(self, given: Sequence[Any], names: Sequence[str]) -> None:
+    def scatter_head_gradients(self, gradients: Sequence[Any], names: Sequence[str]) -> None:
         """Scatter the gradients of the outputs `names`. Raise TofuError if one is missing."""
-        heads = list_head_gradients(self.partition.graph)
-        missing = [output for output in heads if output >= len(given) or given[output] is None]
+        variable_by_output = list_head_gradients(self.partition.graph)
+        missing = [n for n in variable_by_output if n >= len(gradients) or gradients[n] is None]
         raise_together(
             TofuError,
             "backward() needs out_grads, a gradient for each output that is no loss. Missing for:",
-            [f"{names[output]}, of shape {self.variables[heads[output]].shape}" for output in missing],
+            [f"{names[n]}, of shape {self.variables[variable_by_output[n]].shape}" for n in missing],
         )
-        for output, name in heads.items():
-            self.variables[name].scatter(given[output])
+        for output, name in variable_by_output.items():
+            self.variables[name].scatter(gradients[output])
 
     def backward(self, is_train: bool = True) -> None:
         """Run the backward part of the training step, after `prepare_backward`."""
         self.prepare_backward(is_train)
         with uninterrupted():
-            self._has_unread, self._gradients, self._earlier_gradients = True, Gradients.CURRENT, {}
-            self._is_spent = True
-            _mxnet.partial_forward(self._training.handle, is_train, self._boundary, -1)
-            for written, results in self._written_in_place:
-                _mxnet.order_after(written, results)
-            for name, total in self.sums.items():
-                for array, gradient in zip(total.arrays, self._own_gradient(name).arrays, strict=True):
-                    array += gradient
+            self._has_unread_results, self._gradients, self._earlier_gradients = True, Gradients.CURRENT, {}
+            self._is_forward_overwritten = True
+            _mxnet.partial_forward(self._training_graph.handle, is_train, self._forward_boundary, -1)
+            for changed_states, outputs in self._changes_by_device:
+                _mxnet.order_after(changed_states, outputs)
+            for name, gradient_sum in self.sums.items():
+                for sum_shard, shard in zip(gradient_sum.arrays, self._last_gradient(name).arrays, strict=True):
+                    sum_shard += shard
 
     def wait(self) -> None:
         """Block until all operators are done. Raise ExecutionError if one failed; the next forward runs normally."""
-        torn, failure = self._find_failures()
+        unwritten_parameters, failure = self._find_failures()
         if failure is not None:
-            raise self._explain(torn, failure) from failure
+            raise self._describe_failure(unwritten_parameters, failure) from failure
 
     def _find_failures(self) -> tuple[list[str], Exception | None]:
-        """Return the parameters that an update failed to write, and the first error of any operator. Forget both."""
-        if self._current is None or not self._has_unread:
+        """Return the parameters that an update failed to write, and the first error of any operator, and forget both."""
+        if self._last_graph is None or not self._has_unread_results:
             return [], None
         parameters = {t.name for t in self.partition.graph.tensors if t.kind is TensorKind.PARAMETER}
         updates = {name: find_failure(self.variables[name].arrays) for name in parameters - {*self.changed_arguments}}
-        torn = sorted(name for name, error in updates.items() if error is not None)
-        failure = updates[torn[0]] if torn else find_failure(self._list_results())
-        self._has_unread = False
+        unwritten_parameters = sorted(name for name, error in updates.items() if error is not None)
+        failure = updates[unwritten_parameters[0]] if unwritten_parameters else find_failure(self._list_last_arrays())
+        self._has_unread_results = False
         if failure is not None:
-            self._recover()
+            self._forget_failed_run()
             failure = forget_failures(failure)
-        return torn, failure
+        return unwritten_parameters, failure
 
-    def _explain(self, torn: Sequence[str], failure: Exception) -> TofuError:
-        if torn:
+    def _describe_failure(self, unwritten_parameters: Sequence[str], failure: Exception) -> TofuError:
+        if unwritten_parameters:
             return OperatorFailureError(
-                f"The last update failed: {summarise(failure)} All but the parameters {', '.join(torn)} are updated, so the model is "
-                "inconsistent. Load the last checkpoint."
+                f"The last update failed: {summarise(failure)} All but the parameters {', '.join(unwritten_parameters)} are updated, so "
+                "the model is inconsistent. Load the last checkpoint."
             )
         if is_out_of_memory(failure):
             return AllocationFailureError(
@@ -240,43 +242,48 @@ class ShardedExecutor:
             "unchanged; auxiliary states such as moving averages may have changed. Fix the operator's inputs and call forward again."
         )
 
-    def _recover(self) -> None:
-        for graph in (self._training, self.__dict__.get("_inference")):
+    def _forget_failed_run(self) -> None:
+        for graph in (self._training_graph, self.__dict__.get("_inference_graph")):
             if graph is not None:
                 graph.release()
         for variable in self.variables.values():
             find_failure(variable.arrays)
-        self.__dict__.pop("_written_in_place", None)
-        self._current, self._has_failed = None, True
+        self.__dict__.pop("_changes_by_device", None)
+        self._last_graph, self._has_failed = None, True
         self._gradients, self._earlier_gradients = Gradients.OVERWRITTEN, {}
 
-    def _pass_over_failure(self) -> None:
+    def _log_unread_failure(self) -> None:
         """Log a failure of a run whose results nobody read. Raise it if it was a failed update."""
-        torn, failure = self._find_failures()
-        if torn and failure is not None:
-            raise self._explain(torn, failure) from failure
+        unwritten_parameters, failure = self._find_failures()
+        if unwritten_parameters and failure is not None:
+            raise self._describe_failure(unwritten_parameters, failure) from failure
         if failure is not None:
-            logger.warning("The results of the last run were not read. %s", self._explain(torn, failure))
+            logger.warning(
+                "The results of the last run were not read. %s",
+                self._describe_failure(unwritten_parameters, failure),
+            )
 
     def _list_outputs(self) -> list[Any]:
-        graph = self._current or self._training
+        graph = self._last_graph or self._training_graph
         return list(graph.bound.outputs[: len(self.partition.graph.outputs) * len(self.contexts)])
 
-    def _list_results(self) -> list[Any]:
-        is_whole_step = self._current is self._training and self._gradients is Gradients.CURRENT
+    def _list_last_arrays(self) -> list[Any]:
+        is_whole_step = self._last_graph is self._training_graph and self._gradients is Gradients.CURRENT
         return (
-            [*self._training.bound.outputs, *self._training.bound.aux_arrays] if is_whole_step else self._list_outputs()
+            [*self._training_graph.bound.outputs, *self._training_graph.bound.aux_arrays]
+            if is_whole_step
+            else self._list_outputs()
         )
 
     @cached_property
-    def _written_in_place(self) -> list[tuple[list[int], list[int]]]:
-        """For each device, handles of the states that operators change, and of the results that must wait for the changes."""
+    def _changes_by_device(self) -> list[tuple[list[int], list[int]]]:
+        """For each device, handles of the states that operators change, and of the outputs that must wait for the changes."""
         devices: dict[Any, tuple[list[int], list[int]]] = {context: ([], []) for context in self.contexts}
-        for state in self._training.bound.aux_arrays:
+        for state in self._training_graph.bound.aux_arrays:
             devices[state.context][0].append(state.handle.value)
-        for result in self._training.bound.outputs:
-            devices[result.context][1].append(result.handle.value)
-        return [(written, results) for written, results in devices.values() if written]
+        for output in self._training_graph.bound.outputs:
+            devices[output.context][1].append(output.handle.value)
+        return [(states, outputs) for states, outputs in devices.values() if states]
 
     @cached_property
     def changed_arguments(self) -> tuple[str, ...]:
@@ -301,24 +308,23 @@ class ShardedExecutor:
         count = len(self.partition.graph.outputs)
         if not 0 <= index < count:
             raise TofuError(f"There is no output {index}: the model has {count}, counted from 0.")
-        if self._current is None:
+        if self._last_graph is None:
             state = "The last forward failed" if self._has_failed else "There are no outputs yet"
             raise TofuError(f"{state}: call forward(...) first.")
         self.wait()
-        return self._result(self._current, index)
+        return self._wrap_output(self._last_graph, index)
 
     @cached_property
     def differentiated(self) -> tuple[str, ...]:
         """Names of the arguments that have gradients."""
-        return tuple(self.partition.graph.tensors[position].name for position in self.partition.graph.gradients)
+        graph = self.partition.graph
+        return tuple(graph.tensors[position].name for position in graph.gradients)
 
     @cached_property
     def kept_gradients(self) -> frozenset[str]:
         """Names of the arguments whose gradients stay valid until the next backward."""
-        first = len(self.partition.graph.outputs)
-        return frozenset(
-            name for n, name in enumerate(self.differentiated) if first + n in self._training.execution.kept
-        )
+        kept = self._training_graph.execution.kept
+        return frozenset(name for name in self.differentiated if self._gradient_index(name) in kept)
 
     def gradient(self, name: str) -> ShardedTensor:
         """Wait for the gradient of an argument and return its shards. As in MXNet, it is zero before the first backward.
@@ -338,9 +344,9 @@ class ShardedExecutor:
                 "backward() and may have overwritten them. Call backward() first."
             )
         if self._gradients is Gradients.CURRENT:
-            return self._own_gradient(name)
+            return self._last_gradient(name)
         if name not in self._earlier_gradients:
-            self._earlier_gradients[name] = self._gradient_layout(name)
+            self._earlier_gradients[name] = self._zero_gradient(name)
         return self._earlier_gradients[name]
 
     def keep_gradients(self, earlier: ShardedExecutor) -> None:
@@ -350,10 +356,10 @@ class ShardedExecutor:
         elif earlier._gradients is not Gradients.NONE:
             self._gradients = Gradients.EARLIER
             for name in self.differentiated:
-                own, before = self._gradient_layout(name), earlier.gradient(name)
-                if own.shape == before.shape:
-                    own.scatter(before.gather())
-                    self._earlier_gradients[name] = own
+                gradient, earlier_gradient = self._zero_gradient(name), earlier.gradient(name)
+                if gradient.shape == earlier_gradient.shape:
+                    gradient.scatter(earlier_gradient.gather())
+                    self._earlier_gradients[name] = gradient
 
     def forget_gradients(self, earlier: ShardedExecutor) -> None:
         """Mark the gradients as invalid until the next backward, if the earlier executor had gradients."""
@@ -363,38 +369,39 @@ class ShardedExecutor:
     def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
         """Let every backward add to the gradients of these arguments, which start as the `shared` ones or zeros."""
         for name in names:
-            fresh = self._gradient_layout(name)
-            made = shared.get(name)
-            self.sums[name] = made if made is not None and made.matches(fresh) else fresh
+            zeros, shared_sum = self._zero_gradient(name), shared.get(name)
+            self.sums[name] = shared_sum if shared_sum is not None and shared_sum.matches(zeros) else zeros
 
-    def _own_gradient(self, name: str) -> ShardedTensor:
-        return self._result(self._training, len(self.partition.graph.outputs) + self.differentiated.index(name))
+    def _gradient_index(self, name: str) -> int:
+        return len(self.partition.graph.outputs) + self.differentiated.index(name)
 
-    def _gradient_layout(self, name: str) -> ShardedTensor:
-        output = self.partition.training.outputs[len(self.partition.graph.outputs) + self.differentiated.index(name)]
-        return self._shards_of(output, None)
+    def _last_gradient(self, name: str) -> ShardedTensor:
+        return self._wrap_output(self._training_graph, self._gradient_index(name))
 
-    def _result(self, graph: BoundGraph, index: int) -> ShardedTensor:
+    def _zero_gradient(self, name: str) -> ShardedTensor:
+        return self._wrap_shards(self.partition.training.outputs[self._gradient_index(name)], None)
+
+    def _wrap_output(self, graph: BoundGraph, index: int) -> ShardedTensor:
         workers = len(self.contexts)
-        return self._shards_of(
+        return self._wrap_shards(
             graph.execution.outputs[index], graph.bound.outputs[index * workers : (index + 1) * workers]
         )
 
-    def _shards_of(self, output: OutputShards, arrays: Sequence[Any] | None) -> ShardedTensor:
+    def _wrap_shards(self, output: OutputShards, arrays: Sequence[Any] | None) -> ShardedTensor:
         tensor = self.partition.graph.tensors[output.tensor]
         regions = find_shards(self.partition.problem, output.tensor, output.layout)
         return ShardedTensor(tensor.name, tensor.shape, tensor.dtype, regions, self.contexts, arrays)
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
         """Install MXNet's monitor callback for the workers' nodes."""
-        for graph in (self._training, self._inference):
+        for graph in (self._training_graph, self._inference_graph):
             graph.watch(callback, monitor_all)
 
     def watch(self, make_callback: Callable[[PlannedProgram], Any]) -> None:
         """Install a callback for the training graph and one for inference; `make_callback` gets the graph's program."""
-        self._training.watch(make_callback(self.partition.program), False)
-        self._inference.watch(make_callback(write_inference(self.partition)), False)
+        self._training_graph.watch(make_callback(self.partition.program), False)
+        self._inference_graph.watch(make_callback(write_inference(self.partition)), False)
 
     def debug_str(self) -> str:
         """Return MXNet's own description of the bound training graph."""
-        return str(self._training.bound.debug_str())
+        return str(self._training_graph.bound.debug_str())

@@ -31,18 +31,17 @@ from tofu.mxnet.frontend.inference import check_shapes, infer_arguments, list_in
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.symbol.arguments import (
-    check_described,
-    check_names_given,
+    check_descriptions,
     check_same_workers,
     check_symbol,
     check_workers_of_module,
-    place_by_hand,
+    find_array_contexts,
     read_module_requests,
+    read_names,
 )
 from tofu.mxnet.runtime.symbol.make import make_symbol
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 from tofu.mxnet.runtime.symbol.replanning import Replanner
-from tofu.pipeline import Partition
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
 from tofu.validation import show
@@ -62,22 +61,22 @@ class SharedParameters:
 
     def bring_to(self, executor: ShardedExecutor, names: Collection[str]) -> None:
         """Copy the current values of the parameters in `names`, and of gradients with grad_req="add", into an executor."""
-        before, self._owner = self._owner, executor
-        if before is not executor:
-            copy_values(before.variables, {name: executor.variables[name] for name in names})
-            copy_values(before.sums, executor.sums)
+        old_owner, self._owner = self._owner, executor
+        if old_owner is not executor:
+            copy_values(old_owner.variables, {name: executor.variables[name] for name in names})
+            copy_values(old_owner.sums, executor.sums)
 
     def leave_to(self, executor: ShardedExecutor) -> None:
         """Note that an executor has the current values."""
         self._owner = executor
 
 
-def copy_values(before: Mapping[str, ShardedTensor], after: Mapping[str, ShardedTensor]) -> None:
+def copy_values(old_tensors: Mapping[str, ShardedTensor], new_tensors: Mapping[str, ShardedTensor]) -> None:
     """Copy values between tensors of the same name and shape, unless both are the same tensor."""
-    for name, new in after.items():
-        old = before.get(name, new)
-        if old is not new and old.shape == new.shape:
-            new.scatter(old.gather())
+    for name, new_tensor in new_tensors.items():
+        old_tensor = old_tensors.get(name, new_tensor)
+        if old_tensor is not new_tensor and old_tensor.shape == new_tensor.shape:
+            new_tensor.scatter(old_tensor.gather())
 
 
 class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
@@ -104,7 +103,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
                 f"compression_params={show(compression_params)} is not supported: the workers sum gradients directly, without a store to "
                 "compress them for. Leave it out."
             )
-        self._contexts_named = len(context) if isinstance(context, Sequence) and context else 1
+        self._context_count = len(context) if isinstance(context, Sequence) and context else 1
         self.binded = self.params_initialized = self.optimizer_initialized = False
         if not isinstance(symbol, PartitionedSymbol):
             check_symbol(symbol)
@@ -116,12 +115,12 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         if symbol.settings.workers == 1:
             raise UnsupportedError("tofu.mod.Module is for two workers or more. With ngpus=1 use mx.mod.Module.")
         self._symbol: PartitionedSymbol = symbol
-        self._places = place_by_hand(symbol, _of_first(group2ctxs), mx.cpu())
+        self._context_by_variable = find_array_contexts(symbol, _take_first_contexts(group2ctxs), mx.cpu())
         arguments = symbol.list_arguments()
-        self._data_names = check_names_given("data_names", data_names)
-        self._label_names = [n for n in check_names_given("label_names", label_names) if n in arguments]
-        self._state_names = check_names_given("state_names", state_names)
-        fixed = set(check_names_given("fixed_param_names", fixed_param_names))
+        self._data_names = read_names("data_names", data_names)
+        self._label_names = [n for n in read_names("label_names", label_names) if n in arguments]
+        self._state_names = read_names("state_names", state_names)
+        fixed = set(read_names("fixed_param_names", fixed_param_names))
         raise_together(
             TofuError,
             f"These names are not among the model's arguments (its inputs are {list_inputs(symbol)}):",
@@ -132,11 +131,11 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         # As in MXNet, a grad_req that names arguments applies to fixed ones as well.
         self._trained_names = [name for name in self._param_names if name not in fixed]
         self._executor: ShardedExecutor | None = None
-        self._plans = Replanner()
+        self._replanner = Replanner()
         self._data_shapes: list[Any] = []
         self._label_shapes: list[Any] = []
-        self._requests: dict[str, str] = {}  # argument with a gradient -> "write" or "add"
-        self._shared: SharedParameters | None = None
+        self._grad_requests: dict[str, str] = {}  # argument with a gradient -> "write" or "add"
+        self._shared_parameters: SharedParameters | None = None
         self._monitors: list[Any] = []
 
     @property
@@ -149,8 +148,8 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         """Executor of the bound model; its `variables` are the shards. Raises TofuError before `bind`."""
         if self._executor is None:
             raise NotReadyError("The module is not bound: call bind(data_shapes=..., label_shapes=...) first.")
-        if self._shared is not None:
-            self._shared.bring_to(self._executor, self._kept_names)
+        if self._shared_parameters is not None:
+            self._shared_parameters.bring_to(self._executor, self._kept_names)
         return self._executor
 
     @property
@@ -221,19 +220,19 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         )
         with self._restoring_on_error():
             self._read_shapes(data_shapes, label_shapes)
-            self._requests = requests if for_training else {}
-            self._rebind(shared_module, adds_anew=shared_module is None)
+            self._grad_requests = requests if for_training else {}
+            self._rebind(shared_module, resets_sums=shared_module is None)
         self.binded = True
         self.for_training = for_training
         self.inputs_need_grad = inputs_need_grad and for_training
         self._after_bind()
         if shared_module is not None:
-            self._join(shared_module)
+            self._share_with(shared_module)
 
-    def _join(self, module: ShardedModule) -> None:
-        if module._shared is None:
-            module._shared = SharedParameters(module.executor)
-        self._shared = module._shared
+    def _share_with(self, module: ShardedModule) -> None:
+        if module._shared_parameters is None:
+            module._shared_parameters = SharedParameters(module.executor)
+        self._shared_parameters = module._shared_parameters
         self.params_initialized = module.params_initialized
 
     def _after_bind(self) -> None:
@@ -241,28 +240,28 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
         """Bind for other input shapes. Types, parameters, gradients and optimizer stay, and so does the plan if it fits."""
-        before = self.executor
+        old_executor = self.executor
         with self._restoring_on_error():
             types = {desc.name: desc.dtype for desc in [*self._data_shapes, *self._label_shapes]}
             self._read_shapes(data_shapes, label_shapes)
             self._data_shapes = [_with_type(desc, types) for desc in self._data_shapes]
             self._label_shapes = [_with_type(desc, types) for desc in self._label_shapes]
             self._rebind()
-            self.executor.keep_gradients(before)
+            self.executor.keep_gradients(old_executor)
 
     @contextmanager
     def _restoring_on_error(self) -> Iterator[None]:
-        before = self._data_shapes, self._label_shapes, self._requests, self._plans, self._executor
+        saved = self._data_shapes, self._label_shapes, self._grad_requests, self._replanner, self._executor
         try:
             yield
         except BaseException:
-            self._data_shapes, self._label_shapes, self._requests, self._plans, self._executor = before
+            self._data_shapes, self._label_shapes, self._grad_requests, self._replanner, self._executor = saved
             raise
 
     def _read_shapes(self, data_shapes: Any, label_shapes: Any) -> None:
         names = self._data_names, self._label_names
-        check_described("data_shapes", data_shapes)
-        check_described("label_shapes", label_shapes or ())
+        check_descriptions("data_shapes", data_shapes)
+        check_descriptions("label_shapes", label_shapes or ())
         try:
             self._data_shapes, labels = _parse_data_desc(*names, data_shapes, label_shapes or None)
         except ValueError as error:
@@ -271,73 +270,86 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
             ) from error
         self._label_shapes = labels or []
 
-    def _rebind(self, lender: ShardedModule | None = None, adds_anew: bool = False) -> None:
-        """Bind for the current shapes, with the parameters of this module or of `lender`, and with the same plan if it fits."""
-        described = [*self._data_shapes, *self._label_shapes]
-        shapes = {desc.name: tuple(desc.shape) for desc in described}
+    def _rebind(self, shared_module: ShardedModule | None = None, resets_sums: bool = False) -> None:
+        """Bind for the current shapes, with the same plan if it fits.
+
+        Parameters keep their values, or come from `shared_module`. So do gradients with grad_req="add", unless
+        `resets_sums` is set.
+        """
+        descriptions = [*self._data_shapes, *self._label_shapes]
+        shapes = {desc.name: tuple(desc.shape) for desc in descriptions}
         check_shapes(shapes)
-        dtypes = {desc.name: desc.dtype for desc in described}
+        dtypes = {desc.name: desc.dtype for desc in descriptions}
         unknown = [name for name in [*self._label_names, *self._state_names] if name not in shapes]
         if unknown:  # shapes of states are never passed, and of labels not in inference
             inferred, _ = infer_arguments(self._symbol, shapes, {})
             shapes.update({name: inferred[name] for name in unknown})
-        before = lender.executor if lender is not None else self._executor and self.executor
-        kept = {name: shards for name, shards in before.variables.items() if name in self._kept_names} if before else {}
-        states = {n: v for n, v in before.variables.items() if n in self._state_names} if before else {}
-        executor = self._bind_shapes(shapes, dtypes, {**states, **kept}, lender)
-        changed = [
-            f"{name}: {old.shape} becomes {executor.variables[name].shape}"
-            for name, old in kept.items()
-            if name in executor.variables and old.shape != executor.variables[name].shape
+        old_executor = shared_module.executor if shared_module is not None else self._executor and self.executor
+        old_variables = old_executor.variables if old_executor else {}
+        kept = {name: variable for name, variable in old_variables.items() if name in self._kept_names}
+        states = {name: variable for name, variable in old_variables.items() if name in self._state_names}
+        executor = self._bind_shapes(shapes, dtypes, {**states, **kept}, shared_module)
+        changes = [
+            f"{name}: {old_variable.shape} becomes {executor.variables[name].shape}"
+            for name, old_variable in kept.items()
+            if name in executor.variables and old_variable.shape != executor.variables[name].shape
         ]
-        raise_together(ShapeError, f"For the inputs {shapes} these parameters would have another shape:", changed)
+        raise_together(ShapeError, f"For the inputs {shapes} these parameters would have another shape:", changes)
         copy_values({**states, **kept}, executor.variables)
-        earlier = before.sums if before and not adds_anew else {}
-        executor.add_up([name for name, request in self._requests.items() if request == "add"], earlier)
-        copy_values(earlier, executor.sums)
+        old_sums = old_executor.sums if old_executor and not resets_sums else {}
+        executor.add_up([name for name, request in self._grad_requests.items() if request == "add"], old_sums)
+        copy_values(old_sums, executor.sums)
         with uninterrupted():
             self._executor = executor
-            if self._shared is not None:
-                self._shared.leave_to(executor)
+            if self._shared_parameters is not None:
+                self._shared_parameters.leave_to(executor)
             for monitor in self._monitors:
                 monitor.attach()
 
     def _bind_shapes(
-        self, shapes: dict[str, tuple[int, ...]], dtypes: Any, shared: Any, lender: ShardedModule | None
+        self,
+        shapes: dict[str, tuple[int, ...]],
+        dtypes: Mapping[str, Any],
+        shared_variables: Mapping[str, ShardedTensor],
+        shared_module: ShardedModule | None,
     ) -> ShardedExecutor:
-        trained = [name for name in self._requests if name in self._param_names]
-        differentiated = [*trained, *(name for name in self._requests if name not in trained)]
+        """Return an executor for inputs of these shapes. It shares the variables for which its plan has the same layout."""
+        trained = [name for name in self._grad_requests if name in self._param_names]
+        differentiated = [*trained, *(name for name in self._grad_requests if name not in trained)]
         symbol, settings = self._symbol, self._symbol.settings
 
-        def find(settings: Settings, present: Plan | None = None) -> Partition:
-            return self._plans.find(
+        def bind(settings: Settings, present_plan: Plan | None = None) -> ShardedExecutor:
+            partition = self._replanner.find(
                 gradients=tuple(differentiated),
                 shapes=shapes,
                 types=tuple(dtypes.items()),
                 settings=settings,
-                compile_with=lambda asked: symbol.compile_for(shapes, dtypes, differentiated, trained, asked),
-                present_plan=present,
+                compile_with=lambda settings: symbol.compile_for(shapes, dtypes, differentiated, trained, settings),
+                present_plan=present_plan,
             )
+            return symbol.bind_shards(partition, shared_variables)
 
-        if lender is None and self._executor is not None:
-            return symbol.bind_shards(find(settings, self._executor.partition.plan), shared)
-        self._plans = Replanner()
-        if lender is not None:
+        if shared_module is None and self._executor is not None:
+            return bind(settings, self._executor.partition.plan)
+        self._replanner = Replanner()
+        if shared_module is not None:
             with suppress(PlanError, InfeasibleError):  # with another layout, values are copied between the modules
-                return symbol.bind_shards(find(_pin_parameters(settings, lender, shapes)), shared)
-        return symbol.bind_shards(find(settings), shared)
+                return bind(_pin_parameters(settings, shared_module, shapes))
+        return bind(settings)
 
 
-def _pin_parameters(settings: Settings, lender: ShardedModule, shapes: Mapping[str, Any]) -> Settings:
-    names = [name for name in lender._kept_names if name not in shapes]
-    steps = {name: lender.plan.tensors[name] for name in names if name in lender.plan.tensors}
-    return replace(settings, hints={**steps, **(settings.hints or {})})
+def _pin_parameters(settings: Settings, module: ShardedModule, shapes: Mapping[str, Any]) -> Settings:
+    """Return the settings with hints that give the parameters the layouts that they have in another module."""
+    names = [name for name in module._kept_names if name not in shapes]
+    layouts = {name: module.plan.tensors[name] for name in names if name in module.plan.tensors}
+    return replace(settings, hints={**layouts, **(settings.hints or {})})
 
 
 def _with_type(desc: Any, types: dict[str, Any]) -> Any:
     return mx.io.DataDesc(desc.name, desc.shape, types.get(desc.name, desc.dtype), desc.layout)
 
 
-def _of_first(group2ctxs: Any) -> dict[str, Any]:
+def _take_first_contexts(group2ctxs: Any) -> dict[str, Any]:
+    """Return one context for each `ctx_group`. MXNet takes a list of them, one for each device of a data-parallel model."""
     groups = group2ctxs[0] if isinstance(group2ctxs, (list, tuple)) else group2ctxs or {}
-    return {name: place[0] if isinstance(place, (list, tuple)) else place for name, place in groups.items()}
+    return {name: contexts[0] if isinstance(contexts, (list, tuple)) else contexts for name, contexts in groups.items()}

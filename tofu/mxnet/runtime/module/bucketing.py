@@ -63,7 +63,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         if default_bucket_key is None:
             raise TofuError("BucketingModule needs default_bucket_key=, the key of the longest bucket.")
         self._ngpus = ngpus
-        self._loaded: tuple[Any, Any] | None = None  # parameters of a checkpoint, until the module is bound
+        self._loaded_parameters: tuple[Any, Any] | None = None  # of a checkpoint, until the module is bound
         super().__init__(
             sym_gen,
             default_bucket_key,
@@ -106,9 +106,9 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         """Bind the default bucket, as in MXNet. Other buckets are bound at their first batch."""
         self._add_bucket(self._default_bucket_key)
         super().bind(*args, **kwargs)
-        if self._loaded is not None:
-            loaded, self._loaded = self._loaded, None
-            self.set_params(*loaded)
+        if self._loaded_parameters is not None:
+            parameters, self._loaded_parameters = self._loaded_parameters, None
+            self.set_params(*parameters)
 
     def switch_bucket(self, bucket_key: Any, data_shapes: Any, label_shapes: Any = None) -> None:
         """Switch to another bucket, as in MXNet. Raise TofuError before `bind`."""
@@ -168,5 +168,5 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         if sym_gen is None:
             raise TofuError("load needs sym_gen=, the function that makes the symbols.")
         module = cls(sym_gen, key, **options)
-        module._loaded = parameters
+        module._loaded_parameters = parameters
         return module

@@ -54,17 +54,17 @@ class ExecutorGroup:
     @property
     def arg_dict(self) -> Mapping[str, Any]:
         """Argument -> its array."""
-        return self._select(self._executor.partition.source.native.list_arguments())
+        return self._get_arrays(self._executor.partition.source.native.list_arguments())
 
     @property
     def aux_dict(self) -> Mapping[str, Any]:
         """Auxiliary state -> its array."""
-        return self._select(self._executor.partition.source.native.list_auxiliary_states())
+        return self._get_arrays(self._executor.partition.source.native.list_auxiliary_states())
 
     @property
     def grad_dict(self) -> Mapping[str, Any]:
         """Argument -> array of its gradient, or None. Raises TofuError if a later forward has overwritten the gradients."""
-        return {name: self._gradient(name) for name in self.arg_dict}
+        return {name: self._get_gradient(name) for name in self.arg_dict}
 
     @property
     def param_arrays(self) -> list[list[Any]]:
@@ -74,16 +74,16 @@ class ExecutorGroup:
     @property
     def grad_arrays(self) -> list[list[Any]]:
         """For each parameter, a list with the array of its gradient."""
-        return [[self._gradient(name)] for name in self.param_names]
+        return [[self._get_gradient(name)] for name in self.param_names]
 
     @property
     def aux_arrays(self) -> list[list[Any]]:
         """For each auxiliary state, a list with its array."""
         return [[array] for array in self.aux_dict.values()]
 
-    def _gradient(self, name: str) -> Any:
+    def _get_gradient(self, name: str) -> Any:
         return ShardedArray(self._executor.gradient(name)) if name in self._differentiated else None
 
-    def _select(self, names: Sequence[str]) -> dict[str, Any]:
+    def _get_arrays(self, names: Sequence[str]) -> dict[str, Any]:
         variables = self._executor.variables
         return {name: ShardedArray(variables[name]) for name in names if name in variables}

@@ -72,12 +72,13 @@ class Module(RunningModule):
 
     _shard_optimizer: ShardOptimizer | None = None
     _cluster: Cluster | None = None
-    _parameter_file: ParameterFile | None = None
-    _state_file: str | None = None
+    _parameter_file: ParameterFile | None = None  # of a checkpoint, until the module is bound
+    _state_file: str | None = None  # of a checkpoint, until there is an optimizer
     _is_fitting = False
-    _source: ParameterFile | None = None  # the file that the parameters were read from, until they change
+    _last_read_file: ParameterFile | None = None  # the file that the parameters were read from, until they change
 
     def _after_bind(self) -> None:
+        """Fill the parameters of a module that was loaded from a checkpoint before it was bound."""
         if self._parameter_file is not None:
             file, self._parameter_file = self._parameter_file, None
             try:
@@ -127,7 +128,7 @@ class Module(RunningModule):
                 f"initializer= takes an initializer of MXNet, not {show_with_type(initializer)}. Write mx.init.Xavier()."
             )
         attributes = self._symbol.attr_dict()
-        self._source = None
+        self._last_read_file = None
         groups = group_parameters(self.executor, self._param_names, arg_params, aux_params, allow_missing)
         self.params_initialized = False  # until all are filled
         fill_parameters(self.executor, attributes, initializer, groups)
@@ -207,11 +208,11 @@ class Module(RunningModule):
 
     def _save_params(self, fname: str) -> str:
         variables, states = self.executor.variables, self._symbol.list_auxiliary_states()
-        named = {f"arg:{name}": variables[name] for name in self._param_names}
-        return save_shards(fname, {**named, **{f"aux:{name}": variables[name] for name in states}}, self._steps)
+        tensors = {f"arg:{name}": variables[name] for name in self._param_names}
+        tensors |= {f"aux:{name}": variables[name] for name in states}
+        return save_shards(fname, tensors, self._count_updates())
 
-    @property
-    def _steps(self) -> int | None:
+    def _count_updates(self) -> int | None:
         return None if self._shard_optimizer is None else int(self._shard_optimizer.optimizer.num_update)
 
     def load_params(self, fname: str) -> None:
@@ -220,17 +221,17 @@ class Module(RunningModule):
 
     def _fill_from(self, file: ParameterFile) -> None:
         self.set_params(file.select("arg"), file.select("aux"))
-        self._source = file
+        self._last_read_file = file
 
     def save_optimizer_states(self, fname: str) -> None:
         """Write the optimizer and its states in MXNet's format. One whole state is gathered at a time; a checksum follows."""
         self._save_states(fname, None)
 
-    def _save_states(self, fname: str, parameters: str | None) -> None:
-        """Write the optimizer's states. `parameters` is the digest of the file of parameters that belongs to them."""
+    def _save_states(self, fname: str, parameters_digest: str | None) -> None:
+        """Write the optimizer's states. `parameters_digest` is the digest of the file of parameters that belongs to them."""
         optimizer = self._require_optimizer()
         optimizer.place_states(self.executor)
-        save_states(fname, optimizer.content, Facts(self._steps, parameters))
+        save_states(fname, optimizer.content, Facts(self._count_updates(), parameters_digest))
 
     def load_optimizer_states(self, fname: str) -> None:
         """Read optimizer states from a file written by `save_optimizer_states` or by MXNet.
@@ -240,8 +241,8 @@ class Module(RunningModule):
         """
         optimizer = self._require_optimizer()
         content, seal = load_states(fname, optimizer_types(optimizer.optimizer))
-        if self._source is not None:
-            check_belongs(self._source.seal, seal, self._source.path, fname)
+        if self._last_read_file is not None:
+            check_belongs(self._last_read_file.seal, seal, self._last_read_file.path, fname)
         optimizer.load(content, self.executor)
 
     # ---- optimizer
@@ -267,9 +268,10 @@ class Module(RunningModule):
             raise UnsupportedError(
                 f"Both kvstore={show(cluster.kvstore.type)} and Horovod sum gradients between machines. Use kvstore=None with Horovod."
             )
-        rows = self._exec_group.batch_size * (scaled_machines(optimizer) if cluster is None else cluster.machines)
+        machines = scaled_machines(optimizer) if cluster is None else cluster.machines
+        rescale_grad = 1.0 / (self._exec_group.batch_size * machines)
         self._shard_optimizer = ShardOptimizer(
-            optimizer, dict(optimizer_params), self._param_names, 1.0 / rows, self._symbol
+            optimizer, dict(optimizer_params), self._param_names, rescale_grad, self._symbol
         )
         if cluster is not None:
             cluster.share(self._check_ready(), self._param_names)
@@ -285,8 +287,8 @@ class Module(RunningModule):
         self._cluster = shared_module._cluster
         self.optimizer_initialized = True
 
-    def _join(self, module: Any) -> None:
-        super()._join(module)
+    def _share_with(self, module: Any) -> None:
+        super()._share_with(module)
         if module.optimizer_initialized:
             self.borrow_optimizer(module)
 
@@ -328,8 +330,8 @@ class Module(RunningModule):
 
     @property
     def _grad_req(self) -> str | dict[str, str]:
-        kinds = set(self._requests.values())
-        return kinds.pop() if len(kinds) == 1 else self._requests
+        requests = set(self._grad_requests.values())
+        return requests.pop() if len(requests) == 1 else self._grad_requests
 
     @property
     def _kvstore(self) -> Any:
@@ -339,16 +341,16 @@ class Module(RunningModule):
         """
         if self._cluster is not None:
             return self._cluster.kvstore
-        has_one = self._contexts_named > 1 and self.optimizer_initialized
-        return SimpleNamespace(type="local", _updater=self._updater) if has_one else None
+        has_kvstore = self._context_count > 1 and self.optimizer_initialized
+        return SimpleNamespace(type="local", _updater=self._updater) if has_kvstore else None
 
     @property
     def _exec_group(self) -> ExecutorGroup:
-        return ExecutorGroup(self.executor, self._data_shapes, self._param_names, self._requests)
+        return ExecutorGroup(self.executor, self._data_shapes, self._param_names, self._grad_requests)
 
     def update(self) -> None:
         """Update every trained parameter, shard by shard, with the gradients of the last backward."""
-        self._source = None
+        self._last_read_file = None
         optimizer = self._require_optimizer()
         if self._cluster is not None:
             trained = set(optimizer.names.values())

@@ -7,7 +7,7 @@ depend on the whole shape.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import mxnet as mx
 
@@ -18,13 +18,13 @@ from tofu.mxnet.runtime.checkpoint.checkpoint import ParameterFile
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.validation import show_with_type
 
-MOST_NAMES = 5  # of unknown parameters, in a message
+MOST_LISTED_NAMES = 5  # of unknown parameters, in a message
 
 
 class LiveParameters(Mapping[str, Any]):
     """Parameters of an executor by name, for callbacks of `fit`. A parameter is gathered when it is read.
 
-    `storages` maps the parameters that have sparse storage in the model to this storage.
+    If the model has sparse storage for a parameter, `storages` names it.
     """
 
     def __init__(self, executor: ShardedExecutor, names: Sequence[str], storages: Mapping[str, str]) -> None:
@@ -52,8 +52,11 @@ class LiveParameters(Mapping[str, Any]):
         return dict(self)
 
 
-ARGUMENTS = (TensorKind.PARAMETER, TensorKind.INPUT)
-Group = tuple[Mapping[str, Any] | None, list[Tensor]]
+class ParameterGroup(NamedTuple):
+    """Tensors to fill, either arguments or auxiliary states, and the arrays that a user passed for them, or None."""
+
+    arrays: Mapping[str, Any] | None
+    tensors: list[Tensor]
 
 
 def group_parameters(
@@ -62,53 +65,59 @@ def group_parameters(
     arguments: Mapping[str, Any] | None,
     states: Mapping[str, Any] | None,
     allow_missing: bool,
-) -> list[Group]:
-    """Return the arrays that a user passed, grouped with the tensors to fill.
+) -> list[ParameterGroup]:
+    """Return the parameters in `names` and the auxiliary states, each with the arrays that a user passed for them.
 
-    The tensors are the parameters in `names` and the auxiliary states. Raises TofuError for missing arrays, and
-    ShapeError for arrays of another shape.
+    Raises TofuError for missing arrays, and ShapeError for arrays of another shape.
     """
-    for given in (arguments, states):
-        check_arrays(given)
-    groups = _group(executor, names, arguments, states)
-    _check(groups, allow_missing)
+    for arrays in (arguments, states):
+        check_arrays(arrays)
+    groups = _make_groups(executor, names, arguments, states)
+    _check_groups(groups, allow_missing)
     return groups
 
 
-def check_arrays(given: Any) -> None:
-    """Raise ArgumentTypeError unless `given` maps names to arrays."""
+def check_arrays(arrays: Any) -> None:
+    """Raise ArgumentTypeError unless `arrays` maps names to arrays."""
     example = "Write {'fc_weight': mx.nd.array(...)}, a name and an array for each."
-    if given is not None and not isinstance(given, Mapping):
-        raise ArgumentTypeError(f"Parameters are passed by name, not as {show_with_type(given)}. {example}")
-    if isinstance(given, dict):
-        wrong = [f"{name}: {show_with_type(value)}" for name, value in given.items() if not hasattr(value, "shape")]
+    if arrays is not None and not isinstance(arrays, Mapping):
+        raise ArgumentTypeError(f"Parameters are passed by name, not as {show_with_type(arrays)}. {example}")
+    if isinstance(arrays, dict):
+        wrong = [f"{name}: {show_with_type(value)}" for name, value in arrays.items() if not hasattr(value, "shape")]
         raise_together(ArgumentTypeError, f"Parameters are arrays. {example} Given:", wrong)
 
 
 def fill_parameters(
-    executor: ShardedExecutor, attributes: Mapping[str, Mapping[str, str]], initializer: Any, groups: Sequence[Group]
+    executor: ShardedExecutor,
+    attributes: Mapping[str, Mapping[str, str]],
+    initializer: Any,
+    groups: Sequence[ParameterGroup],
 ) -> None:
     """Fill the shards of all parameters and auxiliary states, from the arrays passed or by the initializer.
 
     Random values are drawn in MXNet's order, so that equal seeds give the same values as on one device. The model's
     `attributes` may name another initializer for an argument.
     """
-    for given, own in groups:
-        for tensor in own:
-            _fill(executor.variables[tensor.name], given, initializer, attributes.get(tensor.name))
+    for arrays, tensors in groups:
+        for tensor in tensors:
+            _fill_variable(executor.variables[tensor.name], arrays, initializer, attributes.get(tensor.name))
 
 
-def _fill(
-    shards: ShardedTensor, given: Mapping[str, Any] | None, initializer: Any, attributes: Mapping[str, str] | None
+def _fill_variable(
+    variable: ShardedTensor,
+    arrays: Mapping[str, Any] | None,
+    initializer: Any,
+    attributes: Mapping[str, str] | None,
 ) -> None:
-    if given is not None and shards.name in given:
-        shards.scatter(given.elements(shards.name) if isinstance(given, ParameterFile) else given[shards.name])
+    if arrays is not None and variable.name in arrays:
+        name = variable.name
+        variable.scatter(arrays.elements(name) if isinstance(arrays, ParameterFile) else arrays[name])
     elif initializer is not None:
-        whole = mx.nd.zeros(shards.shape, dtype=shards.dtype)
-        initializer(mx.init.InitDesc(shards.name, attributes), whole)
-        shards.scatter(whole)
-    for array in shards.arrays:
-        array.wait_to_read()
+        whole = mx.nd.zeros(variable.shape, dtype=variable.dtype)
+        initializer(mx.init.InitDesc(variable.name, attributes), whole)
+        variable.scatter(whole)
+    for shard in variable.arrays:
+        shard.wait_to_read()
 
 
 def refuse_extra(
@@ -118,51 +127,51 @@ def refuse_extra(
     states: Mapping[str, Any] | None,
 ) -> None:
     """Raise TofuError for arrays that are neither for a parameter in `names` nor for an auxiliary state."""
-    groups = _group(executor, names, arguments, states)
-    extra = [name for given, own in groups for name in sorted(set(given or ()) - {tensor.name for tensor in own})]
-    raise_together(TofuError, "The model does not have these parameters (allow_extra=True ignores them):", extra)
+    groups = _make_groups(executor, names, arguments, states)
+    extra_names = [name for group in groups for name in _list_extra(group)]
+    raise_together(TofuError, "The model does not have these parameters (allow_extra=True ignores them):", extra_names)
 
 
-def _group(
+def _make_groups(
     executor: ShardedExecutor,
     names: Collection[str],
     arguments: Mapping[str, Any] | None,
     states: Mapping[str, Any] | None,
-) -> list[Group]:
-    """Return the groups. They are formed by name, since a parameter that a loss uses as its label is an input in the graph."""
-    tensors = executor.partition.graph.tensors
-    return [
-        (arguments, sorted((t for t in tensors if t.kind in ARGUMENTS and t.name in names), key=_name)),
-        (states, sorted((t for t in tensors if t.kind is TensorKind.AUXILIARY), key=_name)),
-    ]
+) -> list[ParameterGroup]:
+    tensors = sorted(executor.partition.graph.tensors, key=lambda tensor: tensor.name)
+    # A parameter that a loss uses as its label is an input in the graph, so parameters are found by their names.
+    parameters = [t for t in tensors if t.kind in (TensorKind.PARAMETER, TensorKind.INPUT) and t.name in names]
+    auxiliary_states = [t for t in tensors if t.kind is TensorKind.AUXILIARY]
+    return [ParameterGroup(arguments, parameters), ParameterGroup(states, auxiliary_states)]
 
 
-def _name(tensor: Tensor) -> str:
-    return tensor.name
+def _list_extra(group: ParameterGroup) -> list[str]:
+    return sorted(set(group.arrays or ()) - {tensor.name for tensor in group.tensors})
 
 
-def _check(groups: Sequence[Group], allow_missing: bool) -> None:
-    missing, wrong, extra = [], [], list[str]()
-    for given, own in groups:
-        if given is None:
+def _check_groups(groups: Sequence[ParameterGroup], allow_missing: bool) -> None:
+    missing, misshapen, extra = [], [], list[str]()
+    for group in groups:
+        arrays, tensors = group
+        if arrays is None:
             continue
-        extra += sorted(set(given) - {tensor.name for tensor in own})
-        missing += [tensor.name for tensor in own if tensor.name not in given]
-        wrong += [
-            f"{tensor.name}: {_shape(given, tensor.name)} given, {tensor.shape} in the model"
-            for tensor in own
-            if tensor.name in given and _shape(given, tensor.name) != tensor.shape
+        extra += _list_extra(group)
+        missing += [tensor.name for tensor in tensors if tensor.name not in arrays]
+        misshapen += [
+            f"{tensor.name}: {_find_shape(arrays, tensor.name)} given, {tensor.shape} in the model"
+            for tensor in tensors
+            if tensor.name in arrays and _find_shape(arrays, tensor.name) != tensor.shape
         ]
     if missing and not allow_missing:
-        more = f" and {len(extra) - MOST_NAMES} more" if len(extra) > MOST_NAMES else ""
-        others = [f"passed, but unknown to the model: {', '.join(extra[:MOST_NAMES])}{more}"] if extra else []
+        more = f" and {len(extra) - MOST_LISTED_NAMES} more" if len(extra) > MOST_LISTED_NAMES else ""
+        unknown = [f"passed, but unknown to the model: {', '.join(extra[:MOST_LISTED_NAMES])}{more}"] if extra else []
         raise_together(
             MissingParametersError,
             "These parameters are missing (allow_missing=True keeps or initializes them):",
-            [*missing, *others],
+            [*missing, *unknown],
         )
-    raise_together(ShapeError, "These parameters have another shape:", wrong)
+    raise_together(ShapeError, "These parameters have another shape:", misshapen)
 
 
-def _shape(given: Mapping[str, Any], name: str) -> tuple[int, ...]:
-    return given.shapes[name] if isinstance(given, ParameterFile) else tuple(given[name].shape)
+def _find_shape(arrays: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    return arrays.shapes[name] if isinstance(arrays, ParameterFile) else tuple(arrays[name].shape)

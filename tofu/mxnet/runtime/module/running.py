@@ -21,49 +21,50 @@ from tofu.validation import show_with_type
 class RunningModule(ShardedModule):
     """Part of `Module` that runs a bound model with parameters."""
 
-    def _fit_to(self, data_batch: Any) -> None:
+    def _rebind_for(self, data_batch: Any) -> None:
+        """Bind again if the batch has other shapes than the bound inputs."""
         labels = getattr(data_batch, "label", None) or []
         shapes = [tuple(array.shape) for array in [*data_batch.data, *labels]]
-        bound = [tuple(desc.shape) for desc in [*self._data_shapes, *self._label_shapes]][: len(shapes)]
-        if shapes == bound:
+        bound_shapes = [tuple(desc.shape) for desc in [*self._data_shapes, *self._label_shapes]][: len(shapes)]
+        if shapes == bound_shapes:
             return
+        data_count = len(data_batch.data)
         self._check_count(data_batch.data)
         with self._restoring_on_error():
-            if shapes[: len(data_batch.data)] != bound[: len(data_batch.data)]:
-                self._data_shapes = _in_order_of(getattr(data_batch, "provide_data", None), self._data_shapes)
-                self._label_shapes = _in_order_of(getattr(data_batch, "provide_label", None), self._label_shapes)
-            given = [tuple(label.shape) for label in labels] or self._label_shapes_for(data_batch.data)
-            pairs = zip(self._data_shapes, data_batch.data, strict=True)
-            self._data_shapes = [_with_shape(d, a.shape) for d, a in pairs]
-            self._label_shapes = [_with_shape(d, shape) for d, shape in zip(self._label_shapes, given, strict=False)]
-            before = self.executor
+            if shapes[:data_count] != bound_shapes[:data_count]:
+                self._data_shapes = _sort_like(getattr(data_batch, "provide_data", None), self._data_shapes)
+                self._label_shapes = _sort_like(getattr(data_batch, "provide_label", None), self._label_shapes)
+            label_shapes = shapes[data_count:] or self._infer_label_shapes(data_batch.data)
+            self._data_shapes = list(map(_with_shape, self._data_shapes, shapes))
+            self._label_shapes = list(map(_with_shape, self._label_shapes, label_shapes))
+            old_executor = self.executor
             self._rebind()
-            self.executor.forget_gradients(before)
+            self.executor.forget_gradients(old_executor)
 
-    def _label_shapes_for(self, data: Sequence[Any]) -> list[tuple[int, ...]]:
+    def _infer_label_shapes(self, data: Sequence[Any]) -> list[tuple[int, ...]]:
         """Return the labels' shapes for a batch without labels: inferred ones, or else the bound ones with its batch size."""
         shapes = {desc.name: tuple(array.shape) for desc, array in zip(self._data_shapes, data, strict=True)}
         try:
             inferred, _ = infer_arguments(self._symbol, shapes, {})
         except ShapeError:
-            bound, given = self._data_shapes[0].shape[0], data[0].shape[0]
-            return [(desc.shape[0] * given // bound, *desc.shape[1:]) for desc in self._label_shapes]
+            bound_samples, samples = self._data_shapes[0].shape[0], data[0].shape[0]
+            return [(desc.shape[0] * samples // bound_samples, *desc.shape[1:]) for desc in self._label_shapes]
         return [inferred[desc.name] for desc in self._label_shapes]
 
     def _check_count(self, data: Sequence[Any]) -> None:
         if len(data) != len(self._data_shapes):
             raise ShapeError(
                 f"The batch does not fit the model: it has {len(data)} arrays for the {len(self._data_shapes)} inputs "
-                f"{', '.join(self._fed_data)}. Give one for each, in their order."
+                f"{', '.join(self._batch_data_names)}. Give one for each, in their order."
             )
 
     @property
-    def _fed_data(self) -> list[str]:
+    def _batch_data_names(self) -> list[str]:
         """Names of the data inputs, in the order in which a batch has their arrays: that of the bound shapes, as in MXNet."""
         return [desc.name for desc in self._data_shapes]
 
     @property
-    def _fed_labels(self) -> list[str]:
+    def _batch_label_names(self) -> list[str]:
         return [desc.name for desc in self._label_shapes] or self._label_names
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
@@ -74,11 +75,11 @@ class RunningModule(ShardedModule):
                 f"forward takes a batch with a list of arrays in its `data`, not a {type(data_batch).__name__}. Write "
                 "module.forward(mx.io.DataBatch([array]))."
             )
-        self._fit_to(data_batch)
+        self._rebind_for(data_batch)
         variables = self.executor.variables
-        for name, array in zip(self._fed_data, data_batch.data, strict=True):
+        for name, array in zip(self._batch_data_names, data_batch.data, strict=True):
             variables[name].scatter(array)
-        for name, array in zip(self._fed_labels, getattr(data_batch, "label", None) or (), strict=False):
+        for name, array in zip(self._batch_label_names, getattr(data_batch, "label", None) or (), strict=False):
             variables[name].scatter(array)
         self.executor.forward(self.for_training if is_train is None else is_train)
 
@@ -112,9 +113,9 @@ class RunningModule(ShardedModule):
             raise NotReadyError(
                 "The module was bound with for_training=False: bind it with for_training=True to run backward()."
             )
-        is_one = isinstance(out_grads, (mx.nd.NDArray, np.ndarray))
-        given = [out_grads] if is_one else list(out_grads or ())
-        self.executor.scatter_head_gradients(given, self.output_names)
+        is_single = isinstance(out_grads, (mx.nd.NDArray, np.ndarray))
+        gradients = [out_grads] if is_single else list(out_grads or ())
+        self.executor.scatter_head_gradients(gradients, self.output_names)
         self.executor.backward()
 
     # ---- results
@@ -130,22 +131,25 @@ class RunningModule(ShardedModule):
             return whole
         attributes = self._symbol.whole.attr_dict()
         layouts = [attributes.get(output.name, {}).get("__layout__") for output in self._symbol.whole]
-        return [self._cut(array, layout) for array, layout in zip(whole, layouts, strict=True)]
+        return [self._slice_batch(array, layout) for array, layout in zip(whole, layouts, strict=True)]
 
-    def _cut(self, whole: Any, layout: str | None) -> list[Any]:
-        if self._contexts_named == 1:
+    def _slice_batch(self, whole: Any, layout: str | None) -> list[Any]:
+        if self._context_count == 1:
             return [whole]
-        return cut_batch(whole, find_batch_axis(layout), self._exec_group.batch_size, self._contexts_named)
+        return cut_batch(whole, find_batch_axis(layout), self._exec_group.batch_size, self._context_count)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the gradients of the data inputs, in the form of `get_outputs`. Needs bind(inputs_need_grad=True)."""
         if not self.inputs_need_grad:
             raise NotReadyError("The inputs have no gradients: bind with inputs_need_grad=True.")
-        whole = [self.executor.gradient(name).gather() for name in self._fed_data]
-        whole = [array.as_in_context(self._places[name]) for array, name in zip(whole, self._fed_data, strict=True)]
+        whole = [self.executor.gradient(name).gather() for name in self._batch_data_names]
+        whole = [
+            array.as_in_context(self._context_by_variable[name])
+            for array, name in zip(whole, self._batch_data_names, strict=True)
+        ]
         if merge_multi_context:
             return whole
-        return [self._cut(array, desc.layout) for array, desc in zip(whole, self._data_shapes, strict=True)]
+        return [self._slice_batch(array, desc.layout) for array, desc in zip(whole, self._data_shapes, strict=True)]
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Update a metric with the labels and the whole outputs. With pre_sliced=True, `labels` has a list for each device."""
@@ -154,7 +158,7 @@ class RunningModule(ShardedModule):
                 f"update_metric takes a metric, not {show_with_type(eval_metric)}. Write mx.metric.create('acc')."
             )
         eval_metric.update_dict(
-            dict(zip(self._fed_labels, labels[0] if pre_sliced else labels, strict=False)),
+            dict(zip(self._batch_label_names, labels[0] if pre_sliced else labels, strict=False)),
             dict(zip(self.output_names, self.get_outputs(), strict=True)),
         )
 
@@ -163,7 +167,7 @@ class RunningModule(ShardedModule):
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the values of the inputs in `state_names`, in the form of `get_outputs`."""
         whole = [self._check_ready().variables[name].gather() for name in self._state_names]
-        return whole if merge_multi_context else [self._cut(array, None) for array in whole]
+        return whole if merge_multi_context else [self._slice_batch(array, None) for array in whole]
 
     def set_states(self, states: Any = None, value: float | None = None) -> None:
         """Set the inputs in `state_names` from the arrays `states`, or all to the number `value`."""
@@ -174,13 +178,13 @@ class RunningModule(ShardedModule):
             states = [
                 mx.nd.full(variables[name].shape, value, dtype=variables[name].dtype) for name in self._state_names
             ]
-        given = [join_batch(state, find_batch_axis(None)) for state in states]
-        if len(given) != len(self._state_names):
+        arrays = [join_batch(state, find_batch_axis(None)) for state in states]
+        if len(arrays) != len(self._state_names):
             raise TofuError(
-                f"set_states got {len(given)} arrays for the {len(self._state_names)} states {self._state_names}."
+                f"set_states got {len(arrays)} arrays for the {len(self._state_names)} states {self._state_names}."
             )
-        for name, state in zip(self._state_names, given, strict=True):
-            variables[name].scatter(state)
+        for name, array in zip(self._state_names, arrays, strict=True):
+            variables[name].scatter(array)
 
     def install_monitor(self, mon: Any) -> None:
         """Install an `mx.mon.Monitor`. It sees whole arrays as on one device, each gathered when it is shown."""
@@ -188,9 +192,11 @@ class RunningModule(ShardedModule):
         self._monitors.append(mon.exes[-1])
 
 
-def _in_order_of(provided: Any, bound: list[Any]) -> list[Any]:
-    names, by_name = [entry[0] for entry in provided or ()], {desc.name: desc for desc in bound}
-    return [by_name[name] for name in names] if sorted(names) == sorted(by_name) else bound
+def _sort_like(batch_descriptions: Any, bound_descriptions: list[Any]) -> list[Any]:
+    """Return the bound inputs in the order of a batch's inputs, if the batch names the same inputs."""
+    names = [description[0] for description in batch_descriptions or ()]
+    bound_by_name = {desc.name: desc for desc in bound_descriptions}
+    return [bound_by_name[name] for name in names] if sorted(names) == sorted(bound_by_name) else bound_descriptions
 
 
 def _with_shape(desc: Any, shape: Sequence[int]) -> Any:
@@ -209,10 +215,10 @@ def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
     """
     if axis < 0 or not whole.shape or whole.shape[axis] % samples or samples < slices:
         return [whole] * slices
-    each = whole.shape[axis] // samples
+    rows = whole.shape[axis] // samples  # of each sample
     sizes = [round(samples / slices)] * (slices - 1)
     bounds = [0, *accumulate(sizes), samples]
-    return [mx.nd.slice_axis(whole, axis=axis, begin=begin * each, end=end * each) for begin, end in pairwise(bounds)]
+    return [mx.nd.slice_axis(whole, axis=axis, begin=begin * rows, end=end * rows) for begin, end in pairwise(bounds)]
 
 
 def join_batch(slices: Sequence[Any], axis: int) -> Any:

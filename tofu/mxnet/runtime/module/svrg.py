@@ -84,13 +84,15 @@ class SVRGModule(Module):
 
     def update(self) -> None:
         """Correct the gradients of the last backward, and update the parameters."""
-        for name in self._list_corrected():
-            own, earlier = self.executor.gradient(name), self._mod_aux.executor.gradient(name)
-            for gradient, subtrahend in zip(own.arrays, earlier.in_layout_of(own).arrays, strict=True):
-                gradient -= subtrahend
+        for name in self._list_differentiated_parameters():
+            gradient = self.executor.gradient(name)
+            earlier_gradient = self._mod_aux.executor.gradient(name).in_layout_of(gradient)
+            for shard, subtrahend in zip(gradient.arrays, earlier_gradient.arrays, strict=True):
+                shard -= subtrahend
             if name in self._averages:
-                for gradient, average in zip(own.arrays, self._averages[name].in_layout_of(own).arrays, strict=True):
-                    gradient += average
+                average = self._averages[name].in_layout_of(gradient)
+                for shard, addend in zip(gradient.arrays, average.arrays, strict=True):
+                    shard += addend
         super().update()
 
     def update_full_grads(self, train_data: Any) -> None:
@@ -98,29 +100,27 @@ class SVRGModule(Module):
 
         As in MXNet, the sum starts with the previous average instead of zero.
         """
-        earlier = self._mod_aux
-        copy_values(
-            self._check_ready().variables, {name: earlier.executor.variables[name] for name in self._kept_names}
-        )
-        earlier.params_initialized = True
+        module = self._mod_aux  # has the earlier weights
+        copy_values(self._check_ready().variables, {name: module.executor.variables[name] for name in self._kept_names})
+        module.params_initialized = True
         train_data.reset()
         batches, padding = 0, 0
         for batch in train_data:
-            earlier.forward(batch, is_train=True)
-            earlier.backward()
+            module.forward(batch, is_train=True)
+            module.backward()
             batches, padding = batches + 1, batch.pad or 0
-            for name in self._list_corrected():
-                self._add_to_average(name, earlier.executor.gradient(name))
+            for name in self._list_differentiated_parameters():
+                self._add_to_average(name, module.executor.gradient(name))
         count = batches - padding / train_data.batch_size
         for average in self._averages.values():
-            for array in average.arrays:
-                array /= count
+            for shard in average.arrays:
+                shard /= count
 
     def fit(self, train_data: Any, *args: Any, begin_epoch: int = 0, **kwargs: Any) -> None:
         """Train as MXNet's `fit` does. Every `update_freq` epochs, `update_full_grads` is called."""
-        super().fit(_Epochs(self, train_data, begin_epoch), *args, begin_epoch=begin_epoch, **kwargs)
+        super().fit(_DataWithUpdates(self, train_data, begin_epoch), *args, begin_epoch=begin_epoch, **kwargs)
 
-    def _list_corrected(self) -> list[str]:
+    def _list_differentiated_parameters(self) -> list[str]:
         parameters = set(self._param_names)
         return [name for name in self.executor.differentiated if name in parameters]
 
@@ -128,11 +128,11 @@ class SVRGModule(Module):
         if name not in self._averages:
             self._averages[name] = gradient.zeros_like()
         average = self._averages[name]
-        for array, addend in zip(average.arrays, gradient.in_layout_of(average).arrays, strict=True):
-            array += addend
+        for shard, addend in zip(average.arrays, gradient.in_layout_of(average).arrays, strict=True):
+            shard += addend
 
 
-class _Epochs:
+class _DataWithUpdates:
     """Training data for `fit`. When an epoch starts, it calls the module's `update_full_grads` if an update is due."""
 
     def __init__(self, module: SVRGModule, data: Any, epoch: int) -> None:

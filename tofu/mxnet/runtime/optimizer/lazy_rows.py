@@ -33,40 +33,42 @@ def list_read_gradients(
     elif isinstance(optimizer, mx.optimizer.NAG):
         is_lazy = optimizer.momentum == 0.0
     elif isinstance(optimizer, mx.optimizer.LBSGD):
-        added = optimizer.cumgrads.get(index, {}).get("cum_grad")
-        return [gradient, added.tensor] if isinstance(added, ShardedArray) else [gradient]
+        accumulated = optimizer.cumgrads.get(index, {}).get("cum_grad")
+        return [gradient, accumulated.tensor] if isinstance(accumulated, ShardedArray) else [gradient]
     else:
         is_lazy = bool(getattr(optimizer, "lazy_update", False))
     return [gradient] if is_lazy else []
 
 
 @contextmanager
-def keeping_rows(gradients: Sequence[Sequence[ShardedTensor]], updated: Sequence[Sequence[Any]]) -> Iterator[None]:
+def keeping_rows(
+    gradients_by_weight: Sequence[Sequence[ShardedTensor]], arrays_by_weight: Sequence[Sequence[Any]]
+) -> Iterator[None]:
     """Restore, at the end of the context, the rows of each weight and of its states in which all its gradients are zero."""
     with ExitStack() as stack:
-        for read, arrays in zip(gradients, updated, strict=True):
-            if not read:
+        for gradients, arrays in zip(gradients_by_weight, arrays_by_weight, strict=True):
+            if not gradients:
                 continue
-            touched = np.logical_or.reduce([find_rows(gradient) for gradient in read])
+            is_updated = np.logical_or.reduce([find_rows(gradient) for gradient in gradients])
             for array in arrays:
-                if isinstance(array, ShardedArray) and array.tensor.shape == read[0].shape:
-                    stack.enter_context(_keeping(array.tensor, touched))
+                if isinstance(array, ShardedArray) and array.tensor.shape == gradients[0].shape:
+                    stack.enter_context(_restoring_rows(array.tensor, is_updated))
         yield
 
 
 def find_rows(gradient: ShardedTensor) -> npt.NDArray[np.bool_]:
     """Return which rows of a gradient have a non-zero element."""
-    touched = np.zeros(gradient.shape[0], bool)
+    is_nonzero = np.zeros(gradient.shape[0], bool)
     for worker in gradient.owners:
-        (begin, end), array = gradient.regions[worker][0], gradient.arrays[worker]
-        touched[begin:end] |= (array != 0).reshape((end - begin, -1)).max(axis=1).asnumpy() > 0
-    return touched
+        (begin, end), shard = gradient.regions[worker][0], gradient.arrays[worker]
+        is_nonzero[begin:end] |= (shard != 0).reshape((end - begin, -1)).max(axis=1).asnumpy() > 0
+    return is_nonzero
 
 
 @contextmanager
-def _keeping(tensor: ShardedTensor, touched: npt.NDArray[np.bool_]) -> Iterator[None]:
-    before = [array.copy() for array in tensor.arrays]
+def _restoring_rows(tensor: ShardedTensor, is_updated: npt.NDArray[np.bool_]) -> Iterator[None]:
+    old_shards = [shard.copy() for shard in tensor.arrays]
     yield
-    for region, array, old in zip(tensor.regions, tensor.arrays, before, strict=True):
-        rows = mx.nd.array(touched[slice(*region[0])], ctx=array.context, dtype="float32")
-        mx.nd.where(rows, array, old, out=array)
+    for region, shard, old_shard in zip(tensor.regions, tensor.arrays, old_shards, strict=True):
+        is_updated_here = mx.nd.array(is_updated[slice(*region[0])], ctx=shard.context, dtype="float32")
+        mx.nd.where(is_updated_here, shard, old_shard, out=shard)

@@ -51,11 +51,11 @@ class ShardOptimizer:
         rescale_grad: float,
         symbol: Any,
     ) -> None:
-        self._given, optimizer = optimizer, own_optimizer(optimizer)
-        indices = self.names = dict(enumerate(names))
+        self._outer_optimizer, optimizer = optimizer, own_optimizer(optimizer)  # the outer one may be Horovod's
+        name_by_index = self.names = dict(enumerate(names))
         if isinstance(optimizer, str):
             parameters = {"rescale_grad": rescale_grad, **parameters}
-            optimizer = create_optimizer(optimizer, parameters, sym=symbol, param_idx2name=indices)
+            optimizer = create_optimizer(optimizer, parameters, sym=symbol, param_idx2name=name_by_index)
         elif isinstance(optimizer, mx.optimizer.Optimizer):
             if optimizer.rescale_grad != rescale_grad:
                 warnings.warn(
@@ -63,7 +63,7 @@ class ShardOptimizer:
                     stacklevel=3,
                 )
             if not optimizer.idx2name:
-                optimizer.idx2name = indices
+                optimizer.idx2name = name_by_index
         else:
             raise TofuError(
                 f"The optimizer must be a name or an mx.optimizer.Optimizer, not {show_with_type(optimizer)}. Write optimizer='sgd', "
@@ -72,7 +72,7 @@ class ShardOptimizer:
         self.updater = updater_for(optimizer)
         storages = list_storages(symbol)
         # Parameter with a sparse gradient -> True if the weight is sparse as well.
-        self._sparse = {name: name in storages for name in list_sparse_gradients(symbol)}
+        self._has_sparse_weight = {name: name in storages for name in list_sparse_gradients(symbol)}
 
     def borrow(self, names: Sequence[str]) -> ShardOptimizer:
         """Return this optimizer for the parameters in `names`; states and counts are shared. Raise TofuError for unknown names."""
@@ -81,9 +81,9 @@ class ShardOptimizer:
             "The optimizer was made for another model, which does not have these parameters:",
             sorted(set(names) - set(self.names.values())),
         )
-        lent = copy(self)
-        lent.names = {index: name for index, name in self.names.items() if name in set(names)}
-        return lent
+        borrowed = copy(self)
+        borrowed.names = {index: name for index, name in self.names.items() if name in set(names)}
+        return borrowed
 
     @property
     def optimizer(self) -> Any:
@@ -100,32 +100,35 @@ class ShardOptimizer:
             return
         gradients = [ShardedArray(executor.gradient(name)) for name in trained.values()]
         weights = [ShardedArray(executor.variables[name]) for name in trained.values()]
-        counts = dict(self.optimizer._index_update_count)
+        old_counts = dict(self.optimizer._index_update_count)
         with uninterrupted():
-            create_states(self.updater, tuple(trained), weights)
-            self.place_states(executor)
-            average_gradients(self._given, tuple(trained), gradients)
-            sparse = {n: self._sparse[name] for n, name in enumerate(trained.values()) if name in self._sparse}
+            prepare_states(self.updater, tuple(trained), weights)
+            average_gradients(self._outer_optimizer, tuple(trained), gradients)
+            has_sparse_weight = {
+                position: self._has_sparse_weight[name]
+                for position, name in enumerate(trained.values())
+                if name in self._has_sparse_weight
+            }
             try:
-                update_shards(self.updater, tuple(trained), gradients, weights, sparse)
+                update_shards(self.updater, tuple(trained), gradients, weights, has_sparse_weight)
             except Exception as error:
-                now = self.optimizer._index_update_count
-                begun = [name for index, name in trained.items() if now.get(index) != counts.get(index)]
-                if not begun:
+                counts = self.optimizer._index_update_count
+                changed = [name for index, name in trained.items() if counts.get(index) != old_counts.get(index)]
+                if not changed:
                     raise
                 raise OperatorFailureError(
                     f"The optimizer failed in the middle of an update: {summarise(error)} Of {len(trained)} parameters these may be "
-                    f"updated, and the others are unchanged: {', '.join(begun)}. Load the last checkpoint."
+                    f"updated, and the others are unchanged: {', '.join(changed)}. Load the last checkpoint."
                 ) from error
 
     def place_states(self, executor: ShardedExecutor) -> None:
         """Move the states to the layouts of their weights."""
-        states, synced = self.updater.states, self.updater.states_synced
+        states = self.updater.states
         with uninterrupted(), on_shards():
             for index, name in self.names.items():
                 if index in states:
                     states[index] = place_state(states[index], executor.variables[name])
-                    synced[index] = True
+                    self.updater.states_synced[index] = True
 
     @property
     def content(self) -> tuple[dict[Any, Any], Any]:
@@ -141,30 +144,29 @@ class ShardOptimizer:
         states, optimizer = content if isinstance(content, tuple) and len(content) == 2 else (content, self.optimizer)
         if not isinstance(states, dict):
             raise TofuError(f"This is no file of optimizer states: it holds a {type(states).__name__}.")
-        indices = {name: index for index, name in self.names.items()}
-        by_index = {indices.get(key, key): state for key, state in states.items()}  # a kvstore saves names as keys
+        index_by_name = {name: index for index, name in self.names.items()}
+        state_by_index = {index_by_name.get(key, key): state for key, state in states.items()}  # a kvstore saves names
+        saved_type, own_type = type(optimizer).__name__, type(self.optimizer).__name__
         if type(optimizer) is not type(self.optimizer):
-            file_has, own = type(optimizer).__name__, type(self.optimizer).__name__
             raise TofuError(
-                f"The file has the states of {file_has}, and the module trains with {own}. Use the optimizer of the file, "
-                f"init_optimizer(optimizer={file_has.lower()!r}, force_init=True), or train without these states."
+                f"The file has the states of {saved_type}, and the module trains with {own_type}. Use the optimizer of the file, "
+                f"init_optimizer(optimizer={saved_type.lower()!r}, force_init=True), or train without these states."
             )
         try:
-            self._check_states(by_index, optimizer, executor)
+            self._check_states(state_by_index, optimizer, executor)
         except (AttributeError, LookupError, TypeError, mx.base.MXNetError) as error:
-            raise TofuError(f"The file holds no states that {type(optimizer).__name__} can use: {error}") from error
+            raise TofuError(f"The file holds no states that {saved_type} can use: {error}") from error
         if optimizer is self.optimizer and optimizer.num_update == 0 and _reads_steps(optimizer):
-            kind = type(optimizer).__name__
             warnings.warn(
-                f"The file of optimizer states has no count of steps, since mx.mod.Module does not save it, and {kind} uses that count: it "
-                "starts at 0 again, as in MXNet. To continue exactly, give the number of updates made: "
+                f"The file of optimizer states has no count of steps, since mx.mod.Module does not save it, and {saved_type} uses that "
+                "count: it starts at 0 again, as in MXNet. To continue exactly, give the number of updates made: "
                 "optimizer_params={'begin_num_update': ...}.",
                 stacklevel=4,
             )
         with uninterrupted():
             self.updater.optimizer = optimizer
-            self.updater.states = by_index
-            self.updater.states_synced = dict.fromkeys(by_index, True)
+            self.updater.states = state_by_index
+            self.updater.states_synced = dict.fromkeys(state_by_index, True)
             self.place_states(executor)
 
     def _check_states(self, states: Mapping[Any, Any], optimizer: Any, executor: ShardedExecutor) -> None:
@@ -173,27 +175,25 @@ class ShardOptimizer:
                 continue
             weight = executor.variables[name]
             with uninterrupted(), on_shards():
-                own = optimizer.create_state_multi_precision(index, ShardedArray(weight))
-            if _describe_form(states[index]) != _describe_form(own):
+                new_state = optimizer.create_state_multi_precision(index, ShardedArray(weight))
+            new_form, loaded_form = _describe_form(new_state), _describe_form(states[index])
+            if loaded_form != new_form:
                 raise TofuError(
                     f"The states are of another optimizer than {type(optimizer).__name__} with these parameters: for {name} it keeps "
-                    f"{_describe_form(own)}, the file has {_describe_form(states[index])}. Load them into the optimizer that saved them."
+                    f"{new_form}, the file has {loaded_form}. Load them into the optimizer that saved them."
                 )
-            for given, made in zip(list_arrays(states[index]), list_arrays(own), strict=True):
-                if tuple(given.shape) != tuple(made.shape):
+            for loaded, new in zip(list_arrays(states[index]), list_arrays(new_state), strict=True):
+                if tuple(loaded.shape) != tuple(new.shape):
                     raise TofuError(
-                        f"The states are of another model: {name} has shape {weight.shape}, its state {tuple(given.shape)}."
+                        f"The states are of another model: {name} has shape {weight.shape}, its state {tuple(loaded.shape)}."
                     )
 
 
 def _reads_steps(optimizer: Any) -> bool:
-    methods = (
-        method
-        for kind in type(optimizer).__mro__
-        if kind is not mx.optimizer.Optimizer
-        for method in vars(kind).values()
-    )
-    names = {name for method in methods if isinstance(method, FunctionType) for name in method.__code__.co_names}
+    """Return True if the optimizer uses its count of steps: its code names the count, or the learning rate has a schedule."""
+    classes = (c for c in type(optimizer).__mro__ if c is not mx.optimizer.Optimizer)
+    methods = (value for c in classes for value in vars(c).values() if isinstance(value, FunctionType))
+    names = {name for method in methods for name in method.__code__.co_names}
     return optimizer.lr_scheduler is not None or not names.isdisjoint({"_index_update_count", "num_update"})
 
 
@@ -210,42 +210,41 @@ class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is unty
     """
 
     def __call__(self, index: Sequence[int], grad: Sequence[Any], weight: Sequence[Any]) -> None:
-        for i, g, w in zip(index, grad, weight, strict=True):
-            mx.optimizer.Optimizer.update_multi_precision(self.optimizer, i, w, g, self.states[i])
-
-
-def create_states(updater: Any, indices: Sequence[Any], weights: Sequence[Any]) -> None:
-    """Create the states that do not exist yet. A state may start as a copy of the weight."""
-    with on_shards():
-        for index, weight in zip(indices, weights, strict=True):
-            if index not in updater.states:
-                updater.states[index] = updater.optimizer.create_state_multi_precision(index, weight)
-                updater.states_synced[index] = True
+        for one_index, gradient, one_weight in zip(index, grad, weight, strict=True):
+            mx.optimizer.Optimizer.update_multi_precision(
+                self.optimizer, one_index, one_weight, gradient, self.states[one_index]
+            )
 
 
 def prepare_states(updater: Any, indices: Sequence[Any], weights: Sequence[Any]) -> None:
     """Create the states that do not exist yet, and move all states to the layouts of their weights."""
-    create_states(updater, indices, weights)
     with on_shards():
         for index, weight in zip(indices, weights, strict=True):
+            if index not in updater.states:  # a state may start as a copy of the weight
+                updater.states[index] = updater.optimizer.create_state_multi_precision(index, weight)
+                updater.states_synced[index] = True
             if isinstance(weight, ShardedArray):
                 updater.states[index] = place_state(updater.states[index], weight.tensor)
                 updater.states_synced[index] = True
 
 
 def update_shards(
-    updater: Any, indices: Sequence[Any], gradients: Sequence[Any], weights: Sequence[Any], sparse: Mapping[int, bool]
+    updater: Any,
+    indices: Sequence[Any],
+    gradients: Sequence[Any],
+    weights: Sequence[Any],
+    has_sparse_weight: Mapping[int, bool],
 ) -> None:
     """Run an updater on sharded arrays.
 
-    `sparse` maps the positions of sparse gradients to True if the weight is sparse as well.
+    `has_sparse_weight` maps the positions of sparse gradients to True if the weight is sparse as well.
     """
-    read = [
-        list_read_gradients(updater.optimizer, indices[n], gradients[n].tensor, has_sparse_weight)
-        for n, has_sparse_weight in sparse.items()
+    read_gradients = [
+        list_read_gradients(updater.optimizer, indices[n], gradients[n].tensor, is_sparse)
+        for n, is_sparse in has_sparse_weight.items()
     ]
-    updated = [[weights[n], *list_arrays(updater.states[indices[n]])] for n in sparse]
-    with keeping_rows(read, updated), on_shards():
+    updated_arrays = [[weights[n], *list_arrays(updater.states[indices[n]])] for n in has_sparse_weight]
+    with keeping_rows(read_gradients, updated_arrays), on_shards():
         updater(tuple(indices), tuple(gradients), tuple(weights))
 
 
@@ -255,14 +254,15 @@ def place_state(state: Any, weight: ShardedTensor) -> Any:
         return type(state)(place_state(item, weight) for item in state)
     if not isinstance(state, mx.nd.NDArray) or not weight.is_like(state.shape):
         return state
-    layout = weight.like(state.shape, state.dtype)
-    if isinstance(state, ShardedArray) and state.tensor.matches(layout):
+    placed = weight.like(state.shape, state.dtype)
+    if isinstance(state, ShardedArray) and state.tensor.matches(placed):
         return state
-    state.copyto(ShardedArray(layout)) if isinstance(state, ShardedArray) else layout.scatter(state)
-    return ShardedArray(layout)
+    state.copyto(ShardedArray(placed)) if isinstance(state, ShardedArray) else placed.scatter(state)
+    return ShardedArray(placed)
 
 
 def _describe_form(state: Any) -> str:
+    """Return the structure of a state as text, such as "[array, nothing]"."""
     if isinstance(state, (tuple, list)):
         return f"[{', '.join(map(_describe_form, state))}]"
     if isinstance(state, mx.nd.NDArray):

@@ -36,73 +36,73 @@ GROUPED_KERNELS = ("multi_sgd_", "multi_mp_sgd_", "preloaded_multi_")
 CONSTANTS = frozenset(("_zeros", "_ones", "_full"))
 SUMS = frozenset(("sum", "mean", "norm"))
 
-_invoke, _write_item = register._imperative_invoke, mx.nd.NDArray.__setitem__
+_invoke_whole, _set_whole_item = register._imperative_invoke, mx.nd.NDArray.__setitem__
 Invocation = Callable[[list[Any], Any], Any]  # (inputs, outputs or None) -> MXNet's result
 
 
-class _Depth(threading.local):
-    here = 0
+class _OpenContexts(threading.local):
+    count = 0  # in this thread
 
 
-_depth = _Depth()
-_installing = threading.Lock()
-_installed = 0  # number of open contexts in all threads
+_open_contexts = _OpenContexts()
+_installation_lock = threading.Lock()
+_open_contexts_of_all_threads = 0
 
 
 @contextmanager
 def on_shards() -> Iterator[None]:
     """Let MXNet's imperative operators take sharded arrays inside this context, in this thread."""
-    _count(1)
+    _count_context(1)
     try:
         yield
     finally:
-        _count(-1)
+        _count_context(-1)
 
 
-def _count(change: int) -> None:
-    global _installed
-    with _installing:
-        if _installed == 0:
+def _count_context(change: int) -> None:
+    global _open_contexts_of_all_threads
+    with _installation_lock:
+        if _open_contexts_of_all_threads == 0:
             register._imperative_invoke, mx.nd.NDArray.__setitem__ = _invoke_on_shards, _set_item
-        _depth.here += change
-        _installed += change
-        if _installed == 0:
-            register._imperative_invoke, mx.nd.NDArray.__setitem__ = _invoke, _write_item
+        _open_contexts.count += change
+        _open_contexts_of_all_threads += change
+        if _open_contexts_of_all_threads == 0:
+            register._imperative_invoke, mx.nd.NDArray.__setitem__ = _invoke_whole, _set_whole_item
 
 
 def _set_item(array: Any, key: Any, value: Any) -> None:
-    _write_item(array, key, value.tensor.gather() if isinstance(value, ShardedArray) else value)
+    _set_whole_item(array, key, value.tensor.gather() if isinstance(value, ShardedArray) else value)
 
 
 def _invoke_on_shards(
     handle: int, inputs: list[Any], keys: list[str], values: list[Any], out: Any, is_numpy: bool, as_list: bool
 ) -> Any:
-    if not _depth.here:
-        return _invoke(handle, inputs, keys, values, out, is_numpy, as_list)
+    if not _open_contexts.count:
+        return _invoke_whole(handle, inputs, keys, values, out, is_numpy, as_list)
     outputs = [] if out is None else [out] if isinstance(out, mx.nd.NDArray) else list(out)
 
-    def run(parts: list[Any], targets: Any) -> Any:
-        return _invoke(handle, parts, keys, values, targets, is_numpy, as_list)
+    def run(run_inputs: list[Any], run_outputs: Any) -> Any:
+        return _invoke_whole(handle, run_inputs, keys, values, run_outputs, is_numpy, as_list)
 
-    name, attributes = _operator_name(handle), dict(zip(keys, values, strict=True))
+    name, attributes = _find_operator_name(handle), dict(zip(keys, values, strict=True))
     sharded = [array.tensor for array in (*inputs, *outputs) if isinstance(array, ShardedArray)]
     if not sharded:
-        made = _constant(name, attributes, run) if not inputs and out is None else None
-        return run(inputs, out) if made is None else made
+        constant = _create_constant(name, attributes) if not inputs and out is None else None
+        return run(inputs, out) if constant is None else constant
     if out is None and name in SUMS and attributes.get("ord", 2) == 2:
-        return _add_up(name, inputs[0].tensor, attributes)
+        return _reduce_shards(name, inputs[0].tensor, attributes)
     if out is None and name == "multi_sum_sq":
         return mx.nd.concat(*(_sum_of_squares(array) for array in inputs), dim=0)
     if name.startswith(GROUPED_KERNELS):
-        return _run_each(run, inputs, out, outputs, sharded[0], cut_whole=False)
-    layout = _common_layout([*inputs, *outputs]) if all(isinstance(o, ShardedArray) for o in outputs) else None
+        return _run_on_each_worker(run, inputs, out, outputs, sharded[0], cuts_whole_arrays=False)
+    layout = _find_common_layout([*inputs, *outputs]) if all(isinstance(o, ShardedArray) for o in outputs) else None
     if layout is not None and _is_elementwise(name, len(inputs), len(layout.shape), attributes):
-        return _run_each(run, inputs, out, outputs, layout, cut_whole=True)
-    return _run_whole(run, inputs, out, outputs)
+        return _run_on_each_worker(run, inputs, out, outputs, layout, cuts_whole_arrays=True)
+    return _run_on_whole_arrays(run, inputs, out, outputs)
 
 
 @cache
-def _operator_name(handle: int) -> str:
+def _find_operator_name(handle: int) -> str:
     name = ctypes.c_char_p()
     mx.base.check_call(mx.base._LIB.MXSymbolGetAtomicSymbolName(ctypes.c_void_p(handle), ctypes.byref(name)))
     return (name.value or b"").decode()
@@ -110,30 +110,31 @@ def _operator_name(handle: int) -> str:
 
 def _is_elementwise(name: str, inputs: int, rank: int, attributes: Mapping[str, Any]) -> bool:
     """Return True if each element of the result only depends on the same element of each input, for any numeric attributes."""
-    fixed = {key: str(value) for key, value in attributes.items() if not isinstance(value, (int, float, np.number))}
+    texts = {key: str(value) for key, value in attributes.items() if not isinstance(value, (int, float, np.number))}
     return name.startswith(UPDATE_KERNELS) or _is_described_elementwise(
-        name, inputs, rank, tuple(fixed.items()), tuple(sorted(attributes.keys() - fixed.keys()))
+        name, inputs, rank, tuple(texts.items()), tuple(sorted(attributes.keys() - texts.keys()))
     )
 
 
 @cache
 def _is_described_elementwise(
-    name: str, inputs: int, rank: int, fixed: tuple[tuple[str, str], ...], numbers: tuple[str, ...]
+    name: str, inputs: int, rank: int, texts: tuple[tuple[str, str], ...], number_names: tuple[str, ...]
 ) -> bool:
     description = DESCRIPTIONS.get(name)
     if description is None:
         return False
-    attributes = {**dict(fixed), **dict.fromkeys(numbers, "1")}
+    attributes = {**dict(texts), **dict.fromkeys(number_names, "1")}
     shape = (3,) * rank
     try:
         traced = trace(description, attributes, [shape] * inputs, [rank], [shape])
-        random = any(isinstance(v, RandomElement) for o in traced.outputs if o.value is not None for v in walk(o.value))
-        return not random and analyse(description, attributes, [shape] * inputs, [shape]).elementwise
+        formulas = [output.value for output in traced.outputs if output.value is not None]
+        is_random = any(isinstance(element, RandomElement) for formula in formulas for element in walk(formula))
+        return not is_random and analyse(description, attributes, [shape] * inputs, [shape]).elementwise
     except TofuError:
         return False
 
 
-def _constant(name: str, attributes: Mapping[str, Any], run: Invocation) -> Any:
+def _create_constant(name: str, attributes: Mapping[str, Any]) -> Any:
     """Return the constant that an operator such as zeros creates in a sharded array's context, in that array's layout.
 
     Return None for any other operator.
@@ -145,46 +146,50 @@ def _constant(name: str, attributes: Mapping[str, Any], run: Invocation) -> Any:
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     if not context.layout.is_like(shape):
         return None
-    made = ShardedArray(context.layout.like(shape, attributes.get("dtype", "float32")))
+    constant = ShardedArray(context.layout.like(shape, attributes.get("dtype", "float32")))
     if name != "_zeros":
-        made[:] = 1 if name == "_ones" else attributes["value"]
-    return made
+        constant[:] = 1 if name == "_ones" else attributes["value"]
+    return constant
 
 
-def _common_layout(arrays: Sequence[Any]) -> ShardedTensor | None:
+def _find_common_layout(arrays: Sequence[Any]) -> ShardedTensor | None:
     """Return the layout of the arrays after broadcasting, or None if their layouts differ."""
     try:
         shape = np.broadcast_shapes(*(array.shape for array in arrays))
     except ValueError:
         return None
     sharded = [array.tensor for array in arrays if isinstance(array, ShardedArray)]
-    spans: list[tuple[tuple[int, int], ...]] = []
+    first = sharded[0]
+    if any(tensor.contexts != first.contexts for tensor in sharded):
+        return None
+    spans_by_dimension: list[tuple[tuple[int, int], ...]] = []  # for each dimension, the span of each worker
     for dimension in range(-len(shape), 0):
-        found = {
+        different_spans = {
             tuple(region[dimension] for region in tensor.regions)
             for tensor in sharded
             if len(tensor.shape) >= -dimension and tensor.shape[dimension] == shape[dimension]
         }
-        if len(found) > 1 or any(tensor.contexts != sharded[0].contexts for tensor in sharded):
+        if len(different_spans) > 1:
             return None
-        whole = ((0, shape[dimension]),) * len(sharded[0].contexts)
-        spans.append(found.pop() if found else whole)
-    regions = list(zip(*spans, strict=True)) if spans else [()] * len(sharded[0].contexts)
-    return ShardedTensor(sharded[0].name, shape, sharded[0].dtype, regions, sharded[0].contexts)
+        whole = ((0, shape[dimension]),) * len(first.contexts)
+        spans_by_dimension.append(different_spans.pop() if different_spans else whole)
+    regions = list(zip(*spans_by_dimension, strict=True)) if spans_by_dimension else [()] * len(first.contexts)
+    return ShardedTensor(first.name, shape, first.dtype, regions, first.contexts)
 
 
-def _run_each(
-    run: Invocation, inputs: list[Any], out: Any, outputs: list[Any], layout: ShardedTensor, cut_whole: bool
+def _run_on_each_worker(
+    run: Invocation, inputs: list[Any], out: Any, outputs: list[Any], layout: ShardedTensor, cuts_whole_arrays: bool
 ) -> Any:
+    """Run an operator on each worker's shards, and on the same regions of arrays without shards or on the whole of them."""
 
-    def part(array: Any, worker: int) -> Any:
+    def take_part(array: Any, worker: int) -> Any:
         if isinstance(array, ShardedArray):
             return array.tensor.arrays[worker]
-        region = _region_of(array, layout.regions[worker]) if cut_whole else None
-        return (array if region is None else cut(array, region)).as_in_context(layout.contexts[worker])
+        part = cut(array, _align_region(array, layout.regions[worker])) if cuts_whole_arrays else array
+        return part.as_in_context(layout.contexts[worker])
 
     results = [
-        run([part(array, worker) for array in inputs], [part(array, worker) for array in outputs] or None)
+        run([take_part(array, worker) for array in inputs], [take_part(array, worker) for array in outputs] or None)
         for worker in range(len(layout.contexts))
     ]
     if out is not None:
@@ -194,18 +199,19 @@ def _run_each(
     return [ShardedArray(layout.like(layout.shape, arrays[0].dtype, arrays)) for arrays in zip(*results, strict=True)]
 
 
-def _region_of(array: Any, region: Region) -> Region:
-    aligned = region[len(region) - len(array.shape) :]
-    return tuple((0, 1) if extent == 1 else span for extent, span in zip(array.shape, aligned, strict=True))
+def _align_region(array: Any, region: Region) -> Region:
+    """Return the region of an array that is broadcast to this region."""
+    last_spans = region[len(region) - len(array.shape) :]
+    return tuple((0, 1) if extent == 1 else span for extent, span in zip(array.shape, last_spans, strict=True))
 
 
-def _add_up(name: str, tensor: ShardedTensor, attributes: Mapping[str, Any]) -> Any:
+def _reduce_shards(name: str, tensor: ShardedTensor, attributes: Mapping[str, Any]) -> Any:
     """Return a sum, mean or norm of a sharded tensor. The results of the distinct regions are added on the host."""
-    reduced, keepdims = _reduced_dimensions(len(tensor.shape), attributes)
+    reduced, keepdims = _read_reduced_dimensions(len(tensor.shape), attributes)
 
-    def keep(row: Sequence[Any], instead: Any) -> tuple[Any, ...]:
-        kept = [instead if d in reduced else value for d, value in enumerate(row) if keepdims or d not in reduced]
-        return tuple(kept) or (instead,)
+    def reduce_dimensions(items: Sequence[Any], reduced_item: Any) -> tuple[Any, ...]:
+        kept = [reduced_item if d in reduced else item for d, item in enumerate(items) if keepdims or d not in reduced]
+        return tuple(kept) or (reduced_item,)
 
     reduce = mx.nd.norm if name == "norm" else mx.nd.sum
     total: Any = None
@@ -213,15 +219,15 @@ def _add_up(name: str, tensor: ShardedTensor, attributes: Mapping[str, Any]) -> 
         partial = reduce(tensor.arrays[worker], axis=reduced, keepdims=keepdims).as_in_context(mx.cpu(0))
         partial = partial * partial if name == "norm" else partial
         if total is None:
-            total = mx.nd.zeros(keep(tensor.shape, 1), ctx=mx.cpu(0), dtype=partial.dtype)
-        region = keep(tensor.regions[worker], (0, 1))
+            total = mx.nd.zeros(reduce_dimensions(tensor.shape, 1), ctx=mx.cpu(0), dtype=partial.dtype)
+        region = reduce_dimensions(tensor.regions[worker], (0, 1))
         paste(cut(total, region) + partial.reshape(tuple(end - begin for begin, end in region)), total, region)
     if name == "mean":
         return total / prod(tensor.shape[dimension] for dimension in reduced)
     return mx.nd.sqrt(total) if name == "norm" else total
 
 
-def _reduced_dimensions(rank: int, attributes: Mapping[str, Any]) -> tuple[tuple[int, ...], bool]:
+def _read_reduced_dimensions(rank: int, attributes: Mapping[str, Any]) -> tuple[tuple[int, ...], bool]:
     axis, exclude, keepdims = (parse_attribute(attributes.get(key)) for key in ("axis", "exclude", "keepdims"))
     listed = {d % rank for d in ((axis,) if isinstance(axis, int) else axis or ())}
     reduced = set(range(rank)) - listed if exclude else listed or set(range(rank))
@@ -239,22 +245,18 @@ def _sum_of_squares(array: Any) -> Any:
     return total
 
 
-def _run_whole(run: Invocation, inputs: list[Any], out: Any, outputs: list[Any]) -> Any:
-    wholes: dict[int, tuple[ShardedArray, Any]] = {}
-    for array in inputs:
-        if isinstance(array, ShardedArray):
-            wholes[id(array)] = (array, array.tensor.gather())
-    versions = {key: count_writes(whole) for key, (_, whole) in wholes.items()}
-    for array in outputs:
-        if isinstance(array, ShardedArray) and id(array) not in wholes:
-            wholes[id(array)] = (array, array.tensor.gather())
-            versions[id(array)] = -1
+def _run_on_whole_arrays(run: Invocation, inputs: list[Any], out: Any, outputs: list[Any]) -> Any:
+    """Run an operator on gathered arrays, and scatter those that it wrote."""
+    sharded = {id(array): array for array in (*inputs, *outputs) if isinstance(array, ShardedArray)}
+    wholes = {key: array.tensor.gather() for key, array in sharded.items()}
+    input_keys = {id(array) for array in inputs}
+    writes = {key: count_writes(whole) if key in input_keys else -1 for key, whole in wholes.items()}
 
-    def instead(arrays: list[Any]) -> list[Any]:
-        return [wholes[id(array)][1] if id(array) in wholes else array for array in arrays]
+    def replace_sharded(arrays: list[Any]) -> list[Any]:
+        return [wholes.get(id(array), array) for array in arrays]
 
-    result = run(instead(inputs), instead(outputs) or None)
-    for key, (array, whole) in wholes.items():
-        if count_writes(whole) != versions[key]:
-            array.tensor.scatter(whole)
+    result = run(replace_sharded(inputs), replace_sharded(outputs) or None)
+    for key, whole in wholes.items():
+        if count_writes(whole) != writes[key]:
+            sharded[key].tensor.scatter(whole)
     return result if out is None else out

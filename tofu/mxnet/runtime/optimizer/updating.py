@@ -22,11 +22,11 @@ _update_whole = mx.optimizer.Updater.__call__
 
 def install_updater() -> None:
     """Make MXNet's Updaters update the shards of `ParameterArray`s. Ordinary arrays are updated as before."""
-    mx.optimizer.Updater.__call__ = _update
+    mx.optimizer.Updater.__call__ = _update_parameters
 
 
 @wraps(_update_whole)
-def _update(self: Any, index: Any, grad: Any, weight: Any) -> None:
+def _update_parameters(self: Any, index: Any, grad: Any, weight: Any) -> None:
     if not any(
         isinstance(array, ParameterArray) for array in (weight if isinstance(weight, (list, tuple)) else [weight])
     ):
@@ -39,12 +39,15 @@ def _update(self: Any, index: Any, grad: Any, weight: Any) -> None:
     with uninterrupted():
         try:
             average_gradients(self.optimizer, index, gradients)
-            run = updater_for(own_optimizer(self.optimizer))
-            run.states, run.states_synced = self.states, self.states_synced
+            updater = updater_for(own_optimizer(self.optimizer))
+            updater.states, updater.states_synced = self.states, self.states_synced
             prepare_states(self, index, weights)
-            parameters = [n for n, array in enumerate(weight) if isinstance(array, ParameterArray)]
-            sparse = {n: False for n in parameters if weight[n].has_sparse_gradient}
-            update_shards(run, index, gradients, weights, sparse)
+            has_sparse_weight = {
+                n: False
+                for n, array in enumerate(weight)
+                if isinstance(array, ParameterArray) and array.has_sparse_gradient
+            }
+            update_shards(updater, index, gradients, weights, has_sparse_weight)
         finally:
             for array in (*weight, *grad):
                 if isinstance(array, ParameterArray):

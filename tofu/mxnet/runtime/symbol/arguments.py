@@ -34,7 +34,7 @@ logger = logging.getLogger("tofu")
 GRAD_REQS = ("write", "add", "null")
 LISTS_OF_SHAPES = ("data_shapes", "label_shapes", "input_shapes", "shapes", "data_shape", "input_shape", "shape")
 COUNTS_OF_WORKERS = ("workers", "num_workers", "devices", "num_gpus", "gpus")
-WRITTEN_OTHERWISE = {
+ADVICE_BY_WRONG_NAME = {
     **dict.fromkeys(LISTS_OF_SHAPES, " (shapes are passed by the inputs' names: data=(64, 784))"),
     **dict.fromkeys(COUNTS_OF_WORKERS, " (the number of devices is ngpus=)"),
     **dict.fromkeys(("context", "ctx"), " (devices are named by contexts=[mx.cpu(0), mx.cpu(1)])"),
@@ -42,7 +42,7 @@ WRITTEN_OTHERWISE = {
     "group2ctx": " (the plan decides where everything is computed; leave it out)",
     "ngpus": " (pass the number of devices to tofu.partition(symbol, ngpus=...), or use contexts=)",
 }
-"""Names of arguments that users may try -> hint in the error message."""
+"""Argument that users may try, but that does not exist -> advice in the error message."""
 
 
 def _is_whole_number(value: Any) -> bool:
@@ -67,23 +67,23 @@ def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None)
         "contexts": None if contexts is None else len(contexts),
         "plan": None if plan is None else plan.workers,
     }
-    given = {name: count for name, count in counts.items() if count is not None}
-    if not given:
+    passed_counts = {name: count for name, count in counts.items() if count is not None}
+    if not passed_counts:
         raise DeviceError("How many workers? Pass workers= (or ngpus=), contexts= or plan=.")
-    if len(set(given.values())) > 1:
+    if len(set(passed_counts.values())) > 1:
         error = PlanError if plan is not None else DeviceError
         raise error(
             "The numbers of workers differ: "
-            + ", ".join(f"{name} says {count}" for name, count in given.items())
+            + ", ".join(f"{name} says {count}" for name, count in passed_counts.items())
             + ". Leave one of them out, or make them equal."
         )
-    return next(iter(given.values()))
+    return next(iter(passed_counts.values()))
 
 
-def read_settings(ngpus: Any, contexts: Sequence[Any] | None = None, **given: Any) -> Settings:
+def read_settings(ngpus: Any, contexts: Sequence[Any] | None = None, **options: Any) -> Settings:
     """Check the options of `tofu.partition` and return them as settings."""
-    options = read_options(given, MXNET_OPTIONS)
-    settings = MXNetSettings(count_workers(ngpus, contexts, options.get("plan")), **options)
+    checked = read_options(options, MXNET_OPTIONS)
+    settings = MXNetSettings(count_workers(ngpus, contexts, checked.get("plan")), **checked)
     settings.check()
     return settings
 
@@ -95,16 +95,16 @@ def check_workers_of_module(ngpus: Any, context: Any) -> None:
         raise DeviceError("How many workers? Give ngpus=2, or their devices: context=[mx.cpu(0), mx.cpu(1)].")
 
 
-def check_contexts(contexts: Any, name: str = "contexts", otherwise: str = "") -> tuple[Any, ...] | None:
-    """Return the contexts as a tuple. `name`, of the argument, and the advice `otherwise` are for the error message."""
+def check_contexts(contexts: Any, argument: str = "contexts", advice: str = "") -> tuple[Any, ...] | None:
+    """Return the contexts as a tuple. An error names the `argument` and ends with the `advice`."""
     if contexts is None:
         return None
-    example = f"Write {name}=[mx.cpu(0), mx.cpu(1)], one for each worker.{otherwise}"
+    example = f"Write {argument}=[mx.cpu(0), mx.cpu(1)], one for each worker.{advice}"
     if isinstance(contexts, (str, mx.Context)) or not isinstance(contexts, Sequence):
-        raise DeviceError(f"{name}= takes a list of MXNet contexts, not {show_with_type(contexts)}. {example}")
+        raise DeviceError(f"{argument}= takes a list of MXNet contexts, not {show_with_type(contexts)}. {example}")
     wrong = [show_with_type(context) for context in contexts if not isinstance(context, mx.Context)]
     if wrong:
-        raise DeviceError(f"{name}= takes MXNet contexts, not {', '.join(wrong)}. {example}")
+        raise DeviceError(f"{argument}= takes MXNet contexts, not {', '.join(wrong)}. {example}")
     return tuple(contexts)
 
 
@@ -119,33 +119,33 @@ def read_shapes(symbol: Any, shapes: Mapping[str, Any], options: Collection[str]
 
 
 def _advise_name(name: str, names: Collection[str], options: Collection[str]) -> str:
-    if name not in WRITTEN_OTHERWISE or name in options:
+    if name not in ADVICE_BY_WRONG_NAME or name in options:
         return suggest(name, [*names, *options], "=")
-    return WRITTEN_OTHERWISE["ngpus" if name in COUNTS_OF_WORKERS and "ngpus" not in options else name]
+    return ADVICE_BY_WRONG_NAME["ngpus" if name in COUNTS_OF_WORKERS and "ngpus" not in options else name]
 
 
-def read_bound_shapes(symbol: Any, given: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+def read_bound_shapes(symbol: Any, keywords: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return input name -> shape, from the keywords of `simple_bind`.
 
     As in MXNet, keywords that are not inputs are ignored, with a warning unless they look like labels.
     """
     names = symbol.list_arguments()
-    others = [name for name, shape in given.items() if name not in names and not isinstance(shape, (tuple, list))]
-    if others:
-        logger.warning("simple_bind ignores %s: the model has no such inputs.", ", ".join(others))
+    ignored = [name for name, shape in keywords.items() if name not in names and not isinstance(shape, (tuple, list))]
+    if ignored:
+        logger.warning("simple_bind ignores %s: the model has no such inputs.", ", ".join(ignored))
     shapes = {
         name: shape
-        for name, shape in given.items()
-        if name not in others and (name in names or not name.endswith("label"))
+        for name, shape in keywords.items()
+        if name not in ignored and (name in names or not name.endswith("label"))
     }
     check_shapes({name: shape for name, shape in shapes.items() if name in names})
     return {name: tuple(shape) for name, shape in shapes.items()}
 
 
-def check_names_given(what: str, names: Any) -> list[str]:
-    """Return the names as a list. Raise TofuError for a string, which would be read as a list of letters."""
+def read_names(argument: str, names: Any) -> list[str]:
+    """Return the names passed as an argument, as a list. Raise TofuError for a string, which would be a list of letters."""
     if isinstance(names, str):
-        raise TofuError(f"{what} takes a list of names. Write {what}=[{names!r}].")
+        raise TofuError(f"{argument} takes a list of names. Write {argument}=[{names!r}].")
     return list(names or ())
 
 
@@ -155,31 +155,30 @@ def check_symbol(symbol: Any) -> None:
         return
     if isinstance(symbol, (str, Path)):
         is_json = str(symbol).lstrip().startswith("{")
-        way = "mx.sym.load_json(text) reads JSON" if is_json else f"mx.sym.load({show(str(symbol))}) reads a file"
+        advice = "mx.sym.load_json(text) reads JSON" if is_json else f"mx.sym.load({show(str(symbol))}) reads a file"
     elif isinstance(symbol, mx.gluon.Block):
-        way = "Partition a Gluon block with tofu.gluon.partition(block, ngpus=...), or use its symbol, block(mx.sym.var('data'))"
+        advice = "Partition a Gluon block with tofu.gluon.partition(block, ngpus=...), or use its symbol, block(mx.sym.var('data'))"
     elif isinstance(symbol, mx.mod.BaseModule):
-        way = "Partition the symbol before you create the module, or use module.symbol"
+        advice = "Partition the symbol before you create the module, or use module.symbol"
     elif isinstance(symbol, (mx.nd.NDArray, np.ndarray)):
-        way = "An array is a value of an input; build the model from mx.sym.Variable and operators of mx.sym"
+        advice = "An array is a value of an input; build the model from mx.sym.Variable and operators of mx.sym"
     elif isinstance(symbol, (list, tuple)):
-        way = "Combine several outputs with mx.sym.Group([...])"
+        advice = "Combine several outputs with mx.sym.Group([...])"
     elif callable(symbol):
-        way = "Call a function of mx.sym to get a symbol; partition a training step of JAX with tofu.jax.partition"
+        advice = "Call a function of mx.sym to get a symbol; partition a training step of JAX with tofu.jax.partition"
     else:
-        way = "Build the model from mx.sym.Variable and operators of mx.sym"
-    raise UnsupportedError(f"partition needs an mx.sym.Symbol, not {show_with_type(symbol)}. {way}.")
+        advice = "Build the model from mx.sym.Variable and operators of mx.sym"
+    raise UnsupportedError(f"partition needs an mx.sym.Symbol, not {show_with_type(symbol)}. {advice}.")
 
 
 def check_same_workers(symbol: Any, ngpus: Any, contexts: Any) -> None:
     """Raise DeviceError if `ngpus` or `contexts` differ from the workers that a symbol was partitioned for."""
-    own = symbol.contexts
-    given = check_contexts(contexts)
-    if (ngpus is not None and ngpus != len(own)) or (given is not None and given != own):
-        asked = f"ngpus={ngpus}" if given is None else ", ".join(map(str, given))
+    contexts = check_contexts(contexts)
+    if (ngpus is not None and ngpus != len(symbol.contexts)) or (contexts is not None and contexts != symbol.contexts):
+        requested = f"ngpus={ngpus}" if contexts is None else ", ".join(map(str, contexts))
         raise DeviceError(
-            f"The symbol was partitioned for {', '.join(map(str, own))}, not for {asked}. Leave that argument out, or pass the "
-            "original model, symbol.whole."
+            f"The symbol was partitioned for {', '.join(map(str, symbol.contexts))}, not for {requested}. Leave that argument out, or "
+            "pass the original model, symbol.whole."
         )
 
 
@@ -206,29 +205,33 @@ def read_module_requests(
     A single word applies to all trained parameters and to the `inputs` that need gradients. A mapping only changes the
     arguments that it names.
     """
-    wanted = {*trained, *inputs}
+    differentiated = [name for name in names if name in {*trained, *inputs}]
     if isinstance(grad_req, str):
-        grad_req = {name: grad_req for name in names if name in wanted}
+        grad_req = dict.fromkeys(differentiated, grad_req)
     elif isinstance(grad_req, Mapping):
         raise_together(
             TofuError,
             "grad_req names arguments that the model does not have:",
             [f"{name}{suggest(name, names)}" for name in grad_req if name not in names],
         )
-        grad_req = {**dict.fromkeys((name for name in names if name in wanted), "write"), **grad_req}
+        grad_req = {**dict.fromkeys(differentiated, "write"), **grad_req}
     requests = read_grad_requests(grad_req, names)
     return {name: request for name, request in requests.items() if request != "null"}
 
 
-def check_described(what: str, shapes: Any) -> None:
-    """Raise ArgumentTypeError unless `shapes` is a list of names with shapes."""
-    example = f"Write {what}=[('data', (64, 784))], a name and a shape for each."
-    if isinstance(shapes, (str, Mapping)) or not isinstance(shapes, Sequence):
-        raise ArgumentTypeError(f"{what} takes a list of names with shapes, not {show_with_type(shapes)}. {example}")
-    for shape in shapes:
-        is_pair = isinstance(shape, (tuple, list)) and len(shape) >= 2 and isinstance(shape[0], str)
-        if not is_pair or not isinstance(shape[1], (tuple, list, np.ndarray)):
-            raise ArgumentTypeError(f"{what} takes a list of names with shapes; {show(shape)} is none. {example}")
+def check_descriptions(argument: str, descriptions: Any) -> None:
+    """Raise ArgumentTypeError unless an argument such as `data_shapes` is a list of names with shapes."""
+    example = f"Write {argument}=[('data', (64, 784))], a name and a shape for each."
+    if isinstance(descriptions, (str, Mapping)) or not isinstance(descriptions, Sequence):
+        raise ArgumentTypeError(
+            f"{argument} takes a list of names with shapes, not {show_with_type(descriptions)}. {example}"
+        )
+    for description in descriptions:
+        is_named = isinstance(description, (tuple, list)) and len(description) >= 2 and isinstance(description[0], str)
+        if not is_named or not isinstance(description[1], (tuple, list, np.ndarray)):
+            raise ArgumentTypeError(
+                f"{argument} takes a list of names with shapes; {show(description)} is none. {example}"
+            )
 
 
 def check_iterator(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], name: str) -> None:
@@ -241,25 +244,24 @@ def check_iterator(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], 
         )
 
 
-def arrays_by_name(arrays: Any, names: Sequence[str], what: str, optional: bool = False) -> dict[str, Any]:
-    """Return arrays by name, from a list or a mapping."""
+def arrays_by_name(arrays: Any, names: Sequence[str], argument: str, optional: bool = False) -> dict[str, Any]:
+    """Return the arrays passed as an argument, a list or a mapping, by name."""
     if not isinstance(arrays, Mapping):
         if len(arrays) != len(names):
-            raise ShapeError(f"{what} has {len(arrays)} arrays, the model needs {len(names)}: {', '.join(names)}.")
+            raise ShapeError(f"{argument} has {len(arrays)} arrays, the model needs {len(names)}: {', '.join(names)}.")
         arrays = dict(zip(names, arrays, strict=True))
     if not optional:
-        raise_together(
-            ShapeError, f"{what} lacks arrays. Pass one by name for:", [name for name in names if name not in arrays]
-        )
+        missing = [name for name in names if name not in arrays]
+        raise_together(ShapeError, f"{argument} lacks arrays. Pass one by name for:", missing)
     return {name: arrays[name] for name in names if name in arrays}
 
 
 def read_storages(symbol: Any, stypes: Mapping[str, str] | None) -> dict[str, str]:
     """Return argument -> "row_sparse" or "csr", from the model, overridden by `stypes`."""
-    asked = {**list_storages(symbol), **(stypes or {})}
-    unknown = [f"{name}: {stype}" for name, stype in asked.items() if stype not in ("default", "row_sparse", "csr")]
+    storages = {**list_storages(symbol), **(stypes or {})}
+    unknown = [f"{name}: {stype}" for name, stype in storages.items() if stype not in ("default", "row_sparse", "csr")]
     raise_together(ArgumentTypeError, "Storage types are default, row_sparse and csr. Unknown ones:", unknown)
-    return {name: stype for name, stype in asked.items() if stype != "default"}
+    return {name: stype for name, stype in storages.items() if stype != "default"}
 
 
 def warn_of_sparse_storage(symbol: Any) -> None:
@@ -286,8 +288,8 @@ def warn_of_data_parallel_group(frame: Any) -> None:
         )
 
 
-def place_by_hand(symbol: Any, group2ctx: Mapping[str, Any] | None, ctx: Any) -> dict[str, Any]:
-    """Return argument or state -> context of its whole array: that of its group in `group2ctx`, or else `ctx`."""
+def find_array_contexts(symbol: Any, group2ctx: Mapping[str, Any] | None, ctx: Any) -> dict[str, Any]:
+    """Return argument or state -> context of its whole array, which is `ctx` unless `group2ctx` names one for its group."""
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     if not group2ctx:
         return dict.fromkeys(names, ctx)

@@ -31,39 +31,38 @@ def shrink_batch(
     The batch is the first dimension of every input whose first extent equals the first input's. Raises ShapeError if
     even one example is too large.
     """
-    available = _measure_available(contexts)
+    free_bytes = _read_free_bytes(contexts)
     batch = next(iter(shapes.values()), (1,))[0]
-    sharing = {name for name, shape in shapes.items() if shape and shape[0] == batch}
+    batch_inputs = {name for name, shape in shapes.items() if shape and shape[0] == batch}
     size = batch
-    while (needed := _measure_needed(symbol, fitting := _resize(shapes, sharing, size))) > available:
+    while (needed := _predict_bytes(symbol, new_shapes := _resize(shapes, batch_inputs, size))) > free_bytes:
         if size == 1:
             raise ShapeError(
-                f"Even a batch of 1 needs {format_bytes(needed)} for the comparison, and {format_bytes(available)} are free. Use smaller "
+                f"Even a batch of 1 needs {format_bytes(needed)} for the comparison, and {format_bytes(free_bytes)} are free. Use smaller "
                 f"shapes (now {', '.join(f'{name}: {shape}' for name, shape in shapes.items())}), or a model with narrower layers."
             )
         size //= 2
     if size == batch:
-        return fitting, dict(values), []
-    cut = {name: value[:size] if name in sharing or _leads(value, batch) else value for name, value in values.items()}
-    note = f"scaled down: a batch of {size} instead of {batch}, since {format_bytes(available)} are free"
-    return fitting, cut, [note]
+        return new_shapes, dict(values), []
+    new_values = {
+        name: value[:size] if name in batch_inputs or (np.ndim(value) and len(value) == batch) else value
+        for name, value in values.items()
+    }
+    note = f"scaled down: a batch of {size} instead of {batch}, since {format_bytes(free_bytes)} are free"
+    return new_shapes, new_values, [note]
 
 
-def _resize(shapes: Shapes, sharing: set[str], size: int) -> dict[str, tuple[int, ...]]:
-    return {name: (size, *shape[1:]) if name in sharing else shape for name, shape in shapes.items()}
+def _resize(shapes: Shapes, batch_inputs: set[str], size: int) -> dict[str, tuple[int, ...]]:
+    return {name: (size, *shape[1:]) if name in batch_inputs else shape for name, shape in shapes.items()}
 
 
-def _leads(value: Any, batch: int) -> bool:
-    return bool(np.ndim(value)) and len(value) == batch
-
-
-def _measure_needed(symbol: Any, shapes: Shapes) -> int:
-    inputs, learned = read_training(symbol, shapes)
-    source = read_graph(symbol, inputs, None, learned, learned)
+def _predict_bytes(symbol: Any, shapes: Shapes) -> int:
+    inputs, trained = read_training(symbol, shapes)
+    source = read_graph(symbol, inputs, None, trained, trained)
     return COPIES * account_one_device(source, OptimizerStates(None, {})).planned_bytes
 
 
-def _measure_available(contexts: Sequence[Any]) -> float:
+def _read_free_bytes(contexts: Sequence[Any]) -> float:
     gpus = [context for context in contexts if context.device_type == "gpu"]
     if gpus:
         return int(min(mx.context.gpu_memory_info(context.device_id)[0] for context in gpus))

@@ -26,9 +26,9 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
     @property
     def handle(self) -> Any:
         """Handle of MXNet's symbol. Only this object and Tofu may read it; others would build a symbol for one device."""
-        asker = sys._getframe(1)
-        is_own = asker.f_locals.get("self") is self or asker.f_globals.get("__name__", "").startswith("tofu.")
-        if not is_own and self.settings.workers > 1:
+        caller = sys._getframe(1)
+        is_allowed = caller.f_locals.get("self") is self or caller.f_globals.get("__name__", "").startswith("tofu.")
+        if not is_allowed and self.settings.workers > 1:
             raise UnsupportedError(
                 f"{self!r} binds to several devices, but a model that MXNet builds from it (arithmetic, operators, mx.sym.Group, CachedOp, "
                 "SymbolBlock) would run on one. Build the whole model first and call tofu.partition(...) last. sym.whole is the model "
@@ -47,24 +47,24 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Compose, as in MXNet; the result is partitioned with the same settings."""
-        made = super().__call__(*args, **kwargs)
-        made._partition = None
-        return made
+        composed = super().__call__(*args, **kwargs)
+        composed._partition = None
+        return composed
 
     def __getitem__(self, index: Any) -> Any:
         """Return an output, or a slice of them, partitioned with the same settings."""
-        return self._partition_too(self.whole[index])
+        return self._apply_settings(self.whole[index])
 
     def get_internals(self) -> Any:
         """Return every node's outputs, partitioned with the same settings."""
-        return self._partition_too(super().get_internals())
+        return self._apply_settings(super().get_internals())
 
     def get_children(self) -> Any:
         """Return the inputs of the nodes that compute the outputs, partitioned with the same settings; None for a variable."""
         children = super().get_children()
-        return None if children is None else self._partition_too(children)
+        return None if children is None else self._apply_settings(children)
 
-    def _partition_too(self, symbol: Any) -> Any:
+    def _apply_settings(self, symbol: Any) -> Any:
         return type(self)(symbol, self.settings, self.contexts)
 
     def optimize_for(self, *args: Any, **kwargs: Any) -> Any:

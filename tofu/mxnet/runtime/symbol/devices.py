@@ -54,11 +54,11 @@ def check_present(contexts: Sequence[Any]) -> None:
     absent = [str(context) for context in contexts if context.device_type == "gpu" and context.device_id >= gpus]
     if not absent:
         return
-    said = f"{', '.join(absent)} {'do' if absent[1:] else 'does'} not exist"
+    problem = f"{', '.join(absent)} {'do' if absent[1:] else 'does'} not exist"
     if mx.runtime.Features().is_enabled("CUDA"):
-        known = f"devices from gpu(0) to gpu({gpus - 1}), or cpu(i)" if gpus else "cpu(0), cpu(1), ..."
-        raise DeviceError(f"MXNet sees {gpus} GPUs, so {said}. Name {known}.")
+        possible = f"devices from gpu(0) to gpu({gpus - 1}), or cpu(i)" if gpus else "cpu(0), cpu(1), ..."
+        raise DeviceError(f"MXNet sees {gpus} GPUs, so {problem}. Name {possible}.")
     raise DeviceError(
-        f"This MXNet is built without CUDA and sees no GPU, so {said}. Name cpu(0), cpu(1), ..., or install "
+        f"This MXNet is built without CUDA and sees no GPU, so {problem}. Name cpu(0), cpu(1), ..., or install "
         "MXNet for CUDA (docs/limits.md, GPUs)."
     )

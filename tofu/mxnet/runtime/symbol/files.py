@@ -36,39 +36,38 @@ def install_loaders() -> None:
 def _with_partition(load_json: Callable[[str], Any]) -> Callable[[str], Any]:
     @wraps(load_json)
     def load(json_str: str) -> Any:
-        return (
-            read_json(json_str) if isinstance(json_str, str) and f'"{ATTRIBUTE}"' in json_str else load_whole(json_str)
-        )
+        has_partition = isinstance(json_str, str) and f'"{ATTRIBUTE}"' in json_str
+        return read_json(json_str) if has_partition else load_whole(json_str)
 
     return load
 
 
 def read_symbol(path: str) -> Any:
     """Return the symbol in a file. It is partitioned if the saved one was. Raise TofuError for a file that MXNet cannot read."""
-    saved_by = MXNET_VERSION
+    saved_version = MXNET_VERSION
     try:
         text = read_text(path)
-        saved_by = _find_version(read_model(text))  # MXNet's own errors name neither the file nor the mistake
+        saved_version = _find_version(read_model(text))  # MXNet's own errors name neither the file nor the mistake
         symbol = mx.sym.load_json(text)
         refuse_broken(symbol)
     except (OSError, ValueError, mx.base.MXNetError) as error:
         reason = str(error) if isinstance(error, (OSError, ValueError)) else last_line(error)
         remedy = "Save one with symbol.save(...)."
         if isinstance(error, mx.base.MXNetError):  # the file has an operator or argument that this MXNet lacks
-            saver = (
-                "" if saved_by == MXNET_VERSION else f"It was saved by MXNet {saved_by}, and this is {MXNET_VERSION}. "
-            )
+            is_same = saved_version == MXNET_VERSION
+            versions = "" if is_same else f"It was saved by MXNet {saved_version}, and this is {MXNET_VERSION}. "
             remedy = (
-                f"{saver}Load the library with the missing operator (mx.library.load), or build the model with operators and arguments of "
-                f"MXNet {MXNET_VERSION}."
+                f"{versions}Load the library with the missing operator (mx.library.load), or build the model with operators and arguments "
+                f"of MXNet {MXNET_VERSION}."
             )
         raise TofuError(f"{path} is not a symbol that MXNet can read ({reason}). {remedy}") from error
     return symbol
 
 
 def _find_version(model: dict[str, Any]) -> str:
-    kept = model.get("attrs", {}).get("mxnet_version")
-    number = kept[1] if isinstance(kept, list) and len(kept) == 2 else None
+    """Return the version of MXNet that saved a model. A file without a valid number counts as the present version's."""
+    typed_number = model.get("attrs", {}).get("mxnet_version")
+    number = typed_number[1] if isinstance(typed_number, list) and len(typed_number) == 2 else None
     if isinstance(number, bool) or not isinstance(number, int):
         return MXNET_VERSION
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
@@ -87,10 +86,12 @@ def shapes_as_saved(path: str) -> Any:
 def check_checkpoint(prefix: str, epoch: int, kinds: Sequence[str]) -> None:
     """Raise TofuError if the symbol of a checkpoint is missing, or a file of one of the `kinds` at this epoch."""
     paths = [f"{prefix}-symbol.json", *(f"{prefix}-{epoch:04d}.{kind}" for kind in kinds)]
-    found = sorted(path[-11:-7].lstrip("0") or "0" for path in glob(f"{escape(prefix)}-[0-9][0-9][0-9][0-9].params"))
+    saved_epochs = sorted(
+        path[-11:-7].lstrip("0") or "0" for path in glob(f"{escape(prefix)}-[0-9][0-9][0-9][0-9].params")
+    )
     headline = (
-        f"The checkpoint {prefix!r} has no epoch {epoch}; those at {', '.join(found)} are there. These files are missing:"
-        if found and os.path.exists(paths[0])
+        f"The checkpoint {prefix!r} has no epoch {epoch}; those at {', '.join(saved_epochs)} are there. These files are missing:"
+        if saved_epochs and os.path.exists(paths[0])
         else f"There is no checkpoint {prefix!r}; module.save_checkpoint(prefix, epoch) writes one. These files are missing:"
     )
     raise_together(TofuError, headline, [path for path in paths if not os.path.exists(path)])

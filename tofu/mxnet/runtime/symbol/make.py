@@ -23,27 +23,27 @@ def make_symbol(
     ngpus: int | None,
     contexts: Sequence[Any] | None,
     shapes: Mapping[str, Sequence[int]] | None = None,
-    known: Sequence[str] = (),
+    option_names: Sequence[str] = (),
     **options: Any,
 ) -> PartitionedSymbol:
     """Return the partitioned symbol, planned if shapes of inputs are passed.
 
-    It takes the arguments of `tofu.mxnet.partition`. `known` lists the options of the function that the user called,
-    for error messages about unknown names.
+    It takes the arguments of `tofu.mxnet.partition`. `option_names` lists the options of the function that the user
+    called, for error messages about unknown names.
     """
     check_symbol(symbol)
     if isinstance(symbol, PartitionedSymbol):
         symbol = symbol.whole
     refuse_broken(symbol)
-    inputs = read_shapes(symbol, shapes or {}, known)
+    inputs = read_shapes(symbol, shapes or {}, option_names)
     contexts = check_contexts(contexts)
     settings = read_settings(ngpus, contexts, **options)
-    made = PartitionedSymbol(symbol, settings, resolve_contexts(settings.workers, contexts))
+    partitioned = PartitionedSymbol(symbol, settings, resolve_contexts(settings.workers, contexts))
     if settings.workers > 1:
         refuse_unpartitionable(symbol)
         warn_of_sparse_storage(symbol)
     if inputs:
-        made.plan_for(inputs)  # checks the names first
+        partitioned.plan_for(inputs)  # checks the names first
     else:
         check_names(symbol, {})
-    return made
+    return partitioned

@@ -40,12 +40,12 @@ def add_partition(text: str, settings: Settings, contexts: Sequence[Any], plan: 
     """Return the model's JSON `text` with the settings added, and with the plan that was found now or saved before."""
     model = json.loads(text)
     plan = plan or settings.saved
-    settled = {name: getattr(settings, name) for name in MXNET_OPTIONS}
+    options = {name: getattr(settings, name) for name in MXNET_OPTIONS}
     value = {
         "workers": settings.workers,
         "contexts": [[context.device_type, context.device_id] for context in contexts],
         "plan": None if plan is None else plan.to_json(),
-        **{KEYS[n]: None if setting is None else MXNET_OPTIONS[n].to_plain(setting) for n, setting in settled.items()},
+        **{KEYS[n]: None if option is None else MXNET_OPTIONS[n].to_plain(option) for n, option in options.items()},
     }
     value["digest"] = _digest(model, value)
     model.setdefault("attrs", {})[ATTRIBUTE] = ["str", json.dumps(value, sort_keys=True)]
@@ -74,17 +74,17 @@ def last_line(error: Exception) -> str:
     The message about an unknown argument of an operator also lists all possible arguments, which are left out.
     """
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    wrong = next((line for line in lines if ", Possible Arguments:" in line), None)
-    if wrong is not None and lines[-1].startswith(", in operator"):
-        return wrong.split(", Possible Arguments:")[0].removeprefix("MXNetError: ") + lines[-1]
+    unknown_argument = next((line for line in lines if ", Possible Arguments:" in line), None)
+    if unknown_argument is not None and lines[-1].startswith(", in operator"):
+        return unknown_argument.split(", Possible Arguments:")[0].removeprefix("MXNetError: ") + lines[-1]
     return lines[-1]
 
 
 def _read_saved(model: dict[str, Any], text: str) -> SavedPartition:
-    kept = model["attrs"][ATTRIBUTE]
-    if not isinstance(kept, list) or len(kept) != 2 or not isinstance(kept[1], str):
-        raise ValueError(f"its attribute {ATTRIBUTE} is {show(kept)}, not a text")
-    value = parse_json(kept[1])
+    typed_text = model["attrs"][ATTRIBUTE]
+    if not isinstance(typed_text, list) or len(typed_text) != 2 or not isinstance(typed_text[1], str):
+        raise ValueError(f"its attribute {ATTRIBUTE} is {show(typed_text)}, not a text")
+    value = parse_json(typed_text[1])
     if not isinstance(value, dict):
         raise ValueError(f"its attribute {ATTRIBUTE} is {show(value)}, not an object")
     contexts = [_read_context(context) for context in read_list(value.get("contexts"), "contexts", lambda c, _: c)]
@@ -101,12 +101,12 @@ def _read_saved(model: dict[str, Any], text: str) -> SavedPartition:
 
 
 def _read_settings(value: Mapping[str, Any], contexts: Sequence[Any]) -> Settings:
-    given = {
+    options = {
         name: None if value[KEYS[name]] is None else option.from_plain(value[KEYS[name]])
         for name, option in MXNET_OPTIONS.items()
         if KEYS[name] in value
     }
-    settings = read_settings(value.get("workers"), contexts, **given)
+    settings = read_settings(value.get("workers"), contexts, **options)
     plan = value.get("plan")
     return replace(settings, saved=None if plan is None else MXNET_OPTIONS["plan"].from_plain(plan))
 
@@ -118,6 +118,6 @@ def _read_context(value: Any) -> Any:
 
 
 def _digest(model: Mapping[str, Any], value: Mapping[str, Any]) -> str:
-    parts = [model.get(name) for name in ("nodes", "arg_nodes", "heads")]
-    kept = {name: part for name, part in value.items() if name != "digest"}
-    return hashlib.sha256(json.dumps([parts, kept], sort_keys=True).encode()).hexdigest()[:32]
+    graph = [model.get(name) for name in ("nodes", "arg_nodes", "heads")]
+    partition = {name: field for name, field in value.items() if name != "digest"}
+    return hashlib.sha256(json.dumps([graph, partition], sort_keys=True).encode()).hexdigest()[:32]

@@ -26,7 +26,7 @@ from tofu.mxnet.runtime.executor.executor import Executor, as_ndarray
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.symbol.arguments import (
     arrays_by_name,
-    place_by_hand,
+    find_array_contexts,
     read_bound_shapes,
     read_grad_requests,
     read_shapes,
@@ -76,7 +76,7 @@ class PartitionedSymbol(DerivedSymbols):
         return print_to_text(lambda console: console.print(alternatives_table(self.planned(), operator)))
 
     def planned(self) -> Partition:
-        """Return the partition (plan and execution graph) for the last shapes. Raise PlanError before there is one."""
+        """Return the partition, which is the plan and the execution graph, for the last shapes. Raise PlanError before there is one."""
         if self.settings.workers == 1:
             raise PlanError("With ngpus=1 the model stays as it is: there is no plan. Plans are for ngpus=2 and more.")
         if self._partition is None:
@@ -169,8 +169,10 @@ class PartitionedSymbol(DerivedSymbols):
         if not inputs and self._partition is not None:
             inputs = dict(self.plan.inputs)
         with stage_progress() as report:
-            fresh = PartitionedSymbol(self, self.settings, self.contexts)
-            return verify_symbol(fresh, inputs, values=values, grad_req=grad_req, dtype=dtype, seed=seed, report=report)
+            unplanned = PartitionedSymbol(self, self.settings, self.contexts)
+            return verify_symbol(
+                unplanned, inputs, values=values, grad_req=grad_req, dtype=dtype, seed=seed, report=report
+            )
 
     # ---- MXNet's ways to run a symbol
 
@@ -198,39 +200,38 @@ class PartitionedSymbol(DerivedSymbols):
         check_context(ctx)
         storages = read_storages(self, stype_dict)
         gradient_storages = dict.fromkeys(list_sparse_gradients(self), "row_sparse")
-        places = place_by_hand(self, group2ctx, ctx)
+        contexts = find_array_contexts(self, group2ctx, ctx)
         shapes = read_bound_shapes(self, kwargs)
         check_names(self, shapes)
-        known, codes = infer_arguments(self, shapes, type_dict or {})
+        inferred_shapes, codes = infer_arguments(self, shapes, type_dict or {})
         shared = shared_exec if isinstance(shared_exec, Executor) and shared_buffer is not None else None
-        shareable = set(shared_arg_names or ())
+        shared_names = set(shared_arg_names or ())
 
         requests = read_grad_requests(grad_req, self.list_arguments())
         names, state_names = self.list_arguments(), self.list_auxiliary_states()
         types = {name: DTYPE_NAMES[codes[name]] for name in (*names, *state_names)}
-        arrays = BoundArrays(known, types, places, shared_buffer)
+        allocator = BoundArrays(inferred_shapes, types, contexts, shared_buffer)
         data = find_data(self, shapes, find_labels(self))
-        learned = {n for n, request in requests.items() if request != "null" and n not in data}
-        whole = {*storages, *gradient_storages}
-        sharded = {n for n in (*learned, *state_names) if places[n] == mx.cpu(0) and n not in whole}
+        trained = {n for n, request in requests.items() if request != "null" and n not in data}
+        sparse = {*storages, *gradient_storages}
+        sharded = {n for n in (*trained, *state_names) if contexts[n] == mx.cpu(0) and n not in sparse}
 
-        pools = (shared.arg_dict, shared.grad_dict, shared.aux_dict) if shared else ({}, {}, {})
-
-        def array(name: str, pool: Mapping[str, Any], key: str, stype: str = "default") -> Any:
+        def allocate(name: str, shared_arrays: Mapping[str, Any], key: str, stype: str = "default") -> Any:
             """Return a whole array, or None if the executor will only have shards."""
-            if name not in shareable and shared_buffer is not None:
-                return arrays.share(name, key, stype)
-            existing = pool if name in shareable else {}
-            return None if name in sharded and existing.get(name) is None else arrays.take(name, existing, stype)
+            if name not in shared_names and shared_buffer is not None:
+                return allocator.share(name, key, stype)
+            existing = shared_arrays if name in shared_names else {}
+            return None if name in sharded and existing.get(name) is None else allocator.take(name, existing, stype)
 
-        arguments = {name: array(name, pools[0], name, storages.get(name, "default")) for name in names}
+        shared_dicts = (shared.arg_dict, shared.grad_dict, shared.aux_dict) if shared else ({}, {}, {})
+        arguments = {name: allocate(name, shared_dicts[0], name, storages.get(name, "default")) for name in names}
         gradients = {
-            name: array(name, pools[1], f"grad of {name}", gradient_storages.get(name, "default"))
+            name: allocate(name, shared_dicts[1], f"grad of {name}", gradient_storages.get(name, "default"))
             for name, request in requests.items()
             if request != "null"
         }
-        shareable.update(state_names)  # MXNet shares all of them
-        states = {name: array(name, pools[2], name) for name in state_names}
+        shared_names.update(state_names)  # MXNet shares all of them
+        states = {name: allocate(name, shared_dicts[2], name) for name in state_names}
         return self._bind_arrays(shapes, types, arguments, gradients, states, requests, shared)
 
     def bind(
@@ -246,7 +247,7 @@ class PartitionedSymbol(DerivedSymbols):
         """Bind to whole arrays, like `mx.sym.Symbol.bind`, and run on the workers' devices."""
         if self.settings.workers == 1:
             return super().bind(ctx, args, args_grad, grad_req, aux_states, group2ctx, shared_exec)
-        place_by_hand(self, group2ctx, ctx)
+        find_array_contexts(self, group2ctx, ctx)
         check_context(ctx)
         names = self.list_arguments()
         arguments = arrays_by_name(args, names, "args")
@@ -281,10 +282,10 @@ class PartitionedSymbol(DerivedSymbols):
             else [n for n in differentiated if n in updated]
         )
 
-        plans = Replanner()
+        replanner = Replanner()
 
         def compile_for(shapes: Shapes) -> Partition:
-            return plans.find(
+            return replanner.find(
                 gradients="bound",
                 shapes=shapes,
                 types=(),
@@ -292,18 +293,9 @@ class PartitionedSymbol(DerivedSymbols):
                 compile_with=lambda settings: self._compile(shapes, dtypes, differentiated, trained, settings),
             )
 
-        first = self._partition = compile_for(shapes)
+        partition = self._partition = compile_for(shapes)
         return Executor(
-            self,
-            first,
-            self.contexts,
-            shapes,
-            arguments,
-            gradients,
-            states,
-            requests,
-            compile_for,
-            shared,
+            self, partition, self.contexts, shapes, arguments, gradients, states, requests, compile_for, shared
         )
 
     def eval(self, ctx: Any = None, **kwargs: Any) -> list[Any]:
@@ -315,9 +307,9 @@ class PartitionedSymbol(DerivedSymbols):
     # ---- copies and files
 
     def __deepcopy__(self, memo: Any) -> PartitionedSymbol:
-        made = PartitionedSymbol(self, self.settings, self.contexts)
-        made._partition = self._partition
-        return made
+        copied = PartitionedSymbol(self, self.settings, self.contexts)
+        copied._partition = self._partition
+        return copied
 
     def __reduce__(self) -> tuple[Any, ...]:
         return load_json, (self.tojson(),)

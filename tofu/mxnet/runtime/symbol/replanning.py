@@ -26,7 +26,7 @@ class Replanner:
 
     def __init__(self) -> None:
         self._first_plans: dict[Hashable, Plan] = {}
-        self._kept: dict[Hashable, Partition] = {}  # in order of last use
+        self._partitions: dict[Hashable, Partition] = {}  # in order of last use
 
     def first_plan(self, gradients: Hashable) -> Plan | None:
         """Return the plan that was found first for a step with these gradients."""
@@ -59,12 +59,12 @@ class Replanner:
             The plan that the model runs now. It is tried if the first plan does not fit.
         """
         key = gradients, types, *sorted(shapes.items())
-        partition = self._kept.pop(key, None)
+        partition = self._partitions.pop(key, None)
         if partition is None:
             partition = self._compile(gradients, shapes, settings, compile_with, present_plan)
-        self._kept[key] = partition
-        if len(self._kept) > MOST_PARTITIONS:
-            del self._kept[next(iter(self._kept))]
+        self._partitions[key] = partition
+        if len(self._partitions) > MOST_PARTITIONS:
+            del self._partitions[next(iter(self._partitions))]
         if gradients is not None:
             self._first_plans.setdefault(gradients, partition.plan)
         return partition
@@ -77,21 +77,23 @@ class Replanner:
         compile_with: Callable[[Settings], Partition],
         present_plan: Plan | None,
     ) -> Partition:
-        first = self._first_plans.get(gradients)
-        plans = [plan for plan in (first, None if present_plan is first else present_plan) if plan is not None]
+        first_plan = self._first_plans.get(gradients)
+        plans = [
+            plan for plan in (first_plan, None if present_plan is first_plan else present_plan) if plan is not None
+        ]
         if not plans:
             return compile_with(settings)
         reason = ""
         for plan in plans:
-            made = _apply(plan, settings, compile_with)
-            if isinstance(made, Partition):
-                return made
-            reason = reason or describe_reason(made)
+            partition = _try_plan(plan, settings, compile_with)
+            if isinstance(partition, Partition):
+                return partition
+            reason = reason or describe_reason(partition)
         logger.warning("The plan does not fit the shapes %s, so the search runs again. %s", dict(shapes), reason)
         return compile_with(settings.searching())
 
 
-def _apply(plan: Plan, settings: Settings, compile_with: Callable[[Settings], Partition]) -> Partition | PlanError:
+def _try_plan(plan: Plan, settings: Settings, compile_with: Callable[[Settings], Partition]) -> Partition | PlanError:
     try:
         return compile_with(replace(settings, plan=plan, strict_plan=False))
     except PlanError as error:

@@ -35,13 +35,13 @@ from tofu.pipeline import Partition
 from tofu.validation import show
 
 TYPES = ("float64", "float32")
-ROUNDING = {"float64": 1e-10, "float32": 1e-5}
-MOST_ROUNDING = {"float64": 1e-6, "float32": 1e-2}
+TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
+MOST_TOLERANCE = {"float64": 1e-6, "float32": 1e-2}
 """Largest tolerance, even if the results of one device are less certain."""
 MOST_LETTERS = 120
 MOST_NAMES = 4
 LIMITS = "docs/limits.md"
-OWN_ERRORS = 4.0
+ROUNDING_MULTIPLE = 4.0
 """Tolerance, as a multiple of the difference on one device when the last bit of its input numbers changes."""
 
 Report = Callable[[str], None]
@@ -50,6 +50,8 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class _RunSetup:
+    """Model for one device, in one type, with all that a run needs. `trains` is True if the run computes gradients."""
+
     symbol: Any
     shapes: Shapes
     dtype: str
@@ -58,9 +60,10 @@ class _RunSetup:
     trains: bool
 
     def run(self, symbol: Any, context: Any, values: Arrays | None = None) -> Run:
-        given = self.values if values is None else values
+        """Run a symbol, on one device or partitioned, with the values of this setup or with other `values`."""
+        values = self.values if values is None else values
         is_single = symbol is self.symbol
-        return run_step(symbol, self.shapes, given, self.requests, context, trains=self.trains, adds_apart=is_single)
+        return run_step(symbol, self.shapes, values, self.requests, context, trains=self.trains, adds_apart=is_single)
 
 
 def verify_symbol(
@@ -75,47 +78,58 @@ def verify_symbol(
 ) -> Agreement:
     """Verify a partitioned symbol; see `PartitionedSymbol.verify`. `report` is called with the name of each stage."""
     # If several outputs are the same array, one device would only use the gradient of the last output.
-    model, given = copy_repeats(partitioned.whole), _read_values(values)
-    _check(partitioned, model, given, dtype)
-    shapes, given, notes = shrink_batch(model, shapes, given, partitioned.contexts)
+    model, user_values = copy_repeats(partitioned.whole), _read_values(values)
+    _check_arguments(partitioned, model, user_values, dtype)
+    shapes, user_values, notes = shrink_batch(model, shapes, user_values, partitioned.contexts)
     seconds: dict[str, float] = {}
     with _timed(seconds, "planning", report):
         partitioned.plan_for(shapes)
     model = _without_dropout(model, notes)
-    mixed = list_single(model)
-    for tried in (dtype,) if dtype else TYPES:
+    single_precision_operators = list_single(model)
+    for run_type in (dtype,) if dtype else TYPES:
         try:
-            setting = _prepare(model, shapes, tried, given, grad_req, partitioned.settings.for_training, seed)
-            bound = _plan_alike(partitioned, setting, notes)
+            setup = _prepare_run(
+                model, shapes, run_type, user_values, grad_req, partitioned.settings.for_training, seed
+            )
+            replanned = _plan_alike(partitioned, setup, notes)
             with _timed(seconds, "one device", report):
-                single = setting.run(setting.symbol, partitioned.contexts[0])
+                device_run = setup.run(setup.symbol, partitioned.contexts[0])
         except (mx.base.MXNetError, UnsupportedError, ShapeError) as error:
-            if tried == TYPES[-1] or dtype:
+            if run_type == TYPES[-1] or dtype:
                 raise
-            notes.append(f"in float32, since MXNet has no float64 for it: {_shorten(error)}")
+            notes.append(f"in float32, since MXNet has no float64 for it: {_shorten_error(error)}")
             continue
         with _timed(seconds, f"{len(partitioned.contexts)} workers", report):
-            found = setting.run(bound, partitioned.contexts[0])
-        is_mixed = bool(mixed) and tried == TYPES[0]
-        own = [*notes, *([f"in float64 but for {_list(mixed)}"] if is_mixed else [])]
-        is_wider = bound.plan.communication_bytes > partitioned.plan.communication_bytes
-        own += [WIDER] if is_wider and tried == TYPES[0] else []
-        agreement = _judge(setting, bound.planned(), single, found, partitioned.contexts[0], own, seconds, report)
+            workers_run = setup.run(replanned, partitioned.contexts[0])
+        is_mixed = bool(single_precision_operators) and run_type == TYPES[0]
+        mixed_note = [f"in float64 except {_list_names(single_precision_operators)}"] if is_mixed else []
+        is_wider = replanned.plan.communication_bytes > partitioned.plan.communication_bytes
+        wider_note = [WIDER] if is_wider and run_type == TYPES[0] else []
+        agreement = _compare_results(
+            setup,
+            replanned.planned(),
+            device_run,
+            workers_run,
+            partitioned.contexts[0],
+            [*notes, *mixed_note, *wider_note],
+            seconds,
+            report,
+        )
         if (agreement.agrees and not agreement.excused) or not is_mixed or dtype:  # rounding may cause what was excused
             return agreement
-        notes.append(f"in float32, since MXNet rounds to it in {_list(mixed)}")
+        notes.append(f"in float32, since MXNet rounds to it in {_list_names(single_precision_operators)}")
     raise AssertionError("the last type returns or raises")
 
 
 def _without_dropout(model: Any, notes: list[str]) -> Any:
-    model, dropping = without_dropout(model)
-    if dropping:
-        names = f"{', '.join(dropping[:4])}{' ...' * (len(dropping) > 4)}"
+    model, dropouts = without_dropout(model)
+    if dropouts:
+        names = f"{', '.join(dropouts[:4])}{' ...' * (len(dropouts) > 4)}"
         notes.append(f"dropout is off (p=0) in {names}: each worker draws its own")
     return model
 
 
-def _shorten(error: Exception) -> str:
+def _shorten_error(error: Exception) -> str:
     first, *_, last = str(error).strip().splitlines() * 2
     line = last if first.startswith("Traceback") else first.rpartition("MXNet says: ")[2]
     return line if len(line) <= MOST_LETTERS else f"{line[:MOST_LETTERS]} ..."
@@ -145,7 +159,7 @@ def _read_array(value: Any) -> Array | None:
             return None
 
 
-def _check(partitioned: Any, model: Any, given: Mapping[str, Any], dtype: str | None) -> None:
+def _check_arguments(partitioned: Any, model: Any, values: Mapping[str, Any], dtype: str | None) -> None:
     if partitioned.settings.workers == 1:
         raise PlanError("With ngpus=1 the model stays as it is: there is nothing to compare. Give ngpus=2 or more.")
     if dtype is not None and dtype not in TYPES:
@@ -154,121 +168,126 @@ def _check(partitioned: Any, model: Any, given: Mapping[str, Any], dtype: str | 
     raise_together(
         TofuError,
         "values= has names that are not in the model:",
-        [name for name in given if name not in names],
+        [name for name in values if name not in names],
     )
 
 
-def _prepare(
-    model: Any, shapes: Shapes, dtype: str, given: Mapping[str, Any], grad_req: Any, trains: bool, seed: int
+def _prepare_run(
+    model: Any, shapes: Shapes, dtype: str, user_values: Mapping[str, Any], grad_req: Any, trains: bool, seed: int
 ) -> _RunSetup:
     symbol = widen_types(model) if dtype == "float64" else model
-    inputs, learned = read_training(model, shapes)
+    inputs, trained = read_training(model, shapes)
     arguments = symbol.list_arguments()
     integers = {name for name, code in _declared_types(symbol).items() if code not in (0, 1, 2)}
     dtypes = {name: dtype for name in inputs if name not in integers} if dtype == "float64" else {}
     if isinstance(grad_req, str):
-        grad_req = dict.fromkeys(learned, grad_req)
+        grad_req = dict.fromkeys(trained, grad_req)
     requests = read_grad_requests(grad_req, arguments)
     labels = find_labels(symbol)
     requests = {name: "null" if name in labels or not trains else request for name, request in requests.items()}
-    values = draw_values(symbol, inputs, dtypes, given, seed)
+    values = draw_values(symbol, inputs, dtypes, user_values, seed)
     return _RunSetup(symbol, inputs, dtype, values, requests, trains)
 
 
 def _declared_types(symbol: Any) -> dict[str, int]:
-    return {
-        name: int(own["__dtype__"]) for name, own in symbol.attr_dict().items() if int(own.get("__dtype__", -1)) >= 0
-    }
+    codes = {name: int(attributes.get("__dtype__", -1)) for name, attributes in symbol.attr_dict().items()}
+    return {name: code for name, code in codes.items() if code >= 0}
 
 
-def _plan_alike(partitioned: Any, setting: _RunSetup, notes: list[str]) -> Any:
+def _plan_alike(partitioned: Any, setup: _RunSetup, notes: list[str]) -> Any:
     """Return the symbol of this setup, partitioned by the model's plan.
 
     If the symbol has additional operators, the plan's choices become hints. If these do not fit, it is planned again.
     """
     settings = replace(partitioned.settings, cache=False, strict_plan=False)
-    planned = replace(settings, plan=partitioned.plan, hints=None, topology=None, memory_limit=None)
-    pinned = replace(planned, plan=None, hints={**partitioned.plan.tensors, **partitioned.plan.operators})
-    differentiated = [name for name, request in setting.requests.items() if request != "null"]
-    updated = [name for name in differentiated if name not in setting.shapes]
-    dtypes = {name: value.dtype for name, value in setting.values.items()}
+    with_plan = replace(settings, plan=partitioned.plan, hints=None, topology=None, memory_limit=None)
+    with_hints = replace(with_plan, plan=None, hints={**partitioned.plan.tensors, **partitioned.plan.operators})
+    differentiated = [name for name, request in setup.requests.items() if request != "null"]
+    updated = [name for name in differentiated if name not in setup.shapes]
+    dtypes = {name: value.dtype for name, value in setup.values.items()}
     problems = []
-    for tried in (planned, pinned, settings):
-        bound = type(partitioned)(setting.symbol, tried, partitioned.contexts)
+    for new_settings in (with_plan, with_hints, settings):
+        replanned = type(partitioned)(setup.symbol, new_settings, partitioned.contexts)
         try:
-            bound.compile_for(setting.shapes, dtypes, differentiated, updated)
+            replanned.compile_for(setup.shapes, dtypes, differentiated, updated)
         except PlanError as error:
-            if tried is settings:
+            if new_settings is settings:
                 raise
-            problems.append(f"planned again in {setting.dtype}: {_shorten(error)}")
+            problems.append(f"planned again in {setup.dtype}: {_shorten_error(error)}")
         else:
-            notes += problems[:1] if tried is settings else []
-            return bound
+            notes += problems[:1] if new_settings is settings else []
+            return replanned
     raise AssertionError("the last attempt returns or raises")
 
 
-def _judge(
-    setting: _RunSetup,
+def _compare_results(
+    setup: _RunSetup,
     partition: Partition,
-    single: Run,
-    found: Run,
+    device_run: Run,
+    workers_run: Run,
     context: Any,
     notes: list[str],
     seconds: dict[str, float],
     report: Report,
 ) -> Agreement:
-    cancelled = CANCELLED if setting.dtype == "float64" else CANCELLED_IN_FLOAT32
-    tolerance = ROUNDING[setting.dtype]
-    compared = compare_runs(partition, found, single, cancelled)
+    """Compare the run on one device with the run on the workers.
+
+    If they differ, known mistakes of MXNet on one device are corrected one by one. If they still differ, the tolerance
+    follows from the rounding errors of one device.
+    """
+    cancelled = CANCELLED if setup.dtype == "float64" else CANCELLED_IN_FLOAT32
+    tolerance = TOLERANCE[setup.dtype]
+    comparison = compare_runs(partition, workers_run, device_run, cancelled)
     for correct, mistake in CORRECTIONS:
-        if compared.largest <= tolerance:
+        if comparison.largest <= tolerance:
             break
-        apart = replace(setting, symbol=correct(setting.symbol))
-        if apart.symbol.tojson() == setting.symbol.tojson():
+        corrected_setup = replace(setup, symbol=correct(setup.symbol))
+        if corrected_setup.symbol.tojson() == setup.symbol.tojson():
             continue
         with _timed(seconds, "one device again", report):
-            other = apart.run(apart.symbol, context)
-            fixed = compare_runs(partition, found, other, cancelled)
-        if names := find_fixed(compared, fixed, tolerance):
-            notes.append(f"one device has wrong gradients of {_list(names)}: {mistake} ({LIMITS}).")
+            corrected_run = corrected_setup.run(corrected_setup.symbol, context)
+            corrected = compare_runs(partition, workers_run, corrected_run, cancelled)
+        if names := find_fixed(comparison, corrected, tolerance):
+            notes.append(f"one device has wrong gradients of {_list_names(names)}: {mistake} ({LIMITS}).")
             notes.append("The comparison uses one device without this mistake.")
-            setting, single, compared = apart, other, fixed
-    if compared.largest > tolerance:
+            setup, device_run, comparison = corrected_setup, corrected_run, corrected
+    if comparison.largest > tolerance:
         with _timed(seconds, "one device again", report):
-            again = setting.run(setting.symbol, context, _move_last_bits(setting))
-        own = compare_runs(partition, again, single, cancelled).largest
-        tolerance = min(max(tolerance, OWN_ERRORS * own), MOST_ROUNDING[setting.dtype])
-        notes.append(f"one device differs by {own:.1e} from itself when the last bit of its numbers changes")
-    compared = excuse_defects(partition, compared, tolerance)
+            rounded_run = setup.run(setup.symbol, context, _move_last_bits(setup))
+        rounding = compare_runs(partition, rounded_run, device_run, cancelled).largest
+        tolerance = min(max(tolerance, ROUNDING_MULTIPLE * rounding), MOST_TOLERANCE[setup.dtype])
+        notes.append(f"one device differs by {rounding:.1e} from itself when the last bit of its numbers changes")
+    comparison = excuse_defects(partition, comparison, tolerance)
     return Agreement(
         workers=partition.plan.workers,
-        dtype=setting.dtype,
-        shapes=setting.shapes,
-        training=compared.training,
-        inference=compared.inference,
+        dtype=setup.dtype,
+        shapes=setup.shapes,
+        training=comparison.training,
+        inference=comparison.inference,
         tolerance=tolerance,
-        traffic=measure_traffic(partition, found, setting.trains),
-        excused=compared.excused,
+        traffic=measure_traffic(partition, workers_run, setup.trains),
+        excused=comparison.excused,
         notes=tuple(notes),
         seconds=seconds,
     )
 
 
-def _list(names: list[str]) -> str:
+def _list_names(names: list[str]) -> str:
     return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else "")
 
 
-def _move_last_bits(setting: _RunSetup) -> Arrays:
-    positions = find_positions(setting.symbol, setting.shapes, {n: v.dtype for n, v in setting.values.items()})
+def _move_last_bits(setup: _RunSetup) -> Arrays:
+    """Return the values with random changes of the last bit, except integers and positions of elements."""
+    positions = find_positions(setup.symbol, setup.shapes, {n: v.dtype for n, v in setup.values.items()})
     generator = np.random.RandomState(0)
-    moved: dict[str, Array] = {}
-    for name, value in setting.values.items():
+    changed: dict[str, Array] = {}
+    for name, value in setup.values.items():
         if name in positions or value.dtype.kind != "f":
-            moved[name] = value
+            changed[name] = value
         else:
-            bit = np.finfo(value.dtype.name).eps * generator.choice((-1, 1), value.shape)
-            moved[name] = (value.astype(np.float64) * (1 + bit)).astype(value.dtype)
-    return moved
+            last_bit = np.finfo(value.dtype.name).eps * generator.choice((-1, 1), value.shape)
+            changed[name] = (value.astype(np.float64) * (1 + last_bit)).astype(value.dtype)
+    return changed
 
 
 @contextmanager

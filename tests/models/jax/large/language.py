@@ -1,0 +1,315 @@
+"""Language models: Llama, Mixtral, GPT-3, Llama with LoRA, and a step of Llama that draws tokens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from tests.models.jax.large.layers import (
+    attend,
+    attend_heads,
+    find_cross_entropy,
+    mask_later,
+    normalize,
+    normalize_rms,
+    repeat_shapes,
+    rotate,
+    run_layers,
+    widen,
+)
+from tests.models.jax.large.training import (
+    MIXED,
+    LargeModel,
+    Precision,
+    count_parameters,
+    make_state,
+    shape_tree,
+    train,
+)
+from tests.shared.parallelism import NUMBER_BYTES, StepSize
+
+Tree = Any
+
+
+def _shape_attention(width: int, heads: int, groups: int) -> dict[str, tuple[int, ...]]:
+    head = width // heads
+    return {
+        "query": (width, groups, heads // groups, head),
+        "key": (width, groups, head),
+        "value": (width, groups, head),
+        "out": (groups, heads // groups, head, width),
+        "scale_1": (width,),
+        "scale_2": (width,),
+    }
+
+
+def _shape_feed_forward(width: int, hidden: int) -> dict[str, tuple[int, ...]]:
+    return {"gate": (width, hidden), "up": (width, hidden), "down": (hidden, width)}
+
+
+def _shape_ends(width: int, vocabulary: int) -> dict[str, tuple[int, ...]]:
+    return {"embedding": (vocabulary, width), "scale": (width,), "head": (width, vocabulary)}
+
+
+def _multiply(x: jax.Array, w: jax.Array) -> jax.Array:
+    """Multiply by a matrix whose columns have several dimensions, such as heads and their elements."""
+    return jax.lax.dot_general(x, w, (((x.ndim - 1,), (0,)), ((), ())))
+
+
+def _feed_forward(x: jax.Array, w: Tree) -> jax.Array:
+    return (jax.nn.silu(x @ w["gate"]) * (x @ w["up"])) @ w["down"]
+
+
+def _attend_to_earlier(x: jax.Array, w: Tree) -> jax.Array:
+    """Add causal attention with rotated queries and keys, and with LoRA's adapters if the layer has some."""
+    h = normalize_rms(x, w["scale_1"])
+    positions = jnp.arange(x.shape[1])
+    q, k, v = (_multiply(h, w[name]) for name in ("query", "key", "value"))
+    if "query_down" in w:
+        q = q + _multiply(h @ w["query_down"], w["query_up"])
+        v = v + _multiply(h @ w["value_down"], w["value_up"])
+    mixed = attend(rotate(q, positions), rotate(k, positions), v, mask_later(x.shape[1]))
+    return x + jnp.einsum("btgne,gned->btd", mixed, w["out"])
+
+
+def _run_llama_layer(x: jax.Array, w: Tree) -> jax.Array:
+    x = _attend_to_earlier(x, w)
+    return x + _feed_forward(normalize_rms(x, w["scale_2"]), w)
+
+
+def _find_llama_loss(run_layer: Any, weights: Tree, data: Tree) -> jax.Array:
+    x = run_layers(run_layer, weights["embedding"][data["tokens"]], weights["layers"])
+    return find_cross_entropy(normalize_rms(x, weights["scale"]) @ weights["head"], data["targets"])
+
+
+def _size_transformer(
+    trained: int,
+    batch: int,
+    length: int,
+    layers: int,
+    width: int,
+    hidden: int,
+    heads: int,
+    vocabulary: int,
+) -> StepSize:
+    """Return the numbers of a Transformer with recomputed layers.
+
+    One layer has four tensors of the width, three of the hidden width, and scores in float32 and twice in bf16. The
+    loss has logits and their gradients in float32.
+    """
+    tokens = batch * length
+    layer = tokens * (NUMBER_BYTES * (4 * width + 3 * hidden) + 8 * heads * length)
+    return StepSize(
+        trained,
+        samples=batch,
+        layers=layers,
+        tokens=tokens,
+        width=width,
+        kept_bytes=NUMBER_BYTES * layers * tokens * width,
+        inner_bytes=max(layer, 8 * tokens * vocabulary),
+    )
+
+
+def _shape_tokens(batch: int, length: int) -> Tree:
+    return shape_tree({"tokens": (batch, length), "targets": (batch, length)}, "int32")
+
+
+def llama(
+    batch: int,
+    layers: int,
+    width: int,
+    hidden: int,
+    heads: int,
+    groups: int,
+    vocabulary: int = 128_256,
+    length: int = 4096,
+    is_scanned: bool = True,
+    precision: Precision = MIXED,
+) -> LargeModel:
+    """Return a training step of Llama 3 (Grattafiori et al. 2024)."""
+    layer = {**_shape_attention(width, heads, groups), **_shape_feed_forward(width, hidden)}
+    shapes = {**_shape_ends(width, vocabulary), "layers": repeat_shapes(layer, layers, is_scanned)}
+    weights = shape_tree(shapes, precision.weights)
+    size = _size_transformer(count_parameters(weights), batch, length, layers, width, hidden, heads, vocabulary)
+    step = train(partial(_find_llama_loss, _run_llama_layer))
+    return LargeModel(step, make_state(weights, precision), _shape_tokens(batch, length), weights, size)
+
+
+def lora(
+    batch: int,
+    layers: int,
+    width: int,
+    hidden: int,
+    heads: int,
+    groups: int,
+    rank: int = 8,
+    vocabulary: int = 128_256,
+    length: int = 4096,
+    precision: Precision = MIXED,
+) -> LargeModel:
+    """Return a step that trains low-rank adapters of queries and values (Hu et al. 2021). Llama's weights are frozen."""
+    base = llama(batch, layers, width, hidden, heads, groups, vocabulary, length, precision=precision)
+    head = width // heads
+    added = {
+        "query_down": (layers, width, rank),
+        "query_up": (layers, rank, groups, heads // groups, head),
+        "value_down": (layers, width, rank),
+        "value_up": (layers, rank, groups, head),
+    }
+    adapters = shape_tree(added, precision.weights)
+
+    def find_loss(adapters: Tree, data: Tree) -> jax.Array:
+        weights = {**data["weights"], "layers": {**data["weights"]["layers"], **adapters}}
+        return _find_llama_loss(_run_llama_layer, weights, data)
+
+    size = replace(base.size, trained=count_parameters(adapters), frozen=base.size.trained)
+    data = {**base.data, "weights": base.weights}
+    return LargeModel(train(find_loss), make_state(adapters, precision), data, (base.weights, adapters), size)
+
+
+def decode(
+    batch: int,
+    layers: int,
+    width: int,
+    hidden: int,
+    heads: int,
+    groups: int,
+    vocabulary: int = 128_256,
+    positions: int = 8192,
+    precision: Precision = MIXED,
+) -> LargeModel:
+    """Return a step of Llama that draws the most probable token of each sequence, with a key-value cache."""
+    base = llama(batch, layers, width, hidden, heads, groups, vocabulary, precision=precision)
+    cached = (layers, batch, positions, groups, width // heads)
+    cache = shape_tree({"keys": cached, "values": cached}, precision.weights)
+
+    def run_layer(x: jax.Array, layer: Tree, position: jax.Array) -> tuple[jax.Array, Tree]:
+        w, keys, values = layer
+        h = normalize_rms(x, w["scale_1"])
+        q, k = (rotate(h_, position[None]) for h_ in (_multiply(h, w["query"]), _multiply(h, w["key"])))
+        keys = jax.lax.dynamic_update_slice_in_dim(keys, k, position, 1)
+        values = jax.lax.dynamic_update_slice_in_dim(values, _multiply(h, w["value"]), position, 1)
+        mixed = attend(q, keys, values, jnp.arange(positions) <= position)
+        x = x + jnp.einsum("btgne,gned->btd", mixed, w["out"])
+        return x + _feed_forward(normalize_rms(x, w["scale_2"]), w), (keys, values)
+
+    def step(state: Tree, weights: Tree) -> tuple[Tree, jax.Array]:
+        x = weights["embedding"][state["token"]][:, None]
+        layers = weights["layers"], state["cache"]["keys"], state["cache"]["values"]
+        x, (keys, values) = jax.lax.scan(lambda x, layer: run_layer(x, layer, state["position"]), x, layers)
+        token = jnp.argmax(normalize_rms(x[:, 0], weights["scale"]) @ weights["head"], -1).astype("int32")
+        return {"cache": {"keys": keys, "values": values}, "token": token, "position": state["position"] + 1}, token
+
+    state = {"cache": cache, **shape_tree({"token": (batch,), "position": ()}, "int32")}
+    size = StepSize(
+        trained=0,
+        frozen=base.size.trained,
+        samples=batch,
+        layers=layers,
+        tokens=batch,
+        width=width,
+        layer_all_reduces=2,
+        weight_reads=1,
+        data_bytes=NUMBER_BYTES * count_parameters(cache),
+    )
+    return LargeModel(step, state, base.weights, base.weights, size)
+
+
+def dispatch(chances: jax.Array, capacity: int) -> jax.Array:
+    """Return the weight of each token for each place of each expert, (batch, token, expert, place).
+
+    Each token asks its two most probable experts. Tokens beyond the capacity of an expert are dropped.
+    """
+    batch, length, experts = chances.shape
+    weights, chosen = jax.lax.top_k(chances, 2)
+    weights = weights / jnp.sum(weights, -1, keepdims=True)
+    asked = jax.nn.one_hot(chosen, experts, dtype="int32")
+    place = jnp.cumsum(asked.reshape(batch, 2 * length, experts), 1).reshape(asked.shape) * asked - 1
+    # one_hot yields zeros for -1, of experts that a token does not ask, and for places beyond the capacity.
+    return jnp.sum(jax.nn.one_hot(place, capacity, dtype=chances.dtype) * weights[..., None, None], 2)
+
+
+def mixtral(
+    batch: int,
+    layers: int,
+    width: int,
+    hidden: int,
+    heads: int,
+    groups: int,
+    experts: int = 8,
+    vocabulary: int = 32_000,
+    length: int = 4096,
+    capacity_factor: float = 1.25,
+    precision: Precision = MIXED,
+) -> LargeModel:
+    """Return a training step of Mixtral (Jiang et al. 2024), whose experts take a limited number of tokens of a sequence."""
+    feed_forward = {name: (experts, *shape) for name, shape in _shape_feed_forward(width, hidden).items()}
+    layer = {**_shape_attention(width, heads, groups), **feed_forward, "router": (width, experts)}
+    shapes = {**_shape_ends(width, vocabulary), "layers": repeat_shapes(layer, layers, is_scanned=True)}
+    weights = shape_tree(shapes, precision.weights)
+    capacity = int(capacity_factor * 2 * length / experts)
+
+    def run_layer(x: jax.Array, w: Tree) -> jax.Array:
+        x = _attend_to_earlier(x, w)
+        h = normalize_rms(x, w["scale_2"])
+        taken = dispatch(jax.nn.softmax(widen(h @ w["router"])), capacity).astype(h.dtype)
+        queues = jnp.einsum("btec,btd->becd", (taken > 0).astype(h.dtype), h)
+        gate, up = (jnp.einsum("becd,edf->becf", queues, w[name]) for name in ("gate", "up"))
+        results = jnp.einsum("becf,efd->becd", jax.nn.silu(gate) * up, w["down"])
+        return x + jnp.einsum("btec,becd->btd", taken, results)
+
+    size = _size_transformer(
+        count_parameters(weights), batch, length, layers, width, int(2 * capacity_factor * hidden), heads, vocabulary
+    )
+    step = train(partial(_find_llama_loss, run_layer))
+    return LargeModel(step, make_state(weights, precision), _shape_tokens(batch, length), weights, size)
+
+
+def gpt(
+    batch: int,
+    layers: int,
+    width: int,
+    heads: int,
+    vocabulary: int = 50_257,
+    length: int = 2048,
+    precision: Precision = MIXED,
+) -> LargeModel:
+    """Return a training step of GPT-3 (Brown et al. 2020) with scanned layers. The head is the embedding."""
+    head = width // heads
+    layer = {
+        **dict.fromkeys(("query", "key", "value"), (width, heads, head)),
+        **dict.fromkeys(("query_bias", "key_bias", "value_bias"), (heads, head)),
+        "out": (heads, head, width),
+        "up": (width, 4 * width),
+        "up_bias": (4 * width,),
+        "down": (4 * width, width),
+        **dict.fromkeys(("out_bias", "down_bias", "scale_1", "shift_1", "scale_2", "shift_2"), (width,)),
+    }
+    shapes = {
+        "embedding": (vocabulary, width),
+        "positions": (length, width),
+        "scale": (width,),
+        "shift": (width,),
+        "layers": repeat_shapes(layer, layers, is_scanned=True),
+    }
+    weights = shape_tree(shapes, precision.weights)
+
+    def run_layer(x: jax.Array, w: Tree) -> jax.Array:
+        h = normalize(x) * w["scale_1"] + w["shift_1"]
+        q, k, v = (_multiply(h, w[name]) + w[f"{name}_bias"] for name in ("query", "key", "value"))
+        mixed = attend_heads(q, k, v, mask_later(length))
+        x = x + jnp.einsum("bthe,hed->btd", mixed, w["out"]) + w["out_bias"]
+        h = normalize(x) * w["scale_2"] + w["shift_2"]
+        return x + jax.nn.gelu(h @ w["up"] + w["up_bias"]) @ w["down"] + w["down_bias"]
+
+    def find_loss(weights: Tree, data: Tree) -> jax.Array:
+        x = run_layers(run_layer, weights["embedding"][data["tokens"]] + weights["positions"], weights["layers"])
+        logits = (normalize(x) * weights["scale"] + weights["shift"]) @ weights["embedding"].T
+        return find_cross_entropy(logits, data["targets"])
+
+    size = _size_transformer(count_parameters(weights), batch, length, layers, width, 4 * width, heads, vocabulary)
+    return LargeModel(train(find_loss), make_state(weights, precision), _shape_tokens(batch, length), weights, size)

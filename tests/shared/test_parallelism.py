@@ -1,0 +1,108 @@
+"""Formulas of hand plans, compared with values computed by hand."""
+
+from __future__ import annotations
+
+import doctest
+
+import pytest
+
+from tests.shared import parallelism
+from tests.shared.parallelism import StepSize, list_hand_plans
+from tests.shared.rings import Link
+
+HOSTS = [Link(4, 50e9, 20e-6), Link(8, 450e9, 5e-6)]
+LLAMA_8B = {"trained": 8_030_261_248, "layers": 32, "width": 4096}
+
+
+def find(size, links):
+    return {plan.name: plan for plan in list_hand_plans(size, links)}
+
+
+def size_llama(samples, **sizes):
+    return StepSize(**{"tokens": 4096 * samples, **LLAMA_8B, **sizes}, samples=samples)
+
+
+def test_state_and_bytes_of_a_million_parameters_on_four_devices():
+    plans = find(StepSize(trained=1_000_000, samples=4, layers=10), [Link(4, 1e9, 1e-6)])
+    bytes_and_memory = {name: (plan.received_bytes, plan.memory_bytes) for name, plan in plans.items()}
+    assert bytes_and_memory == {
+        "DP": (3e6, 16e6),  # 4 P 3/4, and 16 P
+        "ZeRO-1": (3e6, 7e6),  # 4 P + 12 P / 4
+        "FSDP": (4.5e6, 4.4e6),  # 6 P 3/4; 16 P / 4, beside a tenth of 4 P
+    }
+    assert plans["DP"].seconds == pytest.approx(3e-3 + 22e-6)  # 11 all-reduces wait twice each
+
+
+def test_hsdp_shards_within_hosts():
+    plan = find(StepSize(trained=8_000_000, samples=32), HOSTS)["HSDP 8"]
+    assert plan.level_bytes == (2 * 2e6 * 3 / 4, 6 * 8e6 * 7 / 8)
+    assert plan.memory_bytes == 16e6 + 32e6
+
+
+def test_tensor_parallelism_all_reduces_activations_within_hosts():
+    size = StepSize(
+        trained=8_000_000, samples=8, layers=2, tokens=80, width=100, kept_bytes=400, inner_bytes=3200, data_bytes=320
+    )
+    plans = find(size, HOSTS)
+    activations, weights = 12 * 2 * 7 / 8 * (80 // 4 * 100 * 2), 4 * 1e6 * 3 / 4
+    for name, state in (("TP 8 x DP", 16e6), ("TP 8 x ZeRO-1", 4e6 + 3e6)):
+        assert plans[name].level_bytes == pytest.approx((weights, activations))
+        assert plans[name].memory_bytes == pytest.approx(state + 400 / 4 + 3200 / 32 + 320 / 32)
+    assert "DP" not in plans  # 8 samples cannot be divided among 32 devices
+
+
+def test_pipelines_are_marked_as_outside_of_the_space():
+    size = StepSize(trained=8_000_000, samples=64, layers=8, tokens=640, width=100, kept_bytes=6400, inner_bytes=640)
+    plans = find(size, HOSTS)
+    assert {name for name, plan in plans.items() if not plan.is_in_space} == {"PP 4 x DP 8", "TP 8 x PP 4"}
+    plan = plans["PP 4 x DP 8"]  # each stage is a host, and each pipeline has 8 samples
+    assert plan.level_bytes == (2 * 80 * 100 * 2, 4 * 2e6 * 7 / 8)
+    assert plan.memory_bytes == 16 * 2e6 + 100 + 10  # 4 samples of a quarter of the layers
+    assert plan.idle_share == pytest.approx(3 / 11)
+
+
+def test_inference_moves_weights_once_and_no_gradients():
+    size = StepSize(
+        trained=0, frozen=8_000_000, samples=32, tokens=32, width=10, layers=4, layer_all_reduces=2, weight_reads=1
+    )
+    plans = find(size, HOSTS)
+    assert set(plans) == {"DP", "FSDP", "HSDP 8", "TP 8 x DP"}
+    assert plans["DP"].received_bytes == plans["DP"].seconds == 0
+    assert plans["FSDP"].received_bytes == 16e6 * 31 / 32
+    assert plans["TP 8 x DP"].level_bytes == (0, 8 * 2 * 7 / 8 * (8 * 10 * 2))
+
+
+def test_frozen_weights_have_no_gradients():
+    plans = find(StepSize(trained=1000, frozen=1_000_000, samples=4, layers=10), [Link(4, 1e9, 1e-6)])
+    assert plans["DP"].received_bytes == 4 * 1000 * 3 / 4
+    assert plans["FSDP"].received_bytes == (2 * 2 * 1_001_000 + 2 * 1000) * 3 / 4
+    assert plans["ZeRO-1"].memory_bytes == 2 * 1_001_000 + 2 * 1000 + 12 * 1000 / 4
+
+
+def test_data_parallelism_on_a_graph_gathers_nodes():
+    plain, graph = (find(StepSize(trained=1000, samples=64, exchanged_bytes=count), HOSTS)["DP"] for count in (0, 3200))
+    assert graph.received_bytes - plain.received_bytes == 3200 * 31 / 32
+
+
+@pytest.mark.parametrize(
+    ("size", "devices", "expected"),
+    [
+        (size_llama(16), 8, {"DP": 28.1, "ZeRO-1": 28.1, "FSDP": 42.2, "TP 8": 180.4}),
+        (size_llama(64, tokens=16 * 4096), 64, {"DP": 31.6, "FSDP": 47.4, "TP 8 x DP": 26.1}),
+        (size_llama(256, tokens=16 * 4096), 256, {"DP": 32.0, "FSDP": 48.0, "TP 8 x DP": 9.5}),
+        (
+            size_llama(64, trained=70_553_706_496, layers=80, width=8192, tokens=16 * 4096),
+            64,
+            {"DP": 277.8, "FSDP": 416.7, "TP 8 x DP": 143.6},
+        ),
+    ],
+)
+def test_published_models_receive_the_gigabytes_of_the_formulas(size, devices, expected):
+    """Compare with 4P (k - 1)/k, 6P (k - 1)/k and 12 L (t - 1)/t B T d 2/dp + 4P/t (dp - 1)/dp."""
+    plans = find(size, [Link(devices, 450e9, 5e-6)])
+    found = {name: plans[name].received_bytes / 1e9 for name in expected}
+    assert found == {name: pytest.approx(value, abs=0.06) for name, value in expected.items()}
+
+
+def test_examples_in_the_documentation_hold():
+    assert doctest.testmod(parallelism).failed == 0
