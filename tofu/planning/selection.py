@@ -210,9 +210,7 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
         candidates += proving  # a plan that splits everything, in case this search runs out of time
     if not candidates:
         raise errors[0]
-    open_ends = [
-        solution.choices.problem for solution in proving if solution.exact is None or not solution.exact.is_optimal
-    ]
+    open_ends = [solution.choices.problem for solution in proving if not _is_nearly_optimal(solution)]
     if algorithm.is_search and open_ends:
         split = _split_evenly_with_free_memory if settings.replicate == "free" else Problem.split_evenly
         candidates += _solve(open_ends, settings, effort, split)[0]
@@ -223,6 +221,11 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     optimality = algorithm.describe_optimality(best, cost, bound, _describe_orders(problems, len(proving)))
     held = max((result.held_bytes for result in exact), default=0)
     return Selection(best.choices, algorithm.name, optimality, bound, held)
+
+
+def _is_nearly_optimal(solution: Solution) -> bool:
+    """Return True if no plan of this problem is better by more than a thousandth, so that it need not be searched again."""
+    return solution.exact is not None and price(solution.choices) <= 1.001 * solution.exact.lower_bound
 
 
 def _describe_orders(problems: Sequence[Problem], planned: int | None = None) -> str:

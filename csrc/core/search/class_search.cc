@@ -10,12 +10,12 @@
 #include <memory>
 #include <new>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "core/cost/class_cost.h"
 #include "core/search/exact_problem.h"
-#include "core/search/solve_problem.h"
 
 namespace tofu {
 
@@ -26,19 +26,19 @@ using Sequences = std::vector<std::vector<int>>;
 class ClassSearch {
  public:
   ClassSearch(const Graph& graph, const WorkerGrid& grid, const SearchVariables& variables,
-              const Assignment& best, int64_t bytes, ExactState* state)
+              const FoundPlan& best, ExactState* state)
       : graph_(graph),
         grid_(grid),
         variables_(variables),
-        best_(variables.ChoicesOf(best)),
-        bytes_(bytes),
+        best_(best),
+        best_choices_(variables.ChoicesOf(best.plan)),
         state_(*state),
         kinds_(NumberRounds(grid)) {}
 
   ClassSearchResult Run() {
     try {
       BoundByClasses();
-      if (result_.lower_bound < bytes_) SearchInClasses();
+      if (result_.lower_bound < best_.bytes) SearchInClasses();
     } catch (const std::length_error&) {
       // Too many classes, or too many sequences in them.
     } catch (const std::bad_alloc&) {
@@ -51,22 +51,24 @@ class ClassSearch {
   static constexpr double kBoundShare = 0.4;  // of the remaining effort
   static constexpr double kPlanShare = 0.4;
   static constexpr double kAdditionsPerClass = 100;  // additions for an entry of a table
-  static constexpr double kAdditionsPerWorker = 24;  // additions to compute a worker's box
 
   void BoundByClasses() {
     const ExactLimits limits = state_.MakeLimits(kBoundShare);
-    const ExactProgress report = MakeReport("classes");
+    const ExactProgress report = [this](const std::string&, int64_t, int64_t) {
+      state_.Report("classes");
+    };
     ExactState state(limits, report);
     ExactProblem problem = BuildProblem(
-        graph_, grid_, variables_, variables_.Classes(), Counting::kByClass, bytes_ + 1,
+        graph_, grid_, variables_, variables_.Classes(), Counting::kByClass, best_.bytes + 1,
         MakeSize(limits, kAdditionsPerClass), [&] { state_.Report("classes"); });
     state.Spend(kAdditionsPerClass * static_cast<double>(problem.num_entries));
     std::vector<int> start;
-    for (size_t v = 0; v < best_.size(); ++v) start.push_back(FindClass(problem, v, best_[v]));
+    for (size_t v = 0; v < best_choices_.size(); ++v)
+      start.push_back(FindClass(problem, v, best_choices_[v]));
     SolveProblem(start, &problem, &state);
     state_.TakeEffort(state);
     result_.lower_bound = state.bound();
-    for (size_t v = 0; v < best_.size(); ++v)
+    for (size_t v = 0; v < best_choices_.size(); ++v)
       classes_.push_back((*problem.sequences[v])[state.values()[v]]);
   }
 
@@ -75,42 +77,15 @@ class ClassSearch {
    */
   void SearchInClasses() {
     try {
-      SearchAmong(ListMembers(false));
+      SearchAmongMembers(false);
     } catch (const std::length_error&) {
-      SearchAmong(ListMembers(true));
+      SearchAmongMembers(true);
     }
   }
 
-  void SearchAmong(std::vector<SharedSequences> members) {
-    const ExactLimits limits = state_.MakeLimits(kPlanShare);
-    const ExactProgress report = MakeReport("orders");
-    ExactState state(limits, report);
-    const double additions = kAdditionsPerWorker * static_cast<double>(grid_.num_workers());
-    ExactProblem problem =
-        BuildProblem(graph_, grid_, variables_, std::move(members), Counting::kExact, bytes_ + 1,
-                     MakeSize(limits, additions), [&] { state_.Report("orders"); });
-    state.Spend(additions * static_cast<double>(problem.num_entries));
-    std::vector<int> start;
-    for (size_t v = 0; v < best_.size(); ++v) {
-      const Sequences& sequences = *problem.sequences[v];
-      start.push_back(static_cast<int>(std::find(sequences.begin(), sequences.end(), best_[v]) -
-                                       sequences.begin()));
-    }
-    SolveProblem(start, &problem, &state);
-    state_.TakeEffort(state);
-    if (state.bytes() >= bytes_) return;
-    result_.plan = ToAssignment(problem, variables_, state.values());
-    result_.bytes = state.bytes();
-  }
-
-  ExactProgress MakeReport(const char* stage) const {
-    return [this, stage](const std::string&, int64_t, int64_t) { state_.Report(stage); };
-  }
-
-  /*! \brief The entries that can be computed in half of the effort. */
-  static ExactSize MakeSize(const ExactLimits& limits, double additions_per_entry) {
-    const double affordable = limits.seconds / 2 * kAdditionsPerSecond / additions_per_entry;
-    return {static_cast<size_t>(std::min<double>(affordable, kMaxExactEntries)), limits.max_bytes};
+  void SearchAmongMembers(bool in_neighbours) {
+    result_.plan = SearchAmong(graph_, grid_, variables_, ListMembers(in_neighbours), best_,
+                               kPlanShare, "orders", &state_);
   }
 
   /*! \brief The number of neighbouring rounds with different choices. */
@@ -147,11 +122,11 @@ class ClassSearch {
     std::map<std::pair<int, std::vector<std::vector<int>>>, SharedSequences> known;
     std::vector<SharedSequences> members;
     for (int v = 0; v < variables_.size(); ++v) {
-      SharedSequences& of_variable = known[{numbers[v], {classes_[v], best_[v]}}];
+      SharedSequences& of_variable = known[{numbers[v], {classes_[v], best_choices_[v]}}];
       if (of_variable == nullptr) {
         Sequences sequences = variables_.ListClass(v, kinds_, classes_[v]);
         if (in_neighbours) KeepFewestChanges(&sequences);
-        sequences.push_back(best_[v]);
+        sequences.push_back(best_choices_[v]);
         std::sort(sequences.begin(), sequences.end());
         sequences.erase(std::unique(sequences.begin(), sequences.end()), sequences.end());
         of_variable = std::make_shared<Sequences>(std::move(sequences));
@@ -164,8 +139,8 @@ class ClassSearch {
   const Graph& graph_;
   const WorkerGrid& grid_;
   const SearchVariables& variables_;
-  Sequences best_;  // by variable
-  int64_t bytes_;
+  const FoundPlan& best_;
+  Sequences best_choices_;  // by variable
   ExactState& state_;
   std::vector<int> kinds_;  // by round
   Sequences classes_;       // by variable, a sequence of the best class
@@ -176,9 +151,9 @@ class ClassSearch {
 }  // namespace
 
 ClassSearchResult SearchClasses(const Graph& graph, const WorkerGrid& grid,
-                                const SearchVariables& variables, const Assignment& best,
-                                int64_t bytes, ExactState* state) {
-  return ClassSearch(graph, grid, variables, best, bytes, state).Run();
+                                const SearchVariables& variables, const FoundPlan& best,
+                                ExactState* state) {
+  return ClassSearch(graph, grid, variables, best, state).Run();
 }
 
 }  // namespace tofu

@@ -13,28 +13,26 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/cost/cost.h"
 #include "core/graph/graph.h"
-#include "core/search/exact.h"
 #include "core/search/exact_state.h"
+#include "core/search/solve_problem.h"
 #include "core/search/variables.h"
 
 namespace tofu {
 
 struct ClassSearchResult {
   int64_t lower_bound = 0;
-  std::optional<Assignment> plan;  // the best plan among sequences of the best classes
-  int64_t bytes = 0;               // its cost
+  std::optional<FoundPlan> plan;  // a better plan, among the sequences of the best classes
 };
 
 /*!
- * \brief Bound the cost of all plans, and look for a better plan than `best`, which costs `bytes`.
+ * \brief Bound the cost of all plans, and look for a better plan than `best`.
  *
  * The searches take a share of the effort of `state`, which only counts it.
  */
 ClassSearchResult SearchClasses(const Graph& graph, const WorkerGrid& grid,
-                                const SearchVariables& variables, const Assignment& best,
-                                int64_t bytes, ExactState* state);
+                                const SearchVariables& variables, const FoundPlan& best,
+                                ExactState* state);
 
 }  // namespace tofu
 

@@ -135,21 +135,4 @@ SearchResult RefinePlan(const Graph& graph, const WorkerGrid& grid, const Hints&
   return SearchRecursive(graph, grid, fixed, {});
 }
 
-Hints FixOtherRounds(const Assignment& plan, const Hints& hints, int first, int second) {
-  Hints fixed;
-  const auto fix = [&](const ChoicesById& hinted, const std::vector<std::vector<int>>& planned,
-                       ChoicesById* by_id) {
-    for (int id = 0; id < static_cast<int>(planned.size()); ++id) {
-      std::vector<int> choices = planned[id];
-      const auto hint = hinted.find(id);
-      for (int round : {first, second})
-        choices[round] = hint == hinted.end() ? kFree : hint->second[round];
-      by_id->emplace(id, std::move(choices));
-    }
-  };
-  fix(hints.operators, plan.operators, &fixed.operators);
-  fix(hints.tensors, plan.tensors, &fixed.tensors);
-  return fixed;
-}
-
 }  // namespace tofu

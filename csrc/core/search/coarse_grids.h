@@ -44,9 +44,6 @@ std::optional<Hints> JoinHints(const Hints& hints, const JoinedRounds& joined);
 SearchResult RefinePlan(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
                         const Assignment& coarse, const JoinedRounds& joined);
 
-/*! \brief Return hints that fix a plan in all rounds except two. */
-Hints FixOtherRounds(const Assignment& plan, const Hints& hints, int first, int second);
-
 }  // namespace tofu
 
 #endif  // TOFU_CORE_SEARCH_COARSE_GRIDS_H_

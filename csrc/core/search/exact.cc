@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <memory>
 #include <new>
 #include <numeric>
 #include <optional>
@@ -66,27 +68,27 @@ class ExactSearch {
     JoinedRounds joined;
   };
 
-  bool has_plan() const { return assignment_ || state_.has_plan(); }
+  bool has_plan() const { return start_ || state_.has_plan(); }
 
   /*! \brief Return true if the plan that the search starts from costs no more than the bound. */
-  bool is_proved() const { return assignment_ && best_bytes_ <= state_.bound(); }
+  bool is_proved() const { return start_ && start_->bytes <= state_.bound(); }
 
-  int64_t Ceiling() const { return assignment_ ? best_bytes_ + 1 : kForbiddenBytes; }
+  /*! \brief Return true if the gap between this plan and the bound is at most 1 / `part` of the
+   * bound. */
+  bool IsNarrow(int64_t part) const {
+    return start_ && start_->bytes - state_.bound() <= state_.bound() / part;
+  }
+
+  int64_t Ceiling() const { return start_ ? start_->bytes + 1 : kForbiddenBytes; }
 
   /*! \brief The most entries of all tables. If tables take longer than the search may, the
    * recursion's plan is the result. */
   size_t MostEntries() const {
     constexpr double kLeast = 0.05;  // seconds of work for tables, even if no time is left
     const double affordable =
-        std::max(state_.SecondsLeft(), kLeast) * kAdditionsPerSecond / PerEntry();
-    return assignment_ ? static_cast<size_t>(std::min<double>(affordable, kMaxExactEntries))
-                       : kMaxExactEntries;
-  }
-
-  /*! \brief Additions per entry of a table. */
-  double PerEntry() const {
-    constexpr double kAdditionsPerWorker = 24;  // additions to compute a worker's box
-    return kAdditionsPerWorker * static_cast<double>(grid_.num_workers());
+        std::max(state_.SecondsLeft(), kLeast) * kAdditionsPerSecond / CountAdditions(grid_);
+    return start_ ? static_cast<size_t>(std::min<double>(affordable, kMaxExactEntries))
+                  : kMaxExactEntries;
   }
 
   void FindRecursivePlan() {
@@ -110,9 +112,8 @@ class ExactSearch {
 
   /*! \brief Start from this plan if it is better than those before it. Return true if it is. */
   bool Offer(const Assignment& plan, int64_t bytes) {
-    if (assignment_ && bytes >= best_bytes_) return false;
-    assignment_ = plan;
-    best_bytes_ = bytes;
+    if (start_ && bytes >= start_->bytes) return false;
+    start_ = {plan, bytes};
     state_.SetStart(bytes);
     return true;
   }
@@ -124,16 +125,14 @@ class ExactSearch {
     constexpr double kCoarseShare = 0.6;  // of the whole effort
     constexpr int64_t kNarrow = 1000;     // the gap is 1 / kNarrow of the bound
     std::vector<CoarsePlan> plans = SearchCoarseGrids();
-    if (assignment_) SearchByClasses();
+    if (start_) SearchByClasses();
     for (const CoarsePlan& plan : plans) {
-      const bool is_narrow =
-          assignment_ && best_bytes_ - state_.bound() <= state_.bound() / kNarrow;
-      if (is_narrow || state_.IsOver(kCoarseShare)) break;
+      if (IsNarrow(kNarrow) || state_.IsOver(kCoarseShare)) break;
       TryOnCoarseGrid(plan.joined, [&](const WorkerGrid& coarse, const Hints& hints) {
         return SearchPart(coarse, hints, kShare, "coarse grids");
       });
     }
-    if (assignment_ && state_.bound() == 0) SearchByClasses();
+    if (start_ && state_.bound() == 0) SearchByClasses();
   }
 
   /*! \brief Search round by round on all coarse grids. Return them, the best first. */
@@ -183,40 +182,60 @@ class ExactSearch {
 
   /*! \brief Improve the plan two rounds at a time, without tables over all rounds. */
   void PolishPlan() {
-    constexpr double kShare = 0.1;  // of the remaining effort, for two rounds
+    constexpr int64_t kNarrow = 5000;
     if (grid_.num_rounds() <= limits_.max_fine_rounds) return;
     ForEachTwoRounds(
-        grid_.num_rounds(), [this] { return state_.IsOver(); },
-        [&](int first, int second) {
-          const Hints fixed = FixOtherRounds(*assignment_, hints_, first, second);
-          return Offer(SearchPart(grid_, fixed, kShare, "two rounds"));
-        });
+        grid_.num_rounds(), [this] { return IsNarrow(kNarrow) || state_.IsOver(); },
+        [this](int first, int second) { return ImproveTwoRounds(first, second); });
+  }
+
+  bool ImproveTwoRounds(int first, int second) {
+    constexpr double kShare = 0.2;  // of the remaining effort
+    const std::vector<std::vector<int>> choices = variables_.ChoicesOf(start_->plan);
+    const std::vector<int> numbers = variables_.NumberSequences();
+    std::map<std::pair<int, std::vector<int>>, SharedSequences> known;
+    std::vector<SharedSequences> variants;
+    for (int v = 0; v < variables_.size(); ++v) {
+      SharedSequences& of_variable = known[{numbers[v], choices[v]}];
+      if (of_variable == nullptr) {
+        of_variable = std::make_shared<std::vector<std::vector<int>>>(
+            variables_.ListVariants(v, choices[v], first, second));
+      }
+      variants.push_back(of_variable);
+    }
+    try {
+      const std::optional<FoundPlan> found = SearchAmong(
+          graph_, grid_, variables_, std::move(variants), *start_, kShare, "two rounds", &state_);
+      return found && Offer(found->plan, found->bytes);
+    } catch (const std::length_error&) {
+      return false;
+    }
   }
 
   /*! \brief Count the effort and memory of the tables, without which nothing can be proved. */
   void CountTables() {
     const auto entries = static_cast<double>(problem_.num_entries);
-    state_.Spend(PerEntry() * entries);
+    state_.Spend(CountAdditions(grid_) * entries);
     state_.Hold(std::max(problem_.held_bytes,
                          sizeof(int64_t) * entries + CountTableBytes(problem_.pairwise)));
   }
 
   void SearchByClasses() {
-    const ClassSearchResult found =
-        SearchClasses(graph_, grid_, variables_, *assignment_, best_bytes_, &state_);
+    const ClassSearchResult found = SearchClasses(graph_, grid_, variables_, *start_, &state_);
     state_.RaiseBound(found.lower_bound);
-    if (found.plan) Offer(*found.plan, found.bytes);
+    if (found.plan) Offer(found.plan->plan, found.plan->bytes);
   }
 
   void Solve() {
     std::vector<int> start;
-    if (assignment_) start = FindValues(problem_, variables_, *assignment_);
+    if (start_) start = FindValues(problem_, variables_, start_->plan);
     result_.num_sweeps = SolveProblem(start, &problem_, &state_).num_sweeps;
   }
 
   ExactResult MakeResult() {
-    if (state_.has_plan()) assignment_ = ToAssignment(problem_, variables_, state_.values());
-    const PlanCost cost = EvaluatePlan(graph_, grid_, *assignment_);
+    Assignment plan = state_.has_plan() ? ToAssignment(problem_, variables_, state_.values())
+                                        : std::move(start_->plan);
+    const PlanCost cost = EvaluatePlan(graph_, grid_, plan);
     // Operators of a group share fetches if their choices are equal by coincidence. Tables cannot
     // express this, so plans may cost less than counted.
     const bool is_counted = !MayShareByChance(graph_);
@@ -224,7 +243,7 @@ class ExactSearch {
       throw std::logic_error("the plan costs " + std::to_string(cost.total_bytes) +
                              " bytes, and the search counted " + std::to_string(state_.bytes()));
     }
-    result_.plan.assignment = std::move(*assignment_);
+    result_.plan.assignment = std::move(plan);
     result_.plan.round_bytes = cost.round_bytes;
     result_.lower_bound = is_counted ? std::min(state_.bound(), cost.total_bytes) : 0;
     result_.held_bytes = state_.held_bytes();
@@ -240,8 +259,7 @@ class ExactSearch {
   SearchVariables variables_;
   ExactState state_;
   ExactProblem problem_;
-  std::optional<Assignment> assignment_;  // the best plan before the search of all rounds
-  int64_t best_bytes_ = 0;                // its cost
+  std::optional<FoundPlan> start_;  // the best plan before the search of all rounds
   ExactResult result_;
 };
 

@@ -4,6 +4,8 @@
  */
 #include "core/search/solve_problem.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "core/search/shared_search.h"
@@ -26,6 +28,33 @@ BoundStatistics SolveProblem(const std::vector<int>& start, ExactProblem* proble
     return {};
   }
   return SearchByBounds(*problem, &part, state);
+}
+
+double CountAdditions(const WorkerGrid& grid) {
+  constexpr double kAdditionsPerWorker = 24;  // additions to compute a worker's box
+  return kAdditionsPerWorker * static_cast<double>(grid.num_workers());
+}
+
+ExactSize MakeSize(const ExactLimits& limits, double additions_per_entry) {
+  const double affordable = limits.seconds / 2 * kAdditionsPerSecond / additions_per_entry;
+  return {static_cast<size_t>(std::min<double>(affordable, kMaxExactEntries)), limits.max_bytes};
+}
+
+std::optional<FoundPlan> SearchAmong(const Graph& graph, const WorkerGrid& grid,
+                                     const SearchVariables& variables,
+                                     std::vector<SharedSequences> sequences, const FoundPlan& best,
+                                     double share, const char* stage, ExactState* state) {
+  const ExactLimits limits = state->MakeLimits(share);
+  const ExactProgress report = [&](const std::string&, int64_t, int64_t) { state->Report(stage); };
+  ExactState part(limits, report);
+  ExactProblem problem =
+      BuildProblem(graph, grid, variables, std::move(sequences), Counting::kExact, best.bytes + 1,
+                   MakeSize(limits, CountAdditions(grid)), [&] { state->Report(stage); });
+  part.Spend(CountAdditions(grid) * static_cast<double>(problem.num_entries));
+  SolveProblem(FindValues(problem, variables, best.plan), &problem, &part);
+  state->TakeEffort(part);
+  if (part.bytes() >= best.bytes) return std::nullopt;
+  return FoundPlan{ToAssignment(problem, variables, part.values()), part.bytes()};
 }
 
 }  // namespace tofu

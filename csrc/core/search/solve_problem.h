@@ -5,11 +5,15 @@
 #ifndef TOFU_CORE_SEARCH_SOLVE_PROBLEM_H_
 #define TOFU_CORE_SEARCH_SOLVE_PROBLEM_H_
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "core/cost/cost.h"
 #include "core/search/exact_bound.h"
 #include "core/search/exact_problem.h"
 #include "core/search/exact_state.h"
+#include "core/search/variables.h"
 
 namespace tofu {
 
@@ -20,6 +24,30 @@ namespace tofu {
  */
 BoundStatistics SolveProblem(const std::vector<int>& start, ExactProblem* problem,
                              ExactState* state);
+
+/*! \brief A plan and its cost. */
+struct FoundPlan {
+  Assignment plan;
+  int64_t bytes = 0;
+};
+
+/*!
+ * \brief Search among some sequences of each variable, of which the plan `best` has one.
+ *
+ * Takes a share of the remaining effort of `state`, which counts it and reports `stage`.
+ * \return a plan that costs less than `best`, if one is found
+ * \throws std::length_error if the tables take more than half of that effort
+ */
+std::optional<FoundPlan> SearchAmong(const Graph& graph, const WorkerGrid& grid,
+                                     const SearchVariables& variables,
+                                     std::vector<SharedSequences> sequences, const FoundPlan& best,
+                                     double share, const char* stage, ExactState* state);
+
+/*! \brief Additions for an entry of a table of costs. */
+double CountAdditions(const WorkerGrid& grid);
+
+/*! \brief The limits of tables that take half of an effort. */
+ExactSize MakeSize(const ExactLimits& limits, double additions_per_entry);
 
 }  // namespace tofu
 

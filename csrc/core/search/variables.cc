@@ -123,25 +123,41 @@ std::vector<int> SearchVariables::LeaveHintPossible(int variable, std::vector<in
   return meeting;
 }
 
+std::vector<int> SearchVariables::NextChoices(int variable, const std::vector<int>& history) const {
+  if (hints_[variable].empty()) return Choices(variable, history);
+  const int hint = hints_[variable][history.size()];
+  if (hint == kReplicated) return {hint};
+  std::vector<int> choices = Choices(variable, history);
+  const auto misses = [hint](int choice) { return hint != kFree && hint != choice; };
+  choices.erase(std::remove_if(choices.begin(), choices.end(), misses), choices.end());
+  return choices;
+}
+
+template <typename MayFollow>
+std::vector<std::vector<int>> SearchVariables::ExtendAll(
+    int variable, const std::vector<std::vector<int>>& histories,
+    const MayFollow& may_follow) const {
+  std::vector<std::vector<int>> longer;
+  for (const std::vector<int>& history : histories) {
+    for (int choice : NextChoices(variable, history)) {
+      if (!may_follow(history, choice)) continue;
+      longer.push_back(history);
+      longer.back().push_back(choice);
+    }
+  }
+  return longer;
+}
+
 std::vector<std::vector<int>> SearchVariables::SequencesOf(int variable) const {
   std::vector<std::vector<int>> sequences = {{}};
   for (int round = 0; round < grid_.num_rounds(); ++round) {
-    const int hint = hints_[variable].empty() ? kFree : hints_[variable][round];
-    std::vector<std::vector<int>> longer;
-    for (const std::vector<int>& history : sequences) {
-      for (int choice : hint == kReplicated ? std::vector<int>{hint} : Choices(variable, history)) {
-        if (hint != kFree && hint != choice) continue;
-        longer.push_back(history);
-        longer.back().push_back(choice);
-      }
+    sequences = ExtendAll(variable, sequences, [](const std::vector<int>&, int) { return true; });
+    if (sequences.empty()) {
+      throw std::invalid_argument(
+          hint_names_[variable] + " is fixed to " + std::to_string(hints_[variable][round]) +
+          " in round " + std::to_string(round) + " in " + std::to_string(grid_.factor(round)) +
+          " parts, which no choice of the rounds before it allows");
     }
-    if (longer.empty()) {
-      throw std::invalid_argument(hint_names_[variable] + " is fixed to " + std::to_string(hint) +
-                                  " in round " + std::to_string(round) + " in " +
-                                  std::to_string(grid_.factor(round)) +
-                                  " parts, which no choice of the rounds before it allows");
-    }
-    sequences = std::move(longer);
   }
   return sequences;
 }
@@ -200,12 +216,9 @@ std::vector<SearchVariables::Histories> SearchVariables::GroupSequences(
     int variable, const Describe& describe) const {
   std::vector<Histories> groups = {{{}, 1}};
   for (int round = 0; round < grid_.num_rounds(); ++round) {
-    const int hint = hints_[variable].empty() ? kFree : hints_[variable][round];
     std::map<decltype(describe(std::vector<int>())), Histories> longer;
     for (const Histories& group : groups) {
-      for (int choice :
-           hint == kReplicated ? std::vector<int>{hint} : Choices(variable, group.first)) {
-        if (hint != kFree && hint != choice) continue;
+      for (int choice : NextChoices(variable, group.first)) {
         std::vector<int> sequence = group.first;
         sequence.push_back(choice);
         Histories& found = longer[describe(sequence)];
@@ -237,29 +250,35 @@ double SearchVariables::CountSequences(int variable) const {
 std::vector<std::vector<int>> SearchVariables::ListClass(int variable,
                                                          const std::vector<int>& kinds,
                                                          const std::vector<int>& sequence) const {
-  std::vector<std::pair<int, int>> left;  // kinds and choices that are not placed
-  for (size_t round = 0; round < kinds.size(); ++round)
-    left.emplace_back(kinds[round], sequence[round]);
+  // Count the rounds of one kind with one choice, among the first ones of a sequence.
+  const auto count = [&](const std::vector<int>& choices, size_t rounds, int kind, int choice) {
+    int found = 0;
+    for (size_t round = 0; round < rounds; ++round)
+      found += kinds[round] == kind && choices[round] == choice;
+    return found;
+  };
+  const auto has_room = [&](const std::vector<int>& history, int choice) {
+    const int kind = kinds[history.size()];
+    return count(history, history.size(), kind, choice) <
+           count(sequence, sequence.size(), kind, choice);
+  };
   std::vector<std::vector<int>> members = {{}};
-  for (int round = 0; round < grid_.num_rounds(); ++round) {
-    const int hint = hints_[variable].empty() ? kFree : hints_[variable][round];
-    std::vector<std::vector<int>> longer;
-    for (const std::vector<int>& history : members) {
-      std::vector<std::pair<int, int>> rest = left;
-      for (int placed = 0; placed < round; ++placed)
-        rest.erase(
-            std::find(rest.begin(), rest.end(), std::make_pair(kinds[placed], history[placed])));
-      for (int choice : hint == kReplicated ? std::vector<int>{hint} : Choices(variable, history)) {
-        if (hint != kFree && hint != choice) continue;
-        if (std::find(rest.begin(), rest.end(), std::make_pair(kinds[round], choice)) == rest.end())
-          continue;
-        longer.push_back(history);
-        longer.back().push_back(choice);
-      }
-    }
-    members = std::move(longer);
-  }
+  for (int round = 0; round < grid_.num_rounds(); ++round)
+    members = ExtendAll(variable, members, has_room);
   return members;
+}
+
+std::vector<std::vector<int>> SearchVariables::ListVariants(int variable,
+                                                            const std::vector<int>& sequence,
+                                                            int first, int second) const {
+  const auto is_free = [&](const std::vector<int>& history, int choice) {
+    const int round = static_cast<int>(history.size());
+    return round == first || round == second || choice == sequence[round];
+  };
+  std::vector<std::vector<int>> variants = {{}};
+  for (int round = 0; round < grid_.num_rounds(); ++round)
+    variants = ExtendAll(variable, variants, is_free);
+  return variants;
 }
 
 std::vector<std::vector<int>> SearchVariables::ChoicesOf(const Assignment& plan) const {

@@ -68,6 +68,10 @@ class SearchVariables {
   std::vector<std::vector<int>> ListClass(int variable, const std::vector<int>& kinds,
                                           const std::vector<int>& sequence) const;
 
+  /*! \brief Return the sequences that equal `sequence` in all rounds except two. */
+  std::vector<std::vector<int>> ListVariants(int variable, const std::vector<int>& sequence,
+                                             int first, int second) const;
+
   /*! \brief Return the choices of a plan, by variable. */
   std::vector<std::vector<int>> ChoicesOf(const Assignment& plan) const;
 
@@ -105,6 +109,14 @@ class SearchVariables {
   void FindHintsThatReplicate();
   void AddHint(const std::string& name, int variable, const std::vector<int>& hint, int num_rounds);
   std::vector<int> Choices(int variable, const std::vector<int>& history) const;
+  /*! \brief Return the choices that can follow `history` and meet the hint of their round. */
+  std::vector<int> NextChoices(int variable, const std::vector<int>& history) const;
+  /*! \brief Append to each sequence all choices that can follow, if may_follow(sequence, choice).
+   */
+  template <typename MayFollow>
+  std::vector<std::vector<int>> ExtendAll(int variable,
+                                          const std::vector<std::vector<int>>& histories,
+                                          const MayFollow& may_follow) const;
   std::vector<std::vector<int>> SequencesOf(int variable) const;
 
   /*! \brief Sequences with the same number of parts in each dimension, which have the same
