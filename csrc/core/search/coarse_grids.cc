@@ -11,16 +11,13 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/cost/class_cost.h"
+
 namespace tofu {
 
 namespace {
 
 using ChoicesById = std::unordered_map<int, std::vector<int>>;
-
-bool IsSameLevel(const WorkerGrid& grid, int round, int other) {
-  return !grid.has_prices() ||
-         (grid.price(round) == grid.price(other) && grid.latency(round) == grid.latency(other));
-}
 
 /*! \brief Append all ways to join the rounds from `begin` on. */
 void ListFrom(const WorkerGrid& grid, int begin, int most_rounds, JoinedRounds* joined,
