@@ -16,7 +16,7 @@ def draw_search(seed):
     rng = random.Random(seed)
     factors = rng.choice(GRIDS)
     is_entangled = rng.random() < 0.3
-    spec = entangled_graph(seed, 5, (4, 8)) if is_entangled else random_graph(seed, largest=rng.choice([4, 6, 9]))
+    spec = entangled_graph(seed, 5, (4, 8)) if is_entangled else random_graph(seed, largest=rng.choice([4, 6, 8, 16]))
     spec.shares_regions, spec.stages_small_sums = rng.random() < 0.5, rng.random() < 0.5
     if rng.random() < 0.4:
         spec.repeats = True

@@ -433,12 +433,35 @@ std::vector<int64_t> DescribeSizes(const Graph& graph, const WorkerGrid& grid, i
                                    const Input& input, const std::vector<int>& choice) {
   const std::vector<int64_t>& shape = graph.tensor(input.tensor).shape;
   const Boxes asked = AskedRegions(input, shape, SplitAxes(graph, grid, op, choice), choice);
-  Extents sizes = FindMost(asked);
+  const std::vector<int> kinds = NumberRounds(grid);
+  const int rank = asked.rank();
+  Extents most(rank, 0);
+  std::vector<std::vector<char>> matters(rank, std::vector<char>(kinds.size(), 0));
   int64_t readers = 0;
-  for (int worker = 0; worker < grid.num_workers(); ++worker)
-    readers += !IsZeroAddend(input, grid, choice, worker);
-  sizes.push_back(readers);
-  return sizes;
+  for (int worker = 0; worker < grid.num_workers(); ++worker) {
+    if (IsZeroAddend(input, grid, choice, worker)) continue;
+    ++readers;
+    for (int d = 0; d < rank; ++d) most[d] = std::max(most[d], asked[worker][d].extent());
+    int stride = 1;  // between this worker and that with the next digit in a round
+    for (int round = grid.num_rounds() - 1; round >= 0; --round) {
+      const int next = worker + stride;
+      stride *= static_cast<int>(grid.factor(round));
+      if (grid.digit(worker, round) + 1 == grid.factor(round)) continue;
+      if (IsZeroAddend(input, grid, choice, next)) continue;
+      for (int d = 0; d < rank; ++d) {
+        if (asked[worker][d] != asked[next][d]) matters[d][round] = 1;
+      }
+    }
+  }
+  std::vector<int64_t> description = {readers};
+  for (int d = 0; d < rank; ++d) {
+    description.push_back(most[d]);
+    for (size_t round = 0; round < kinds.size(); ++round) {
+      if (matters[d][round] != 0) description.push_back(kinds[round]);
+    }
+    description.push_back(-1);
+  }
+  return description;
 }
 
 }  // namespace tofu

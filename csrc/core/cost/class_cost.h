@@ -40,8 +40,9 @@ std::vector<int64_t> BoundIncidence(const Graph& graph, const Incidence& inciden
                                     const std::vector<std::vector<int>>& choices,
                                     const std::vector<std::vector<int>>& layouts);
 
-/*! \brief Return numbers that are equal if some workers' regions of a read may be equal for
- * sequences of two classes: the sizes of the regions. */
+/*! \brief Return numbers that are equal if the regions of two reads may be equal for sequences of
+ * their classes: the sizes of the regions, and the kinds of the rounds on which each dimension
+ * depends. */
 std::vector<int64_t> DescribeSizes(const Graph& graph, const WorkerGrid& grid, int op,
                                    const Input& input, const std::vector<int>& choice);
 

@@ -50,7 +50,8 @@ class ClassSearch {
  private:
   static constexpr double kBoundShare = 0.4;  // of the remaining effort
   static constexpr double kPlanShare = 0.4;
-  static constexpr double kAdditionsPerClass = 100;  // additions for an entry of a table
+  static constexpr double kAdditionsPerClass =
+      1000;  // additions for an entry of a table and its sweeps
 
   void BoundByClasses() {
     const ExactLimits limits = state_.MakeLimits(kBoundShare);

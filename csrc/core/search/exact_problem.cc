@@ -269,12 +269,15 @@ class Tabulation {
       for (size_t choice = 0; choice < choices.choices.size(); ++choice) {
         const auto found = known.emplace(regions[choice], static_cast<int>(known.size()));
         star.readers.back().patterns.push_back(found.first->second);
-        if (!found.second) continue;
-        Hold(static_cast<double>(sizeof(int64_t) * layouts.choices.size()));
-        star.bytes.emplace_back();
-        for (size_t layout = 0; layout < layouts.choices.size(); ++layout) {
-          star.bytes.back().push_back(
-              std::min(bytes[choice * layouts.choices.size() + layout], ceiling_));
+        if (found.second) {
+          Hold(static_cast<double>(sizeof(int64_t) * layouts.choices.size()));
+          star.bytes.emplace_back(layouts.choices.size(), ceiling_);
+        }
+        // Equal regions cost the same, but the lower bounds for them may differ.
+        std::vector<int64_t>& of_pattern = star.bytes[found.first->second];
+        for (size_t layout = 0; layout < of_pattern.size(); ++layout) {
+          of_pattern[layout] =
+              std::min(of_pattern[layout], bytes[choice * of_pattern.size() + layout]);
         }
       }
     }
