@@ -211,7 +211,8 @@ def search_exact(
     regularly, with -1 before the first plan; the search stops if it raises an exception, or after Ctrl-C. Elimination
     makes no tables of more than `max_table_entries` (18 bytes each). If the problem needs more than `max_bytes`, the
     result is the best plan of the recursive search and of coarse grids, with a bound over classes of choices. These are
-    only searched for grids with more than `max_fine_rounds` rounds. Raise RuntimeError if there is no plan.
+    searched first for grids with more than `max_fine_rounds` rounds, otherwise only if nothing else proves the plan, and not
+    at all if `max_fine_rounds` is 2^31 - 1. Raise RuntimeError if there is no plan.
     """
 
 def evaluate(

@@ -171,7 +171,7 @@ class ExactSearch {
   SearchResult SearchPart(const WorkerGrid& grid, const Hints& hints, double share,
                           const char* stage) {
     ExactLimits limits = state_.MakeLimits(share);
-    limits.max_fine_rounds = grid.num_rounds();
+    limits.max_fine_rounds = kOnlyFine;
     const ExactProgress report = [&](const std::string&, int64_t, int64_t) {
       state_.Report(stage);
     };
@@ -263,11 +263,50 @@ class ExactSearch {
   ExactResult result_;
 };
 
+/*! \brief Return the better plan and the higher bound of two searches. */
+ExactResult TakeBetter(ExactResult first, ExactResult second) {
+  const auto cost = [](const ExactResult& result) {
+    return std::accumulate(result.plan.round_bytes.begin(), result.plan.round_bytes.end(),
+                           int64_t{0});
+  };
+  if (cost(second) < cost(first)) first.plan = std::move(second.plan);
+  first.lower_bound = std::min(std::max(first.lower_bound, second.lower_bound), cost(first));
+  first.is_optimal = first.is_optimal || second.is_optimal || first.lower_bound == cost(first);
+  first.held_bytes = std::max(first.held_bytes, second.held_bytes);
+  first.num_sweeps += second.num_sweeps;
+  first.spent_seconds += second.spent_seconds;
+  return first;
+}
+
+bool IsNearlyOptimal(const ExactResult& result) {
+  constexpr int64_t kNarrow = 1000;
+  int64_t gap = -result.lower_bound;
+  for (int64_t bytes : result.plan.round_bytes) gap += bytes;
+  return result.is_optimal || gap <= result.lower_bound / kNarrow;
+}
+
 }  // namespace
 
 ExactResult SearchExact(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
                         const ExactLimits& limits, const ExactProgress& progress) {
-  return ExactSearch(graph, grid, hints, limits, progress).Run();
+  constexpr double kSecondShare = 0.5;  // effort of a search by classes after one without
+  const bool has_second = grid.num_rounds() > 1 && grid.num_rounds() <= limits.max_fine_rounds &&
+                          limits.max_fine_rounds < kOnlyFine;
+  const auto search = [&](const ExactLimits& effort) {
+    return ExactSearch(graph, grid, hints, effort, progress).Run();
+  };
+  ExactLimits second = limits;
+  second.max_fine_rounds = 0;
+  std::optional<ExactResult> first;
+  try {
+    first = search(limits);
+  } catch (const std::runtime_error&) {
+    if (!has_second) throw;
+    return search(second);
+  }
+  if (!has_second || IsNearlyOptimal(*first)) return *std::move(first);
+  second.seconds *= kSecondShare;
+  return TakeBetter(*std::move(first), search(second));
 }
 
 }  // namespace tofu

@@ -12,7 +12,8 @@
  * A plan whose cost equals the bound is optimal, so it needs no elimination. If the time is over
  * before a proof, the result is the best plan found and the bound.
  *
- * The search starts from the plan of the recursive search. For many workers, a search over classes
+ * The search starts from the plan of the recursive search. For many workers, and if nothing else
+ * proves the plan, a search over classes
  * of choices (class_search.h) bounds all plans, and searches on coarse grids (coarse_grids.h) find
  * other plans to start from. If the tables of all rounds are too large, the search improves the
  * best of these plans two rounds at a time.
@@ -23,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 
 #include "core/cost/cost.h"
@@ -31,6 +33,9 @@
 #include "core/search/variables.h"
 
 namespace tofu {
+
+/*! \brief Value of ExactLimits::max_fine_rounds without coarse grids and classes. */
+constexpr int kOnlyFine = std::numeric_limits<int>::max();
 
 /*!
  * \brief Limits of the exact search. The recursive search, which it starts from, does not count.
