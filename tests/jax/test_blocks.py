@@ -68,7 +68,8 @@ TRANSFORMS = {
 def test_fourier_transforms_need_complete_lines_of_one_dimension_at_a_time(name, workers):
     function, times = TRANSFORMS[name]
     x = jnp.asarray(np.random.default_rng(0).standard_normal((48, 48)), "float32")
-    made = check_step(function, workers, x, hints={"x": 0}, rtol=1e-4, atol=1e-3)
+    largest = float(jnp.abs(function(x)).max())
+    made = check_step(function, workers, x, hints={"x": 0}, rtol=1e-4, atol=1e-6 * largest)
     size = jax.eval_shape(function, x)
     assert made.plan.communication_bytes <= times * size.size * size.dtype.itemsize * (workers - 1) / workers
     hlo = made.lower_leaves().compile().as_text()

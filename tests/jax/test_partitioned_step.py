@@ -270,7 +270,7 @@ def test_a_mesh_with_explicit_axes_may_be_set():
         return step(state, jax.tree.map(split, data))
 
     with jax.set_mesh(mesh):
-        assert_close(tofu.jax.partition(step, 8, (state, data))(state, data), expected)
+        assert_close(tofu.jax.partition(step, 8, (state, data))(state, data), expected, rtol=1e-4, atol=1e-4)
         with pytest.warns(UserWarning, match="The sharding constraint at"):
             made = tofu.jax.partition(with_shardings, 8, (state, data))
         assert_close(made(state, data), expected)
