@@ -270,8 +270,9 @@ def test_a_mesh_with_explicit_axes_may_be_set():
         return step(state, jax.tree.map(split, data))
 
     with jax.set_mesh(mesh):
-        assert_close(tofu.jax.partition(step, 8, (state, data))(state, data), expected, rtol=1e-4, atol=1e-4)
+        made = tofu.jax.partition(step, 8, (state, data))
         with pytest.warns(UserWarning, match="The sharding constraint at"):
-            made = tofu.jax.partition(with_shardings, 8, (state, data))
-        assert_close(made(state, data), expected)
-        assert_close(jax.jit(made)(state, data), expected)
+            sharded = tofu.jax.partition(with_shardings, 8, (state, data))
+        # Adam divides by the size of each gradient, so rounding of a small gradient shows.
+        for function in (made, sharded, jax.jit(sharded)):
+            assert_close(function(state, data), expected, rtol=1e-4, atol=1e-4)
