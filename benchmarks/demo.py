@@ -39,11 +39,11 @@ class DemoRun:
     seconds: float = 0.0
     moved_bytes: set[int] = field(default_factory=set)
 
-    def follow(self, data: digits.Digits, epochs: int) -> Iterator[digits.Step | digits.Epoch]:
+    def follow(self, data: digits.Digits, epochs: int) -> Iterator[digits.TrainingStep | digits.Epoch]:
         training = digits.train(self.symbol, data, epochs)
         _mxnet.reset_counters()
         for event in training:
-            if isinstance(event, digits.Step):
+            if isinstance(event, digits.TrainingStep):
                 self.losses.append(event.loss)
                 self.seconds += event.seconds
                 self.moved_bytes.add(_mxnet.counters()["bytes_read_remote"])
@@ -66,7 +66,7 @@ def train_side_by_side(console: Console, runs: Sequence[DemoRun], data: digits.D
         tasks = [progress.add_task(run.title, total=steps, loss="  -  ", accuracy="  -  ") for run in runs]
         for events in zip(*(run.follow(data, epochs) for run in runs), strict=True):
             for task, event in zip(tasks, events, strict=True):
-                if isinstance(event, digits.Step):
+                if isinstance(event, digits.TrainingStep):
                     progress.update(task, advance=1, loss=f"{event.loss:.3f}")
                 else:
                     progress.update(task, accuracy=f"{event.accuracy:.1%}")
