@@ -99,15 +99,17 @@ def list_devices(workers: int, platform: str) -> Sequence[Any]:
     import jax
 
     if platform == "cpu":
-        return jax.devices()[:workers]
+        return list(jax.devices()[:workers])
     from jax.experimental import topologies
 
     if platform == "gpu":  # one process on one host
-        settings = {"target_config": H100.read_text(), "topology": f"1x1x{workers}"}
-        return topologies.get_topology_desc(platform="cuda", **settings).devices  # type: ignore[no-any-return]
-    if workers not in TPU_SLICES:
+        settings = {"platform": "cuda", "target_config": H100.read_text(), "topology": f"1x1x{workers}"}
+    elif workers in TPU_SLICES:
+        settings = {"platform": "tpu", "topology_name": TPU_SLICES[workers]}
+    else:
         raise click.BadParameter(f"there are slices of {', '.join(map(str, TPU_SLICES))} TPUs")
-    return topologies.get_topology_desc(platform="tpu", topology_name=TPU_SLICES[workers]).devices  # type: ignore[no-any-return]
+    devices: Sequence[Any] = topologies.get_topology_desc(**settings).devices
+    return devices
 
 
 def set_environment(workers: int, platform: str) -> None:

@@ -51,13 +51,13 @@ def plan_cold(
     import jax
 
     from tests.models.jax.language import TRANSFORMER_SIZES, transformer
-    from tofu.jax.engine import find_engine
+    from tofu.jax.engine import make_engine
     from tofu.jax.frontend.read_step import read_step
     from tofu.jax.planning import plan_step, read_settings
     from tofu.search import repeated_layers
 
     settings = read_settings(workers, {"replicate": replicate, "cache": False})
-    engine = find_engine(uneven)
+    engine = make_engine(uneven)
     small = transformer()
     plan_step(read_step(small.step, (small.state, small.data)), settings, Stages(), engine)
     if is_apart:

@@ -10,6 +10,7 @@ gradients, one momentum and activations count; workspace does not. Fetch buffers
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import click
 from rich.console import Console
@@ -26,7 +27,7 @@ MODELS: dict[str, Callable[[], PaperModel]] = {
     "RNN-10-8K": lambda: rnn(10, 8192, 128),
     "Transformer-24": lambda: transformer(24),
 }
-RATIOS = {
+RATIOS: dict[str, dict[str, Any]] = {
     "with fetch buffers": {},
     "without": {"holds_transit": False},
     "with, no order": {"keeps_order": False},

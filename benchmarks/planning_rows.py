@@ -103,15 +103,17 @@ class Limits:
 
 def measure(request: Request, repeat: int, limits: Limits) -> Row:
     """Plan a model in `repeat` new processes, and return the medians of their seconds and memory."""
-    options = {
-        "seconds": limits.plan_seconds,
-        "later_seconds": limits.report_seconds,
-        "memory_bytes": limits.planner_bytes,
-    }
     rows = []
     for _ in range(repeat):
         row = Row(request)
-        for message in run_isolated(_plan, request, **options):
+        messages = run_isolated(
+            _plan,
+            request,
+            seconds=limits.plan_seconds,
+            later_seconds=limits.report_seconds,
+            memory_bytes=limits.planner_bytes,
+        )
+        for message in messages:
             row = replace(row, **(_explain(row, message) if isinstance(message, Failure) else message))
         if row.communication_bytes is None:
             return row

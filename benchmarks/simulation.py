@@ -16,14 +16,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import click
 import mxnet as mx
@@ -36,6 +34,7 @@ import tofu
 from benchmarks.beside_mxnet import time_steps
 from tests.models.paper import PaperModel, rnn, transformer, wresnet
 from tests.shared.random_plans import random_plan
+from tests.shared.stages import run_cold
 from tofu.mxnet.calibration.calibrate import calibrate
 from tofu.mxnet.planning import plan_task
 from tofu.plan import Plan
@@ -138,8 +137,10 @@ def predict(name: str, workers: int, plan: str, machine_file: str) -> tuple[floa
     return simulate(program, machine).seconds, simulate(program, machine, with_fetches=False).seconds
 
 
-def run_module(name: str, workers: int, plan: str) -> list[float]:
+def run_module(name: str, workers: int, plan: str, skips_fetches: bool = False) -> list[float]:
     """Train in this process and return the seconds of the steps."""
+    if skips_fetches:
+        os.environ["TOFU_SKIP_FETCH"] = "1"
     model = MODELS[name]()
     labels = [label for label in model.symbol.list_arguments() if label.endswith("label")]
     shapes, _, _ = model.symbol.infer_shape(**model.shapes)
@@ -148,13 +149,13 @@ def run_module(name: str, workers: int, plan: str) -> list[float]:
     rows = data[0][1][0]
     # MXNet asks for one batch size of all inputs whose layout has an N.
     label = [mx.io.DataDesc(name, known[name], layout="N" if known[name][0] == rows else "T") for name in labels]
-    names = {"data_names": [name for name, _ in data], "label_names": labels}
+    names = [name for name, _ in data], labels
     if workers == 1:
-        module = mx.mod.Module(model.symbol, **names)
+        module = mx.mod.Module(model.symbol, *names)
     else:
         contexts = [mx.cpu(worker) for worker in range(workers)]
         symbol = tofu.partition(model.symbol, contexts=contexts, plan=make_plan(model, workers, plan), cache=False)
-        module = tofu.mod.Module(symbol, **names)
+        module = tofu.mod.Module(symbol, *names)
     module.bind(data, label)
     mx.random.seed(1)
     module.init_params(mx.init.Xavier())
@@ -166,27 +167,18 @@ def run_module(name: str, workers: int, plan: str) -> list[float]:
     return time_steps(module, batch, STEPS, WARMING)
 
 
-def run_apart(*arguments: str, **environment: str) -> Any:
-    command = [sys.executable, "-m", "benchmarks.simulation", *arguments]
-    settings = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
-    ended = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise RuntimeError(f"{' '.join(arguments)}: {ended.stderr[-2000:]}")
-    return json.loads(ended.stdout.splitlines()[-1])
-
-
 def measure(machine_file: str, rounds: int) -> list[SimulationRow]:
     steps: dict[int, list[float]] = {number: [] for number in range(len(CONFIGURATIONS))}
     skipped: dict[int, list[float]] = {number: [] for number in range(len(CONFIGURATIONS))}
     for _ in range(rounds):
         for number in track(steps, description="running", console=Console(stderr=True)):
             _, workers, _ = CONFIGURATIONS[number]
-            steps[number] += run_apart("--run", str(number))
+            steps[number] += run_cold(run_module, *CONFIGURATIONS[number])
             if workers > 1:
-                skipped[number] += run_apart("--run", str(number), TOFU_SKIP_FETCH="1")
+                skipped[number] += run_cold(run_module, *CONFIGURATIONS[number], True)
     rows = []
     for number, (name, workers, plan) in enumerate(CONFIGURATIONS):
-        predicted, without = run_apart("--predict", str(number), "--machine", machine_file)
+        predicted, without = run_cold(predict, name, workers, plan, machine_file)
         took = median(steps[number])
         low, high = np.quantile(steps[number], [0.1, 0.9])
         gone = 1 - median(skipped[number]) / took if skipped[number] else 0.0
@@ -270,21 +262,12 @@ def show(rows: Sequence[SimulationRow]) -> bool:
 @click.option("--machine", "machine_file", type=click.Path(exists=True), help="Machine file of an earlier calibration.")
 @click.option("--rounds", default=3, show_default=True, help="Runs of each configuration.")
 @click.option("--output", type=click.Path(), help="File for the rows, as JSON.")
-@click.option("--run", "run_number", type=int, hidden=True)
-@click.option("--predict", "predict_number", type=int, hidden=True)
-def main(
-    machine_file: str | None, rounds: int, output: str | None, run_number: int | None, predict_number: int | None
-) -> None:
-    if run_number is not None:
-        click.echo(json.dumps(run_module(*CONFIGURATIONS[run_number])))
-        return
-    if predict_number is not None:
-        click.echo(json.dumps(predict(*CONFIGURATIONS[predict_number], machine_file)))
-        return
+def main(machine_file: str | None, rounds: int, output: str | None) -> None:
     if machine_file is None:
         machine_file = "build/this-machine.json"
         Path(machine_file).parent.mkdir(exist_ok=True)
         Path(machine_file).write_text(json.dumps(calibrate(), indent=1))
+    os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that train
     rows = measure(machine_file, rounds)
     if output is not None:
         Path(output).write_text(json.dumps([asdict(row) for row in rows], indent=1))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 Tree = Any
 Loss = Callable[[Tree, Tree], jax.Array]
-TRANSFORMER_SIZES = {
+TRANSFORMER_SIZES: dict[str, Any] = {
     "batch": 32,
     "length": 512,
     "width": 1024,
