@@ -15,6 +15,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import product
 from statistics import median
 from typing import Any
@@ -28,20 +29,19 @@ from rich.table import Table
 
 import tofu
 from tests.models.paper import PaperModel, wresnet
-from tests.shared.stages import run_cold
+from tests.shared.isolation import run_cold
 
 
-def build_perceptron() -> PaperModel:
-    """Return a model with wide layers and a small batch, so that mostly weights and their gradients are transferred."""
+def perceptron(batch: int, width: int, layers: int, classes: int) -> PaperModel:
     net = mx.sym.Variable("data")
-    for layer in range(3):
-        net = mx.sym.Activation(mx.sym.FullyConnected(net, num_hidden=2048, name=f"fc{layer}"), act_type="relu")
-    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=128, name="out"), name="softmax")
-    return PaperModel("MLP", net, {"data": (64, 2048)})
+    for layer in range(layers):
+        net = mx.sym.Activation(mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{layer}"), act_type="relu")
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=classes, name="out"), name="softmax")
+    return PaperModel(f"MLP {width} at {batch}", net, {"data": (batch, width)})
 
 
 MODELS: Mapping[str, Callable[[], PaperModel]] = {
-    "MLP": build_perceptron,
+    "MLP": lambda: perceptron(64, 2048, 3, 128),  # transfers mostly weights and their gradients
     "CNN": lambda: wresnet(50, 2, 16, image=64, classes=128, base=16),
 }
 WAYS = ("MXNet", "Tofu")
@@ -54,30 +54,40 @@ def run(name: str, workers: int, way: str) -> tuple[list[float], int]:
     contexts = [mx.cpu(worker) for worker in range(workers)]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if way == "Tofu":
-        module = tofu.mod.Module(tofu.partition(model.symbol, contexts=contexts))
+        make_module = partial(tofu.mod.Module, tofu.partition(model.symbol, contexts=contexts))
     else:
-        module = mx.mod.Module(model.symbol, context=contexts)
-    rows = model.shapes["data"][0]
-    module.bind(list(model.shapes.items()), [("softmax_label", (rows,))])
+        make_module = partial(mx.mod.Module, model.symbol, context=contexts)
+    seconds = time_steps(model, make_module)
+    return seconds, 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+
+
+def time_steps(model: PaperModel, make_module: Callable[..., Any]) -> list[float]:
+    """Train the module `make_module(data_names=..., label_names=...)`. Return the seconds of its steps, without those that warm up."""
+    labels = [label for label in model.symbol.list_arguments() if label.endswith("label")]
+    shapes, _, _ = model.symbol.infer_shape(**model.shapes)
+    known = dict(zip(model.symbol.list_arguments(), shapes, strict=True))
+    data = [(name, shape) for name, shape in model.shapes.items() if name not in labels]
+    rows = data[0][1][0]
+    # MXNet asks for one batch size of all inputs whose layout has an N.
+    label = [mx.io.DataDesc(name, known[name], layout="N" if known[name][0] == rows else "T") for name in labels]
+    module = make_module(data_names=[name for name, _ in data], label_names=labels)
+    module.bind(data, label)
     mx.random.seed(1)
     module.init_params(mx.init.Xavier())
     parameters = {"learning_rate": 1e-4, "momentum": 0.9}
     module.init_optimizer(kvstore="device", optimizer="sgd", optimizer_params=parameters)
     rng = np.random.RandomState(0)
-    batch = mx.io.DataBatch([mx.nd.array(rng.rand(*model.shapes["data"]))], [mx.nd.array(rng.randint(0, 128, rows))])
-    seconds = time_steps(module, batch, STEPS, WARMING)
-    return seconds, 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-
-
-def time_steps(module: Any, batch: Any, steps: int, warming: int) -> list[float]:
+    batch = mx.io.DataBatch(
+        [mx.nd.array(rng.rand(*shape)) for _, shape in data], [mx.nd.zeros(described.shape) for described in label]
+    )
     seconds = []
-    for _ in range(steps):
+    for _ in range(STEPS):
         started = time.perf_counter()
         module.forward_backward(batch)
         module.update()
         mx.nd.waitall()
         seconds.append(time.perf_counter() - started)
-    return seconds[warming:]
+    return seconds[WARMING:]
 
 
 @click.command(help=__doc__)

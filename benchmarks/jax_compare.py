@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from tests.shared.campaigns import choose_names
+
 if TYPE_CHECKING:  # the options set the number of devices, before JAX is used
     from tofu.jax.compare.comparison import PlanComparison, PlanRow
 
@@ -162,12 +164,10 @@ def main(workers: int, models: tuple[str, ...], platform: str, search_seconds: f
     set_environment(workers, platform)
     from tests.models.jax.language import MODELS, REAL_MODELS
 
-    if unknown := set(models).difference(MODELS, REAL_MODELS):
-        raise click.BadParameter(f"there is no {', '.join(unknown)}; models are {', '.join({**MODELS, **REAL_MODELS})}")
-
+    chosen = [each for name in models or MODELS for each in choose_names(name, {**MODELS, **REAL_MODELS}, ";")]
     console = Console(width=None if sys.stdout.isatty() else 170)
     good = []
-    for name in models or MODELS:
+    for name in chosen:
         rows = compare(name, workers, platform, search_seconds, auto_seconds)
         good.append(show(f"{name}, {workers} devices", rows, console))
     sys.exit(0 if all(good) else 1)

@@ -19,6 +19,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from statistics import median
@@ -31,10 +32,10 @@ from rich.progress import track
 from rich.table import Table
 
 import tofu
-from benchmarks.beside_mxnet import time_steps
+from benchmarks.beside_mxnet import perceptron, time_steps
 from tests.models.paper import PaperModel, rnn, transformer, wresnet
+from tests.shared.isolation import run_cold
 from tests.shared.random_plans import random_plan
-from tests.shared.stages import run_cold
 from tofu.mxnet.calibration.calibrate import calibrate
 from tofu.mxnet.planning import plan_task
 from tofu.plan import Plan
@@ -42,26 +43,17 @@ from tofu.planning.settings import Settings
 from tofu.simulation.machine import read_machine
 from tofu.simulation.simulate import simulate, simulate_one_device
 
-STEPS, WARMING = 6, 2  # number of steps of each process, and of those that warm up
 MOST_MEDIAN = 0.15
 MOST_WORST = 0.35
 LEAST_TAU = 0.7
 LEAST_FETCH = 0.3
 
 
-def perceptron(batch: int, width: int, layers: int = 4) -> PaperModel:
-    net = mx.sym.Variable("data")
-    for layer in range(layers):
-        net = mx.sym.Activation(mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{layer}"), act_type="relu")
-    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=64, name="out"), name="softmax")
-    return PaperModel(f"MLP {width} at {batch}", net, {"data": (batch, width)})
-
-
 MODELS: Mapping[str, Callable[[], PaperModel]] = {
-    "MLP 2048, batch 64": lambda: perceptron(64, 2048),
-    "MLP 1024, batch 8": lambda: perceptron(8, 1024),
-    "MLP 1024, batch 64": lambda: perceptron(64, 1024),
-    "MLP 1024, batch 256": lambda: perceptron(256, 1024),
+    "MLP 2048, batch 64": lambda: perceptron(64, 2048, 4, 64),
+    "MLP 1024, batch 8": lambda: perceptron(8, 1024, 4, 64),
+    "MLP 1024, batch 64": lambda: perceptron(64, 1024, 4, 64),
+    "MLP 1024, batch 256": lambda: perceptron(256, 1024, 4, 64),
     "WResNet-50, batch 8": lambda: wresnet(50, 1, 8, image=128, classes=64),
     "WResNet-50 narrow, batch 16": lambda: wresnet(50, 1, 16, image=64, classes=64, base=32),
     "RNN 2 x 768, batch 32": lambda: rnn(2, 768, 32, time_steps=5, features=256, classes=128),
@@ -142,29 +134,11 @@ def run_module(name: str, workers: int, plan: str, skips_fetches: bool = False) 
     if skips_fetches:
         os.environ["TOFU_SKIP_FETCH"] = "1"
     model = MODELS[name]()
-    labels = [label for label in model.symbol.list_arguments() if label.endswith("label")]
-    shapes, _, _ = model.symbol.infer_shape(**model.shapes)
-    known = dict(zip(model.symbol.list_arguments(), shapes, strict=True))
-    data = [(name, shape) for name, shape in model.shapes.items() if name not in labels]
-    rows = data[0][1][0]
-    # MXNet asks for one batch size of all inputs whose layout has an N.
-    label = [mx.io.DataDesc(name, known[name], layout="N" if known[name][0] == rows else "T") for name in labels]
-    names = [name for name, _ in data], labels
     if workers == 1:
-        module = mx.mod.Module(model.symbol, *names)
-    else:
-        contexts = [mx.cpu(worker) for worker in range(workers)]
-        symbol = tofu.partition(model.symbol, contexts=contexts, plan=make_plan(model, workers, plan), cache=False)
-        module = tofu.mod.Module(symbol, *names)
-    module.bind(data, label)
-    mx.random.seed(1)
-    module.init_params(mx.init.Xavier())
-    module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 1e-4, "momentum": 0.9})
-    rng = np.random.RandomState(0)
-    batch = mx.io.DataBatch(
-        [mx.nd.array(rng.rand(*shape)) for _, shape in data], [mx.nd.zeros(described.shape) for described in label]
-    )
-    return time_steps(module, batch, STEPS, WARMING)
+        return time_steps(model, partial(mx.mod.Module, model.symbol))
+    contexts = [mx.cpu(worker) for worker in range(workers)]
+    symbol = tofu.partition(model.symbol, contexts=contexts, plan=make_plan(model, workers, plan), cache=False)
+    return time_steps(model, partial(tofu.mod.Module, symbol))
 
 
 def measure(machine_file: str, rounds: int) -> list[SimulationRow]:

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import asdict
+from fnmatch import filter as filter_names
 from io import StringIO
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -33,12 +34,12 @@ def read_results(path: Path, case_type: type, result_type: type) -> dict[str, tu
 
 
 def choose_names(chosen: str | None, names: Iterable[str], separator: str = ",") -> list[str]:
-    """Return the names in the text of an option, or all names if it is left out."""
+    """Return the names in the text of an option, which may be patterns such as `rnn*`, or all names if it is left out."""
     known = list(names)
-    selected = chosen.split(separator) if chosen else known
-    if unknown := [name for name in selected if name not in known]:
-        raise click.BadParameter(f"there is no {', '.join(unknown)}; models are {f'{separator} '.join(known)}")
-    return selected
+    matches = {pattern: filter_names(known, pattern) for pattern in chosen.split(separator)} if chosen else {"*": known}
+    if unknown := [pattern for pattern, matching in matches.items() if not matching]:
+        raise click.BadParameter(f"there is no {', '.join(unknown)}; known are {f'{separator} '.join(known)}")
+    return list(dict.fromkeys(name for matching in matches.values() for name in matching))
 
 
 def run_waiting(
