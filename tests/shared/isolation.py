@@ -22,7 +22,7 @@ class Failure:
 
 
 def run_cold(work: Callable[..., T], *arguments: Any) -> T:
-    """Return the result of `work(*arguments)` in a new process. Its environment variables are those of the caller."""
+    """Return the result of `work(*arguments)` in a new process, which inherits the environment variables."""
     with get_context("spawn").Pool(1) as pool:
         return pool.apply(work, arguments)
 
