@@ -57,7 +57,7 @@ fuzz: $(TOOLS) $(BUILT)
 lint: $(TOOLS) $(CORE_TIDIED)
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
-	$(VENV)/mypy tofu
+	$(VENV)/mypy
 	$(VENV)/lint-imports
 	$(VENV)/python csrc/check_includes.py
 	$(VENV)/clang-format --dry-run -Werror $(CPP)

@@ -11,13 +11,12 @@ the process minus its memory before binding.
 
 from __future__ import annotations
 
-import json
 import os
 import resource
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import product
 from statistics import median
 from typing import Any
 
@@ -30,87 +29,85 @@ from rich.table import Table
 
 import tofu
 from tests.models.paper import PaperModel, wresnet
+from tests.shared.isolation import run_cold
 
 
-def build_perceptron() -> PaperModel:
-    """Return a model with wide layers and a small batch, so that mostly weights and their gradients are transferred."""
+def perceptron(batch: int, width: int, layers: int, classes: int) -> PaperModel:
     net = mx.sym.Variable("data")
-    for layer in range(3):
-        net = mx.sym.Activation(mx.sym.FullyConnected(net, num_hidden=2048, name=f"fc{layer}"), act_type="relu")
-    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=128, name="out"), name="softmax")
-    return PaperModel("MLP", net, {"data": (64, 2048)})
+    for layer in range(layers):
+        net = mx.sym.Activation(mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{layer}"), act_type="relu")
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=classes, name="out"), name="softmax")
+    return PaperModel(f"MLP {width} at {batch}", net, {"data": (batch, width)})
 
 
 MODELS: Mapping[str, Callable[[], PaperModel]] = {
-    "MLP": build_perceptron,
+    "MLP": lambda: perceptron(64, 2048, 3, 128),  # transfers mostly weights and their gradients
     "CNN": lambda: wresnet(50, 2, 16, image=64, classes=128, base=16),
 }
 WAYS = ("MXNet", "Tofu")
 STEPS, WARMING = 7, 2  # number of steps of each process, and of those that warm up
 
 
-def run(name: str, way: str, workers: int) -> dict[str, Any]:
+def run(name: str, workers: int, way: str) -> tuple[list[float], int]:
+    """Train in this process. Return the seconds of the steps, and the bytes of memory that were used."""
     model = MODELS[name]()
     contexts = [mx.cpu(worker) for worker in range(workers)]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if way == "Tofu":
-        module = tofu.mod.Module(tofu.partition(model.symbol, contexts=contexts))
+        make_module = partial(tofu.mod.Module, tofu.partition(model.symbol, contexts=contexts))
     else:
-        module = mx.mod.Module(model.symbol, context=contexts)
-    rows = model.shapes["data"][0]
-    module.bind(list(model.shapes.items()), [("softmax_label", (rows,))])
+        make_module = partial(mx.mod.Module, model.symbol, context=contexts)
+    seconds = time_steps(model, make_module)
+    return seconds, 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+
+
+def time_steps(model: PaperModel, make_module: Callable[..., Any]) -> list[float]:
+    """Train the module `make_module(data_names=..., label_names=...)`. Return the seconds of its steps, without those that warm up."""
+    labels = [label for label in model.symbol.list_arguments() if label.endswith("label")]
+    shapes, _, _ = model.symbol.infer_shape(**model.shapes)
+    known = dict(zip(model.symbol.list_arguments(), shapes, strict=True))
+    data = [(name, shape) for name, shape in model.shapes.items() if name not in labels]
+    rows = data[0][1][0]
+    # MXNet asks for one batch size of all inputs whose layout has an N.
+    label = [mx.io.DataDesc(name, known[name], layout="N" if known[name][0] == rows else "T") for name in labels]
+    module = make_module(data_names=[name for name, _ in data], label_names=labels)
+    module.bind(data, label)
     mx.random.seed(1)
     module.init_params(mx.init.Xavier())
     parameters = {"learning_rate": 1e-4, "momentum": 0.9}
     module.init_optimizer(kvstore="device", optimizer="sgd", optimizer_params=parameters)
     rng = np.random.RandomState(0)
-    batch = mx.io.DataBatch([mx.nd.array(rng.rand(*model.shapes["data"]))], [mx.nd.array(rng.randint(0, 128, rows))])
-    seconds = time_steps(module, batch, STEPS, WARMING)
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    return {"steps": seconds, "bytes": 1024 * used}
-
-
-def time_steps(module: Any, batch: Any, steps: int, warming: int) -> list[float]:
+    batch = mx.io.DataBatch(
+        [mx.nd.array(rng.rand(*shape)) for _, shape in data], [mx.nd.zeros(described.shape) for described in label]
+    )
     seconds = []
-    for _ in range(steps):
+    for _ in range(STEPS):
         started = time.perf_counter()
         module.forward_backward(batch)
         module.update()
         mx.nd.waitall()
         seconds.append(time.perf_counter() - started)
-    return seconds[warming:]
-
-
-def run_apart(name: str, way: str, workers: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.beside_mxnet", "--run", f"{name}:{way}:{workers}"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    result: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
-    return result
+    return seconds[WARMING:]
 
 
 @click.command(help=__doc__)
 @click.option("--workers", default="2,4,8", show_default=True, help="Numbers of workers, separated by commas.")
 @click.option("--rounds", default=3, show_default=True, help="Runs of each configuration.")
-@click.option("--run", "configuration", hidden=True)
-def main(workers: str, rounds: int, configuration: str | None) -> None:
-    if configuration is not None:
-        name, way, count = configuration.split(":")
-        click.echo(json.dumps(run(name, way, int(count))))
-        return
-    keys = [(name, way, int(count)) for name in MODELS for count in workers.split(",") for way in WAYS]
-    steps: dict[tuple[str, str, int], list[float]] = {key: [] for key in keys}
-    used: dict[tuple[str, str, int], int] = dict.fromkeys(keys, 0)
+def main(workers: str, rounds: int) -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that train
+    counts = [int(count) for count in workers.split(",")]
+    keys = list(product(MODELS, counts, WAYS))
+    steps: dict[tuple[str, int, str], list[float]] = {key: [] for key in keys}
+    used: dict[tuple[str, int, str], int] = dict.fromkeys(keys, 0)
     for key in track(keys * rounds, description="running", console=Console(stderr=True)):
-        result = run_apart(*key)
-        steps[key] += result["steps"]
-        used[key] = max(used[key], result["bytes"])
+        seconds, used_bytes = run_cold(run, *key)
+        steps[key] += seconds
+        used[key] = max(used[key], used_bytes)
     table = Table("model", "workers", "MXNet ms", "Tofu ms", "Tofu / MXNet", "MXNet MiB", "Tofu MiB")
-    for name, way, count in keys:
-        if way == "MXNet":
-            theirs, ours = (median(steps[name, each, count]) for each in WAYS)
-            sizes = (f"{used[name, each, count] / 2**20:.0f}" for each in WAYS)
-            table.add_row(name, str(count), f"{1e3 * theirs:.0f}", f"{1e3 * ours:.0f}", f"{ours / theirs:.2f}", *sizes)
+    for name, count in product(MODELS, counts):
+        theirs, ours = (median(steps[name, count, way]) for way in WAYS)
+        sizes = (f"{used[name, count, way] / 2**20:.0f}" for way in WAYS)
+        table.add_row(name, str(count), f"{1e3 * theirs:.0f}", f"{1e3 * ours:.0f}", f"{ours / theirs:.2f}", *sizes)
     Console(width=120).print(table)
 
 

@@ -11,8 +11,10 @@ import matplotlib
 matplotlib.use("Agg")  # no display is needed
 
 from matplotlib import pyplot
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 INK, GREY, PALE, BLUE = "#22303c", "#7d8b99", "#c9d3dc", "#1f6fb4"
+LAYOUT = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08, wspace=0.06)
 MIB = 2**20
 STYLE = {
     "font.size": 10,
@@ -32,8 +34,7 @@ STYLE = {
 
 def draw(path: Path, results: Mapping[str, Any]) -> None:
     with pyplot.rc_context(STYLE):
-        figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.4), width_ratios=(3, 2), layout="constrained")
-        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.08, wspace=0.06)
+        figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.4), width_ratios=(3, 2), layout=LAYOUT)
         _draw_losses(left, results["losses"], results["accuracies"])
         _draw_memory(right, results)
         figure.savefig(path, dpi=150)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 FOLDER = Path(__file__).parent / "fetches"
 Box = tuple[int, ...]
@@ -38,7 +39,7 @@ class Fetch:
         read = sum(_volume(piece.extent) * len(piece.sources) for piece in self.pieces)
         return (read + _volume(self.shape)) * element_bytes
 
-    def encode(self, gpus: int = 1) -> np.ndarray:
+    def encode(self, gpus: int = 1) -> NDArray[np.int64]:
         """Return the numbers that csrc/bindings/cuda_library.cc reads. Inputs are placed on the GPUs in turn."""
         rank = len(self.shape)
         numbers = [rank, *self.shape, len(self.inputs)]
@@ -104,17 +105,19 @@ def random_fetch(seed: int, largest: int = 40) -> Fetch:
     rank = rng.randint(1, 7)
     most = max(3, int(largest ** (2 / rank)))
     shape = tuple(int(n) for n in rng.randint(1, most + 1, rank))
-    boxes, todo = [], [((0,) * rank, shape)]
+    boxes: list[tuple[Box, Box]] = []  # first element, and extent
+    todo: list[tuple[Box, Box]] = [((0,) * rank, shape)]
     while todo:
         begin, extent = todo.pop()
         d = rng.randint(rank)
         if extent[d] < 2 or rng.rand() < 0.3 or len(boxes) + len(todo) > 6:
             boxes.append((begin, extent))
             continue
-        at = rng.randint(1, extent[d])
-        todo.append((begin, _with(extent, d, at)))
-        todo.append((_with(begin, d, begin[d] + at), _with(extent, d, extent[d] - at)))
-    inputs, pieces = [], []
+        cut = rng.randint(1, extent[d])
+        todo.append((begin, _with(extent, d, cut)))
+        todo.append((_with(begin, d, begin[d] + cut), _with(extent, d, extent[d] - cut)))
+    inputs: list[Box] = []
+    pieces = []
     for begin, extent in boxes:
         if rng.rand() < 0.2:
             continue  # filled

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.fetch_geometry import Fetch
 from tests.cuda import native
@@ -80,13 +81,13 @@ class EmulatedGpu:
         os.environ.update(TOFU_CUDA_DRIVER=emulated, TOFU_NVRTC=emulated)
         self.library = Library()
 
-    def place(self, array: np.ndarray, gpu: int) -> np.ndarray:
+    def place(self, array: NDArray[Any], gpu: int) -> NDArray[Any]:
         return array.copy()
 
     def address(self, array: Any) -> int:
         return int(array.ctypes.data)
 
-    def fetch_back(self, array: Any) -> np.ndarray:
+    def fetch_back(self, array: Any) -> NDArray[Any]:
         return np.asarray(array)
 
 
@@ -113,7 +114,7 @@ class CupyGpus:
         self.library = Library()
         self.stream = cupy.cuda.Stream(non_blocking=True)
 
-    def place(self, array: np.ndarray, gpu: int) -> Any:
+    def place(self, array: NDArray[Any], gpu: int) -> Any:
         with self.cupy.cuda.Device(gpu):
             placed = self.cupy.asarray(array)
             self.cupy.cuda.Device(gpu).synchronize()
@@ -122,7 +123,7 @@ class CupyGpus:
     def address(self, array: Any) -> int:
         return int(array.data.ptr)
 
-    def fetch_back(self, array: Any) -> np.ndarray:
+    def fetch_back(self, array: Any) -> NDArray[Any]:
         self.cupy.cuda.Device(0).synchronize()
         return np.asarray(array.get())
 
@@ -131,7 +132,7 @@ class CupyGpus:
 
         A long copy runs first, which clears the caches. Meanwhile, the host issues the action, so that only the GPU's time counts.
         """
-        times = []
+        times: list[float] = []
         with self.stream:
             ahead = [self.cupy.empty(AHEAD_BYTES, "uint8") for _ in range(2)]
             for run in range(runs + 5):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -66,29 +66,29 @@ class TimedPlan:
 def compile_plans(name: str, workers: int, search_seconds: float) -> Sequence[TimedPlan]:
     import jax
 
-    from benchmarks.jax_peers import models
     from benchmarks.jax_peers.peers import list_peers
     from benchmarks.jax_step_time import draw
+    from tests.models.jax.language import MODELS as BUILDERS
     from tofu.jax.compare.comparison import FREE, SPLIT
 
     comparison = make_comparison(name, workers, "cpu", search_seconds)
-    own: Mapping[str, Callable[[], Any]] = {
+    lowered: dict[str, Callable[[], Any]] = {
         SPLIT: lambda: comparison.lower_plan(replicate="small")[0],
         FREE: lambda: comparison.lower_plan(replicate="free")[0],
     }
-    others = {label: partial(comparison.lower_peer, peer) for label, peer in list_peers(workers).items()}
-    model = models.MODELS[name]()
+    lowered |= {label: partial(comparison.lower_peer, peer) for label, peer in list_peers(workers).items()}
+    model = BUILDERS[name]()
     arguments = draw(model.state), draw(model.data)
     expected = float(jax.jit(model.step)(*arguments)[1])
     plans = []
-    for label, lower in {**own, **others}.items():
+    for label, lower in lowered.items():
         try:
             compiled = lower().compile()
         except ValueError:  # the batch, or a dimension that Megatron splits, is not divisible
             continue
         placed = jax.device_put(jax.tree.leaves(arguments), list(compiled.input_shardings[0]))
         length = len(jax.tree.leaves(arguments[0]))
-        plan = TimedPlan(label, label in own, compiled, placed[:length], placed[length:])
+        plan = TimedPlan(label, label in (SPLIT, FREE), compiled, placed[:length], placed[length:])
         loss = float(plan.run())
         if not abs(loss - expected) <= MOST_LOSS_ERROR * abs(expected):
             raise AssertionError(f"{name}, {label}: the loss is {loss}, and {expected} on one device")
@@ -130,9 +130,9 @@ def draw_table(name: str, workers: int, plans: Sequence[TimedPlan]) -> Table:
 @click.option("--search-seconds", default=10.0, show_default=True)
 def main(workers: int, models: tuple[str, ...], rounds: int, search_seconds: float) -> None:
     set_environment(workers, "cpu")
-    from benchmarks.jax_peers import models as known
+    from tests.models.jax.language import MODELS as BUILDERS
 
-    chosen = [each for name in models or MODELS for each in choose_names(name, known.MODELS, ";")]
+    chosen = [each for name in models or MODELS for each in choose_names(name, BUILDERS, ";")]
     console = Console(width=100)
     slow = []
     for name in track(chosen, "models", console=Console(stderr=True)):

@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from tests.shared.campaigns import choose_names
+
 if TYPE_CHECKING:  # the options set the number of devices, before JAX is used
     from tofu.jax.compare.comparison import PlanComparison, PlanRow
 
@@ -99,15 +101,17 @@ def list_devices(workers: int, platform: str) -> Sequence[Any]:
     import jax
 
     if platform == "cpu":
-        return jax.devices()[:workers]
+        return list(jax.devices()[:workers])
     from jax.experimental import topologies
 
     if platform == "gpu":  # one process on one host
-        settings = {"target_config": H100.read_text(), "topology": f"1x1x{workers}"}
-        return topologies.get_topology_desc(platform="cuda", **settings).devices  # type: ignore[no-any-return]
-    if workers not in TPU_SLICES:
+        settings = {"platform": "cuda", "target_config": H100.read_text(), "topology": f"1x1x{workers}"}
+    elif workers in TPU_SLICES:
+        settings = {"platform": "tpu", "topology_name": TPU_SLICES[workers]}
+    else:
         raise click.BadParameter(f"there are slices of {', '.join(map(str, TPU_SLICES))} TPUs")
-    return topologies.get_topology_desc(platform="tpu", topology_name=TPU_SLICES[workers]).devices  # type: ignore[no-any-return]
+    devices: Sequence[Any] = topologies.get_topology_desc(**settings).devices
+    return devices
 
 
 def set_environment(workers: int, platform: str) -> None:
@@ -160,12 +164,10 @@ def main(workers: int, models: tuple[str, ...], platform: str, search_seconds: f
     set_environment(workers, platform)
     from tests.models.jax.language import MODELS, REAL_MODELS
 
-    if unknown := set(models).difference(MODELS, REAL_MODELS):
-        raise click.BadParameter(f"there is no {', '.join(unknown)}; models are {', '.join({**MODELS, **REAL_MODELS})}")
-
+    chosen = [each for name in models or MODELS for each in choose_names(name, {**MODELS, **REAL_MODELS}, ";")]
     console = Console(width=None if sys.stdout.isatty() else 170)
     good = []
-    for name in models or MODELS:
+    for name in chosen:
         rows = compare(name, workers, platform, search_seconds, auto_seconds)
         good.append(show(f"{name}, {workers} devices", rows, console))
     sys.exit(0 if all(good) else 1)

@@ -125,6 +125,8 @@ def compare(name: str, make: Callable[[], Step]) -> dict[str, Any]:
 @click.command(help=__doc__)
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write the figures to this file.")
 def main(path: Path | None) -> None:
+    if (platform := jax.default_backend()) != "gpu":
+        raise click.ClickException(f"These steps need a GPU, and JAX runs on {platform!r}. Install jax[cuda13].")
     rows, failed = [], False
     for name, make in make_cases().items():
         try:

@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.jax_compare import set_environment
+from tests.shared.campaigns import choose_names
 
 LARGEST = 0.25  # of XLA's count
 LEAST = 1024  # bytes: smaller errors do not count
@@ -73,6 +74,7 @@ def main(models: str | None, workers: str) -> None:
     counted = [int(count) for count in workers.split(",")]
     set_environment(max(counted), "cpu")
     from tests.models.jax import load_models
+    from tests.models.jax.language import MODELS, REAL_MODELS
 
     table = Table("model", title="Temporaries, bytes")
     for column in ("workers", "predicted", "XLA's count", "ratio"):
@@ -80,7 +82,8 @@ def main(models: str | None, workers: str) -> None:
     table.add_column("")
     counts: list[Count] = []
     shown = Console(width=None if sys.stdout.isatty() else 140)
-    for name in models.split(",") if models else load_models():
+    known = {**load_models(), **MODELS, **REAL_MODELS}
+    for name in choose_names(models, known) if models else load_models():
         for count in count_model(name, counted):
             counts.append(count)
             on = f"{count.workers or 'one device'}{', donated' if count.is_donated else ''}"

@@ -1,15 +1,15 @@
 """Bytes that slices, updates, cumulative sums and similar operators move, compared with the best known algorithm.
 
+    python -m benchmarks.jax_moves
+    python -m benchmarks.jax_moves cumsum sort "argmax of a vector"
+
 Each operator works along a dimension that its array is split along. Planned bytes are also compared with the bytes that
 XLA's program moves.
-
-    python -m benchmarks.jax_moves [OPERATOR ...]
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +17,7 @@ from typing import Any
 
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 
+import click
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -147,11 +148,13 @@ def measure(case: ComparedOperator, workers: int) -> tuple[int, float]:
     return step.plan.communication_bytes, counted.total
 
 
-def main() -> None:
+@click.command(help=__doc__)
+@click.argument("operators", nargs=-1, type=click.Choice(list(CASES)), metavar="[OPERATOR]...")
+def main(operators: tuple[str, ...]) -> None:
     table = Table(
         "operator", "k", "planned", "in HLO", "best algorithm", "its bytes", title="bytes moved by all workers"
     )
-    for name in sys.argv[1:] or CASES:
+    for name in operators or CASES:
         case = CASES[name]
         for workers in (2, 4, 8):
             planned, counted = measure(case, workers)

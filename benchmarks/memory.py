@@ -9,24 +9,21 @@ gradients, one momentum and activations count; workspace does not. Fetch buffers
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
 import tofu
-from tests.models.paper import PaperModel, rnn, transformer, wresnet
+from tests.models.paper import PaperModel
+from tests.models.paper.by_name import MEASURED
+from tests.shared.campaigns import choose_names
 from tofu import _mxnet
 from tofu.mxnet.backend.buffers import worker_variables
 from tofu.search.algorithms import DEFAULT_ALGORITHM
 
-MODELS: dict[str, Callable[[], PaperModel]] = {
-    "WResNet-152-10": lambda: wresnet(152, 10, 8),
-    "RNN-10-8K": lambda: rnn(10, 8192, 128),
-    "Transformer-24": lambda: transformer(24),
-}
-RATIOS = {
+RATIOS: dict[str, dict[str, Any]] = {
     "with fetch buffers": {},
     "without": {"holds_transit": False},
     "with, no order": {"keeps_order": False},
@@ -52,16 +49,16 @@ def measure(model: PaperModel, workers: int, algorithm: str) -> list[str]:
 
 
 @click.command(help=__doc__)
-@click.option("--models", default=",".join(MODELS), show_default=True)
+@click.option("--models", help="Names, separated by commas. By default, all.")
 @click.option("--workers", default=8, show_default=True)
 @click.option("--algorithm", default=DEFAULT_ALGORITHM, show_default=True)
-def main(models: str, workers: int, algorithm: str) -> None:
+def main(models: str | None, workers: int, algorithm: str) -> None:
     table = Table(title=f"Planned bytes of a worker over 1/{workers} of one device's")
     table.add_column("model")
     for title in ("one device, GiB", "worker, GiB", "fetch buffers at the peak, GiB", *RATIOS):
         table.add_column(title, justify="right")
-    for name in models.split(","):
-        table.add_row(name, *measure(MODELS[name](), workers, algorithm))
+    for name in choose_names(models, MEASURED):
+        table.add_row(name, *measure(MEASURED[name](), workers, algorithm))
     Console(width=150).print(table)
 
 

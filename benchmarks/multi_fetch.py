@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.fetch_geometry import (
     FOLDER,
@@ -41,7 +42,7 @@ SPEEDUP_GOAL = 2.0  # over CuPy
 TYPES = ("float32", "float16", "float64", "int32", "uint8", "int8", "int64", "bool")
 
 
-def random_arrays(fetch: Fetch, dtype: str, seed: int) -> list[np.ndarray]:
+def random_arrays(fetch: Fetch, dtype: str, seed: int) -> list[NDArray[Any]]:
     """Return small integers, whose sums are exact in every type and order."""
     rng = np.random.RandomState(seed)
     return [rng.randint(0, 2 if dtype == "bool" else 15, shape).astype(dtype) for shape in fetch.inputs]
@@ -178,10 +179,9 @@ def print_table(timings: Sequence[Timing], device: str) -> None:
             f"{t.case.fetch.name[:44]:44} {t.bytes_moved / MIB:7.0f} {t.bandwidth / 1e9:7.0f} {copy:7.0f} "
             f"{t.share:6.2f} {goal:>5} {t.speedup:8.1f}x {SPEEDUP_GOAL:4.1f}x"
         )
-    with_goal = [t for t in timings if t.case.goal is not None]
-    shares = sum(t.share >= t.case.goal for t in with_goal)
+    reached = [t.share >= t.case.goal for t in timings if t.case.goal is not None]
     speedups = sum(t.speedup >= SPEEDUP_GOAL for t in timings)
-    print(f"\nGoals reached: {shares} of {len(with_goal)} shares, {speedups} of {len(timings)} speed-ups.")
+    print(f"\nGoals reached: {sum(reached)} of {len(reached)} shares, {speedups} of {len(timings)} speed-ups.")
 
 
 def save_figures(timings: Sequence[Timing], device: str, path: Path) -> None:

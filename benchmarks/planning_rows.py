@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ way, add an entry that returns it as `plan`, or describes it by `hints`."""
 
 @dataclass(frozen=True)
 class Request:
-    """A model to plan. `samples` is the extent of its batch."""
+    """A model to plan. `samples` is the extent of its batch. If `is_apart` is True, repeated layers are not recognized."""
 
     model: str
     samples: int
@@ -36,6 +37,8 @@ class Request:
     levels: str
     plan: str
     search_seconds: float
+    uneven: str | None = None
+    is_apart: bool = False
 
     @property
     def links(self) -> tuple[Link, ...]:
@@ -103,15 +106,17 @@ class Limits:
 
 def measure(request: Request, repeat: int, limits: Limits) -> Row:
     """Plan a model in `repeat` new processes, and return the medians of their seconds and memory."""
-    options = {
-        "seconds": limits.plan_seconds,
-        "later_seconds": limits.report_seconds,
-        "memory_bytes": limits.planner_bytes,
-    }
     rows = []
     for _ in range(repeat):
         row = Row(request)
-        for message in run_isolated(_plan, request, **options):
+        messages = run_isolated(
+            _plan,
+            request,
+            seconds=limits.plan_seconds,
+            later_seconds=limits.report_seconds,
+            memory_bytes=limits.planner_bytes,
+        )
+        for message in messages:
             row = replace(row, **(_explain(row, message) if isinstance(message, Failure) else message))
         if row.communication_bytes is None:
             return row
@@ -132,12 +137,16 @@ def _plan(send: Send, request: Request) -> None:
     from tests.models.jax.language import transformer
     from tests.models.jax.large import MODELS
     from tests.shared.stages import Stages
+    from tofu.jax.engine import make_engine
     from tofu.jax.frontend.read_step import donate, read_step
     from tofu.jax.memory import predict_memory
     from tofu.jax.planning import plan_step, read_settings
+    from tofu.search import repeated_layers
 
     small = transformer()  # imports and first calls are not part of the times
     plan_step(read_step(small.step, (small.state, small.data)), read_settings(2, {"cache": False}))
+    if request.is_apart:
+        repeated_layers.LEAST_OPERATORS = sys.maxsize
     model = MODELS[request.model].build(request.samples)
     _, jaxpr_seconds = _time(lambda: jax.make_jaxpr(model.step)(model.state, model.data))
     jax.clear_caches()
@@ -146,7 +155,7 @@ def _plan(send: Send, request: Request) -> None:
     searching = {} if "plan" in options else {**request.topology, "search_seconds": request.search_seconds}
     settings = read_settings(request.devices, {**searching, **options, "cache": False})
     stages = Stages()
-    partition = plan_step(source, settings, stages)
+    partition = plan_step(source, settings, stages, make_engine(request.uneven))
     plan, passes = partition.plan, stages.processor_seconds
     send(
         {

@@ -22,7 +22,9 @@ from rich.table import Table
 import tofu  # noqa: F401  before MXNet
 from tests.models.paper import PaperModel, transformer, wresnet
 from tests.models.paper.by_name import MEASURED, build_model
-from tests.shared.stages import Stages, run_cold
+from tests.shared.campaigns import choose_names
+from tests.shared.isolation import run_cold
+from tests.shared.stages import Stages
 from tofu.errors import InfeasibleError
 from tofu.mxnet.planning import plan_task
 from tofu.planning.settings import Settings
@@ -72,12 +74,12 @@ def measure_algorithms(name: str, workers: int, search_seconds: float) -> dict[s
 
 
 @main.command(help="Seconds of each pass, and bytes of every algorithm.")
-@click.option("--models", default=",".join(MEASURED), show_default=True)
+@click.option("--models", help="Names, separated by commas. By default, all.")
 @click.option("--workers", default=8, show_default=True)
 @click.option("--runs", default=5, show_default=True, help="Seconds are medians of so many runs.")
 @click.option("--search-seconds", default=60.0, show_default=True, help="Limit of the exact search.")
-def stages(models: str, workers: int, runs: int, search_seconds: float) -> None:
-    for name in models.split(","):
+def stages(models: str | None, workers: int, runs: int, search_seconds: float) -> None:
+    for name in choose_names(models, MEASURED):
         measured = [run_cold(measure_stages, name, workers, search_seconds) for _ in range(runs)]
         table = Table("stage", "seconds", "spread", title=f"{name}, {workers} workers")
         for stage in measured[0][0]:
@@ -148,14 +150,14 @@ def round_up_percent(larger: int, smaller: int) -> float:
 @main.command(
     help="Distance of the default plan from a proven bound, and of the recursion's plan from the default one."
 )
-@click.option("--models", default=",".join(PROVED))
+@click.option("--models", help="Names, separated by commas. By default, all.")
 @click.option("--workers", default="2,4,8,6,12,16", show_default=True)
 @click.option("--search-seconds", default=DEFAULT_SEARCH_SECONDS, show_default=True)
-def optimality(models: str, workers: str, search_seconds: float) -> None:
+def optimality(models: str | None, workers: str, search_seconds: float) -> None:
     for count in map(int, workers.split(",")):
         table = Table("model", "seconds", "GiB", "above bound, %", "recursion above, %", title=f"{count} workers")
         rows = []
-        for name in models.split(","):
+        for name in choose_names(models, PROVED):
             seconds, moved, bound, recursive = run_cold(measure_optimality, name, count, search_seconds)
             row = seconds, moved / 2**30, round_up_percent(moved, bound), round_up_percent(recursive, moved)
             rows.append(row)

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import click
 import mxnet as mx
@@ -33,8 +32,9 @@ from rich.progress import track
 from rich.table import Table
 
 import tofu
-from benchmarks.beside_mxnet import time_steps
+from benchmarks.beside_mxnet import perceptron, time_steps
 from tests.models.paper import PaperModel, rnn, transformer, wresnet
+from tests.shared.isolation import run_cold
 from tests.shared.random_plans import random_plan
 from tofu.mxnet.calibration.calibrate import calibrate
 from tofu.mxnet.planning import plan_task
@@ -43,26 +43,17 @@ from tofu.planning.settings import Settings
 from tofu.simulation.machine import read_machine
 from tofu.simulation.simulate import simulate, simulate_one_device
 
-STEPS, WARMING = 6, 2  # number of steps of each process, and of those that warm up
 MOST_MEDIAN = 0.15
 MOST_WORST = 0.35
 LEAST_TAU = 0.7
 LEAST_FETCH = 0.3
 
 
-def perceptron(batch: int, width: int, layers: int = 4) -> PaperModel:
-    net = mx.sym.Variable("data")
-    for layer in range(layers):
-        net = mx.sym.Activation(mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{layer}"), act_type="relu")
-    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=64, name="out"), name="softmax")
-    return PaperModel(f"MLP {width} at {batch}", net, {"data": (batch, width)})
-
-
 MODELS: Mapping[str, Callable[[], PaperModel]] = {
-    "MLP 2048, batch 64": lambda: perceptron(64, 2048),
-    "MLP 1024, batch 8": lambda: perceptron(8, 1024),
-    "MLP 1024, batch 64": lambda: perceptron(64, 1024),
-    "MLP 1024, batch 256": lambda: perceptron(256, 1024),
+    "MLP 2048, batch 64": lambda: perceptron(64, 2048, 4, 64),
+    "MLP 1024, batch 8": lambda: perceptron(8, 1024, 4, 64),
+    "MLP 1024, batch 64": lambda: perceptron(64, 1024, 4, 64),
+    "MLP 1024, batch 256": lambda: perceptron(256, 1024, 4, 64),
     "WResNet-50, batch 8": lambda: wresnet(50, 1, 8, image=128, classes=64),
     "WResNet-50 narrow, batch 16": lambda: wresnet(50, 1, 16, image=64, classes=64, base=32),
     "RNN 2 x 768, batch 32": lambda: rnn(2, 768, 32, time_steps=5, features=256, classes=128),
@@ -138,41 +129,16 @@ def predict(name: str, workers: int, plan: str, machine_file: str) -> tuple[floa
     return simulate(program, machine).seconds, simulate(program, machine, with_fetches=False).seconds
 
 
-def run_module(name: str, workers: int, plan: str) -> list[float]:
+def run_module(name: str, workers: int, plan: str, skips_fetches: bool = False) -> list[float]:
     """Train in this process and return the seconds of the steps."""
+    if skips_fetches:
+        os.environ["TOFU_SKIP_FETCH"] = "1"
     model = MODELS[name]()
-    labels = [label for label in model.symbol.list_arguments() if label.endswith("label")]
-    shapes, _, _ = model.symbol.infer_shape(**model.shapes)
-    known = dict(zip(model.symbol.list_arguments(), shapes, strict=True))
-    data = [(name, shape) for name, shape in model.shapes.items() if name not in labels]
-    rows = data[0][1][0]
-    # MXNet asks for one batch size of all inputs whose layout has an N.
-    label = [mx.io.DataDesc(name, known[name], layout="N" if known[name][0] == rows else "T") for name in labels]
-    names = {"data_names": [name for name, _ in data], "label_names": labels}
     if workers == 1:
-        module = mx.mod.Module(model.symbol, **names)
-    else:
-        contexts = [mx.cpu(worker) for worker in range(workers)]
-        symbol = tofu.partition(model.symbol, contexts=contexts, plan=make_plan(model, workers, plan), cache=False)
-        module = tofu.mod.Module(symbol, **names)
-    module.bind(data, label)
-    mx.random.seed(1)
-    module.init_params(mx.init.Xavier())
-    module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 1e-4, "momentum": 0.9})
-    rng = np.random.RandomState(0)
-    batch = mx.io.DataBatch(
-        [mx.nd.array(rng.rand(*shape)) for _, shape in data], [mx.nd.zeros(described.shape) for described in label]
-    )
-    return time_steps(module, batch, STEPS, WARMING)
-
-
-def run_apart(*arguments: str, **environment: str) -> Any:
-    command = [sys.executable, "-m", "benchmarks.simulation", *arguments]
-    settings = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
-    ended = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise RuntimeError(f"{' '.join(arguments)}: {ended.stderr[-2000:]}")
-    return json.loads(ended.stdout.splitlines()[-1])
+        return time_steps(model, partial(mx.mod.Module, model.symbol))
+    contexts = [mx.cpu(worker) for worker in range(workers)]
+    symbol = tofu.partition(model.symbol, contexts=contexts, plan=make_plan(model, workers, plan), cache=False)
+    return time_steps(model, partial(tofu.mod.Module, symbol))
 
 
 def measure(machine_file: str, rounds: int) -> list[SimulationRow]:
@@ -181,12 +147,12 @@ def measure(machine_file: str, rounds: int) -> list[SimulationRow]:
     for _ in range(rounds):
         for number in track(steps, description="running", console=Console(stderr=True)):
             _, workers, _ = CONFIGURATIONS[number]
-            steps[number] += run_apart("--run", str(number))
+            steps[number] += run_cold(run_module, *CONFIGURATIONS[number])
             if workers > 1:
-                skipped[number] += run_apart("--run", str(number), TOFU_SKIP_FETCH="1")
+                skipped[number] += run_cold(run_module, *CONFIGURATIONS[number], True)
     rows = []
     for number, (name, workers, plan) in enumerate(CONFIGURATIONS):
-        predicted, without = run_apart("--predict", str(number), "--machine", machine_file)
+        predicted, without = run_cold(predict, name, workers, plan, machine_file)
         took = median(steps[number])
         low, high = np.quantile(steps[number], [0.1, 0.9])
         gone = 1 - median(skipped[number]) / took if skipped[number] else 0.0
@@ -270,21 +236,12 @@ def show(rows: Sequence[SimulationRow]) -> bool:
 @click.option("--machine", "machine_file", type=click.Path(exists=True), help="Machine file of an earlier calibration.")
 @click.option("--rounds", default=3, show_default=True, help="Runs of each configuration.")
 @click.option("--output", type=click.Path(), help="File for the rows, as JSON.")
-@click.option("--run", "run_number", type=int, hidden=True)
-@click.option("--predict", "predict_number", type=int, hidden=True)
-def main(
-    machine_file: str | None, rounds: int, output: str | None, run_number: int | None, predict_number: int | None
-) -> None:
-    if run_number is not None:
-        click.echo(json.dumps(run_module(*CONFIGURATIONS[run_number])))
-        return
-    if predict_number is not None:
-        click.echo(json.dumps(predict(*CONFIGURATIONS[predict_number], machine_file)))
-        return
+def main(machine_file: str | None, rounds: int, output: str | None) -> None:
     if machine_file is None:
         machine_file = "build/this-machine.json"
         Path(machine_file).parent.mkdir(exist_ok=True)
         Path(machine_file).write_text(json.dumps(calibrate(), indent=1))
+    os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that train
     rows = measure(machine_file, rounds)
     if output is not None:
         Path(output).write_text(json.dumps([asdict(row) for row in rows], indent=1))

@@ -3,6 +3,7 @@
     python -m benchmarks.today
     python -m benchmarks.today --models llama-8b,mixtral-8x7b --devices 8,64 --levels one,two --json rows.json
     python -m benchmarks.today --models "llama-*" --replicate small --seconds 10,60 --repeat 3
+    python -m benchmarks.today --models llama-8b --devices 3,7 --levels one --uneven none
 
 No devices are needed. Each plan is made in a process of its own, and seconds of the planner are of a processor. On one level, each
 device receives 450 GB/s with a latency of 5 us. On two levels, hosts of 8 devices are connected by 50 GB/s per device, with a latency of
@@ -17,7 +18,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from fnmatch import fnmatch
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.planning_rows import PLANS, Limits, Request, Row, measure
+from tests.shared.campaigns import choose_names
 from tests.shared.parallelism import HandPlan, list_hand_plans
+from tofu.search.native import UNEVEN
 
 LEVELS = ("one", "two")
 DEVICE_BYTES = 80e9
@@ -76,13 +78,17 @@ def list_requests(
     plans: Sequence[str],
     seconds: Sequence[float],
     batch: int | None,
+    uneven: str | None,
+    is_apart: bool,
 ) -> Iterator[list[Request]]:
     """Yield the requests of each group. Two levels are left out unless there are several complete hosts."""
     from tests.models.jax.large import MODELS
 
     for model, count, level in product(models, devices, levels):
         samples = MODELS[model].count_samples(count, batch)
-        made = [Request(model, samples, count, level, plan, each) for plan in plans for each in seconds]
+        made = [
+            Request(model, samples, count, level, plan, each, uneven, is_apart) for plan in plans for each in seconds
+        ]
         if made[0].has_links:
             yield made
 
@@ -148,15 +154,6 @@ def _format_hand_plan(plan: HandPlan, devices: int, has_activations: bool) -> li
     ]
 
 
-def _choose(text: str, known: Sequence[str]) -> list[str]:
-    """Return the names that match patterns separated by commas."""
-    patterns = [pattern.strip() for pattern in text.split(",")]
-    unknown = [pattern for pattern in patterns if not any(fnmatch(name, pattern) for name in known)]
-    if unknown:
-        raise click.BadParameter(f"{', '.join(unknown)}: known are {', '.join(known)}")
-    return [name for name in known if any(fnmatch(name, pattern) for pattern in patterns)]
-
-
 @click.command(help=__doc__)
 @click.option("--models", default="*", show_default=True, help="Names or patterns, separated by commas.")
 @click.option("--devices", default="8,64,256,1024", show_default=True)
@@ -164,6 +161,10 @@ def _choose(text: str, known: Sequence[str]) -> list[str]:
 @click.option("--replicate", default=",".join(PLANS), show_default=True)
 @click.option("--seconds", default="10", show_default=True, help="Seconds of search, separated by commas.")
 @click.option("--batch", type=int, help="Samples per device. By default 2 sequences, and more images.")
+@click.option(
+    "--uneven", type=click.Choice(UNEVEN), help="Arguments with overlapping shards, as in tofu.jax.partition."
+)
+@click.option("--apart", is_flag=True, help="Do not recognize repeated layers, which makes the search slower.")
 @click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="Runs of each row.")
 @click.option("--plan-limit", default=900.0, show_default=True, help="Seconds after which a plan is given up.")
 @click.option("--report-limit", default=120.0, show_default=True, help="The same for the memory of a device.")
@@ -176,6 +177,8 @@ def main(
     replicate: str,
     seconds: str,
     batch: int | None,
+    uneven: str | None,
+    apart: bool,
     repeat: int,
     plan_limit: float,
     report_limit: float,
@@ -187,12 +190,14 @@ def main(
     from tests.models.jax.large import MODELS
 
     chosen = list_requests(
-        _choose(models, list(MODELS)),
+        choose_names(models, MODELS),
         [int(count) for count in devices.split(",")],
-        _choose(levels, LEVELS),
-        _choose(replicate, list(PLANS)),
+        choose_names(levels, LEVELS),
+        choose_names(replicate, PLANS),
         [float(each) for each in seconds.split(",")],
         batch,
+        uneven,
+        apart,
     )
     limits = Limits(plan_limit, report_limit, int(1e9 * planner_memory))
     groups: list[Group] = []

@@ -33,7 +33,7 @@ GIB = 2**30
 OPTIMIZER, OPTIMIZER_PARAMETERS = "sgd", {"learning_rate": 0.01, "momentum": 0.9}
 
 
-def available_bytes(contexts: Sequence[Any]) -> dict[str, int]:
+def available_bytes(contexts: Sequence[Any]) -> dict[str, float]:
     """Return the free bytes of each device. All workers on CPUs share the host's memory."""
     if contexts[0].device_type == "gpu":
         return {str(context): mx.context.gpu_memory_info(context.device_id)[0] for context in contexts}
@@ -86,7 +86,7 @@ def random_batch(model: PaperModel, labels: Sequence[str]) -> Any:
 
 
 def start(model: PaperModel, contexts: Sequence[Any], scale: int) -> tuple[Any, Any, int]:
-    labels = find_labels(model.symbol)
+    labels = list(find_labels(model.symbol))
     symbol = tofu.partition(model.symbol, contexts=contexts, **model.shapes)
     report = tofu.memory_report(symbol, optimizer=OPTIMIZER, optimizer_params=OPTIMIZER_PARAMETERS)
     check_fits(report, contexts, scale)

@@ -24,6 +24,7 @@ from benchmarks.evaluation.page import CSV, ClaimOnChangedMachine, Tables, list_
 from benchmarks.evaluation.pictures import draw_algorithms, draw_throughput
 from benchmarks.evaluation.policies import PolicyOutcome
 from benchmarks.evaluation.tables import write_commit, write_table
+from tests.shared.campaigns import choose_names
 from tests.shared.commits import name_tree
 from tofu.simulation.machine import Machine, read_machine
 
@@ -55,18 +56,18 @@ def measure(machine: Machine, models: Sequence[str], is_sensitive: bool) -> Tabl
 
 
 @click.command(help=__doc__)
-@click.option("--models", default=",".join((*WRESNETS, *RNNS)), help="Models to simulate, separated by commas.")
+@click.option("--models", help="Names, separated by commas. By default, all.")
 @click.option("--machine", "machine_name", default="p2.8xlarge", show_default=True, help="Machine to simulate.")
 @click.option(
     "--sensitivity/--no-sensitivity", default=True, show_default=True, help="Also simulate 12 changed machines."
 )
 @click.option("--again", is_flag=True, help="Only rewrite the page and the pictures, from the tables in the folder.")
 @click.option("--output", type=click.Path(path_type=Path), default=FOLDER, show_default=True)
-def main(models: str, machine_name: str, sensitivity: bool, again: bool, output: Path) -> None:
+def main(models: str | None, machine_name: str, sensitivity: bool, again: bool, output: Path) -> None:
     machine, commit = read_machine(machine_name), name_tree()
     output.mkdir(parents=True, exist_ok=True)
     if not again:
-        measured = measure(machine, models.split(","), sensitivity)
+        measured = measure(machine, choose_names(models, (*WRESNETS, *RNNS)), sensitivity)
         for name, rows in zip(CSV, (measured.outcomes, measured.algorithms, measured.claims), strict=True):
             write_table(output / name, rows)
         write_commit(output, "Figures 8 to 10", commit)

@@ -72,7 +72,9 @@ def list_group_rows(problem: Problem, choices: Choices) -> Iterator[GroupRow]:
             group + 1,
             len(own),
             sum(len(set(block)) > 1 for block in own.values()),
-            *(splits[kind] for kind in ("batch", "channels", "both")),
+            splits["batch"],
+            splits["channels"],
+            splits["both"],
             moved_bytes[group, True] / 2**30,
             moved_bytes[group, False] / 2**30,
         )

@@ -22,8 +22,9 @@ from rich.progress import track
 
 from benchmarks.evaluation.tables import write_commit, write_table
 from tests.models.paper.by_name import build_model
+from tests.shared.campaigns import choose_names
 from tests.shared.commits import name_tree
-from tests.shared.stages import run_cold
+from tests.shared.isolation import run_cold
 from tofu import _core
 from tofu.planning.settings import Settings
 from tofu.search import Problem
@@ -115,11 +116,14 @@ def measure(name: str, runs: int) -> Iterator[SearchTime]:
 
 
 @click.command(help=__doc__)
-@click.option("--models", default=",".join(MODELS), show_default=True)
+@click.option("--models", help="Names, separated by commas. By default, all.")
 @click.option("--runs", default=RUNS, show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), default=Path("docs/evaluation"), show_default=True)
-def main(models: str, runs: int, output: Path) -> None:
-    commit, names = name_tree(), track(models.split(","), description="Table 1", console=Console(stderr=True))
+def main(models: str | None, runs: int, output: Path) -> None:
+    commit, names = (
+        name_tree(),
+        track(choose_names(models, MODELS), description="Table 1", console=Console(stderr=True)),
+    )
     rows = [row for name in names for row in measure(name, runs)]
     output.mkdir(parents=True, exist_ok=True)
     write_table(output / TABLE, rows)

@@ -2,6 +2,7 @@
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from tests.campaigns import mxnet_tests
 from tests.campaigns.mxnet_suite import reasons
@@ -90,7 +91,7 @@ def test_blocks_are_partitioned_when_hybridized_or_called(run_suite, way, passed
 
 def test_passing_in_double_precision_explains_a_failure():
     single, double = SuiteRun("test_file", "gluon", 2), SuiteRun("test_file", "gluon, float64", 2)
-    console = mxnet_tests.Console(quiet=True)
+    console = Console(quiet=True)
     assert print_table({single: {"a": "boom"}, double: {"a": None}}, console) == []
     assert print_table({single: {"a": "boom"}, double: {"a": "boom"}}, console) == ["test_file::a"] * 2
 
@@ -101,7 +102,7 @@ def test_failures_of_one_device_and_known_ones_are_not_counted(monkeypatch):
         SuiteRun("test_file", "one device", 1): {"a": "boom", "b": None, "c": None, "d": None},
         SuiteRun("test_file", "symbol", 2): {"a": "boom", "b": "boom", "c": "boom", "d": None},
     }
-    assert print_table(results, mxnet_tests.Console(quiet=True)) == ["test_file::c"]
+    assert print_table(results, Console(quiet=True)) == ["test_file::c"]
 
 
 def test_error_names_the_command_that_gets_the_tests(tmp_path):

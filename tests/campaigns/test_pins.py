@@ -3,6 +3,8 @@ from dataclasses import replace
 import pytest
 
 from tests.campaigns import pins
+from tests.campaigns.fuzz.models import choose_kind
+from tests.models.paper.by_name import MEASURED
 
 
 def test_plans_of_some_random_models_are_unchanged():
@@ -41,6 +43,6 @@ def test_what_is_written_is_read(tmp_path):
 
 
 def test_every_model_is_pinned_for_every_number_of_workers():
-    names = [*pins.MEASURED, *(f"{pins.choose_kind(seed, 'all')} {seed}" for seed in range(pins.RANDOM_MODELS))]
+    names = [*MEASURED, *(f"{choose_kind(seed, 'all')} {seed}" for seed in range(pins.RANDOM_MODELS))]
     assert list(pins.read_pins(pins.PATH)) == [f"{name} / {workers}" for name in names for workers in (2, 3, 4, 6, 8)]
     assert len(names) == 54

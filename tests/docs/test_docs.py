@@ -107,12 +107,17 @@ def test_make_targets_exist():
         assert stated <= targets, document
 
 
-COMMANDS = {
-    code
-    for document in DOCUMENTS
-    for code in find_code(document)
-    if re.match(r"python -m (tofu|tests|benchmarks)\b", code)
-}
+def find_commands(document):
+    """Return the commands in code and on indented lines, without the comments after them."""
+    lines = re.findall(r"^    (?:\$ )?(\S.*)$", document.read_text(), re.MULTILINE)
+    commands = [
+        re.match(r"(?:\S+/)?(python -m (?:tofu|tests|benchmarks)\b[^#]*)", code)
+        for code in [*find_code(document), *lines]
+    ]
+    return {command[1].strip() for command in commands if command}
+
+
+COMMANDS = {command for document in [*DOCUMENTS, *READMES] for command in find_commands(document)}
 
 
 def find_command(words):

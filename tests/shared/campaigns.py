@@ -6,10 +6,11 @@ import json
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import asdict
+from fnmatch import filter as filter_names
 from io import StringIO
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 from rich.console import Console
@@ -33,12 +34,12 @@ def read_results(path: Path, case_type: type, result_type: type) -> dict[str, tu
 
 
 def choose_names(chosen: str | None, names: Iterable[str], separator: str = ",") -> list[str]:
-    """Return the names in the text of an option, or all names if it is left out."""
+    """Return the names in the text of an option, which may be patterns such as `rnn*`, or all names if it is left out."""
     known = list(names)
-    selected = chosen.split(separator) if chosen else known
-    if unknown := [name for name in selected if name not in known]:
-        raise click.BadParameter(f"there is no {', '.join(unknown)}; models are {f'{separator} '.join(known)}")
-    return selected
+    matches = {pattern: filter_names(known, pattern) for pattern in chosen.split(separator)} if chosen else {"*": known}
+    if unknown := [pattern for pattern, matching in matches.items() if not matching]:
+        raise click.BadParameter(f"there is no {', '.join(unknown)}; known are {f'{separator} '.join(known)}")
+    return list(dict.fromkeys(name for matching in matches.values() for name in matching))
 
 
 def run_waiting(
@@ -82,9 +83,9 @@ def print_problems(results: Mapping[str, tuple[Any, Any]], console: Console) -> 
 
 
 def write_document(path: Path, introduction: str, table: Table, *sections: str) -> None:
-    console = Console(file=StringIO(), width=160)
-    console.print(table)
-    lines = [line.rstrip() for line in console.file.getvalue().splitlines() if line.strip()]
+    shown = StringIO()
+    Console(file=shown, width=160).print(table)
+    lines = [line.rstrip() for line in shown.getvalue().splitlines() if line.strip()]
     path.write_text("\n".join([introduction, "```text", *lines, "```", *sections, ""]))
 
 
@@ -92,7 +93,7 @@ def _run_in_processes(
     run: Callable[[Any], tuple[Any, Any]], cases: Iterable[Any], result_type: type, jobs: int, cases_of_a_process: int
 ) -> Iterator[tuple[Any, Any]]:
     waiting, context = iter(cases), multiprocessing.get_context("spawn")
-    busy: dict[Any, tuple[Any, Any, int]] = {}  # connection -> process, its case, and its number of cases
+    busy: dict[Connection, tuple[Any, Any, int]] = {}  # connection -> process, its case, and its number of cases
     try:
         while True:
             while len(busy) < jobs and (case := next(waiting, None)) is not None:
@@ -104,7 +105,7 @@ def _run_in_processes(
                 busy[ours] = process, case, 1
             if not busy:
                 return
-            for connection in wait(busy):
+            for connection in cast(list[Connection], wait(busy)):
                 process, case, count = busy.pop(connection)
                 try:
                     result = connection.recv()
@@ -126,7 +127,7 @@ def _run_in_processes(
             process.kill()
 
 
-def _serve(connection: Any, run: Callable[[Any], tuple[Any, Any]]) -> None:
+def _serve(connection: Connection, run: Callable[[Any], tuple[Any, Any]]) -> None:
     while True:
         try:
             case = connection.recv()

@@ -38,7 +38,7 @@ def load(train_samples: int | None = None) -> Digits:
     return Digits(train[:train_samples], train_classes[:train_samples], test, test_classes)
 
 
-def input_shapes(batch_size: int = BATCH_SIZE) -> dict[str, tuple[int, ...]]:
+def input_shapes(batch_size: int = BATCH_SIZE) -> dict[str, Any]:
     return {"data": (batch_size, 1, 8, 8), "softmax_label": (batch_size,)}
 
 

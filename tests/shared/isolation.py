@@ -1,4 +1,4 @@
-"""Runs in processes of their own, whose crashes, time and memory do not harm the caller."""
+"""Runs in processes of their own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 Send = Callable[[Any], None]
 
 
@@ -20,6 +21,12 @@ class Failure:
     reason: str
 
 
+def run_cold(work: Callable[..., T], *arguments: Any) -> T:
+    """Return the result of `work(*arguments)` in a new process, which inherits the environment variables."""
+    with get_context("spawn").Pool(1) as pool:
+        return pool.apply(work, arguments)
+
+
 def run_isolated(
     work: Callable[..., None],
     *arguments: Any,
@@ -28,6 +35,8 @@ def run_isolated(
     memory_bytes: int | None = None,
 ) -> Iterator[Any]:
     """Yield what `work(send, *arguments)` sends from a new process, and a `Failure` if it fails.
+
+    Crashes, time and memory of the process do not harm the caller.
 
     Parameters
     ----------

@@ -140,7 +140,7 @@ def list_hand_plans(size: StepSize, links: Sequence[Link]) -> Iterator[HandPlan]
         if size.trained:
             yield zero_1(size, links)
         yield fsdp(size, links)
-        if near < devices:
+        if 1 < near < devices:
             yield hsdp(size, links, near)
     if not size.width:
         return

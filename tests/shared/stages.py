@@ -1,11 +1,9 @@
-"""Seconds of the passes of the pipeline, and runs in new processes."""
+"""Seconds of the passes of the pipeline."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from typing import Any, TypeVar
 
 from tofu.pipeline import Observer
@@ -29,8 +27,3 @@ class Stages(Observer):
         self.values[name] = super().__call__(name, value)
         self._used = time.process_time()
         return value
-
-
-def run_cold(work: Callable[..., T], *arguments: Any) -> T:
-    with get_context("spawn").Pool(1) as pool:
-        return pool.apply(work, arguments)

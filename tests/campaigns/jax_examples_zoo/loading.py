@@ -66,7 +66,7 @@ class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def create_module(self, spec: Any) -> ModuleType:
         module = ModuleType(spec.name)
         module.__version__ = NAMES["__version__"]  # type: ignore[attr-defined]
-        module.__getattr__ = lambda name: _stand_in(name)  # type: ignore[method-assign]
+        module.__getattr__ = lambda name: _stand_in(name)
         return module
 
     def exec_module(self, module: ModuleType) -> None:

@@ -9,17 +9,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from tests.models.jax.plain import adam, cross_entropy, descend
+
 Tree = Any
-Loss = Callable[[Tree, Tree], jax.Array]
-TRANSFORMER_SIZES = {
-    "batch": 32,
-    "length": 512,
-    "width": 1024,
-    "heads": 16,
-    "hidden": 4096,
-    "vocabulary": 32000,
-    "has_adam": True,
-}
 
 
 @dataclass(frozen=True)
@@ -36,37 +28,8 @@ def _shapes(tree: Tree, dtype: str = "float32") -> Tree:
     return jax.tree.map(lambda s: jax.ShapeDtypeStruct(s, dtype), tree, is_leaf=lambda s: isinstance(s, tuple))
 
 
-def descend(loss: Loss) -> Callable[..., Any]:
-
-    def step(params: Tree, data: Tree) -> tuple[Tree, jax.Array]:
-        value, gradients = jax.value_and_grad(loss)(params, data)
-        return jax.tree.map(lambda p, g: p - 0.01 * g, params, gradients), value
-
-    return step
-
-
-def adam(loss: Loss) -> Callable[..., Any]:
-    """Return a step of Adam. The state is (parameters, first moments, second moments, count)."""
-
-    def step(state: Tree, data: Tree) -> tuple[Tree, jax.Array]:
-        params, first, second, count = state
-        value, gradients = jax.value_and_grad(loss)(params, data)
-        count = count + 1
-        first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, gradients)
-        second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, second, gradients)
-        rate = 1e-3 * jnp.sqrt(1 - 0.999**count) / (1 - 0.9**count)
-        params = jax.tree.map(lambda p, m, v: p - rate * m / (jnp.sqrt(v) + 1e-3), params, first, second)
-        return (params, first, second, count), value
-
-    return step
-
-
 def _with_adam(params: Tree) -> Tree:
     return params, params, params, jax.ShapeDtypeStruct((), "float32")
-
-
-def _cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
-    return -jnp.mean(jnp.sum(jax.nn.log_softmax(logits) * jax.nn.one_hot(labels, logits.shape[-1]), -1))
 
 
 def mlp(batch: int = 256, width: int = 1024, layers: int = 4, classes: int = 64) -> StepModel:
@@ -78,7 +41,7 @@ def mlp(batch: int = 256, width: int = 1024, layers: int = 4, classes: int = 64)
         x, y = data
         for layer in params[:-1]:
             x = jax.nn.relu(x @ layer["w"] + layer["b"])
-        return _cross_entropy(x @ params[-1]["w"] + params[-1]["b"], y)
+        return cross_entropy(x @ params[-1]["w"] + params[-1]["b"], y)
 
     data = _shapes((batch, width)), _shapes((batch,), "int32")
     return StepModel(adam(loss), _with_adam(params), data, batch)
@@ -128,7 +91,7 @@ def transformer(
         else:
             for b in params["blocks"]:
                 x = apply(b, x, mask)
-        return _cross_entropy(x @ params["out"], targets)
+        return cross_entropy(x @ params["out"], targets)
 
     tokens = _shapes((batch, length), "int32")
     if has_adam:
@@ -162,7 +125,7 @@ def lstm(
                     carry, out = cell(p, carry, x[t])
                     outs.append(out)
                 x = outs
-        return _cross_entropy(x[-1] @ params["out"], y)
+        return cross_entropy(x[-1] @ params["out"], y)
 
     data = _shapes((steps, batch, width)), _shapes((batch,), "int32")
     return StepModel(descend(loss), params, data, batch)
@@ -199,7 +162,7 @@ def resnet(batch: int = 32, size: int = 16, widths: tuple[int, ...] = (32, 64), 
             stride = 1 + (number > 0)
             h = jax.nn.relu(_normalize_channels(_convolve(x, b["a"], stride), b["ga"]))
             x = jax.nn.relu(_normalize_channels(_convolve(h, b["b"]), b["gb"]) + _convolve(x, b["s"], stride))
-        return _cross_entropy(jnp.mean(x, (1, 2)) @ params["out"], y)
+        return cross_entropy(jnp.mean(x, (1, 2)) @ params["out"], y)
 
     data = _shapes((batch, size, size, 8)), _shapes((batch,), "int32")
     return StepModel(descend(loss), params, data, batch)
@@ -231,7 +194,7 @@ def resnet_of_bottlenecks(
             h = jax.nn.relu(_normalize_channels(_convolve(h, b["b"], stride), b["gb"]))
             h = _normalize_channels(_convolve(h, b["c"]), b["gc"])
             x = jax.nn.relu(h + (_normalize_channels(_convolve(x, b["s"], stride), b["gs"]) if "s" in b else x))
-        return _cross_entropy(jnp.mean(x, (1, 2)) @ params["out"], y)
+        return cross_entropy(jnp.mean(x, (1, 2)) @ params["out"], y)
 
     data = _shapes((batch, size, size, 3)), _shapes((batch,), "int32")
     return StepModel(adam(loss), _with_adam(params), data, batch)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -134,4 +137,6 @@ def convolutions(dtype):
     return descend(loss), params, (draw((24, 16, 16, 8), dtype, 1), jnp.arange(24) % 24)
 
 
-STEPS = {step.__name__: step for step in (perceptron, attention, recurrence, convolutions)}
+STEPS: Mapping[str, Callable[[str], Any]] = {
+    step.__name__: step for step in (perceptron, attention, recurrence, convolutions)
+}

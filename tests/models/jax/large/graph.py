@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from tests.models.jax.large.layers import find_cross_entropy
-from tests.models.jax.large.training import LargeModel, Precision, count_parameters, make_state, shape_tree, train
-from tests.shared.parallelism import StepSize
+from tests.models.jax.large.training import LargeModel, Precision, make_model, shape_tree
 
 Tree = Any
 SINGLE = Precision("float32")
@@ -42,7 +41,5 @@ def sage(
     data_bytes = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(data))
     # All devices gather the inputs of each layer, and reduce the gradients of all inputs but the features.
     exchanged = 4 * nodes * (sum(widths[:-1]) + sum(widths[1:-1]))
-    size = StepSize(
-        count_parameters(weights), samples=nodes, layers=len(weights), data_bytes=data_bytes, exchanged_bytes=exchanged
-    )
-    return LargeModel(train(find_loss), make_state(weights, precision), data, weights, size)
+    size = {"samples": nodes, "layers": len(weights), "data_bytes": data_bytes, "exchanged_bytes": exchanged}
+    return make_model(find_loss, weights, data, precision, **size)

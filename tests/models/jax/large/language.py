@@ -24,8 +24,10 @@ from tests.models.jax.large.layers import (
 from tests.models.jax.large.training import (
     MIXED,
     LargeModel,
+    Loss,
     Precision,
     count_parameters,
+    make_model,
     make_state,
     shape_tree,
     train,
@@ -86,8 +88,10 @@ def _find_llama_loss(run_layer: Any, weights: Tree, data: Tree) -> jax.Array:
     return find_cross_entropy(normalize_rms(x, weights["scale"]) @ weights["head"], data["targets"])
 
 
-def _size_transformer(
-    trained: int,
+def _make_transformer(
+    loss: Loss,
+    shapes: Tree,
+    precision: Precision,
     batch: int,
     length: int,
     layers: int,
@@ -95,16 +99,19 @@ def _size_transformer(
     hidden: int,
     heads: int,
     vocabulary: int,
-) -> StepSize:
-    """Return the numbers of a Transformer with recomputed layers.
+) -> LargeModel:
+    """Return a model of tokens whose layers are recomputed, with weights of the given shapes.
 
     One layer has four tensors of the width, three of the hidden width, and scores in float32 and twice in bf16. The
     loss has logits and their gradients in float32.
     """
     tokens = batch * length
     layer = tokens * (NUMBER_BYTES * (4 * width + 3 * hidden) + 8 * heads * length)
-    return StepSize(
-        trained,
+    return make_model(
+        loss,
+        shape_tree(shapes, precision.weights),
+        shape_tree({"tokens": (batch, length), "targets": (batch, length)}, "int32"),
+        precision,
         samples=batch,
         layers=layers,
         tokens=tokens,
@@ -112,10 +119,6 @@ def _size_transformer(
         kept_bytes=NUMBER_BYTES * layers * tokens * width,
         inner_bytes=max(layer, 8 * tokens * vocabulary),
     )
-
-
-def _shape_tokens(batch: int, length: int) -> Tree:
-    return shape_tree({"tokens": (batch, length), "targets": (batch, length)}, "int32")
 
 
 def llama(
@@ -133,10 +136,8 @@ def llama(
     """Return a training step of Llama 3 (Grattafiori et al. 2024)."""
     layer = {**_shape_attention(width, heads, groups), **_shape_feed_forward(width, hidden)}
     shapes = {**_shape_ends(width, vocabulary), "layers": repeat_shapes(layer, layers, is_scanned)}
-    weights = shape_tree(shapes, precision.weights)
-    size = _size_transformer(count_parameters(weights), batch, length, layers, width, hidden, heads, vocabulary)
-    step = train(partial(_find_llama_loss, _run_llama_layer))
-    return LargeModel(step, make_state(weights, precision), _shape_tokens(batch, length), weights, size)
+    loss = partial(_find_llama_loss, _run_llama_layer)
+    return _make_transformer(loss, shapes, precision, batch, length, layers, width, hidden, heads, vocabulary)
 
 
 def lora(
@@ -250,7 +251,6 @@ def mixtral(
     feed_forward = {name: (experts, *shape) for name, shape in _shape_feed_forward(width, hidden).items()}
     layer = {**_shape_attention(width, heads, groups), **feed_forward, "router": (width, experts)}
     shapes = {**_shape_ends(width, vocabulary), "layers": repeat_shapes(layer, layers, is_scanned=True)}
-    weights = shape_tree(shapes, precision.weights)
     capacity = int(capacity_factor * 2 * length / experts)
 
     def run_layer(x: jax.Array, w: Tree) -> jax.Array:
@@ -262,11 +262,8 @@ def mixtral(
         results = jnp.einsum("becf,efd->becd", jax.nn.silu(gate) * up, w["down"])
         return x + jnp.einsum("btec,becd->btd", taken, results)
 
-    size = _size_transformer(
-        count_parameters(weights), batch, length, layers, width, int(2 * capacity_factor * hidden), heads, vocabulary
-    )
-    step = train(partial(_find_llama_loss, run_layer))
-    return LargeModel(step, make_state(weights, precision), _shape_tokens(batch, length), weights, size)
+    loss, in_queues = partial(_find_llama_loss, run_layer), int(2 * capacity_factor * hidden)
+    return _make_transformer(loss, shapes, precision, batch, length, layers, width, in_queues, heads, vocabulary)
 
 
 def gpt(
@@ -296,7 +293,6 @@ def gpt(
         "shift": (width,),
         "layers": repeat_shapes(layer, layers, is_scanned=True),
     }
-    weights = shape_tree(shapes, precision.weights)
 
     def run_layer(x: jax.Array, w: Tree) -> jax.Array:
         h = normalize(x) * w["scale_1"] + w["shift_1"]
@@ -311,5 +307,4 @@ def gpt(
         logits = (normalize(x) * weights["scale"] + weights["shift"]) @ weights["embedding"].T
         return find_cross_entropy(logits, data["targets"])
 
-    size = _size_transformer(count_parameters(weights), batch, length, layers, width, 4 * width, heads, vocabulary)
-    return LargeModel(train(find_loss), make_state(weights, precision), _shape_tokens(batch, length), weights, size)
+    return _make_transformer(find_loss, shapes, precision, batch, length, layers, width, 4 * width, heads, vocabulary)

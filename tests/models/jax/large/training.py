@@ -70,3 +70,10 @@ def train(loss: Loss) -> Callable[..., Any]:
         return {"weights": weights, "master": master, "optimizer": moments}, value
 
     return step
+
+
+def make_model(loss: Loss, weights: Tree, data: Tree, precision: Precision, **size: int) -> LargeModel:
+    """Return a model that trains all its weights. `size` has the other numbers of its step."""
+    return LargeModel(
+        train(loss), make_state(weights, precision), data, weights, StepSize(count_parameters(weights), **size)
+    )

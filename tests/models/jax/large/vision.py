@@ -9,23 +9,15 @@ import jax
 import jax.numpy as jnp
 
 from tests.models.jax.large.layers import attend_heads, find_cross_entropy, normalize, widen
-from tests.models.jax.large.training import (
-    MIXED,
-    LargeModel,
-    Precision,
-    count_parameters,
-    make_state,
-    shape_tree,
-    train,
-)
-from tests.shared.parallelism import NUMBER_BYTES, StepSize
+from tests.models.jax.large.training import MIXED, LargeModel, Precision, make_model, shape_tree
+from tests.shared.parallelism import NUMBER_BYTES
 
 Tree = Any
 Find = Callable[..., jax.Array]
 """Return the weight with a name. The further arguments are its shape."""
 
 
-def _make_model(
+def _trace_model(
     find_loss: Callable[[Find, Tree], jax.Array], data: Tree, precision: Precision, **size: int
 ) -> LargeModel:
     """Return a training step of a loss that asks for each weight by name and shape."""
@@ -37,8 +29,9 @@ def _make_model(
 
     jax.eval_shape(lambda data: find_loss(find_shape, data), data)
     weights = shape_tree(shapes, precision.weights)
-    step = train(lambda weights, data: find_loss(lambda name, *_: weights[name], data))
-    return LargeModel(step, make_state(weights, precision), data, weights, StepSize(count_parameters(weights), **size))
+    return make_model(
+        lambda weights, data: find_loss(lambda name, *_: weights[name], data), weights, data, precision, **size
+    )
 
 
 def _apply_linear(find: Find, name: str, x: jax.Array, width: int, has_bias: bool = True) -> jax.Array:
@@ -124,7 +117,7 @@ def vit(
 
     images = {"images": (batch, image, image, 3)}
     data = {**shape_tree(images, precision.weights), **shape_tree({"labels": (batch,)}, "int32")}
-    return _make_model(find_loss, data, precision, **_size_layers(batch, length, layers, width, 4 * width, heads))
+    return _trace_model(find_loss, data, precision, **_size_layers(batch, length, layers, width, 4 * width, heads))
 
 
 def _shape_latents(batch: int, extent: int, others: Tree, precision: Precision) -> Tree:
@@ -170,7 +163,7 @@ def dit(
         return jnp.mean(error) + 1e-3 * jnp.mean(likelihood)
 
     data = _shape_latents(batch, extent, shape_tree({"labels": (batch,)}, "int32"), precision)
-    return _make_model(find_loss, data, precision, **_size_layers(batch, side**2, layers, width, 4 * width, heads))
+    return _trace_model(find_loss, data, precision, **_size_layers(batch, side**2, layers, width, 4 * width, heads))
 
 
 def _normalize_groups(find: Find, name: str, x: jax.Array, groups: int = 32) -> jax.Array:
@@ -249,6 +242,6 @@ def unet(
 
     text = shape_tree({"text": (batch, *text_shape)}, precision.weights)
     layers = len(multiples) * (2 * blocks + 1) + 2  # residual blocks
-    return _make_model(
+    return _trace_model(
         find_loss, _shape_latents(batch, extent, text, precision), precision, samples=batch, layers=layers
     )
