@@ -65,12 +65,17 @@ def smooth(y):
     return y.at[1:-1, 1:-1].set(inner + 0.1 * (y[2:, 1:-1] + y[:-2, 1:-1] + y[1:-1, 2:] + y[1:-1, :-2] - 4 * inner))
 
 
+def upwind(y, factor):
+    return y.at[3:].mul(jnp.where(y[3:] > 0, y[:-3], jnp.sin(factor)))
+
+
 # Functions of an array that is split by rows, and the rows that each worker but one transfers to and from a neighbor.
 STENCILS = {
     "sum of neighbors": (lambda y: y.at[1:-1].add(y[:-2] + y[2:]), 2),
     "heat equation": (smooth, 2),
     "four steps": (lambda y: jax.lax.fori_loop(0, 4, lambda _, y: smooth(y), y), 8),
-    "upwind, with another array": (lambda y: y.at[3:].mul(jnp.where(y[3:] > 0, y[:-3], jnp.sin(y[:, ::-1][3:]))), 3),
+    "upwind, rows in reverse": (lambda y: upwind(y, lax.rev(y[3:], (1,))), 3),
+    "upwind, rows of the reverse": (lambda y: upwind(y, lax.slice(lax.rev(y, (1,)), (3, 0), y.shape)), 3),
     "quotients, zeros outside": (lambda y: y.at[:-2].set(y[2:] / y[1:-1]), 3),
     "dynamic update": (lambda y: lax.dynamic_update_slice(y, (y[:-2] - y[2:]).astype("float32"), (1, 0)), 2),
     "a row for all": (lambda y: y.at[1:].add(y[:-1] * jnp.sin(y[:1]) + jnp.arange(1, ROWS)[:, None]), 3),
