@@ -116,6 +116,17 @@ def test_slices_at_positions_that_the_step_computes(size, workers):
         np.testing.assert_allclose(made(Y, jnp.int32(at)), jax.jit(read)(Y, jnp.int32(at)), rtol=1e-5)
 
 
+@pytest.mark.parametrize("workers", [2, 4])
+def test_slices_of_a_batch_stay_inside(workers):
+    def read(y, at):
+        return jax.vmap(lambda row: lax.dynamic_slice(row, (at,), (8,)))(y) * 2
+
+    y = Y[:3, :9]
+    made = tofu.jax.partition(read, workers, (y, jnp.int32(0)))
+    for at in (0, 1, 5, ROWS, -3, -99):
+        np.testing.assert_array_equal(made(y, jnp.int32(at)), jax.jit(read)(y, jnp.int32(at)))
+
+
 def test_gradients_of_windows():
     def loss(y, r, at):
         y = y.at[:-1].add(y[1:] * 2).at[3].set(r)
