@@ -109,8 +109,11 @@ def _read_padding(attributes):
 def pad(operand, *value, padding_config, literals=()):
     if value:
         raise UnsupportedError("padding with a number that is known only at run time is not described: use where")
-    if complex(dict(literals)[1]).imag:
+    (number,) = dict(literals).values()
+    if complex(number).imag:
         raise UnsupportedError("padding with a complex number is not described: use where")
+    if isinstance(number, int) and float(number) != number:
+        raise UnsupportedError(f"padding with {number}, which is no number in float64, is not described: use where")
     if any(inner for _, _, inner in padding_config):
         raise UnsupportedError("padding between elements is described only for numbers")
     return lambda *i: operand[tuple(v - low for v, (low, _, _) in zip(i, padding_config, strict=True))]

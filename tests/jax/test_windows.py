@@ -7,6 +7,8 @@ import pytest
 from jax import lax
 
 import tofu.jax
+from tofu.errors import UnsupportedError
+from tofu.jax.frontend.versions import in_double_precision
 
 ROWS, COLUMNS = 48, 16
 ROW = COLUMNS * 4
@@ -193,6 +195,31 @@ def test_a_part_that_is_only_padding_has_its_number(workers, extent, room):
     x = jnp.ones(extent)
     made = tofu.jax.partition(lambda x: lax.pad(x, -1.0, (room,)), workers, (x,), cache=False)
     np.testing.assert_array_equal(made(x), lax.pad(x, -1.0, (room,)))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "bool", "float32"])
+@pytest.mark.parametrize("join", [lax.max, lax.min])
+@pytest.mark.parametrize("dimension", [0, 1])
+def test_windows_beyond_the_border_have_neutral_numbers(join, dtype, dimension):
+    numbers = np.array([0, 1] if dtype == "bool" else [3, 100], dtype)
+    x = jnp.asarray(np.random.default_rng(0).choice(numbers, (12, 10)))
+    least, greatest = (False, True) if dtype == "bool" else (-np.inf, np.inf)
+    if dtype in ("int32", "uint8"):
+        least, greatest = np.iinfo(dtype).min, np.iinfo(dtype).max
+
+    def pool(x):
+        neutral = np.asarray(least if join is lax.max else greatest, dtype)
+        return lax.reduce_window(x, neutral, join, (3, 2), (2, 1), ((1, 1), (0, 1)))
+
+    made = tofu.jax.partition(pool, 2, (x,), hints={"x": dimension})
+    np.testing.assert_array_equal(made(x), pool(x))
+
+
+def test_padding_with_an_integer_that_a_plan_cannot_hold_is_refused():
+    with in_double_precision():
+        x = jnp.arange(12)
+        with pytest.raises(UnsupportedError, match="padding with 1152921504606846977"):
+            tofu.jax.partition(lambda x: lax.pad(x, 2**60 + 1, ((2, 3, 0),)), 2, (x,))
 
 
 def gather(x, indices, offset, sizes):
