@@ -215,11 +215,16 @@ def test_windows_beyond_the_border_have_neutral_numbers(join, dtype, dimension):
     np.testing.assert_array_equal(made(x), pool(x))
 
 
-def test_padding_with_an_integer_that_a_plan_cannot_hold_is_refused():
+def test_padding_with_integers_of_64_bits():
+    def pad(x):
+        return lax.pad(x, np.asarray(np.iinfo(x.dtype).max, x.dtype), ((2, 3, 0),)), lax.cummin(x)
+
     with in_double_precision():
-        x = jnp.arange(12)
+        for x in (jnp.arange(12), jnp.arange(12, dtype="uint64")):
+            made = tofu.jax.partition(pad, 4, (x,), hints={"x": 0})
+            jax.tree.map(np.testing.assert_array_equal, made(x), pad(x))
         with pytest.raises(UnsupportedError, match="padding with 1152921504606846977"):
-            tofu.jax.partition(lambda x: lax.pad(x, 2**60 + 1, ((2, 3, 0),)), 2, (x,))
+            tofu.jax.partition(lambda x: lax.pad(x, 2**60 + 1, ((2, 3, 0),)), 2, (jnp.arange(12),))
 
 
 def gather(x, indices, offset, sizes):
