@@ -1,5 +1,6 @@
 """Describe primitives that move elements."""
 
+import math
 from itertools import accumulate
 
 from tdl_ops.jax import op
@@ -12,6 +13,7 @@ from tofu.errors import UnsupportedError
 from tofu.tdl import Any, Sum, constant, maximum, minimum, output, position, unread, where
 
 AXES = [f"i{d}" for d in range(8)]
+GREATEST = {"int64": 2**63 - 1, "uint64": 2**64 - 1}
 
 
 @op("transpose")
@@ -102,15 +104,20 @@ def slice_(operand, *, start_indices, limit_indices, strides=None):
 
 
 def _read_padding(attributes):
-    return complex(dict(attributes["literals"]).get(1, 0.0)).real
+    """Return the number of the padding. The greatest integer of 64 bits is no number in float64, unlike infinity."""
+    number = dict(attributes["literals"]).get(1, 0.0)
+    return math.inf if number == GREATEST.get(attributes["output_types"][0]) else complex(number).real
 
 
 @op("pad", fill={"operand": _read_padding})
-def pad(operand, *value, padding_config, literals=()):
+def pad(operand, *value, padding_config, output_types, literals=()):
     if value:
         raise UnsupportedError("padding with a number that is known only at run time is not described: use where")
-    if complex(dict(literals)[1]).imag:
+    (number,) = dict(literals).values()
+    if complex(number).imag:
         raise UnsupportedError("padding with a complex number is not described: use where")
+    if isinstance(number, int) and float(number) != number != GREATEST.get(output_types[0]):
+        raise UnsupportedError(f"padding with {number}, which is no number in float64, is not described: use where")
     if any(inner for _, _, inner in padding_config):
         raise UnsupportedError("padding between elements is described only for numbers")
     return lambda *i: operand[tuple(v - low for v, (low, _, _) in zip(i, padding_config, strict=True))]

@@ -145,6 +145,16 @@ def test_random_steps(seed):
         check(made, x, np.asarray(jax.jit(step)(x), "float64"))
 
 
+@pytest.mark.parametrize("seed", [7, 49])
+def test_a_shard_that_another_worker_reads_from_a_fetch_is_fetched_once(seed):
+    step, x = lambda x: x[2:3] * 2, np.arange(28.0, dtype="float32").reshape(4, 7)
+    source, settings, engine = read_step(step, (x,)), read_settings(4, {"cache": False}), make_engine("needed")
+    plan = random_plan(plan_step(source, settings, engine=engine), seed)
+    made = plan_step(source, replace(settings, plan=plan), engine=engine)
+    assert made.training.program.moved_bytes == made.program.remote_bytes
+    check(made, x, step(x))
+
+
 def check(made, x, expected):
     native, graph, copies = made.source.native, made.program.graph, Copies(made.program)
     given = {native.step.inputs[0]: x, **native.step.constants}

@@ -256,23 +256,21 @@ def test_a_step_runs_in_the_precision_of_its_planning(double):
     jax.__version_info__ < (0, 10), reason="the step has no types under such a mesh in earlier versions"
 )
 def test_a_mesh_with_explicit_axes_may_be_set():
-    step, state, data = STEPS["perceptron"](jnp.float32)
-    expected = jax.jit(step)(state, data)
-    explicit = (jax.sharding.AxisType.Explicit,)
-    mesh = jax.make_mesh((8,), ("rows",), axis_types=explicit)
+    rows = jax.sharding.PartitionSpec("rows")
+    mesh = jax.make_mesh((8,), ("rows",), axis_types=(jax.sharding.AxisType.Explicit,))
 
     def with_shardings(state, data):
-        rows = jax.sharding.PartitionSpec("rows")
-
         def split(x):
             return jax.reshard(x, rows) + jnp.zeros(x.shape, x.dtype, out_sharding=rows)
 
         return step(state, jax.tree.map(split, data))
 
-    with jax.set_mesh(mesh):
-        made = tofu.jax.partition(step, 8, (state, data))
-        with pytest.warns(UserWarning, match="The sharding constraint at"):
-            sharded = tofu.jax.partition(with_shardings, 8, (state, data))
-        # Adam divides by the size of each gradient, so rounding of a small gradient shows.
-        for function in (made, sharded, jax.jit(sharded)):
-            assert_close(function(state, data), expected, rtol=1e-4, atol=1e-4)
+    with in_precision(double=True):
+        step, state, data = STEPS["perceptron"](jnp.float64)
+        expected = jax.jit(step)(state, data)
+        with jax.set_mesh(mesh):
+            made = tofu.jax.partition(step, 8, (state, data))
+            with pytest.warns(UserWarning, match="The sharding constraint at"):
+                sharded = tofu.jax.partition(with_shardings, 8, (state, data))
+            for function in (made, sharded, jax.jit(sharded)):
+                assert_close(function(state, data), expected, 1e-12, 1e-12)

@@ -7,6 +7,8 @@ import pytest
 from jax import lax
 
 import tofu.jax
+from tofu.errors import UnsupportedError
+from tofu.jax.frontend.versions import in_double_precision
 
 ROWS, COLUMNS = 48, 16
 ROW = COLUMNS * 4
@@ -65,12 +67,17 @@ def smooth(y):
     return y.at[1:-1, 1:-1].set(inner + 0.1 * (y[2:, 1:-1] + y[:-2, 1:-1] + y[1:-1, 2:] + y[1:-1, :-2] - 4 * inner))
 
 
+def upwind(y, factor):
+    return y.at[3:].mul(jnp.where(y[3:] > 0, y[:-3], jnp.sin(factor)))
+
+
 # Functions of an array that is split by rows, and the rows that each worker but one transfers to and from a neighbor.
 STENCILS = {
     "sum of neighbors": (lambda y: y.at[1:-1].add(y[:-2] + y[2:]), 2),
     "heat equation": (smooth, 2),
     "four steps": (lambda y: jax.lax.fori_loop(0, 4, lambda _, y: smooth(y), y), 8),
-    "upwind, with another array": (lambda y: y.at[3:].mul(jnp.where(y[3:] > 0, y[:-3], jnp.sin(y[:, ::-1][3:]))), 3),
+    "upwind, rows in reverse": (lambda y: upwind(y, lax.rev(y[3:], (1,))), 3),
+    "upwind, rows of the reverse": (lambda y: upwind(y, lax.slice(lax.rev(y, (1,)), (3, 0), y.shape)), 3),
     "quotients, zeros outside": (lambda y: y.at[:-2].set(y[2:] / y[1:-1]), 3),
     "dynamic update": (lambda y: lax.dynamic_update_slice(y, (y[:-2] - y[2:]).astype("float32"), (1, 0)), 2),
     "a row for all": (lambda y: y.at[1:].add(y[:-1] * jnp.sin(y[:1]) + jnp.arange(1, ROWS)[:, None]), 3),
@@ -109,6 +116,17 @@ def test_slices_at_positions_that_the_step_computes(size, workers):
     made = tofu.jax.partition(read, workers, (Y, jnp.int32(0)), hints={"y": 0})
     for at in (0, 3, 8, 20, ROWS, -3, -99):
         np.testing.assert_allclose(made(Y, jnp.int32(at)), jax.jit(read)(Y, jnp.int32(at)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_slices_of_a_batch_stay_inside(workers):
+    def read(y, at):
+        return jax.vmap(lambda row: lax.dynamic_slice(row, (at,), (8,)))(y) * 2
+
+    y = Y[:3, :9]
+    made = tofu.jax.partition(read, workers, (y, jnp.int32(0)))
+    for at in (0, 1, 5, ROWS, -3, -99):
+        np.testing.assert_array_equal(made(y, jnp.int32(at)), jax.jit(read)(y, jnp.int32(at)))
 
 
 def test_gradients_of_windows():
@@ -177,6 +195,36 @@ def test_a_part_that_is_only_padding_has_its_number(workers, extent, room):
     x = jnp.ones(extent)
     made = tofu.jax.partition(lambda x: lax.pad(x, -1.0, (room,)), workers, (x,), cache=False)
     np.testing.assert_array_equal(made(x), lax.pad(x, -1.0, (room,)))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "bool", "float32"])
+@pytest.mark.parametrize("join", [lax.max, lax.min])
+@pytest.mark.parametrize("dimension", [0, 1])
+def test_windows_beyond_the_border_have_neutral_numbers(join, dtype, dimension):
+    numbers = np.array([0, 1] if dtype == "bool" else [3, 100], dtype)
+    x = jnp.asarray(np.random.default_rng(0).choice(numbers, (12, 10)))
+    least, greatest = (False, True) if dtype == "bool" else (-np.inf, np.inf)
+    if dtype in ("int32", "uint8"):
+        least, greatest = np.iinfo(dtype).min, np.iinfo(dtype).max
+
+    def pool(x):
+        neutral = np.asarray(least if join is lax.max else greatest, dtype)
+        return lax.reduce_window(x, neutral, join, (3, 2), (2, 1), ((1, 1), (0, 1)))
+
+    made = tofu.jax.partition(pool, 2, (x,), hints={"x": dimension})
+    np.testing.assert_array_equal(made(x), pool(x))
+
+
+def test_padding_with_integers_of_64_bits():
+    def pad(x):
+        return lax.pad(x, np.asarray(np.iinfo(x.dtype).max, x.dtype), ((2, 3, 0),)), lax.cummin(x)
+
+    with in_double_precision():
+        for x in (jnp.arange(12), jnp.arange(12, dtype="uint64")):
+            made = tofu.jax.partition(pad, 4, (x,), hints={"x": 0})
+            jax.tree.map(np.testing.assert_array_equal, made(x), pad(x))
+        with pytest.raises(UnsupportedError, match="padding with 1152921504606846977"):
+            tofu.jax.partition(lambda x: lax.pad(x, 2**60 + 1, ((2, 3, 0),)), 2, (jnp.arange(12),))
 
 
 def gather(x, indices, offset, sizes):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -23,9 +23,10 @@ from tofu.jax.engine import make_engine
 from tofu.jax.frontend.equations import ValueType, as_type
 from tofu.jax.frontend.names import order_arguments
 from tofu.jax.frontend.read_step import check_arguments, donate, read_step
-from tofu.jax.frontend.static_leaves import NUMBERS, Empty, StaticLeaf
+from tofu.jax.frontend.static_leaves import NUMBERS, Empty
 from tofu.jax.frontend.versions import in_precision
 from tofu.jax.hosts import ProcessAgreement, count_host_bytes
+from tofu.jax.lowered_step import lower_program
 from tofu.jax.memory import StepMemory, predict_memory, read_compiled
 from tofu.jax.placement import copy_repeated_donations, place_array, place_copy, place_local_rows, place_operand
 from tofu.jax.planning import plan_on_same_state, plan_step
@@ -197,36 +198,15 @@ class PartitionedStep:
         is called like the step. The arguments are arrays or their shapes. Arguments that are not arrays must have the
         planned values. For an `UnevenArray`, the compiled function takes its `joined` array.
         """
-        function, native = self._program.function(self.mesh), self._native
-
-        def keep(leaf: StaticLeaf) -> StaticLeaf:
-            return leaf
-
-        def step(*arguments: Any) -> Any:
-            return native.results_tree.unflatten(function(*jax.tree.leaves(arguments)), keep)
-
-        step.__name__ = self.name
         leaves = self._arguments.flatten(order_arguments(self._step, args, named))
         self._arguments.find_result_types(leaves)
-        structs = self._program.argument_structs(self.mesh)[: len(leaves)]
-        pairs = zip(leaves, structs, self._argument_shardings, strict=True)
+        structs = self._program.argument_structs(self.mesh)
         leaves = [
             struct if isinstance(sharding, UnevenSharding) or isinstance(leaf, np.ndarray) else leaf
-            for leaf, struct, sharding in pairs
+            for leaf, struct, sharding in zip(leaves, structs, self._argument_shardings, strict=False)
         ]
-        constants_argument = [self._constants] if self._constants else []
-        argument_shardings = (
-            *unflatten_values(native.arguments_tree, self._joined_shardings, "lower()", keep),
-            *([x.sharding for x in constants] for constants in constants_argument),
-        )
-        result_shardings = self._program.result_shardings(self.mesh)
-        result_tree = unflatten_values(native.results_tree, result_shardings, "lower()", keep)
-        donated_arguments = native.list_arguments(self._donate_argnums)
-        jitted = jax.jit(
-            step, in_shardings=argument_shardings, out_shardings=result_tree, donate_argnums=donated_arguments
-        )
-        lowered = jitted.lower(*native.arguments_tree.unflatten(leaves, keep), *constants_argument)
-        return BoundStage(lowered, self._constants) if constants_argument else lowered
+        donated_arguments = self._native.list_arguments(self._donate_argnums)
+        return lower_program(self._program, self.mesh, self.name, leaves, self._constants, donated_arguments)
 
     @in_planned_precision
     def lower_leaves(self) -> Any:
@@ -384,25 +364,3 @@ def _as_type(result: Any, type_: ValueType) -> Any:
         if isinstance(result, UnevenArray)
         else as_type(result, type_)
     )
-
-
-@dataclass(frozen=True)
-class BoundStage:
-    """A lowered or compiled step (`jax.stages.Lowered`, `Compiled`) that passes `constants` as its last argument.
-
-    All other attributes are those of `stage`.
-    """
-
-    stage: Any
-    constants: Sequence[Any]
-
-    def compile(self, *args: Any, **named: Any) -> BoundStage:
-        """Compile a lowered step."""
-        return BoundStage(self.stage.compile(*args, **named), self.constants)
-
-    def __call__(self, *args: Any) -> Any:
-        """Run a compiled step on its arguments."""
-        return self.stage(*args, self.constants)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stage, name)

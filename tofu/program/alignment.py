@@ -170,9 +170,12 @@ class _Aligner:
 
     def _add_transferred_value(self, tensor: int, entries: EntryByWorker, boxes: tuple[Box, ...]) -> int:
         """Add a value whose entries are fetches or parts of other values, and the transfer that computes it."""
-        fill = self._find_fill(tensor, entries)
+        fetches = [entry for entry in entries if entry is not None and self._is_new_fetch(entry)]
+        fill = self._find_fill(tensor, fetches)
         entry_pieces, copies = self._list_pieces(tensor, entries, boxes)
         inputs, pieces = self._find_inputs(tensor, entry_pieces)
+        if not all(map(self._is_new_fetch, fetches)):  # other workers read some of them, which are in a value by now
+            return self._add_transferred_value(tensor, entries, boxes)
         region: Hashable = None
         if inputs == (self.shard_value_by_tensor.get(tensor),):  # a region, or a result in another layout
             region = tensor, boxes, fill, tuple((piece.reader, piece.begin, piece.extent) for piece in pieces)
@@ -189,9 +192,9 @@ class _Aligner:
     def _is_new_fetch(self, entry: Entry) -> bool:
         return self.nodes[entry.node].kind is NodeKind.FETCH and entry not in self.value_by_entry
 
-    def _find_fill(self, tensor: int, entries: EntryByWorker) -> float:
-        fetches = (self.nodes[entry.node] for entry in entries if entry is not None and self._is_new_fetch(entry))
-        fills = {node.fill for node in fetches if not _is_covered(node)}
+    def _find_fill(self, tensor: int, fetches: Iterable[Entry]) -> float:
+        nodes = (self.nodes[entry.node] for entry in fetches)
+        fills = {node.fill for node in nodes if not _is_covered(node)}
         if len(fills) > 1:
             raise InternalError(f"Workers fill regions of {self.graph.tensors[tensor].name} with {sorted(fills)}.")
         return max(fills, default=0.0)

@@ -134,7 +134,8 @@ class Workers:
         dtype = inputs[0].dtype
         assembled = previous
         if not exchange.continues:
-            assembled = jnp.full(exchange.shape, exchange.fill if reducer is None else reducer.neutral(dtype), dtype)
+            fill = _convert_fill(exchange.fill, dtype) if reducer is None else reducer.neutral(dtype)
+            assembled = jnp.full(exchange.shape, fill, dtype)
         for round_ in exchange.rounds:
             reader_positions, is_reader = np.zeros((self.count, assembled.ndim), np.int32), np.zeros(self.count, bool)
             for reader, (_, _, position_in_reader) in round_.moves.items():
@@ -217,6 +218,15 @@ def _find_lowest(dtype: Any) -> Any:
 
 def _find_highest(dtype: Any) -> Any:
     return jnp.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).max
+
+
+def _convert_fill(fill: float, dtype: Any) -> Any:
+    """Return a number as a type can hold it. An infinity is the highest or lowest integer, or True or False."""
+    if np.isfinite(fill) or jnp.issubdtype(dtype, jnp.inexact):
+        return fill
+    if jnp.issubdtype(dtype, jnp.bool_):
+        return fill > 0
+    return _find_highest(dtype) if fill > 0 else _find_lowest(dtype)
 
 
 class _Reducer(NamedTuple):

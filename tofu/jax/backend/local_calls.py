@@ -239,7 +239,7 @@ def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
         operands = _move_inside(name, operands, equation.params)
     if name == "gather" or name.startswith("scatter"):
         operands = [operands[0], _widen(operands[1]), *operands[2:]]
-    if name == "gather" and equation.params["mode"] == lax.GatherScatterMode.CLIP:
+    if name == "gather" and equation.params["mode"] != lax.GatherScatterMode.FILL_OR_DROP:
         operands = [operands[0], _clip(operands[0].shape, operands[1], equation.params)]
     results = equation.evaluate(vary_alike(operands))
     return list(map(constrain_row_major, results)) if name == "fft" else results
@@ -260,7 +260,7 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
 
 
 def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
-    """Clamp the indices of a gather.
+    """Clamp the indices of a gather, also those that were promised to be in bounds, as `jax.vmap` does for dynamic slices.
 
     Otherwise XLA may turn a gather of one slice into a dynamic slice and lose the clamp.
     """

@@ -1,7 +1,8 @@
 """Compute stencils such as `x.at[1:-1].add(x[:-2] + x[2:])` on complete arrays.
 
 The sum has fewer elements than `x`, so its shards would not be aligned with those of `x`. It is computed from shifted
-copies of `x` instead, of which each worker lacks only a halo. The elements outside of the window are not used.
+copies of `x` instead, of which each worker lacks only a halo. The elements outside of the window are not used. A
+reversal along a dimension that the window fills acts on these copies, too.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class _Search:
         """Record how a value is computed, and return the operands of that."""
         maker = self.builder.find_maker(value)
         name = "" if maker is None else maker.primitive.name
-        if maker is not None and name in ELEMENTWISE:
+        if maker is not None and (name in ELEMENTWISE or (name == "rev" and self._is_inner_reversal(maker))):
             self.computed[value] = maker
             return maker.inputs
         if maker is not None and name == "broadcast_in_dim" and not self.builder.find_type(maker.inputs[0]).shape:
@@ -82,6 +83,10 @@ class _Search:
     def _is_window(self, maker: Equation) -> bool:
         has_shape = self.builder.find_type(maker.inputs[0]).shape == self.shape
         return has_shape and set(maker.params["strides"] or (1,)) == {1}
+
+    def _is_inner_reversal(self, maker: Equation) -> bool:
+        """Return True if a reversal is only along dimensions in which the window is as large as the array."""
+        return all(self.window_shape[d] == self.shape[d] for d in maker.params["dimensions"])
 
     def build(self, window: int, equation: Equation) -> Operand:
         """Add the equations, and return the array that contains the window."""

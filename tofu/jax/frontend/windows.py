@@ -6,8 +6,7 @@ fetch more than the elements that a worker lacks, so they are replaced by slices
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,15 @@ import numpy as np
 from jax import lax
 
 from tofu.jax.frontend.equations import Equation, Literal, Operand, ValueType
-from tofu.jax.frontend.progressions import find_progression
+from tofu.jax.frontend.lookups import (
+    choose_inside,
+    clamp,
+    find_lookup,
+    find_positions,
+    is_large,
+    list_pieces,
+    place,
+)
 from tofu.jax.frontend.stencils import extend_window
 
 if TYPE_CHECKING:
@@ -31,89 +38,6 @@ SCATTER_JOINS: dict[str, Callable[[Any, Any], Any] | None] = {
 }
 """For each scatter, the function that joins an element with its update. None means that the update replaces it."""
 MOST_PIECES = 3  # a concatenation of more slices is not rewritten
-
-
-@dataclass(frozen=True)
-class Positions:
-    """The positions that indices select along one dimension of an array.
-
-    Attributes
-    ----------
-    first, stride, count
-        The positions are `first + stride * n` for `n < count`.
-    batch
-        The dimension of the indices along which the positions follow each other. None for a window at one position.
-    """
-
-    first: int
-    stride: int
-    count: int
-    batch: int | None = None
-
-    @property
-    def least(self) -> int:
-        """The smallest position."""
-        return min(self.first, self.first + self.stride * (self.count - 1))
-
-    def is_inside(self, extent: int) -> bool:
-        """Return True if all positions are below `extent` and none is negative."""
-        return self.least >= 0 and self.least + abs(self.stride) * (self.count - 1) < extent
-
-
-@dataclass(frozen=True)
-class KnownLookup:
-    """The indices of a gather or scatter, some of which are known.
-
-    Attributes
-    ----------
-    known
-        The positions along each dimension whose indices are known.
-    rest
-        The indices of the other dimensions, as operands whose last dimension has extent 1.
-    batches
-        The dimension of the indices that belongs to each batch dimension of the array. Dimensions along which known
-        positions follow each other are batch dimensions too.
-    """
-
-    known: Mapping[int, Positions]
-    rest: Mapping[int, Operand]
-    batches: Mapping[int, int]
-
-    def without_batches(self, dimensions: Iterable[int]) -> tuple[int, ...]:
-        """Return the dimensions of the array that are no batch dimensions."""
-        return tuple(d for d in dimensions if d not in self.batches)
-
-    def list_batches(self) -> tuple[int, ...]:
-        """Return the dimension of the indices for each batch dimension of the array, in their order."""
-        return tuple(self.batches[d] for d in sorted(self.batches))
-
-    def read(self, array: Any) -> Any:
-        """Return the elements of an array at the known positions."""
-        first, limits, strides = [0] * array.ndim, list(array.shape), [1] * array.ndim
-        for d, at in self.known.items():
-            first[d], strides[d] = at.least, abs(at.stride)
-            limits[d] = at.least + strides[d] * (at.count - 1) + 1
-        return self.turn(lax.slice(array, first, limits, strides))
-
-    def find_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Return the shape that `read` returns for an array of this shape."""
-        return tuple(self.known[d].count if d in self.known else extent for d, extent in enumerate(shape))
-
-    def turn(self, part: Any) -> Any:
-        """Reverse the dimensions whose positions decrease."""
-        reversed_ = [d for d, at in self.known.items() if at.stride < 0]
-        return lax.rev(part, reversed_) if reversed_ else part
-
-    def write(self, array: Any, part: Any, join: Callable[[Any, Any], Any] | None = None) -> Any:
-        """Return an array whose elements at the known positions are replaced by `part`, or joined with it."""
-        part = self.turn(part)
-        if part.shape == array.shape:
-            return part if join is None else join(array, part)
-        begins = [self.known[d].least if d in self.known else 0 for d in range(array.ndim)]
-        strides = [abs(self.known[d].stride) if d in self.known else 1 for d in range(array.ndim)]
-        if join is None and set(strides) == {1} and not _is_large(part.shape, array.shape):
-            return lax.dynamic_update_slice(array, part, [np.int32(begin) for begin in begins])
-        return place(array, part, begins, strides, join)
 
 
 def read_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
@@ -149,11 +73,11 @@ def update_window(builder: StepBuilder, equation: Equation, types: Sequence[Valu
         return [update]
     found = _list_constant(starts, shape, window)
     narrower = sum(size < extent for size, extent in zip(window, shape, strict=True))
-    if len(found) < narrower or not _is_large(window, shape):
+    if len(found) < narrower or not is_large(window, shape):
         return None
     first = [found.get(d, 0) for d in range(len(window))]
     if (extended := extend_window(builder, update, first, shape, equation)) is not None:
-        return builder.substitute(equation, partial(_choose_inside, window, first, None), (operand, extended))
+        return builder.substitute(equation, partial(choose_inside, window, first, None), (operand, extended))
     return builder.substitute(equation, lambda x, update: place(x, update, first, [1] * len(window)), (operand, update))
 
 
@@ -165,7 +89,7 @@ def read_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
     numbers, sizes, rank = params["dimension_numbers"], params["slice_sizes"], len(types[0].shape)
     batched = dict(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True))
     collapsed = set(numbers.collapsed_slice_dims)
-    found = _find_lookup(builder, operand, indices, numbers.start_index_map, sizes, collapsed, batched, params["mode"])
+    found = find_lookup(builder, operand, indices, numbers.start_index_map, sizes, collapsed, batched, params["mode"])
     if found is None:
         return None
     batch = [d for d in range(rank) if d not in numbers.offset_dims]
@@ -209,7 +133,7 @@ def write_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueT
         return [operand]
     is_applied = name == "scatter" and params["update_jaxpr"] is not None
     dimensions = numbers.scatter_dims_to_operand_dims
-    found = _find_lookup(builder, operand, indices, dimensions, sizes, inserted, batched, params["mode"])
+    found = find_lookup(builder, operand, indices, dimensions, sizes, inserted, batched, params["mode"])
     if found is None:
         return None
     batch = [d for d in range(len(written)) if d not in numbers.update_window_dims]
@@ -217,14 +141,14 @@ def write_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueT
     if is_complete and (is_applied or len(found.batches) < len(batch)):
         return None
     join, is_window = SCATTER_JOINS[name], is_complete and not found.batches
-    if is_window and join is not None and not _is_large(sizes, type_.shape):
+    if is_window and join is not None and not is_large(sizes, type_.shape):
         return None
 
-    if is_window and _is_large(sizes, type_.shape) and written == (shape := found.find_shape(type_.shape)):
+    if is_window and is_large(sizes, type_.shape) and written == (shape := found.find_shape(type_.shape)):
         begins = [found.known[d].first if d in found.known else 0 for d in range(len(shape))]
         extended = extend_window(builder, update, begins, type_.shape, equation)
         if extended is not None:
-            return builder.substitute(equation, partial(_choose_inside, shape, begins, join), (operand, extended))
+            return builder.substitute(equation, partial(choose_inside, shape, begins, join), (operand, extended))
 
     def write(operand: Any, update: Any, *rest: Any) -> Any:
         if is_complete:
@@ -289,100 +213,6 @@ def _find_piece(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand
     return operand, 0, builder.find_type(operand).shape[d]
 
 
-def place(
-    operand: Any,
-    update: Any,
-    begins: Sequence[int],
-    strides: Sequence[int],
-    join: Callable[[Any, Any], Any] | None = None,
-) -> Any:
-    """Return an array with elements at regular positions replaced by `update`, or joined with it, by a select."""
-    sizes, extents = update.shape, operand.shape
-    ends = [begin + stride * (size - 1) + 1 for begin, stride, size in zip(begins, strides, sizes, strict=True)]
-    around = zip(begins, ends, strides, extents, strict=True)
-    room = [(begin, extent - end, stride - 1) for begin, end, stride, extent in around]
-    moved = lax.pad(update, np.zeros((), update.dtype), room)
-    return _choose_inside(sizes, begins, join, operand, moved, strides)
-
-
-def _choose_inside(
-    sizes: Sequence[int],
-    begins: Sequence[int],
-    join: Callable[[Any, Any], Any] | None,
-    operand: Any,
-    moved: Any,
-    strides: Sequence[int] | None = None,
-) -> Any:
-    """Return an array with the elements of a window replaced by those of `moved`, or joined with them."""
-    is_inside = np.bool_(True)
-    strides = strides or [1] * len(begins)
-    for d, (begin, stride, size, extent) in enumerate(zip(begins, strides, sizes, operand.shape, strict=True)):
-        if size < extent:
-            position = lax.broadcasted_iota(np.int32, operand.shape, d)
-            is_inside = is_inside & (position >= begin) & (position < begin + stride * (size - 1) + 1)
-            if stride > 1:
-                is_inside = is_inside & (lax.rem(position - begin, lax.full_like(position, stride)) == 0)
-    return lax.select(is_inside, moved if join is None else join(operand, moved), operand)
-
-
-def _find_lookup(
-    builder: StepBuilder,
-    operand: Operand,
-    indices: Operand,
-    dimensions: Sequence[int],
-    sizes: Sequence[int],
-    collapsed: set[int],
-    batched: Mapping[int, int],
-    mode: Any,
-) -> KnownLookup | None:
-    """Return which positions of a gather or scatter are known, or None if none are.
-
-    `dimensions` are those that the indices name, `sizes` those of a window. `batched` maps batch dimensions of the
-    operand to those of the indices.
-    """
-    shape = builder.find_type(operand).shape
-    partial = (d for d in range(len(shape)) if d not in dimensions and d not in batched and sizes[d] < shape[d])
-    known = {d: Positions(0, 1, sizes[d]) for d in partial}
-    rest: dict[int, Operand] = {}
-    for d, piece in zip(dimensions, _list_pieces(builder, indices), strict=False):
-        at = _find_positions(builder, piece, sizes[d], d in collapsed)
-        if at is not None and at.batch is None and mode == lax.GatherScatterMode.CLIP:
-            at = Positions(_clamp(at.first, shape[d], sizes[d]), 1, sizes[d])
-        taken = {*batched.values(), *(found.batch for found in known.values())}
-        if at is None or not at.is_inside(shape[d]) or (at.batch is not None and at.batch in taken):
-            rest[d] = piece
-        else:
-            known[d] = at
-    batches = {**batched, **{d: at.batch for d, at in known.items() if at.batch is not None}}
-    return KnownLookup(known, rest, batches) if known and {*known, *rest}.issuperset(dimensions) else None
-
-
-def _list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
-    """Return the indices along each dimension as separate operands, or nothing if the program does not concatenate them."""
-    shape = builder.find_type(indices).shape
-    if shape[-1:] == (1,):
-        return [indices]
-    maker = builder.find_maker(indices)
-    if maker is None or maker.primitive.name != "concatenate" or maker.params["dimension"] != len(shape) - 1:
-        return []
-    is_apart = all(builder.find_type(x).shape[-1] == 1 for x in maker.inputs)
-    return list(maker.inputs) if is_apart else []
-
-
-def _find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapsed: bool) -> Positions | None:
-    """Return the positions that indices along one dimension name, or None if they are unknown or of another form."""
-    found = find_progression(builder, piece)
-    if found is None:
-        return None
-    counted = [d for d, stride in enumerate(found.strides) if stride]
-    if not counted:
-        return Positions(found.first, 1, size)
-    if len(counted) > 1 or not is_collapsed:
-        return None
-    (d,) = counted
-    return Positions(found.first, found.strides[d], found.shape[d], d)
-
-
 def _bind(equation: Equation, params: Mapping[str, Any], rest: Sequence[Any], array: Any, *update: Any) -> Any:
     """Return the result of a gather or scatter with the indices `rest`, which may not be sorted any more."""
     indices = lax.concatenate(rest, rest[0].ndim - 1)
@@ -395,25 +225,16 @@ def _is_dropped(builder: StepBuilder, equation: Equation, sizes: Sequence[int]) 
     if equation.params["mode"] != lax.GatherScatterMode.FILL_OR_DROP or len(builder.find_type(indices).shape) != 1:
         return False
     shape = builder.find_type(equation.inputs[0]).shape
-    for d, piece in zip(numbers.scatter_dims_to_operand_dims, _list_pieces(builder, indices), strict=False):
-        at = _find_positions(builder, piece, sizes[d], False)
+    for d, piece in zip(numbers.scatter_dims_to_operand_dims, list_pieces(builder, indices), strict=False):
+        at = find_positions(builder, piece, sizes[d], False)
         if at is not None and not at.is_inside(shape[d]):
             return True
     return False
 
 
-def _is_large(sizes: Sequence[int], shape: Sequence[int]) -> bool:
-    """Return True if a window spans at least half of each dimension."""
-    return all(2 * size >= extent for size, extent in zip(sizes, shape, strict=True))
-
-
 def _list_constant(starts: Sequence[Operand], shape: Sequence[int], sizes: Sequence[int]) -> dict[int, int]:
     return {
-        d: _clamp(start.number, extent, size)
+        d: clamp(start.number, extent, size)
         for d, (start, extent, size) in enumerate(zip(starts, shape, sizes, strict=True))
         if isinstance(start, Literal) and size < extent
     }
-
-
-def _clamp(begin: Any, extent: int, size: int) -> int:
-    return int(min(max(begin, 0), extent - size))

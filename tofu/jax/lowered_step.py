@@ -1,0 +1,67 @@
+"""Lower the program of a step for XLA, as a function of the same trees as the step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.sharding import Mesh
+
+from tofu.jax.backend.spmd import SpmdProgram
+from tofu.jax.frontend.static_leaves import StaticLeaf
+from tofu.jax.pytrees import unflatten_values
+
+
+def lower_program(
+    program: SpmdProgram,
+    mesh: Mesh,
+    name: str,
+    leaves: Sequence[Any],
+    constants: Sequence[Any],
+    donated_arguments: Sequence[int],
+) -> Any:
+    """Return a stage like those of `jax.jit(step).lower`. `leaves` are arrays or shapes."""
+    function, native = program.function(mesh), program.native
+
+    def step(*arguments: Any) -> Any:
+        return native.results_tree.unflatten(function(*jax.tree.leaves(arguments)), _keep)
+
+    step.__name__ = name
+    shardings = program.shardings(mesh)[: len(leaves)]
+    constants_argument = [constants] if constants else []
+    argument_shardings = (
+        *unflatten_values(native.arguments_tree, shardings, "lower()", _keep),
+        *([x.sharding for x in constants] for constants in constants_argument),
+    )
+    result_tree = unflatten_values(native.results_tree, program.result_shardings(mesh), "lower()", _keep)
+    jitted = jax.jit(step, in_shardings=argument_shardings, out_shardings=result_tree, donate_argnums=donated_arguments)
+    lowered = jitted.lower(*native.arguments_tree.unflatten(leaves, _keep), *constants_argument)
+    return BoundStage(lowered, constants) if constants else lowered
+
+
+def _keep(leaf: StaticLeaf) -> StaticLeaf:
+    return leaf
+
+
+@dataclass(frozen=True)
+class BoundStage:
+    """A lowered or compiled step (`jax.stages.Lowered`, `Compiled`) that passes `constants` as its last argument.
+
+    All other attributes are those of `stage`.
+    """
+
+    stage: Any
+    constants: Sequence[Any]
+
+    def compile(self, *args: Any, **named: Any) -> BoundStage:
+        """Compile a lowered step."""
+        return BoundStage(self.stage.compile(*args, **named), self.constants)
+
+    def __call__(self, *args: Any) -> Any:
+        """Run a compiled step on its arguments."""
+        return self.stage(*args, self.constants)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stage, name)
