@@ -20,12 +20,6 @@
 
 namespace tofu {
 
-/*! \brief Return true if two neighbouring rounds have equal prices and latencies. */
-inline bool IsSameLevel(const WorkerGrid& grid, int round, int next) {
-  return !grid.has_prices() ||
-         (grid.price(round) == grid.price(next) && grid.latency(round) == grid.latency(next));
-}
-
 /*! \brief Return, for each round, the number of its kind. Rounds of one kind have equal factors,
  * and are neighbours of equal price and latency. */
 std::vector<int> NumberRounds(const WorkerGrid& grid);

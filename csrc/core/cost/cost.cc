@@ -30,6 +30,46 @@ std::vector<int> AddendNumbers(const Output& output, const WorkerGrid& grid,
   return NumberCombined(output, grid, choice, {Combine::kReduce, Combine::kOverlapAdd});
 }
 
+std::vector<int> FirstRounds(const std::vector<int>& choice, int rounds) {
+  return {choice.begin(), choice.begin() + rounds};
+}
+
+/*! \brief Return the least box around the charged boxes of each group of neighbouring workers,
+ * empty if there are none. */
+Boxes UniteGroups(const Boxes& boxes, const std::vector<char>& is_charged, int groups) {
+  const int rank = boxes.rank();
+  const int of_group = boxes.count() / groups;
+  Boxes united(groups, rank);
+  std::vector<char> has_any(groups, 0);
+  for (int worker = 0; worker < boxes.count(); ++worker) {
+    if (!is_charged[worker] || Volume(boxes[worker], rank) == 0) continue;
+    const int group = worker / of_group;
+    for (int d = 0; d < rank; ++d) {
+      const Interval& added = boxes[worker][d];
+      Interval& all = united[group][d];
+      all = has_any[group]
+                ? Interval{std::min(all.begin, added.begin), std::max(all.end, added.end)}
+                : added;
+    }
+    has_any[group] = 1;
+  }
+  return united;
+}
+
+/*! \brief Make boxes empty that are equal to the others of their numbers. */
+void ClearEqual(const Boxes& others, Boxes* boxes) {
+  for (int number = 0; number < boxes->count(); ++number) {
+    Interval* box = (*boxes)[number];
+    if (IsEqualBox(box, others[number], boxes->rank())) std::fill_n(box, boxes->rank(), Interval{});
+  }
+}
+
+/*! \brief Count the elements of a box that the other box of this number lacks. */
+int64_t MissingVolume(const Boxes& boxes, const Boxes& others, int number) {
+  return Volume(boxes[number], boxes.rank()) -
+         IntersectionVolume(boxes[number], others[number], boxes.rank());
+}
+
 }  // namespace
 
 std::vector<int> ReplicaNumbers(const Output& output, const WorkerGrid& grid,
@@ -85,7 +125,12 @@ PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const W
   PlacedAccess placed;
   const Boxes axis_boxes = SplitAxes(graph, grid, incidence.op, choice);
   const std::vector<int64_t>& shape = graph.tensor(incidence.tensor).shape;
+  placed.relays = grid.has_prices() && graph.relays_in_groups();
   if (incidence.is_write) {
+    for (int rounds = 1; placed.relays && rounds < grid.num_rounds(); ++rounds) {
+      placed.prefixes.push_back(
+          PlaceAccess(graph, incidence, grid.UnpricedPrefix(rounds), FirstRounds(choice, rounds)));
+    }
     const auto find_regions = [&](const Boxes& boxes) {
       return ClipBoxes(WrittenRegions(*incidence.write, shape, boxes, choice), shape);
     };
@@ -119,7 +164,24 @@ PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const W
     placed.regions.push_back(ClipBoxes(needed_regions.back(), shape));
     if (input->is_held) placed.held.push_back(needed_regions.back());
   }
+  JoinRegions(grid, &placed);
   return placed;
+}
+
+void JoinRegions(const WorkerGrid& grid, PlacedAccess* access) {
+  access->joint.clear();
+  if (!access->relays) return;
+  for (size_t i = 0; i < access->regions.size(); ++i) {
+    std::vector<Boxes> by_round;
+    int groups = 1;
+    for (int round = 0; round + 1 < grid.num_rounds(); ++round) {
+      groups *= static_cast<int>(grid.factor(round));
+      Boxes united = UniteGroups(access->regions[i], access->is_charged[i], groups);
+      for (const std::vector<Boxes>& earlier : access->joint) ClearEqual(earlier[round], &united);
+      by_round.push_back(std::move(united));
+    }
+    access->joint.push_back(std::move(by_round));
+  }
 }
 
 std::vector<Box> TakenBoxes(const PlacedAccess& access, int worker, int holder,
@@ -144,37 +206,62 @@ PlacedLayout PlaceLayout(const Graph& graph, int tensor_id, const WorkerGrid& gr
                        !tensor.shape.empty() && HasReplicatedRound(layout);
   if (placed.can_scatter)
     placed.scattered = ScatterShards(placed.shards, tensor.shape, grid, layout);
-  for (size_t level = 0; grid.has_prices() && level < layout.size(); ++level) {
-    std::vector<int> layout_above(layout.size(), kReplicated);
-    std::copy_n(layout.begin(), level, layout_above.begin());
-    placed.reach.push_back(SplitTensor(graph, grid, tensor_id, layout_above));
+  for (int rounds = 1; grid.has_prices() && rounds < grid.num_rounds(); ++rounds) {
+    placed.prefixes.push_back(
+        PlaceLayout(graph, tensor_id, grid.UnpricedPrefix(rounds), FirstRounds(layout, rounds)));
   }
   return placed;
 }
 
 namespace {
 
+/*! \brief Count the elements of the region `i` of each worker that its shard lacks. */
+int64_t ReadCells(const PlacedAccess& access, size_t i, const Boxes& shards) {
+  const Boxes& regions = access.regions[i];
+  int64_t cells = 0;
+  for (int worker = 0; worker < regions.count(); ++worker) {
+    if (access.is_charged[i][worker]) cells += MissingVolume(regions, shards, worker);
+  }
+  return cells;
+}
+
 /*!
- * \brief Add the elements of access `i` that each level adds to those within reach below it.
+ * \brief Count the elements of region `i` that workers read across each round.
  *
  * The rounds of a layout cut the box of the rounds above, so workers with equal digits hold it
- * together. Copies are read within their own replica. With a single level, these are the elements
- * that the worker's shard lacks.
+ * together. Copies are read within their own replica.
  */
-void AddReadCells(const PlacedAccess& access, size_t i, const PlacedLayout& layout, size_t levels,
-                  int64_t* cells) {
+std::vector<int64_t> ReadCellsByRound(const PlacedAccess& access, size_t i,
+                                      const PlacedLayout& layout, const WorkerGrid& grid) {
   const Boxes& regions = access.regions[i];
+  std::vector<int64_t> cells(grid.num_rounds(), 0);
   for (int worker = 0; worker < regions.count(); ++worker) {
     if (!access.is_charged[i][worker]) continue;
     int64_t cells_above = Volume(regions[worker], regions.rank());
-    for (size_t level = 0; level < levels; ++level) {
-      const Boxes& boxes_below = level + 1 < levels ? layout.reach[level + 1] : layout.shards;
-      const int64_t cells_below =
-          IntersectionVolume(regions[worker], boxes_below[worker], regions.rank());
-      cells[level] += cells_above - cells_below;
+    for (size_t round = 0; round < cells.size(); ++round) {
+      const Boxes& below = round + 1 < cells.size() ? layout.prefixes[round].shards : layout.shards;
+      const int group = worker / (regions.count() / below.count());
+      const int64_t cells_below = IntersectionVolume(regions[worker], below[group], regions.rank());
+      cells[round] += cells_above - cells_below;
       cells_above = cells_below;
     }
   }
+  return cells;
+}
+
+/*! \brief Count the elements that enter the groups of each round: those of the union of their
+ * regions that the shards of the group lack. */
+std::vector<int64_t> CountEntering(const PlacedAccess& access, size_t i,
+                                   const PlacedLayout& layout) {
+  std::vector<int64_t> entering;
+  for (size_t round = 0; round < access.joint[i].size(); ++round) {
+    const Boxes& regions = access.joint[i][round];
+    entering.push_back(0);
+    for (int group = 0; group < regions.count(); ++group)
+      entering.back() += MissingVolume(regions, layout.prefixes[round].shards, group);
+  }
+  entering.push_back(ReadCells(access, i, layout.shards));
+  return entering;
 }
 
 /*! \brief Count the elements of TakenBoxes. Lists no boxes if parts do not overlap. */
@@ -221,45 +308,104 @@ bool IsHeld(const PlacedAccess& access, const Boxes& shards) {
   return true;
 }
 
-/*! \brief Add elements by level, and one fetch at each level that they cross. */
-void AddFetch(const std::vector<int64_t>& cells, LevelCounts* counts) {
-  for (size_t level = 0; level < cells.size(); ++level) {
-    counts->bytes[level] += cells[level];
-    counts->waits[level] += cells[level] > 0;
-  }
-}
-
-/*! \brief Count elements of every worker's box that it takes from other workers, by level. */
-void AddGatherCells(const PlacedAccess& access, const Boxes& boxes, const WorkerGrid& grid,
-                    LevelCounts* counts) {
-  std::vector<int64_t> cells(counts->bytes.size(), 0);
+/*! \brief Count elements of every worker's box that it takes from other workers, by round. */
+std::vector<int64_t> GatherCellsByRound(const PlacedAccess& access, const Boxes& boxes,
+                                        const WorkerGrid& grid) {
+  std::vector<int64_t> cells(grid.num_rounds(), 0);
   for (int worker = 0; worker < boxes.count(); ++worker) {
     for (int holder = 0; holder < boxes.count(); ++holder) {
       if (holder == worker || access.replica[holder] != access.replica[worker]) continue;
-      cells[grid.CrossedLevel(worker, holder)] += TakenCells(access, worker, holder, boxes[worker]);
+      cells[grid.CrossedRound(worker, holder)] += TakenCells(access, worker, holder, boxes[worker]);
     }
   }
-  AddFetch(cells, counts);
+  return cells;
 }
 
-/*! \brief Count elements of every worker's shard that other holders of the shard have summed, by
- * level. */
-void AddJoinCells(const PlacedLayout& layout, const WorkerGrid& grid, LevelCounts* counts) {
+/*! \brief Count elements of every worker's shard that other holders of the shard have summed. */
+int64_t JoinCells(const PlacedLayout& layout) {
+  return TotalVolume(layout.shards) - TotalVolume(layout.scattered);
+}
+
+std::vector<int64_t> JoinCellsByRound(const PlacedLayout& layout, const WorkerGrid& grid) {
   const int rank = layout.shards.rank();
-  std::vector<int64_t> cells(counts->bytes.size(), 0);
+  std::vector<int64_t> cells(grid.num_rounds(), 0);
   for (int worker = 0; worker < layout.shards.count(); ++worker) {
     for (int other = 0; other < layout.shards.count(); ++other) {
       if (other == worker || !IsEqualBox(layout.shards[worker], layout.shards[other], rank))
         continue;
-      cells[grid.CrossedLevel(worker, other)] += Volume(layout.scattered[other], rank);
+      cells[grid.CrossedRound(worker, other)] += Volume(layout.scattered[other], rank);
     }
   }
-  AddFetch(cells, counts);
+  return cells;
 }
 
-bool IsScattered(const Incidence& incidence, const PlacedAccess& access,
-                 const PlacedLayout& layout) {
-  return incidence.is_write && access.is_partial && layout.can_scatter;
+bool IsScattered(const PlacedAccess& access, const PlacedLayout& layout) {
+  return access.is_partial && layout.can_scatter;
+}
+
+/*! \brief Elements of a write that workers take from other workers: first parts or partial results,
+ * then parts of sums. */
+struct WriteCells {
+  int64_t gathered = 0;
+  int64_t joined = 0;
+};
+
+WriteCells CountWriteCells(const PlacedAccess& access, const PlacedLayout& layout) {
+  if (!IsScattered(access, layout)) return {GatherCells(access, layout.shards), 0};
+  return {GatherCells(access, layout.scattered), JoinCells(layout)};
+}
+
+/*! \brief Counts by round of one incidence. */
+class RoundCounter {
+ public:
+  RoundCounter(const WorkerGrid& grid, const Tensor& tensor)
+      : grid_(grid), tensor_(tensor), counts_{Zeros(), Zeros()} {}
+
+  /*! \brief Add the elements that cross each round. */
+  void AddFetch(const std::vector<int64_t>& cells) {
+    bool is_counted = false;  // at this level
+    for (int round = 0; round < grid_.num_rounds(); ++round) {
+      if (grid_.BeginsLevel(round)) is_counted = false;
+      counts_.bytes[round] += tensor_.element_bytes * cells[round];
+      if (cells[round] == 0 || is_counted) continue;
+      counts_.waits[round] += tensor_.times;
+      is_counted = true;
+    }
+  }
+
+  /*! \brief Add the elements that enter the groups of each round. Groups of one round are parts of
+   * the groups before. The union of their regions may be counted as larger than it is. */
+  void AddEntering(std::vector<int64_t> entering) {
+    for (size_t round = entering.size() - 1; round > 0; --round)
+      entering[round - 1] = std::min(entering[round - 1], entering[round]);
+    for (size_t round = entering.size() - 1; round > 0; --round)
+      entering[round] -= entering[round - 1];
+    AddFetch(entering);
+  }
+
+  LevelCounts Take() { return std::move(counts_); }
+
+ private:
+  std::vector<int64_t> Zeros() const { return std::vector<int64_t>(grid_.num_rounds(), 0); }
+
+  const WorkerGrid& grid_;
+  const Tensor& tensor_;
+  LevelCounts counts_;
+};
+
+void AddRelayedWrite(const PlacedAccess& access, const PlacedLayout& layout,
+                     RoundCounter* counter) {
+  std::vector<int64_t> gathered;
+  std::vector<int64_t> joined;
+  const auto add = [&](const WriteCells& cells) {
+    gathered.push_back(cells.gathered);
+    joined.push_back(cells.joined);
+  };
+  for (size_t round = 0; round < access.prefixes.size(); ++round)
+    add(CountWriteCells(access.prefixes[round], layout.prefixes[round]));
+  add(CountWriteCells(access, layout));
+  counter->AddEntering(std::move(gathered));
+  counter->AddEntering(std::move(joined));
 }
 
 }  // namespace
@@ -274,23 +420,24 @@ int64_t HoldingCost(const Graph& graph, int tensor_id, const WorkerGrid& grid,
 
 LevelCounts CountLevels(const Incidence& incidence, const PlacedAccess& access,
                         const PlacedLayout& layout, const WorkerGrid& grid, const Tensor& tensor) {
-  const std::vector<int64_t> zeros(grid.num_rounds(), 0);
-  LevelCounts counts{zeros, zeros};
+  RoundCounter counter(grid, tensor);
   if (!incidence.is_write) {
     for (size_t i = 0; i < access.regions.size(); ++i) {
-      std::vector<int64_t> cells(grid.num_rounds(), 0);
-      AddReadCells(access, i, layout, cells.size(), cells.data());
-      AddFetch(cells, &counts);
+      if (access.relays) {
+        counter.AddEntering(CountEntering(access, i, layout));
+      } else {
+        counter.AddFetch(ReadCellsByRound(access, i, layout, grid));
+      }
     }
-  } else if (IsScattered(incidence, access, layout)) {
-    AddGatherCells(access, layout.scattered, grid, &counts);
-    AddJoinCells(layout, grid, &counts);
+  } else if (access.relays) {
+    AddRelayedWrite(access, layout, &counter);
+  } else if (IsScattered(access, layout)) {
+    counter.AddFetch(GatherCellsByRound(access, layout.scattered, grid));
+    counter.AddFetch(JoinCellsByRound(layout, grid));
   } else {
-    AddGatherCells(access, layout.shards, grid, &counts);
+    counter.AddFetch(GatherCellsByRound(access, layout.shards, grid));
   }
-  for (int64_t& cells : counts.bytes) cells *= tensor.element_bytes;
-  for (int64_t& waits : counts.waits) waits *= tensor.times;
-  return counts;
+  return counter.Take();
 }
 
 bool IsInPlace(const Incidence& incidence) {
@@ -304,22 +451,18 @@ int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
   if (grid.has_prices()) {
     const LevelCounts counts = CountLevels(incidence, access, layout, grid, tensor);
     double cost = 0;
-    for (int level = 0; level < grid.num_rounds(); ++level) {
-      cost += grid.price(level) * static_cast<double>(counts.bytes[level]) +
-              grid.latency(level) * static_cast<double>(counts.waits[level]);
+    for (int round = 0; round < grid.num_rounds(); ++round) {
+      cost += grid.price(round) * static_cast<double>(counts.bytes[round]) +
+              grid.latency(round) * static_cast<double>(counts.waits[round]);
     }
     return std::llround(std::min(cost, static_cast<double>(kForbiddenBytes)));
   }
   int64_t cells = 0;
-  if (!incidence.is_write) {
-    for (size_t i = 0; i < access.regions.size(); ++i) AddReadCells(access, i, layout, 1, &cells);
-  } else if (!IsScattered(incidence, access, layout)) {
-    cells = GatherCells(access, layout.shards);
+  if (incidence.is_write) {
+    const WriteCells of_write = CountWriteCells(access, layout);
+    cells = of_write.gathered + of_write.joined;
   } else {
-    // A reduce-scatter, after which every worker gathers the parts of its shard that it did not
-    // sum.
-    cells = GatherCells(access, layout.scattered) + TotalVolume(layout.shards) -
-            TotalVolume(layout.scattered);
+    for (size_t i = 0; i < access.regions.size(); ++i) cells += ReadCells(access, i, layout.shards);
   }
   return std::min(tensor.element_bytes * cells, kForbiddenBytes);
 }

@@ -55,11 +55,21 @@ std::vector<int64_t> DescribeIncidence(const Graph& graph, const Incidence& inci
  * with equal `sharers` are one incidence. Keeps pointers into `graph`. */
 std::vector<Incidence> CollectIncidences(const Graph& graph, const Sharers& sharers);
 
-/*! \brief Regions that an incidence reads or writes for one choice of its operator. */
+/*!
+ * \brief Regions that an incidence reads or writes for one choice of its operator.
+ *
+ * A *group* of a round are the workers with equal digits in this round and all before it. If the
+ * grid has prices and the graph relays in groups, `joint` and `prefixes` have one entry for each
+ * round but the last.
+ */
 struct PlacedAccess {
   std::vector<Boxes> regions;  // reads: by access, clipped to the tensor
   // Reads: [access][worker]; false if the worker has fetched the region before, or receives zeros.
   std::vector<std::vector<char>> is_charged;
+  std::vector<std::vector<Boxes>> joint;  // reads: [access][round][group], the union of regions
+  std::vector<PlacedAccess> prefixes;     // writes: the access on the grid of the first rounds
+  bool relays = false;                    // `joint` or `prefixes` are used
+
   std::vector<Boxes> held;   // reads: regions that must equal the shard, not clipped
   std::vector<int> replica;  // writes: workers with equal numbers exchange their parts
   // Writes: the part of each region that other workers read (OwnBoxes), clipped. Empty if parts do
@@ -82,6 +92,9 @@ Boxes WrittenRegions(const Output& output, const std::vector<int64_t>& shape,
 PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const WorkerGrid& grid,
                          const std::vector<int>& choice);
 
+/*! \brief Compute `joint` from the regions that workers are charged for. */
+void JoinRegions(const WorkerGrid& grid, PlacedAccess* access);
+
 /*! \brief Return the disjoint boxes within `box` that a worker reads from `holder`, which may be
  * the worker itself. If parts of one addend overlap, each element is read from one of them. */
 std::vector<Box> TakenBoxes(const PlacedAccess& access, int worker, int holder,
@@ -90,9 +103,8 @@ std::vector<Box> TakenBoxes(const PlacedAccess& access, int worker, int holder,
 /*! \brief Shards of an incidence's tensor for one layout. */
 struct PlacedLayout {
   Boxes shards;
-  // If the grid has prices, [level][worker]: the elements in the shards of all workers that have
-  // the worker's digits above the level.
-  std::vector<Boxes> reach;
+  std::vector<PlacedLayout> prefixes;  // if the grid has prices: by round but the last, the layout
+                                       // on the grid of the first rounds
   Boxes scattered;  // the part of the shard that each worker reduces before others gather it
   // True if partial results are reduced in parts and then gathered: some round replicates, and the
   // tensor is large or the graph stages small sums.
@@ -106,13 +118,20 @@ PlacedLayout PlaceLayout(const Graph& graph, int tensor, const WorkerGrid& grid,
 bool IsInPlace(const Incidence& incidence);
 
 /*! \brief Return the bytes of an incidence, at most kForbiddenBytes. If the grid has prices, return
- * the cost instead: the sum over levels of price times bytes plus latency times fetches, rounded.
+ * the cost instead: the sum over rounds of price times bytes plus latency times fetches, rounded.
  */
 int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
                        const PlacedLayout& layout, const WorkerGrid& grid, const Tensor& tensor);
 
-/*! \brief The bytes and the fetches of all workers that cross each level of the interconnect. A sum
- * that is reduced and then gathered counts as two fetches. */
+/*!
+ * \brief The bytes of all workers, and the fetches, that cross each round.
+ *
+ * A fetch counts at the first round of each level that it crosses. A sum that is reduced and then
+ * gathered counts as two fetches. The bytes sum to those of a grid without prices.
+ *
+ * With relays, the bytes that cross a round are those that it adds: the bytes for the first rounds,
+ * in which each group counts as one worker, less the bytes for the rounds before it.
+ */
 struct LevelCounts {
   std::vector<int64_t> bytes;
   std::vector<int64_t> waits;
@@ -187,8 +206,8 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
  * std::overflow_error with kTooManyBytes */
 PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
 
-/*! \brief Count the bytes and the fetches of a plan that cross each level of the interconnect.
- * Throws like EvaluatePlan. */
+/*! \brief Count the bytes and the fetches of a plan that cross each round. If the grid has no
+ * prices, all rounds are one level. Throws like EvaluatePlan. */
 LevelCounts CountLevels(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
 
 /*! \brief Effects of keeping the fetched regions of a tensor. */

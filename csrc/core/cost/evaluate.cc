@@ -32,6 +32,7 @@ class FetchedRegions {
         access->is_charged[i][worker] = Add(worker, boxes[worker], read.reads[i]->fill, shape);
       }
     }
+    JoinRegions(grid_, access);
   }
 
  private:
@@ -197,7 +198,9 @@ PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignme
 
 LevelCounts CountLevels(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment) {
   CheckAssignment(graph, grid, assignment);
-  const WorkerGrid level_grid(grid.factors(), std::vector<double>(grid.num_rounds(), 1.0));
+  const WorkerGrid level_grid =
+      grid.has_prices() ? grid
+                        : WorkerGrid(grid.factors(), std::vector<double>(grid.num_rounds(), 1.0));
   const std::vector<int64_t> zeros(grid.num_rounds(), 0);
   LevelCounts total{zeros, zeros};
   FetchedRegions fetched(graph, level_grid);

@@ -117,7 +117,7 @@ class Tabulation {
 
   /*! \brief Bytes of a layout's boxes while tables are computed. */
   double BytesOfLayout(int tensor) const {
-    const double boxes = grid_.has_prices() ? 2 + grid_.num_rounds() : 2;
+    const double boxes = grid_.has_prices() ? 4 : 2;
     return boxes * BytesOfBoxes(tensor);
   }
 
