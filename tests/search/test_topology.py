@@ -59,15 +59,11 @@ def test_relays_count_what_each_round_adds():
         spec.stages_small_sums = seed % 2 == 0
         operators, tensors = draw_plan(random.Random(seed), spec, factors, replicate=0.2 if seed % 2 else 0)
         plan = list(factors), np.array(operators), np.array(tensors)
-        direct, _ = _core.count_levels(spec.native(), *plan)
         spec.relays = True
-        relayed, _ = _core.count_levels(spec.native(), *plan)
-        added = _core.evaluate(spec.native(), *plan).round_bytes
-        assert sum(relayed) == sum(direct)
-        assert (np.cumsum(relayed) <= np.cumsum(direct)).all()
-        # The union of the workers' regions may be smaller than the region of their part of the axes.
-        assert (np.cumsum(relayed) <= np.cumsum(added)).all()
-        equal += relayed == added
+        counts, _ = _core.count_levels(spec.native(), *plan)
+        cost = _core.evaluate(spec.native(), *plan)
+        assert sum(counts) == cost.total_bytes and min(counts) >= 0
+        equal += counts == cost.round_bytes  # they differ if regions of a group have gaps
     assert equal >= 50
 
 
@@ -103,6 +99,10 @@ def test_no_plan_costs_less():
                 sum(p * b + w * n for p, b, w, n in zip(prices, counts, latencies, waits, strict=True))
                 for counts, waits in levels
             ]
+            if spec.relays:
+                evaluated = [_core.evaluate(native, list(factors), *plan, **options).total_bytes for plan in plans]
+                assert all(a <= b for a, b in zip(costs, evaluated, strict=True))
+                costs = evaluated
             least = min(costs)
             best = _core.search_exact(native, list(factors), **options)
             found = best.is_optimal, best.lower_bound, sum(best.plan.round_bytes)

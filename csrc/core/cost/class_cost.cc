@@ -16,35 +16,6 @@ namespace {
 
 using Extents = std::vector<int64_t>;
 
-/*! \brief A level of the interconnect. */
-struct Level {
-  int end;  // the round after its last round
-  double price;
-  double latency;
-};
-
-/*!
- * \brief List the levels, from the top.
- *
- * A price is lowered to the least price above it. Then the cost is at most the real one, and grows
- * with the bytes that enter the groups of any level. Workers that do not relay cross levels more
- * often than groups, so their cost is bounded by a single level with the least price.
- */
-std::vector<Level> ListLevels(const Graph& graph, const WorkerGrid& grid) {
-  if (!grid.has_prices()) return {{grid.num_rounds(), 1, 0}};
-  std::vector<Level> levels;
-  for (int round = 0; round < grid.num_rounds(); ++round) {
-    const double above = levels.empty() ? grid.price(round) : levels.back().price;
-    if (grid.BeginsLevel(round))
-      levels.push_back({0, std::min(above, grid.price(round)), grid.latency(round)});
-    levels.back().end = round + 1;
-  }
-  if (graph.relays_in_groups()) return levels;
-  Level only = levels.back();
-  for (const Level& level : levels) only.latency = std::min(only.latency, level.latency);
-  return {only};
-}
-
 /*! \brief The largest extent of each dimension over all boxes. */
 Extents FindMost(const Boxes& boxes) {
   Extents most(boxes.rank(), 0);
@@ -68,26 +39,21 @@ double MostCommon(const Extents& a, const Extents& b) {
   return cells;
 }
 
-/*! \brief Sizes of regions that workers, or groups of workers, read. */
+/*! \brief Sizes of one region per worker that is read. */
 struct ReadSizes {
-  double cells = 0;    // at least as many elements do all of them read
-  double readers = 0;  // workers or groups that read
+  double cells = 0;    // at least as many elements do all workers read
+  double workers = 0;  // workers that read
   Extents most;        // the largest extent of each dimension
-};
-
-/*! \brief Sizes of parts that workers, or groups, write. */
-struct WriteSizes {
-  double workers = 0;
-  double copies = 0;  // how often all parts of a replica cover each element; 0 if unknown
-  bool is_partial = false;
-  Extents most;
 };
 
 /*! \brief Sizes of the regions of an incidence for the choices of a class. */
 struct AccessSizes {
-  std::vector<std::vector<ReadSizes>> reads;  // [access][level]
-  std::vector<Extents> held;                  // extents of regions that must equal the shard
-  std::vector<WriteSizes> writes;             // by level
+  std::vector<ReadSizes> reads;
+  std::vector<Extents> held;  // extents of regions that must equal the shard
+  // Writes:
+  double copies = 0;  // how often all regions of a replica cover each element; 0 if unknown
+  bool is_partial = false;
+  Extents most;
 };
 
 /*! \brief Sizes of the shards of a tensor for the layouts of a class. */
@@ -99,26 +65,6 @@ struct LayoutSizes {
   Extents most_scattered;
 };
 
-LayoutSizes MeasureLayout(const PlacedLayout& placed) {
-  LayoutSizes sizes;
-  sizes.cells = SumVolumes(placed.shards);
-  sizes.most = FindMost(placed.shards);
-  sizes.can_scatter = placed.can_scatter;
-  if (placed.can_scatter) {
-    sizes.scattered_cells = SumVolumes(placed.scattered);
-    sizes.most_scattered = FindMost(placed.scattered);
-  }
-  return sizes;
-}
-
-WriteSizes MeasureWrite(const PlacedAccess& placed) {
-  const Boxes& regions = placed.regions.front();
-  return {static_cast<double>(regions.count()), static_cast<double>(placed.copies),
-          placed.is_partial, FindMost(regions)};
-}
-
-/*! \brief Measure boxes that are not empty. If `is_even` is false, which of them are longer by one
- * element depends on the order of the splits. */
 ReadSizes MeasureRead(const Boxes& regions, const std::vector<char>& is_charged, bool is_even) {
   ReadSizes sizes;
   sizes.most.assign(regions.rank(), 0);
@@ -130,146 +76,80 @@ ReadSizes MeasureRead(const Boxes& regions, const std::vector<char>& is_charged,
       least[d] = std::min(least[d], regions[worker][d].extent());
     }
     sizes.cells += static_cast<double>(Volume(regions[worker], regions.rank()));
-    ++sizes.readers;
+    ++sizes.workers;
   }
-  if (!is_even && sizes.readers > 0) sizes.cells = sizes.readers * MostCommon(least, least);
+  // Which parts are longer by one element depends on the order of uneven splits.
+  if (!is_even && sizes.workers > 0) sizes.cells = sizes.workers * MostCommon(least, least);
   return sizes;
 }
 
-/*! \brief Measures accesses and layouts on a grid. */
-class SizeMeter {
- public:
-  SizeMeter(const Graph& graph, const WorkerGrid& grid, const std::vector<Level>& levels)
-      : graph_(graph), grid_(grid), levels_(levels) {}
-
-  AccessSizes MeasureAccess(const Incidence& incidence, const std::vector<int>& choice) const {
-    const PlacedAccess placed = PlaceAccess(graph_, incidence, grid_, choice);
-    AccessSizes sizes;
-    if (incidence.is_write) {
-      for (const Level& level : levels_)
-        sizes.writes.push_back(
-            MeasureWrite(IsLast(level) ? placed : placed.prefixes[level.end - 1]));
-      return sizes;
-    }
-    const bool is_even = !HasRest(graph_.op(incidence.op).axis_extents, grid_, choice);
-    for (size_t i = 0; i < placed.regions.size(); ++i) {
-      sizes.reads.emplace_back();
-      for (const Level& level : levels_) {
-        if (IsLast(level)) {
-          sizes.reads.back().push_back(
-              MeasureRead(placed.regions[i], placed.is_charged[i], is_even));
-        } else {
-          const Boxes& joint = placed.joint[i][level.end - 1];
-          sizes.reads.back().push_back(MeasureRead(joint, FindFilled(joint), is_even));
-        }
-      }
-    }
-    for (const Boxes& held : placed.held) sizes.held.push_back(FindMost(held));
+AccessSizes MeasureAccess(const Graph& graph, const Incidence& incidence, const WorkerGrid& grid,
+                          const std::vector<int>& choice) {
+  const PlacedAccess placed = PlaceAccess(graph, incidence, grid, choice);
+  AccessSizes sizes;
+  if (incidence.is_write) {
+    sizes.copies = static_cast<double>(placed.copies);
+    sizes.is_partial = placed.is_partial;
+    sizes.most = FindMost(placed.regions.front());
     return sizes;
   }
+  const bool is_even = !HasRest(graph.op(incidence.op).axis_extents, grid, choice);
+  for (size_t i = 0; i < placed.regions.size(); ++i)
+    sizes.reads.push_back(MeasureRead(placed.regions[i], placed.is_charged[i], is_even));
+  for (const Boxes& held : placed.held) sizes.held.push_back(FindMost(held));
+  return sizes;
+}
 
-  /*! \brief Return the sizes at each level. */
-  std::vector<LayoutSizes> MeasureLayouts(int tensor, const std::vector<int>& layout) const {
-    const PlacedLayout placed = PlaceLayout(graph_, tensor, grid_, layout);
-    std::vector<LayoutSizes> sizes;
-    for (const Level& level : levels_)
-      sizes.push_back(MeasureLayout(IsLast(level) ? placed : placed.prefixes[level.end - 1]));
-    return sizes;
+LayoutSizes MeasureLayout(const Graph& graph, int tensor, const WorkerGrid& grid,
+                          const std::vector<int>& layout) {
+  const PlacedLayout placed = PlaceLayout(graph, tensor, grid, layout);
+  LayoutSizes sizes;
+  sizes.cells = SumVolumes(placed.shards);
+  sizes.most = FindMost(placed.shards);
+  sizes.can_scatter = placed.can_scatter;
+  if (placed.can_scatter) {
+    sizes.scattered_cells = SumVolumes(placed.scattered);
+    sizes.most_scattered = FindMost(placed.scattered);
   }
+  return sizes;
+}
 
- private:
-  bool IsLast(const Level& level) const { return level.end == grid_.num_rounds(); }
-
-  static std::vector<char> FindFilled(const Boxes& boxes) {
-    std::vector<char> is_filled;
-    for (int group = 0; group < boxes.count(); ++group)
-      is_filled.push_back(Volume(boxes[group], boxes.rank()) > 0);
-    return is_filled;
+/*! \brief The fewest elements that workers receive for regions and shards of these sizes. */
+double BoundCells(const AccessSizes& access, const LayoutSizes& layout, double workers,
+                  bool is_write) {
+  double cells = 0;
+  if (!is_write) {
+    for (const ReadSizes& read : access.reads)
+      cells += std::max(0.0, read.cells - read.workers * MostCommon(read.most, layout.most));
+    return cells;
   }
+  const auto gather = [&](double all, const Extents& most) {
+    if (access.copies <= 0) return 0.0;
+    return std::max(0.0, access.copies * all - workers * MostCommon(access.most, most));
+  };
+  if (!access.is_partial || !layout.can_scatter) return gather(layout.cells, layout.most);
+  return gather(layout.scattered_cells, layout.most_scattered) + layout.cells -
+         layout.scattered_cells;
+}
 
-  const Graph& graph_;
-  const WorkerGrid& grid_;
-  const std::vector<Level>& levels_;
-};
-
-class ClassCosts {
- public:
-  ClassCosts(const Tensor& tensor, std::vector<Level> levels)
-      : tensor_(tensor), levels_(std::move(levels)) {
-    least_latency_ = levels_.front().latency;
-    for (const Level& level : levels_) least_latency_ = std::min(least_latency_, level.latency);
+int64_t BoundBytes(const AccessSizes& access, const LayoutSizes& layout, double workers,
+                   bool is_write, int64_t element_bytes) {
+  for (const Extents& held : access.held) {
+    if (held != layout.most) return kForbiddenBytes;
   }
-
-  int64_t Bound(const AccessSizes& access, const std::vector<LayoutSizes>& layouts) const {
-    for (const Extents& held : access.held) {
-      if (held != layouts.back().most) return kForbiddenBytes;
-    }
-    double cost = 0;
-    for (const std::vector<ReadSizes>& read : access.reads) {
-      cost += BoundFetch([&](size_t level) {
-        const LayoutSizes& layout = layouts[level];
-        return read[level].cells - read[level].readers * MostCommon(read[level].most, layout.most);
-      });
-    }
-    if (!access.writes.empty()) {
-      const auto is_scattered = [&](size_t level) {
-        return access.writes[level].is_partial && layouts[level].can_scatter;
-      };
-      cost += BoundFetch([&](size_t level) {
-        const LayoutSizes& layout = layouts[level];
-        return is_scattered(level) ? BoundGather(access.writes[level], layout.scattered_cells,
-                                                 layout.most_scattered)
-                                   : BoundGather(access.writes[level], layout.cells, layout.most);
-      });
-      cost += BoundFetch([&](size_t level) {
-        return is_scattered(level) ? layouts[level].cells - layouts[level].scattered_cells : 0;
-      });
-    }
-    constexpr double kRounding = 1 - 1e-9;  // of sums of floating point numbers
-    return static_cast<int64_t>(
-        std::floor(std::min(kRounding * cost, static_cast<double>(kForbiddenBytes))));
-  }
-
- private:
-  static double BoundGather(const WriteSizes& write, double cells, const Extents& most) {
-    if (write.copies <= 0) return 0;
-    return write.copies * cells - write.workers * MostCommon(write.most, most);
-  }
-
-  /*! \brief The least cost of a fetch. least_cells(level) bounds the elements that enter the groups
-   * of a level. */
-  template <typename Count>
-  double BoundFetch(const Count& least_cells) const {
-    double cost = 0;
-    double entering = std::numeric_limits<double>::max();
-    bool crosses = false;
-    for (size_t level = levels_.size(); level-- > 0;) {
-      entering = std::min(entering, std::max(0.0, least_cells(level)));
-      const double below = level + 1 < levels_.size() ? levels_[level + 1].price : 0;
-      cost += (levels_[level].price - below) * entering;
-      crosses = crosses || entering > 0;
-    }
-    cost *= static_cast<double>(tensor_.element_bytes);
-    const double latency = entering > 0 ? levels_.front().latency : least_latency_;
-    return crosses ? cost + static_cast<double>(tensor_.times) * latency : cost;
-  }
-
-  const Tensor& tensor_;
-  std::vector<Level> levels_;
-  double least_latency_;
-};
+  constexpr double kRounding = 1 - 1e-9;  // of sums of floating point numbers
+  const double bytes = kRounding * static_cast<double>(element_bytes) *
+                       BoundCells(access, layout, workers, is_write);
+  return static_cast<int64_t>(std::floor(std::min(bytes, static_cast<double>(kForbiddenBytes))));
+}
 
 }  // namespace
 
 std::vector<int> NumberRounds(const WorkerGrid& grid) {
-  std::map<std::pair<int, int64_t>, int> known;  // by level and factor
+  std::map<int64_t, int> known;  // by factor
   std::vector<int> kinds;
-  int level = 0;
-  for (int round = 0; round < grid.num_rounds(); ++round) {
-    level += round > 0 && grid.BeginsLevel(round);
-    const int number = static_cast<int>(known.size());
-    kinds.push_back(known.emplace(std::make_pair(level, grid.factor(round)), number).first->second);
-  }
+  for (const int64_t factor : grid.factors())
+    kinds.push_back(known.emplace(factor, static_cast<int>(known.size())).first->second);
   return kinds;
 }
 
@@ -287,19 +167,19 @@ std::vector<int64_t> BoundIncidence(const Graph& graph, const Incidence& inciden
                                     const WorkerGrid& grid,
                                     const std::vector<std::vector<int>>& choices,
                                     const std::vector<std::vector<int>>& layouts) {
-  const std::vector<Level> levels = ListLevels(graph, grid);
-  const ClassCosts costs(graph.tensor(incidence.tensor), levels);
-  const SizeMeter meter(graph, grid, levels);
-  std::vector<std::vector<LayoutSizes>> sizes;
+  const Tensor& tensor = graph.tensor(incidence.tensor);
+  std::vector<LayoutSizes> sizes;
   sizes.reserve(layouts.size());
   for (const std::vector<int>& layout : layouts)
-    sizes.push_back(meter.MeasureLayouts(incidence.tensor, layout));
+    sizes.push_back(MeasureLayout(graph, incidence.tensor, grid, layout));
   std::vector<int64_t> bytes;
   bytes.reserve(choices.size() * layouts.size());
   for (const std::vector<int>& choice : choices) {
-    const AccessSizes access = meter.MeasureAccess(incidence, choice);
-    for (const std::vector<LayoutSizes>& layout : sizes)
-      bytes.push_back(costs.Bound(access, layout));
+    const AccessSizes access = MeasureAccess(graph, incidence, grid, choice);
+    for (const LayoutSizes& layout : sizes) {
+      bytes.push_back(
+          BoundBytes(access, layout, grid.num_workers(), incidence.is_write, tensor.element_bytes));
+    }
   }
   return bytes;
 }

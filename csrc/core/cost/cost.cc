@@ -6,212 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <utility>
 
 namespace tofu {
-
-namespace {
-
-/*! \brief Return, for each worker, its digits in the rounds in which parts are combined in one of
- * `ways`, as one number. */
-std::vector<int> NumberCombined(const Output& output, const WorkerGrid& grid,
-                                const std::vector<int>& choice,
-                                std::initializer_list<Combine> ways) {
-  return NumberDigits(grid, choice.size(), [&](int round) {
-    const Combine way =
-        choice[round] == kReplicated ? Combine::kReplicate : output.combine[choice[round]];
-    return std::find(ways.begin(), ways.end(), way) != ways.end();
-  });
-}
-
-std::vector<int> AddendNumbers(const Output& output, const WorkerGrid& grid,
-                               const std::vector<int>& choice) {
-  return NumberCombined(output, grid, choice, {Combine::kReduce, Combine::kOverlapAdd});
-}
-
-std::vector<int> FirstRounds(const std::vector<int>& choice, int rounds) {
-  return {choice.begin(), choice.begin() + rounds};
-}
-
-/*! \brief Return the least box around the charged boxes of each group of neighbouring workers,
- * empty if there are none. */
-Boxes UniteGroups(const Boxes& boxes, const std::vector<char>& is_charged, int groups) {
-  const int rank = boxes.rank();
-  const int of_group = boxes.count() / groups;
-  Boxes united(groups, rank);
-  std::vector<char> has_any(groups, 0);
-  for (int worker = 0; worker < boxes.count(); ++worker) {
-    if (!is_charged[worker] || Volume(boxes[worker], rank) == 0) continue;
-    const int group = worker / of_group;
-    for (int d = 0; d < rank; ++d) {
-      const Interval& added = boxes[worker][d];
-      Interval& all = united[group][d];
-      all = has_any[group]
-                ? Interval{std::min(all.begin, added.begin), std::max(all.end, added.end)}
-                : added;
-    }
-    has_any[group] = 1;
-  }
-  return united;
-}
-
-/*! \brief Make boxes empty that are equal to the others of their numbers. */
-void ClearEqual(const Boxes& others, Boxes* boxes) {
-  for (int number = 0; number < boxes->count(); ++number) {
-    Interval* box = (*boxes)[number];
-    if (IsEqualBox(box, others[number], boxes->rank())) std::fill_n(box, boxes->rank(), Interval{});
-  }
-}
-
-/*! \brief Count the elements of a box that the other box of this number lacks. */
-int64_t MissingVolume(const Boxes& boxes, const Boxes& others, int number) {
-  return Volume(boxes[number], boxes.rank()) -
-         IntersectionVolume(boxes[number], others[number], boxes.rank());
-}
-
-}  // namespace
-
-std::vector<int> ReplicaNumbers(const Output& output, const WorkerGrid& grid,
-                                const std::vector<int>& choice) {
-  return NumberCombined(output, grid, choice, {Combine::kReplicate});
-}
-
-bool IsPartialResult(const Output& output, const std::vector<int>& choice) {
-  return std::any_of(choice.begin(), choice.end(), [&](int axis) {
-    return axis != kReplicated && output.combine[axis] == Combine::kReduce;
-  });
-}
-
-bool IsZeroAddend(const Input& input, const WorkerGrid& grid, const std::vector<int>& choice,
-                  int worker) {
-  if (!input.is_read) return true;
-  if (input.addend_axes.empty()) return false;
-  for (int round = 0; round < static_cast<int>(choice.size()); ++round) {
-    if (grid.digit(worker, round) == 0) continue;
-    if (std::find(input.addend_axes.begin(), input.addend_axes.end(), choice[round]) !=
-        input.addend_axes.end())
-      return true;
-  }
-  return false;
-}
-
-bool IsSameRegion(const Interval* a, double fill_a, const Interval* b, double fill_b,
-                  const std::vector<int64_t>& shape) {
-  bool reaches_outside = false;
-  for (size_t d = 0; d < shape.size(); ++d) {
-    if (a[d] != b[d]) return false;
-    reaches_outside = reaches_outside || !Contains({0, shape[d]}, a[d]);
-  }
-  return !reaches_outside || fill_a == fill_b;
-}
-
-Boxes AskedRegions(const Input& input, const std::vector<int64_t>& shape, const Boxes& axis_boxes,
-                   const std::vector<int>& choice) {
-  Boxes regions = ComputeRegions(input.rows, shape, axis_boxes, choice, input.is_exact);
-  LeaveOut(input.absent, axis_boxes, choice, &regions);
-  return input.is_clipped ? ClipBoxes(regions, shape) : regions;
-}
-
-Boxes WrittenRegions(const Output& output, const std::vector<int64_t>& shape,
-                     const Boxes& axis_boxes, const std::vector<int>& choice) {
-  Boxes regions = ComputeRegions(output.rows, shape, axis_boxes, choice);
-  LeaveOut(output.absent, axis_boxes, choice, &regions);
-  return regions;
-}
-
-PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const WorkerGrid& grid,
-                         const std::vector<int>& choice) {
-  PlacedAccess placed;
-  const Boxes axis_boxes = SplitAxes(graph, grid, incidence.op, choice);
-  const std::vector<int64_t>& shape = graph.tensor(incidence.tensor).shape;
-  placed.relays = grid.has_prices() && graph.relays_in_groups();
-  if (incidence.is_write) {
-    for (int rounds = 1; placed.relays && rounds < grid.num_rounds(); ++rounds) {
-      placed.prefixes.push_back(
-          PlaceAccess(graph, incidence, grid.UnpricedPrefix(rounds), FirstRounds(choice, rounds)));
-    }
-    const auto find_regions = [&](const Boxes& boxes) {
-      return ClipBoxes(WrittenRegions(*incidence.write, shape, boxes, choice), shape);
-    };
-    placed.regions.push_back(find_regions(axis_boxes));
-    placed.replica = ReplicaNumbers(*incidence.write, grid, choice);
-    placed.is_partial = IsPartialResult(*incidence.write, choice);
-    const bool overlaps =
-        graph.splits_equally() && HasRest(graph.op(incidence.op).axis_extents, grid, choice);
-    if (overlaps) {
-      placed.own = find_regions(OwnBoxes(axis_boxes));
-      placed.addend = AddendNumbers(*incidence.write, grid, choice);
-    }
-    placed.copies =
-        CountCoverage(overlaps ? placed.own : placed.regions.front(), placed.replica, shape);
-    return placed;
-  }
-  std::vector<Boxes> needed_regions;
-  for (const Input* input : incidence.reads) {
-    needed_regions.push_back(AskedRegions(*input, shape, axis_boxes, choice));
-    std::vector<char> charged_workers(grid.num_workers());
-    for (int worker = 0; worker < grid.num_workers(); ++worker) {
-      bool is_new = !IsZeroAddend(*input, grid, choice, worker);
-      for (size_t earlier = 0; is_new && earlier + 1 < needed_regions.size(); ++earlier) {
-        is_new = !placed.is_charged[earlier][worker] ||
-                 !IsSameRegion(needed_regions[earlier][worker], incidence.reads[earlier]->fill,
-                               needed_regions.back()[worker], input->fill, shape);
-      }
-      charged_workers[worker] = is_new;
-    }
-    placed.is_charged.push_back(std::move(charged_workers));
-    placed.regions.push_back(ClipBoxes(needed_regions.back(), shape));
-    if (input->is_held) placed.held.push_back(needed_regions.back());
-  }
-  JoinRegions(grid, &placed);
-  return placed;
-}
-
-void JoinRegions(const WorkerGrid& grid, PlacedAccess* access) {
-  access->joint.clear();
-  if (!access->relays) return;
-  for (size_t i = 0; i < access->regions.size(); ++i) {
-    std::vector<Boxes> by_round;
-    int groups = 1;
-    for (int round = 0; round + 1 < grid.num_rounds(); ++round) {
-      groups *= static_cast<int>(grid.factor(round));
-      Boxes united = UniteGroups(access->regions[i], access->is_charged[i], groups);
-      for (const std::vector<Boxes>& earlier : access->joint) ClearEqual(earlier[round], &united);
-      by_round.push_back(std::move(united));
-    }
-    access->joint.push_back(std::move(by_round));
-  }
-}
-
-std::vector<Box> TakenBoxes(const PlacedAccess& access, int worker, int holder,
-                            const Interval* box) {
-  const Boxes& regions = access.regions.front();
-  const int rank = regions.rank();
-  const bool is_cut = holder != worker && access.own.count() > 0;
-  Box taken(rank);
-  if (!Intersect(box, is_cut ? access.own[holder] : regions[holder], rank, taken.data())) return {};
-  if (!is_cut || access.addend[holder] != access.addend[worker]) return {taken};
-  std::vector<Box> missing_boxes;
-  Subtract(std::move(taken), Box(regions[worker], regions[worker] + rank), &missing_boxes);
-  return missing_boxes;
-}
-
-PlacedLayout PlaceLayout(const Graph& graph, int tensor_id, const WorkerGrid& grid,
-                         const std::vector<int>& layout) {
-  const Tensor& tensor = graph.tensor(tensor_id);
-  PlacedLayout placed;
-  placed.shards = SplitTensor(graph, grid, tensor_id, layout);
-  placed.can_scatter = (graph.stages_small_sums() || !tensor.is_replicable) &&
-                       !tensor.shape.empty() && HasReplicatedRound(layout);
-  if (placed.can_scatter)
-    placed.scattered = ScatterShards(placed.shards, tensor.shape, grid, layout);
-  for (int rounds = 1; grid.has_prices() && rounds < grid.num_rounds(); ++rounds) {
-    placed.prefixes.push_back(
-        PlaceLayout(graph, tensor_id, grid.UnpricedPrefix(rounds), FirstRounds(layout, rounds)));
-  }
-  return placed;
-}
 
 namespace {
 
@@ -220,7 +17,9 @@ int64_t ReadCells(const PlacedAccess& access, size_t i, const Boxes& shards) {
   const Boxes& regions = access.regions[i];
   int64_t cells = 0;
   for (int worker = 0; worker < regions.count(); ++worker) {
-    if (access.is_charged[i][worker]) cells += MissingVolume(regions, shards, worker);
+    if (!access.is_charged[i][worker]) continue;
+    cells += Volume(regions[worker], regions.rank()) -
+             IntersectionVolume(regions[worker], shards[worker], regions.rank());
   }
   return cells;
 }
@@ -247,21 +46,6 @@ std::vector<int64_t> ReadCellsByRound(const PlacedAccess& access, size_t i,
     }
   }
   return cells;
-}
-
-/*! \brief Count the elements that enter the groups of each round: those of the union of their
- * regions that the shards of the group lack. */
-std::vector<int64_t> CountEntering(const PlacedAccess& access, size_t i,
-                                   const PlacedLayout& layout) {
-  std::vector<int64_t> entering;
-  for (size_t round = 0; round < access.joint[i].size(); ++round) {
-    const Boxes& regions = access.joint[i][round];
-    entering.push_back(0);
-    for (int group = 0; group < regions.count(); ++group)
-      entering.back() += MissingVolume(regions, layout.prefixes[round].shards, group);
-  }
-  entering.push_back(ReadCells(access, i, layout.shards));
-  return entering;
 }
 
 /*! \brief Count the elements of TakenBoxes. Lists no boxes if parts do not overlap. */
@@ -321,11 +105,8 @@ std::vector<int64_t> GatherCellsByRound(const PlacedAccess& access, const Boxes&
   return cells;
 }
 
-/*! \brief Count elements of every worker's shard that other holders of the shard have summed. */
-int64_t JoinCells(const PlacedLayout& layout) {
-  return TotalVolume(layout.shards) - TotalVolume(layout.scattered);
-}
-
+/*! \brief Count elements of every worker's shard that other holders of the shard have summed, by
+ * round. */
 std::vector<int64_t> JoinCellsByRound(const PlacedLayout& layout, const WorkerGrid& grid) {
   const int rank = layout.shards.rank();
   std::vector<int64_t> cells(grid.num_rounds(), 0);
@@ -343,44 +124,43 @@ bool IsScattered(const PlacedAccess& access, const PlacedLayout& layout) {
   return access.is_partial && layout.can_scatter;
 }
 
-/*! \brief Elements of a write that workers take from other workers: first parts or partial results,
- * then parts of sums. */
-struct WriteCells {
-  int64_t gathered = 0;
-  int64_t joined = 0;
-};
-
-WriteCells CountWriteCells(const PlacedAccess& access, const PlacedLayout& layout) {
-  if (!IsScattered(access, layout)) return {GatherCells(access, layout.shards), 0};
-  return {GatherCells(access, layout.scattered), JoinCells(layout)};
+/*! \brief Count the elements of a write that workers take from other workers: parts or partial
+ * results, and then parts of sums. */
+int64_t CountWriteCells(const PlacedAccess& access, const PlacedLayout& layout) {
+  if (!IsScattered(access, layout)) return GatherCells(access, layout.shards);
+  return GatherCells(access, layout.scattered) + TotalVolume(layout.shards) -
+         TotalVolume(layout.scattered);
 }
 
 /*! \brief Counts by round of one incidence. */
 class RoundCounter {
  public:
   RoundCounter(const WorkerGrid& grid, const Tensor& tensor)
-      : grid_(grid), tensor_(tensor), counts_{Zeros(), Zeros()} {}
+      : grid_(grid), tensor_(tensor), counts_{Zeros(), Zeros(), 0} {}
 
   /*! \brief Add the elements that cross each round. */
-  void AddFetch(const std::vector<int64_t>& cells) {
+  void AddFetch(const std::vector<int64_t>& cells, int64_t fetches = 1) {
     bool is_counted = false;  // at this level
     for (int round = 0; round < grid_.num_rounds(); ++round) {
       if (grid_.BeginsLevel(round)) is_counted = false;
       counts_.bytes[round] += tensor_.element_bytes * cells[round];
       if (cells[round] == 0 || is_counted) continue;
-      counts_.waits[round] += tensor_.times;
+      counts_.waits[round] += fetches * tensor_.times;
       is_counted = true;
     }
   }
 
-  /*! \brief Add the elements that enter the groups of each round. Groups of one round are parts of
-   * the groups before. The union of their regions may be counted as larger than it is. */
-  void AddEntering(std::vector<int64_t> entering) {
-    for (size_t round = entering.size() - 1; round > 0; --round)
-      entering[round - 1] = std::min(entering[round - 1], entering[round]);
-    for (size_t round = entering.size() - 1; round > 0; --round)
-      entering[round] -= entering[round - 1];
-    AddFetch(entering);
+  /*! \brief Add the elements that each round adds to those of the rounds before, in `fetches`
+   * fetches. `totals` has the elements of the first rounds, whose groups count as workers. */
+  void AddRelayed(const std::vector<int64_t>& totals, int64_t fetches) {
+    std::vector<int64_t> cells;
+    int64_t most = 0;  // more rounds may read fewer elements: regions with gaps count as boxes
+    for (const int64_t total : totals) {
+      cells.push_back(std::max<int64_t>(total - most, 0));
+      most = std::max(most, total);
+    }
+    AddFetch(cells, fetches);
+    counts_.excess_bytes += tensor_.element_bytes * (most - totals.back());
   }
 
   LevelCounts Take() { return std::move(counts_); }
@@ -393,19 +173,37 @@ class RoundCounter {
   LevelCounts counts_;
 };
 
-void AddRelayedWrite(const PlacedAccess& access, const PlacedLayout& layout,
-                     RoundCounter* counter) {
-  std::vector<int64_t> gathered;
-  std::vector<int64_t> joined;
-  const auto add = [&](const WriteCells& cells) {
-    gathered.push_back(cells.gathered);
-    joined.push_back(cells.joined);
+void AddRelayed(const PlacedAccess& access, const PlacedLayout& layout, bool is_write,
+                RoundCounter* counter) {
+  const auto add = [&](int64_t fetches, const auto& count) {
+    std::vector<int64_t> totals;
+    for (size_t round = 0; round < access.prefixes.size(); ++round)
+      totals.push_back(count(access.prefixes[round], layout.prefixes[round]));
+    totals.push_back(count(access, layout));
+    counter->AddRelayed(totals, fetches);
   };
-  for (size_t round = 0; round < access.prefixes.size(); ++round)
-    add(CountWriteCells(access.prefixes[round], layout.prefixes[round]));
-  add(CountWriteCells(access, layout));
-  counter->AddEntering(std::move(gathered));
-  counter->AddEntering(std::move(joined));
+  if (is_write) {
+    add(IsScattered(access, layout) ? 2 : 1, CountWriteCells);
+    return;
+  }
+  for (size_t i = 0; i < access.regions.size(); ++i) {
+    add(1, [i](const PlacedAccess& of_access, const PlacedLayout& of_layout) {
+      return ReadCells(of_access, i, of_layout.shards);
+    });
+  }
+}
+
+void AddDirect(const PlacedAccess& access, const PlacedLayout& layout, bool is_write,
+               const WorkerGrid& grid, RoundCounter* counter) {
+  if (!is_write) {
+    for (size_t i = 0; i < access.regions.size(); ++i)
+      counter->AddFetch(ReadCellsByRound(access, i, layout, grid));
+  } else if (IsScattered(access, layout)) {
+    counter->AddFetch(GatherCellsByRound(access, layout.scattered, grid));
+    counter->AddFetch(JoinCellsByRound(layout, grid));
+  } else {
+    counter->AddFetch(GatherCellsByRound(access, layout.shards, grid));
+  }
 }
 
 }  // namespace
@@ -421,21 +219,10 @@ int64_t HoldingCost(const Graph& graph, int tensor_id, const WorkerGrid& grid,
 LevelCounts CountLevels(const Incidence& incidence, const PlacedAccess& access,
                         const PlacedLayout& layout, const WorkerGrid& grid, const Tensor& tensor) {
   RoundCounter counter(grid, tensor);
-  if (!incidence.is_write) {
-    for (size_t i = 0; i < access.regions.size(); ++i) {
-      if (access.relays) {
-        counter.AddEntering(CountEntering(access, i, layout));
-      } else {
-        counter.AddFetch(ReadCellsByRound(access, i, layout, grid));
-      }
-    }
-  } else if (access.relays) {
-    AddRelayedWrite(access, layout, &counter);
-  } else if (IsScattered(access, layout)) {
-    counter.AddFetch(GatherCellsByRound(access, layout.scattered, grid));
-    counter.AddFetch(JoinCellsByRound(layout, grid));
+  if (access.prefixes.empty()) {
+    AddDirect(access, layout, incidence.is_write, grid, &counter);
   } else {
-    counter.AddFetch(GatherCellsByRound(access, layout.shards, grid));
+    AddRelayed(access, layout, incidence.is_write, &counter);
   }
   return counter.Take();
 }
@@ -459,8 +246,7 @@ int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
   }
   int64_t cells = 0;
   if (incidence.is_write) {
-    const WriteCells of_write = CountWriteCells(access, layout);
-    cells = of_write.gathered + of_write.joined;
+    cells = CountWriteCells(access, layout);
   } else {
     for (size_t i = 0; i < access.regions.size(); ++i) cells += ReadCells(access, i, layout.shards);
   }

@@ -55,21 +55,11 @@ std::vector<int64_t> DescribeIncidence(const Graph& graph, const Incidence& inci
  * with equal `sharers` are one incidence. Keeps pointers into `graph`. */
 std::vector<Incidence> CollectIncidences(const Graph& graph, const Sharers& sharers);
 
-/*!
- * \brief Regions that an incidence reads or writes for one choice of its operator.
- *
- * A *group* of a round are the workers with equal digits in this round and all before it. If the
- * grid has prices and the graph relays in groups, `joint` and `prefixes` have one entry for each
- * round but the last.
- */
+/*! \brief Regions that an incidence reads or writes for one choice of its operator. */
 struct PlacedAccess {
   std::vector<Boxes> regions;  // reads: by access, clipped to the tensor
   // Reads: [access][worker]; false if the worker has fetched the region before, or receives zeros.
   std::vector<std::vector<char>> is_charged;
-  std::vector<std::vector<Boxes>> joint;  // reads: [access][round][group], the union of regions
-  std::vector<PlacedAccess> prefixes;     // writes: the access on the grid of the first rounds
-  bool relays = false;                    // `joint` or `prefixes` are used
-
   std::vector<Boxes> held;   // reads: regions that must equal the shard, not clipped
   std::vector<int> replica;  // writes: workers with equal numbers exchange their parts
   // Writes: the part of each region that other workers read (OwnBoxes), clipped. Empty if parts do
@@ -78,6 +68,9 @@ struct PlacedAccess {
   std::vector<int> addend;  // writes: workers with equal numbers have parts of one addend
   int64_t copies = 0;  // writes: how often the regions of each replica number cover every element
                        // (CountCoverage), or 0
+  // If the grid has prices and the graph relays in groups: for each round but the last, the access
+  // on the grid of the first rounds.
+  std::vector<PlacedAccess> prefixes;
   bool is_partial = false;  // writes: some round reduces, so all workers have partial results
 };
 
@@ -91,9 +84,6 @@ Boxes WrittenRegions(const Output& output, const std::vector<int64_t>& shape,
 
 PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const WorkerGrid& grid,
                          const std::vector<int>& choice);
-
-/*! \brief Compute `joint` from the regions that workers are charged for. */
-void JoinRegions(const WorkerGrid& grid, PlacedAccess* access);
 
 /*! \brief Return the disjoint boxes within `box` that a worker reads from `holder`, which may be
  * the worker itself. If parts of one addend overlap, each element is read from one of them. */
@@ -129,12 +119,16 @@ int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
  * A fetch counts at the first round of each level that it crosses. A sum that is reduced and then
  * gathered counts as two fetches. The bytes sum to those of a grid without prices.
  *
- * With relays, the bytes that cross a round are those that it adds: the bytes for the first rounds,
- * in which each group counts as one worker, less the bytes for the rounds before it.
+ * If the graph relays in groups, the bytes that cross a round are those that it adds: the bytes of
+ * the first rounds, on whose grid each group of workers counts as one, less those of the rounds
+ * before. So elements that several workers of a group need cross the round once, and their partial
+ * results are added before they do.
  */
 struct LevelCounts {
   std::vector<int64_t> bytes;
   std::vector<int64_t> waits;
+  // With relays: the bytes that are counted too much, because the regions of a group may have gaps.
+  int64_t excess_bytes = 0;
 };
 
 /*! \brief Return the counts of one incidence, on a grid with prices. */

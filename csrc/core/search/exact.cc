@@ -221,7 +221,8 @@ class ExactSearch {
   }
 
   void SearchByClasses() {
-    const ClassSearchResult found = SearchClasses(graph_, grid_, variables_, *start_, &state_);
+    const ClassSearchResult found =
+        SearchClasses(graph_, grid_, hints_, variables_, *start_, &state_);
     state_.RaiseBound(found.lower_bound);
     if (found.plan) Offer(found.plan->plan, found.plan->bytes);
   }
