@@ -103,6 +103,8 @@ class Graph:
         """Let all readers of a tensor in one phase share fetched regions."""
     def stage_small_sums(self) -> None:
         """Reduce partial results of replicable tensors in two stages as well: each worker sums a part, then fetches the others."""
+    def relay_in_groups(self) -> None:
+        """On an interconnect, count elements that several workers of a group need, and their partial results, as crossing a level once."""
     def mark_output(self, tensor: int) -> None:
         """Mark a tensor as output of the graph. The order of these calls matters to the search."""
     @property
@@ -241,12 +243,14 @@ def count_levels(
     factors: Sequence[int],
     operators: Int32Array,
     tensors: Int32Array,
+    prices: Sequence[float] = ...,
     kept: Sequence[int] = ...,
     reread: Sequence[int] = ...,
+    latencies: Sequence[float] = ...,
 ) -> tuple[list[int], list[int]]:
-    """Return the bytes and the number of fetches that cross each level of the interconnect.
+    """Return the bytes and the number of fetches that cross each round: the first digit in which reader and owner differ.
 
-    The level is the first digit in which reader and owner differ. The bytes sum to the total. A fetch by all workers counts once.
+    The bytes sum to the total. A fetch by all workers counts once for each level: neighbouring rounds of equal price and latency.
     """
 
 def feasible_choices(graph: Graph, factors: Sequence[int], kind: Kind, id: int, prefix: Sequence[int]) -> list[int]:

@@ -154,6 +154,7 @@ void RegisterGraph(py::module_* module) {
       .def("split_unevenly", &Graph::SplitUnevenly, py::arg("tensor"))
       .def("share_regions", &Graph::ShareRegions)
       .def("stage_small_sums", &Graph::StageSmallSums)
+      .def("relay_in_groups", &Graph::RelayInGroups)
       .def("mark_output", &Graph::MarkOutput, py::arg("tensor"))
       .def_property_readonly("num_tensors", &Graph::num_tensors)
       .def_property_readonly("num_operators", &Graph::num_operators)

@@ -73,9 +73,11 @@ PlanCost Evaluate(const Graph& graph, std::vector<int64_t> factors, const Choice
 
 std::pair<std::vector<int64_t>, std::vector<int64_t>> CountLevelsOf(
     const Graph& graph, std::vector<int64_t> factors, const ChoiceArray& operators,
-    const ChoiceArray& tensors, const std::vector<int>& kept, const std::vector<int>& reread) {
-  LevelCounts counts = CountLevels(graph, WorkerGrid(std::move(factors)),
-                                   ToAssignment(graph, operators, tensors, kept, reread));
+    const ChoiceArray& tensors, std::vector<double> prices, const std::vector<int>& kept,
+    const std::vector<int>& reread, std::vector<double> latencies) {
+  const WorkerGrid grid(std::move(factors), std::move(prices), std::move(latencies));
+  LevelCounts counts =
+      CountLevels(graph, grid, ToAssignment(graph, operators, tensors, kept, reread));
   return {std::move(counts.bytes), std::move(counts.waits)};
 }
 
@@ -143,8 +145,8 @@ void RegisterSearch(py::module_* module) {
               py::arg("operators"), py::arg("tensors"), py::arg("prices") = no_numbers,
               py::arg("kept") = none, py::arg("reread") = none, py::arg("latencies") = no_numbers);
   module->def("count_levels", CountLevelsOf, Unlocked(), py::arg("graph"), py::arg("factors"),
-              py::arg("operators"), py::arg("tensors"), py::arg("kept") = none,
-              py::arg("reread") = none);
+              py::arg("operators"), py::arg("tensors"), py::arg("prices") = no_numbers,
+              py::arg("kept") = none, py::arg("reread") = none, py::arg("latencies") = no_numbers);
   module->def("weigh_keeping", KeepingOf, Unlocked(), py::arg("graph"), py::arg("factors"),
               py::arg("operators"), py::arg("tensors"));
 }

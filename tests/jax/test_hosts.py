@@ -67,8 +67,9 @@ def test_small_steps_and_losses_beside_them_equal_one_device(run_scenario):
 
 def test_bytes_between_hosts_are_those_of_the_plan(run_scenario):
     for counted in run_scenario("count", "transformer", double=False):
-        for moved, planned in zip(counted["moved"], counted["planned"], strict=True):
-            assert 0.9 <= moved / planned <= 1.02
+        between, total = (a / b for a, b in zip(counted["moved"], counted["planned"], strict=True))
+        assert 0.9 <= total <= 1.02
+        assert 0.9 <= between <= 1.1  # sums are exchanged by all-to-all here, whose devices do not relay
         assert counted["planned"][0] == counted["between"] < counted["without_levels"]
 
 

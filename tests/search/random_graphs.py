@@ -60,6 +60,7 @@ class GraphSpec:
     outputs: list = field(default_factory=list)
     shares_regions: bool = False
     stages_small_sums: bool = False
+    relays: bool = False
     repeats: bool = False  # every worker may compute all of any operator
 
     def tensor(self, shape, replicable=False, label=0, item_bytes=4):
@@ -77,6 +78,8 @@ class GraphSpec:
             graph.share_regions()
         if self.stages_small_sums:
             graph.stage_small_sums()
+        if self.relays:
+            graph.relay_in_groups()
         for t in self.tensors:
             graph.add_tensor(list(t.shape), t.item_bytes, t.replicable, t.label)
         for o in self.operators:

@@ -18,7 +18,7 @@ def draw_search(seed):
     factors = rng.choice(GRIDS)
     is_entangled = rng.random() < 0.3
     spec = entangled_graph(seed, 5, (4, 8)) if is_entangled else random_graph(seed, largest=rng.choice([4, 6, 8, 16]))
-    spec.shares_regions, spec.stages_small_sums = rng.random() < 0.5, rng.random() < 0.5
+    spec.shares_regions, spec.stages_small_sums, spec.relays = (rng.random() < 0.5 for _ in range(3))
     if rng.random() < 0.4:
         spec.repeats = True
         for tensor in spec.tensors:

@@ -8,7 +8,7 @@ import pytest
 
 import tofu
 from tests.models.paper import rnn
-from tests.search.random_graphs import random_graph
+from tests.search.random_graphs import GraphSpec, matmul, random_graph
 from tests.search.test_cost import draw_plan
 from tests.search.test_exact import list_plans
 from tests.search.test_program import emit_training
@@ -37,14 +37,49 @@ def test_levels_count_the_emitted_fetches(seed):
     arrays = np.array(operators), np.array(tensors)
     levels, waits = _core.count_levels(native, list(factors), *arrays)
     assert levels == count_crossing_bytes(factors, _core.count_traffic(native, program))
-    assert [count > 0 for count in waits] == [count > 0 for count in levels]
+    _, by_round = _core.count_levels(native, list(factors), *arrays, prices=range(1, len(factors) + 1))
+    assert [count > 0 for count in by_round] == [count > 0 for count in levels]
+    assert max(by_round) <= sum(waits) <= sum(by_round)  # all rounds are one level
     assert sum(levels) == cost.total_bytes
     prices = [rng.randint(1, 5) for _ in factors]
     priced = _core.evaluate(native, list(factors), *arrays, prices=prices)
     assert priced.total_bytes == sum(price * count for price, count in zip(prices, levels, strict=True))
     latencies = [rng.randint(0, 50) for _ in factors]
     late = _core.evaluate(native, list(factors), *arrays, prices=prices, latencies=latencies)
+    _, waits = _core.count_levels(native, list(factors), *arrays, prices=prices, latencies=latencies)
     assert late.total_bytes == priced.total_bytes + sum(a * b for a, b in zip(latencies, waits, strict=True))
+
+
+def test_relays_count_what_each_round_adds():
+    """The first rounds are a plan for fewer workers, each of which is a group that relays."""
+    equal = 0
+    for seed in range(60):
+        factors = [(2, 2), (3, 2), (2, 2, 2)][seed % 3]
+        spec = random_graph(seed)
+        spec.stages_small_sums = seed % 2 == 0
+        operators, tensors = draw_plan(random.Random(seed), spec, factors, replicate=0.2 if seed % 2 else 0)
+        plan = list(factors), np.array(operators), np.array(tensors)
+        spec.relays = True
+        counts, _ = _core.count_levels(spec.native(), *plan)
+        cost = _core.evaluate(spec.native(), *plan)
+        assert sum(counts) == cost.total_bytes and min(counts) >= 0
+        equal += counts == cost.round_bytes  # they differ if regions of a group have gaps
+    assert equal >= 50
+
+
+def test_collectives_over_two_levels_cross_the_top_once_for_each_group():
+    spec = GraphSpec()
+    x, w = spec.tensor((8, 16)), spec.tensor((24, 16))
+    spec.outputs = [matmul(spec, x, w, replicable=True)]
+    spec.relays = spec.stages_small_sums = True
+    columns = [[1, 1], [1, 1], [-1, -1]]  # layouts of x, w and y
+    all_reduce, _ = _core.count_levels(spec.native(), [2, 4], np.array([[2, 2]]), np.array(columns))
+    y_bytes = 4 * 8 * 24
+    assert all_reduce == [2 * y_bytes, 2 * 2 * 3 * y_bytes]  # of 2 hosts, then of 4 workers on each of 2 hosts
+    rows = [[0, 0], [0, 0], [0, 0]]
+    all_gather, _ = _core.count_levels(spec.native(), [2, 4], np.array([[0, 0]]), np.array(rows))
+    w_bytes = 4 * 24 * 16
+    assert all_gather == [w_bytes, 2 * 3 * w_bytes]
 
 
 def test_no_plan_costs_less():
@@ -52,20 +87,27 @@ def test_no_plan_costs_less():
     for seed in range(400):
         factors, prices = (2, 2), [(7, 1), (1, 7), (3, 2)][seed % 3]
         spec = random_graph(seed, largest=3)
+        spec.relays = seed % 2 == 0
         native = spec.native()
-        levels = [_core.count_levels(native, list(factors), *plan) for plan in list_plans(spec, factors, LARGEST_SPACE)]
-        if not levels:
+        plans = list_plans(spec, factors, LARGEST_SPACE)
+        if not plans:
             continue
         for latencies in ((0, 0), (40, 3)):
+            options = {"prices": prices, "latencies": latencies}
+            levels = [_core.count_levels(native, list(factors), *plan, **options) for plan in plans]
             costs = [
                 sum(p * b + w * n for p, b, w, n in zip(prices, counts, latencies, waits, strict=True))
                 for counts, waits in levels
             ]
+            if spec.relays:
+                evaluated = [_core.evaluate(native, list(factors), *plan, **options).total_bytes for plan in plans]
+                assert all(a <= b for a, b in zip(costs, evaluated, strict=True))
+                costs = evaluated
             least = min(costs)
-            best = _core.search_exact(native, list(factors), prices=prices, latencies=latencies)
+            best = _core.search_exact(native, list(factors), **options)
             found = best.is_optimal, best.lower_bound, sum(best.plan.round_bytes)
             assert found == (True, least, least), f"seed {seed}, latencies {latencies}"
-            recursive = _core.search_recursive(native, list(factors), prices=prices, latencies=latencies)
+            recursive = _core.search_recursive(native, list(factors), **options)
             assert least <= sum(recursive.round_bytes)
         checked += 1
     assert checked > 20

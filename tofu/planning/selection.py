@@ -27,6 +27,8 @@ from tofu.sizes import format_limit
 logger = logging.getLogger("tofu")
 
 UNPROVED = "nothing is proved"
+SPLIT_SHARE = 0.3
+"""Effort for a plan that splits everything if tensors may be replicated: it may be as good and need less memory."""
 AS_GIVEN = f"applied as passed; {UNPROVED}"
 NO_PART_OF_THE_KEY = (
     "plan",
@@ -203,16 +205,17 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     """Return the cheapest plan over all orders of the rounds, with a proof for all of them."""
     algorithm = ALGORITHMS[settings.algorithm]
     effort = Effort(settings.search_seconds / len(problems), progress)
-    found, errors = _solve(problems, settings, effort)
+    is_free = settings.replicate == "free"
+    found, errors = _solve(problems, settings, effort.take(SPLIT_SHARE) if is_free else effort)
     proving, candidates = found, list(found)
-    if settings.replicate == "free":
+    if is_free:
         proving, _ = _solve(problems, settings, effort, _make_memory_free)
-        candidates += proving  # a plan that splits everything, in case this search runs out of time
+        candidates += proving
     if not candidates:
         raise errors[0]
     open_ends = [solution.choices.problem for solution in proving if not _is_nearly_optimal(solution)]
     if algorithm.is_search and open_ends:
-        split = _split_evenly_with_free_memory if settings.replicate == "free" else Problem.split_evenly
+        split = _split_evenly_with_free_memory if is_free else Problem.split_evenly
         candidates += _solve(open_ends, settings, effort, split)[0]
     best = min(candidates, key=lambda solution: price(solution.choices))
     exact = [solution.exact for solution in proving if solution.exact is not None]

@@ -35,11 +35,14 @@ def price(choices: Choices) -> int:
 
 
 def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Count the bytes, and the fetches, that cross each level of the interconnect, the top level first.
+    """Count the bytes, and the fetches, that cross each round, the first one first.
 
-    The bytes sum to the total of `evaluate`.
+    The bytes sum to the total of `evaluate`. A fetch counts at the first round of each level that it crosses.
     """
-    counts, waits = _core.count_levels(choices.problem.native, list(choices.problem.factors), **choices.native)
+    problem = choices.problem
+    counts, waits = _core.count_levels(
+        problem.native, list(problem.factors), **choices.native, **problem.arrangement.nanoseconds
+    )
     return tuple(counts), tuple(waits)
 
 

@@ -47,6 +47,10 @@ class Moves:
     stages_small_sums
         True if small sums that all workers need are reduced in parts and then gathered, like large ones. Otherwise each
         worker reads all addends.
+    relays_in_groups
+        True if elements that several workers of a group need cross a level of the interconnect once, and partial results
+        of a group are added before they cross it, as in collectives over several levels. Otherwise each worker reads
+        from each other worker.
     repeats_operators
         True if all workers may repeat an operator whose computation costs no more than reading and writing its tensors,
         if its results may be replicated.
@@ -59,6 +63,7 @@ class Moves:
     overlaps_given: Uneven = "none"
     shares_regions: bool = False
     stages_small_sums: bool = False
+    relays_in_groups: bool = False
     repeats_operators: bool = False
     ties_layers: bool = False
 
@@ -71,6 +76,7 @@ COLLECTIVES = Moves(
     overlaps=True,
     shares_regions=True,
     stages_small_sums=True,
+    relays_in_groups=True,
     repeats_operators=True,
     ties_layers=True,
 )
@@ -102,6 +108,8 @@ def build_native_graph(
         native.share_regions()
     if moves.stages_small_sums:
         native.stage_small_sums()
+    if moves.relays_in_groups:
+        native.relay_in_groups()
     live = find_live_operators(graph, accesses)
     replicable = list_replicable(graph)
     first = {operator: family[0] for family in equal.operators for operator in family}

@@ -29,6 +29,10 @@ class Effort:
     seconds: float = DEFAULT_SEARCH_SECONDS
     progress: Progress | None = None
 
+    def take(self, share: float) -> Effort:
+        """Return a share of the effort."""
+        return replace(self, seconds=share * self.seconds)
+
 
 DEFAULT_EFFORT = Effort()
 

@@ -3,7 +3,7 @@
  * \brief Lower bounds on the cost of an incidence, for all orders of its choices at once.
  *
  * Two sequences of choices belong to one *class* if they split the same dimensions equally often
- * among rounds of equal factor and price. 64 workers have 729 layouts of a matrix, in 28 classes.
+ * among rounds of equal factor. 64 workers have 729 layouts of a matrix, in 28 classes.
  * Regions and shards of a class have the same sizes, and differ in the workers that hold them. The
  * bytes that a worker lacks are least if its region and its shard overlap as much as their sizes
  * allow. So sizes alone bound the cost of all pairs of sequences from two classes.
@@ -20,21 +20,14 @@
 
 namespace tofu {
 
-/*! \brief Return true if two neighbouring rounds have equal prices and latencies. */
-inline bool IsSameLevel(const WorkerGrid& grid, int round, int next) {
-  return !grid.has_prices() ||
-         (grid.price(round) == grid.price(next) && grid.latency(round) == grid.latency(next));
-}
-
-/*! \brief Return, for each round, the number of its kind. Rounds of one kind have equal factors,
- * and are neighbours of equal price and latency. */
+/*! \brief Return, for each round, the number of its kind. Rounds of one kind have equal factors. */
 std::vector<int> NumberRounds(const WorkerGrid& grid);
 
 /*! \brief Return numbers that are equal for sequences of one class. `kinds` is by round. */
 std::vector<int> DescribeClass(const std::vector<int>& kinds, const std::vector<int>& choices);
 
-/*! \brief Return a table like CostTables::Compute: for each choice and layout, a lower bound of
- * IncidenceBytes for all choices and layouts of their classes. */
+/*! \brief Return a table like CostTables::Compute on a grid without prices: for each choice and
+ * layout, a lower bound of IncidenceBytes for all choices and layouts of their classes. */
 std::vector<int64_t> BoundIncidence(const Graph& graph, const Incidence& incidence,
                                     const WorkerGrid& grid,
                                     const std::vector<std::vector<int>>& choices,

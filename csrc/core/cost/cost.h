@@ -68,6 +68,9 @@ struct PlacedAccess {
   std::vector<int> addend;  // writes: workers with equal numbers have parts of one addend
   int64_t copies = 0;  // writes: how often the regions of each replica number cover every element
                        // (CountCoverage), or 0
+  // If the grid has prices and the graph relays in groups: for each round but the last, the access
+  // on the grid of the first rounds.
+  std::vector<PlacedAccess> prefixes;
   bool is_partial = false;  // writes: some round reduces, so all workers have partial results
 };
 
@@ -90,9 +93,8 @@ std::vector<Box> TakenBoxes(const PlacedAccess& access, int worker, int holder,
 /*! \brief Shards of an incidence's tensor for one layout. */
 struct PlacedLayout {
   Boxes shards;
-  // If the grid has prices, [level][worker]: the elements in the shards of all workers that have
-  // the worker's digits above the level.
-  std::vector<Boxes> reach;
+  std::vector<PlacedLayout> prefixes;  // if the grid has prices: by round but the last, the layout
+                                       // on the grid of the first rounds
   Boxes scattered;  // the part of the shard that each worker reduces before others gather it
   // True if partial results are reduced in parts and then gathered: some round replicates, and the
   // tensor is large or the graph stages small sums.
@@ -106,16 +108,27 @@ PlacedLayout PlaceLayout(const Graph& graph, int tensor, const WorkerGrid& grid,
 bool IsInPlace(const Incidence& incidence);
 
 /*! \brief Return the bytes of an incidence, at most kForbiddenBytes. If the grid has prices, return
- * the cost instead: the sum over levels of price times bytes plus latency times fetches, rounded.
+ * the cost instead: the sum over rounds of price times bytes plus latency times fetches, rounded.
  */
 int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
                        const PlacedLayout& layout, const WorkerGrid& grid, const Tensor& tensor);
 
-/*! \brief The bytes and the fetches of all workers that cross each level of the interconnect. A sum
- * that is reduced and then gathered counts as two fetches. */
+/*!
+ * \brief The bytes of all workers, and the fetches, that cross each round.
+ *
+ * A fetch counts at the first round of each level that it crosses. A sum that is reduced and then
+ * gathered counts as two fetches. The bytes sum to those of a grid without prices.
+ *
+ * If the graph relays in groups, the bytes that cross a round are those that it adds: the bytes of
+ * the first rounds, on whose grid each group of workers counts as one, less those of the rounds
+ * before. So elements that several workers of a group need cross the round once, and their partial
+ * results are added before they do.
+ */
 struct LevelCounts {
   std::vector<int64_t> bytes;
   std::vector<int64_t> waits;
+  // With relays: the bytes that are counted too much, because the regions of a group may have gaps.
+  int64_t excess_bytes = 0;
 };
 
 /*! \brief Return the counts of one incidence, on a grid with prices. */
@@ -187,8 +200,8 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
  * std::overflow_error with kTooManyBytes */
 PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
 
-/*! \brief Count the bytes and the fetches of a plan that cross each level of the interconnect.
- * Throws like EvaluatePlan. */
+/*! \brief Count the bytes and the fetches of a plan that cross each round. If the grid has no
+ * prices, all rounds are one level. Throws like EvaluatePlan. */
 LevelCounts CountLevels(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
 
 /*! \brief Effects of keeping the fetched regions of a tensor. */

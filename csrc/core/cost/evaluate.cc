@@ -2,6 +2,7 @@
  * \file evaluate.cc
  * \brief Checks and costs of whole plans, without tables.
  */
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -96,6 +97,8 @@ void CheckKept(const Graph& graph, const Assignment& assignment) {
                                 " tensors whether they are kept, the graph has " +
                                 std::to_string(graph.num_tensors()));
   }
+  if (graph.relays_in_groups())
+    throw std::invalid_argument("workers that relay to each other keep no fetched regions");
   for (int id = 0; id < graph.num_operators(); ++id) {
     for (const Input& input : graph.op(id).inputs) {
       if (input.is_held && assignment.IsKept(input.tensor)) {
@@ -197,9 +200,11 @@ PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignme
 
 LevelCounts CountLevels(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment) {
   CheckAssignment(graph, grid, assignment);
-  const WorkerGrid level_grid(grid.factors(), std::vector<double>(grid.num_rounds(), 1.0));
+  const WorkerGrid level_grid =
+      grid.has_prices() ? grid
+                        : WorkerGrid(grid.factors(), std::vector<double>(grid.num_rounds(), 1.0));
   const std::vector<int64_t> zeros(grid.num_rounds(), 0);
-  LevelCounts total{zeros, zeros};
+  LevelCounts total{zeros, zeros, 0};
   FetchedRegions fetched(graph, level_grid);
   for (const Incidence& incidence :
        CollectIncidences(graph, FindSharers(graph, grid, assignment))) {
@@ -215,6 +220,12 @@ LevelCounts CountLevels(const Graph& graph, const WorkerGrid& grid, const Assign
       total.bytes[level] += counts.bytes[level];
       total.waits[level] += counts.waits[level];
     }
+    total.excess_bytes += counts.excess_bytes;
+  }
+  for (int round = grid.num_rounds(); round-- > 0;) {
+    const int64_t taken = std::min(total.excess_bytes, total.bytes[round]);
+    total.bytes[round] -= taken;
+    total.excess_bytes -= taken;
   }
   return total;
 }

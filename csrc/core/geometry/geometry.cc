@@ -60,10 +60,14 @@ WorkerGrid WorkerGrid::Prefix(int rounds) const {
                     first(latencies_));
 }
 
-int WorkerGrid::CrossedLevel(int worker, int other) const {
-  int level = 0;
-  while (digit(worker, level) == digit(other, level)) ++level;
-  return level;
+WorkerGrid WorkerGrid::UnpricedPrefix(int rounds) const {
+  return WorkerGrid({factors_.begin(), factors_.begin() + rounds});
+}
+
+int WorkerGrid::CrossedRound(int worker, int other) const {
+  int round = 0;
+  while (digit(worker, round) == digit(other, round)) ++round;
+  return round;
 }
 
 Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid,

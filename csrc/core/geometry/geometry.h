@@ -25,9 +25,9 @@ inline Interval SplitPart(const Interval& whole, int64_t part, int64_t parts) {
  * \brief The workers, numbered in the mixed radix of the factors k = k1 * ... * km. Digit i of a
  * worker is its part in round i. Digit 0 is the most significant.
  *
- * Round i is also level i of the interconnect: two workers read from each other across the level of
- * their first different digit. A level may have a price, the cost of a byte that crosses it, and a
- * latency, the cost of a fetch that crosses it.
+ * Two workers read from each other across the round of their first different digit. A round may
+ * have a price, the cost of a byte that crosses it, and a latency, the cost of a fetch that crosses
+ * it. Neighbouring rounds of equal price and latency are one *level* of the interconnect.
  */
 class WorkerGrid {
  public:
@@ -46,13 +46,20 @@ class WorkerGrid {
   }
   /*! \brief Return the grid of the first `rounds` rounds. */
   WorkerGrid Prefix(int rounds) const;
+  /*! \brief Return the grid of the first `rounds` rounds, without prices. */
+  WorkerGrid UnpricedPrefix(int rounds) const;
 
-  /*! \brief Return true if levels have prices. Otherwise each byte costs 1. */
+  /*! \brief Return true if rounds have prices. Otherwise each byte costs 1. */
   bool has_prices() const { return !prices_.empty(); }
-  double price(int level) const { return prices_[level]; }
-  double latency(int level) const { return latencies_.empty() ? 0 : latencies_[level]; }
-  /*! \brief Return the level across which two different workers read from each other. */
-  int CrossedLevel(int worker, int other) const;
+  double price(int round) const { return prices_[round]; }
+  double latency(int round) const { return latencies_.empty() ? 0 : latencies_[round]; }
+  /*! \brief Return true if the round is the first of a level. */
+  bool BeginsLevel(int round) const {
+    return round == 0 || (has_prices() && (price(round - 1) != price(round) ||
+                                           latency(round - 1) != latency(round)));
+  }
+  /*! \brief Return the round across which two different workers read from each other. */
+  int CrossedRound(int worker, int other) const;
 
  private:
   std::vector<int64_t> factors_;

@@ -185,6 +185,12 @@ class Graph {
   void StageSmallSums() { stages_small_sums_ = true; }
   bool stages_small_sums() const { return stages_small_sums_; }
 
+  /*! \brief Let workers with equal digits above a round relay to each other (cost.h): elements that
+   * several of them need cross the round once, and their partial results are added before they do.
+   */
+  void RelayInGroups() { relays_in_groups_ = true; }
+  bool relays_in_groups() const { return relays_in_groups_; }
+
   /*! \brief Mark a tensor as the next output of the graph. */
   void MarkOutput(int tensor);
 
@@ -222,6 +228,7 @@ class Graph {
   bool splits_equally_ = false;
   bool shares_regions_ = false;
   bool stages_small_sums_ = false;
+  bool relays_in_groups_ = false;
 };
 
 /*! \brief Return a text such as "[2, 3, 4]", for messages. */

@@ -23,12 +23,103 @@ namespace {
 
 using Sequences = std::vector<std::vector<int>>;
 
+/*! \brief The first rounds of a grid, and the price of their bytes in a bound. */
+struct PricedPrefix {
+  int rounds;
+  double price;
+};
+
+/*!
+ * \brief List the prefixes whose bytes, times their prices, are at most the cost of a plan.
+ *
+ * With relays, the first rounds of a plan cost the bytes that enter the groups of these rounds. A
+ * byte that enters the groups of a level pays its price, but no longer that of the level below. If
+ * a lower level has a higher price, nothing is known. Workers that do not relay pay at least the
+ * least price for each byte.
+ */
+std::vector<PricedPrefix> ListPrefixes(const Graph& graph, const WorkerGrid& grid) {
+  const int rounds = grid.num_rounds();
+  if (!grid.has_prices()) return {{rounds, 1}};
+  std::vector<PricedPrefix> prefixes;
+  double least = grid.price(0);
+  bool descends = true;
+  for (int round = 0; round < rounds; ++round) {
+    const bool is_last = round + 1 == rounds;
+    least = std::min(least, grid.price(round));
+    if (!is_last && grid.price(round) == grid.price(round + 1)) continue;
+    prefixes.push_back({round + 1, grid.price(round) - (is_last ? 0 : grid.price(round + 1))});
+    descends = descends && prefixes.back().price > 0;
+  }
+  if (!graph.relays_in_groups()) return {{rounds, least}};
+  return descends ? prefixes : std::vector<PricedPrefix>{{rounds, 0}};
+}
+
+/*! \brief Return the first rounds of the choices of a plan. */
+Assignment TakeFirstRounds(const Assignment& plan, int rounds) {
+  Assignment first = plan;
+  for (auto* choices : {&first.operators, &first.tensors}) {
+    for (std::vector<int>& sequence : *choices) sequence.resize(rounds);
+  }
+  return first;
+}
+
+Hints TakeFirstRounds(const Hints& hints, int rounds) {
+  Hints first = hints;
+  for (auto* choices : {&first.operators, &first.tensors}) {
+    for (auto& of_variable : *choices) of_variable.second.resize(rounds);
+  }
+  return first;
+}
+
+/*! \brief The best classes on a grid without prices, as a sequence of each. */
+struct BestClasses {
+  int64_t lower_bound = 0;  // every plan costs at least this many bytes
+  Sequences classes;        // by variable
+};
+
+/*! \brief Search over classes, starting from those of a plan, in a share of the remaining effort.
+ */
+BestClasses FindBestClasses(const Graph& graph, const WorkerGrid& grid,
+                            const SearchVariables& variables, const Assignment& plan,
+                            double holding_share, double share, ExactState* state) {
+  constexpr double kAdditionsPerClass = 1000;  // additions for an entry of a table and its sweeps
+  const auto report = [state] { state->Report("classes"); };
+  const ExactLimits limits = state->MakeLimits(share);
+  const ExactProgress progress = [&](const std::string&, int64_t, int64_t) { report(); };
+  ExactState found(limits, progress);
+  const int64_t ceiling = EvaluatePlan(graph, grid, plan).total_bytes + 1;
+  ExactProblem problem =
+      BuildProblem(graph, grid, variables, variables.Classes(), Counting::kByClass, ceiling,
+                   MakeSize(limits, kAdditionsPerClass), report, holding_share);
+  found.Spend(kAdditionsPerClass * static_cast<double>(problem.num_entries));
+  const std::vector<int> kinds = NumberRounds(grid);
+  std::map<const void*, std::map<std::vector<int>, int>> known;  // by list and class
+  std::vector<int> start;
+  const Sequences choices = variables.ChoicesOf(plan);
+  for (size_t v = 0; v < choices.size(); ++v) {
+    const Sequences& classes = *problem.sequences[v];
+    std::map<std::vector<int>, int>& numbers = known[&classes];
+    if (numbers.empty()) {
+      for (const std::vector<int>& of_class : classes)
+        numbers.emplace(DescribeClass(kinds, of_class), static_cast<int>(numbers.size()));
+    }
+    start.push_back(numbers.at(DescribeClass(kinds, choices[v])));
+  }
+  SolveProblem(start, &problem, &found);
+  state->TakeEffort(found);
+  BestClasses best{found.bound(), {}};
+  for (size_t v = 0; v < choices.size(); ++v)
+    best.classes.push_back((*problem.sequences[v])[found.values()[v]]);
+  return best;
+}
+
 class ClassSearch {
  public:
-  ClassSearch(const Graph& graph, const WorkerGrid& grid, const SearchVariables& variables,
-              const FoundPlan& best, ExactState* state)
+  ClassSearch(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
+              const SearchVariables& variables, const FoundPlan& best, ExactState* state)
       : graph_(graph),
         grid_(grid),
+        hints_(hints),
         variables_(variables),
         best_(best),
         best_choices_(variables.ChoicesOf(best.plan)),
@@ -50,27 +141,21 @@ class ClassSearch {
  private:
   static constexpr double kBoundShare = 0.4;  // of the remaining effort
   static constexpr double kPlanShare = 0.4;
-  static constexpr double kAdditionsPerClass =
-      1000;  // additions for an entry of a table and its sweeps
 
   void BoundByClasses() {
-    const ExactLimits limits = state_.MakeLimits(kBoundShare);
-    const ExactProgress report = [this](const std::string&, int64_t, int64_t) {
-      state_.Report("classes");
-    };
-    ExactState state(limits, report);
-    ExactProblem problem = BuildProblem(
-        graph_, grid_, variables_, variables_.Classes(), Counting::kByClass, best_.bytes + 1,
-        MakeSize(limits, kAdditionsPerClass), [&] { state_.Report("classes"); });
-    state.Spend(kAdditionsPerClass * static_cast<double>(problem.num_entries));
-    std::vector<int> start;
-    for (size_t v = 0; v < best_choices_.size(); ++v)
-      start.push_back(FindClass(problem, v, best_choices_[v]));
-    SolveProblem(start, &problem, &state);
-    state_.TakeEffort(state);
-    result_.lower_bound = state.bound();
-    for (size_t v = 0; v < best_choices_.size(); ++v)
-      classes_.push_back((*problem.sequences[v])[state.values()[v]]);
+    constexpr double kRounding = 1 - 1e-9;  // of sums of floating point numbers
+    double bound = 0;
+    for (const PricedPrefix& prefix : ListPrefixes(graph_, grid_)) {
+      const bool is_whole = prefix.rounds == grid_.num_rounds();
+      const WorkerGrid first = grid_.UnpricedPrefix(prefix.rounds);
+      const SearchVariables variables(graph_, first, TakeFirstRounds(hints_, prefix.rounds));
+      BestClasses best = FindBestClasses(
+          graph_, first, variables, TakeFirstRounds(best_.plan, prefix.rounds),
+          is_whole && prefix.price > 0 ? 1 / prefix.price : 0, kBoundShare, &state_);
+      bound += prefix.price * static_cast<double>(best.lower_bound);
+      result_.lower_bound = static_cast<int64_t>(grid_.has_prices() ? kRounding * bound : bound);
+      if (is_whole) classes_ = std::move(best.classes);
+    }
   }
 
   /*! \brief Search among the sequences of the classes that were found, and those of the best plan.
@@ -109,15 +194,6 @@ class ClassSearch {
                      sequences->end());
   }
 
-  int FindClass(const ExactProblem& problem, size_t variable, const std::vector<int>& sequence) {
-    std::map<std::vector<int>, int>& known = class_of_[problem.sequences[variable].get()];
-    if (known.empty()) {
-      for (const std::vector<int>& of_class : *problem.sequences[variable])
-        known.emplace(DescribeClass(kinds_, of_class), static_cast<int>(known.size()));
-    }
-    return known.at(DescribeClass(kinds_, sequence));
-  }
-
   std::vector<SharedSequences> ListMembers(bool in_neighbours) const {
     const std::vector<int> numbers = variables_.NumberSequences();
     std::map<std::pair<int, std::vector<std::vector<int>>>, SharedSequences> known;
@@ -139,22 +215,22 @@ class ClassSearch {
 
   const Graph& graph_;
   const WorkerGrid& grid_;
+  const Hints& hints_;
   const SearchVariables& variables_;
   const FoundPlan& best_;
   Sequences best_choices_;  // by variable
   ExactState& state_;
   std::vector<int> kinds_;  // by round
   Sequences classes_;       // by variable, a sequence of the best class
-  std::map<const void*, std::map<std::vector<int>, int>> class_of_;
   ClassSearchResult result_;
 };
 
 }  // namespace
 
-ClassSearchResult SearchClasses(const Graph& graph, const WorkerGrid& grid,
+ClassSearchResult SearchClasses(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
                                 const SearchVariables& variables, const FoundPlan& best,
                                 ExactState* state) {
-  return ClassSearch(graph, grid, variables, best, state).Run();
+  return ClassSearch(graph, grid, hints, variables, best, state).Run();
 }
 
 }  // namespace tofu

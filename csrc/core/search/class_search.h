@@ -6,6 +6,10 @@
  * With a lower bound as the cost of two classes, the search over classes is a relaxation: its least
  * cost is a lower bound for all plans. Its plan says how often each dimension is split. A second
  * search, among the sequences of these classes, decides in which rounds.
+ *
+ * On an interconnect with several levels, each level has its own relaxation, over the rounds of
+ * this level and of those above. The cost of a plan is at least the sum of their least costs, each
+ * at the price by which its level exceeds the level below.
  */
 #ifndef TOFU_CORE_SEARCH_CLASS_SEARCH_H_
 #define TOFU_CORE_SEARCH_CLASS_SEARCH_H_
@@ -30,7 +34,7 @@ struct ClassSearchResult {
  *
  * The searches take a share of the effort of `state`, which only counts it.
  */
-ClassSearchResult SearchClasses(const Graph& graph, const WorkerGrid& grid,
+ClassSearchResult SearchClasses(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
                                 const SearchVariables& variables, const FoundPlan& best,
                                 ExactState* state);
 

@@ -28,7 +28,8 @@ void ListFrom(const WorkerGrid& grid, int begin, int most_rounds, JoinedRounds* 
   }
   if (most_rounds == 0) return;
   int end = begin;
-  while (end < grid.num_rounds() && IsSameLevel(grid, begin, end)) ++end;
+  do ++end;
+  while (end < grid.num_rounds() && !grid.BeginsLevel(end));
   for (; end > begin; --end) {
     joined->push_back(end - begin);
     ListFrom(grid, end, most_rounds - 1, joined, all);
@@ -41,11 +42,9 @@ void ListFrom(const WorkerGrid& grid, int begin, int most_rounds, JoinedRounds* 
 std::vector<std::vector<int64_t>> DescribeGrid(const WorkerGrid& grid, const JoinedRounds& joined) {
   const WorkerGrid coarse = JoinRounds(grid, joined);
   std::vector<std::vector<int64_t>> factors;
-  int level = -1;
   int begin = 0;
   for (size_t round = 0; round < joined.size(); begin += joined[round++]) {
-    if (level < 0 || !IsSameLevel(grid, level, begin)) factors.emplace_back();
-    level = begin;
+    if (grid.BeginsLevel(begin)) factors.emplace_back();
     factors.back().push_back(coarse.factor(static_cast<int>(round)));
   }
   for (std::vector<int64_t>& of_level : factors) std::sort(of_level.begin(), of_level.end());

@@ -56,6 +56,7 @@ class ExactSearch {
     } catch (const std::bad_alloc&) {
       // Bounds that were proved before stay valid.
       if (!has_plan()) throw;
+      if (!state_.has_plan()) PolishPlan();
     }
     return MakeResult();
   }
@@ -164,6 +165,8 @@ class ExactSearch {
       // Too densely connected.
     } catch (const std::invalid_argument&) {
       // Hints cannot be met on this grid.
+    } catch (const std::bad_alloc&) {
+      // Too large.
     }
   }
 
@@ -209,6 +212,8 @@ class ExactSearch {
       return found && Offer(found->plan, found->bytes);
     } catch (const std::length_error&) {
       return false;
+    } catch (const std::bad_alloc&) {
+      return false;
     }
   }
 
@@ -221,7 +226,8 @@ class ExactSearch {
   }
 
   void SearchByClasses() {
-    const ClassSearchResult found = SearchClasses(graph_, grid_, variables_, *start_, &state_);
+    const ClassSearchResult found =
+        SearchClasses(graph_, grid_, hints_, variables_, *start_, &state_);
     state_.RaiseBound(found.lower_bound);
     if (found.plan) Offer(found.plan->plan, found.plan->bytes);
   }
@@ -306,7 +312,13 @@ ExactResult SearchExact(const Graph& graph, const WorkerGrid& grid, const Hints&
   }
   if (!has_second || IsNearlyOptimal(*first)) return *std::move(first);
   second.seconds *= kSecondShare;
-  return TakeBetter(*std::move(first), search(second));
+  try {
+    return TakeBetter(*first, search(second));
+  } catch (const std::runtime_error&) {
+    return *std::move(first);
+  } catch (const std::bad_alloc&) {
+    return *std::move(first);
+  }
 }
 
 }  // namespace tofu

@@ -27,13 +27,14 @@ namespace {
 class Tabulation {
  public:
   Tabulation(const Graph& graph, const WorkerGrid& grid, const SearchVariables& variables,
-             Counting counting, int64_t ceiling, const ExactSize& size)
+             Counting counting, int64_t ceiling, const ExactSize& size, double holding_share = 1)
       : graph_(graph),
         grid_(grid),
         variables_(variables),
         counting_(counting),
         ceiling_(ceiling),
         size_(size),
+        holding_share_(holding_share),
         tables_(graph, counting == Counting::kExact ? TabulateIncidence : BoundIncidence),
         regions_(graph, grid) {
     tables_.SetGrid(grid);
@@ -117,7 +118,7 @@ class Tabulation {
 
   /*! \brief Bytes of a layout's boxes while tables are computed. */
   double BytesOfLayout(int tensor) const {
-    const double boxes = grid_.has_prices() ? 2 + grid_.num_rounds() : 2;
+    const double boxes = grid_.has_prices() ? 4 : 2;
     return boxes * BytesOfBoxes(tensor);
   }
 
@@ -142,7 +143,8 @@ class Tabulation {
       const int v = variables_.OfTensor(id);
       std::vector<Weight>& unary = problem_.pairwise.unary[v];
       for (size_t x = 0; x < unary.size(); ++x) {
-        const int64_t cost = HoldingCost(graph_, id, grid_, (*problem_.sequences[v])[x]);
+        const auto cost = static_cast<int64_t>(
+            holding_share_ * HoldingCost(graph_, id, grid_, (*problem_.sequences[v])[x]));
         unary[x] += MakeWeight(std::min(cost, ceiling_), 0);
       }
     }
@@ -337,6 +339,7 @@ class Tabulation {
   Counting counting_;
   int64_t ceiling_;
   ExactSize size_;
+  double holding_share_;  // of the cost of memory
   CostTables tables_;
   std::vector<ChoiceList> lists_;
   std::vector<int> list_of_;       // by variable
@@ -374,8 +377,8 @@ ExactProblem BuildExactProblem(const Graph& graph, const WorkerGrid& grid,
 ExactProblem BuildProblem(const Graph& graph, const WorkerGrid& grid,
                           const SearchVariables& variables, std::vector<SharedSequences> sequences,
                           Counting counting, int64_t ceiling, const ExactSize& size,
-                          const std::function<void()>& pause) {
-  Tabulation tabulation(graph, grid, variables, counting, ceiling, size);
+                          const std::function<void()>& pause, double holding_share) {
+  Tabulation tabulation(graph, grid, variables, counting, ceiling, size, holding_share);
   tabulation.CheckSize(NumberShared(sequences), [&](int variable) {
     return static_cast<double>(sequences[variable]->size());
   });

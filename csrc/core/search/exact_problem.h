@@ -59,11 +59,12 @@ ExactProblem BuildExactProblem(const Graph& graph, const WorkerGrid& grid,
 enum class Counting { kExact, kByClass };
 
 /*! \brief Tabulate the problem over some sequences of each variable. Throws like
- * BuildExactProblem. If costs are lower bounds, tables that are too large are left out instead. */
+ * BuildExactProblem. If costs are lower bounds, tables that are too large are left out instead.
+ * `holding_share` is the counted share of the costs of memory. */
 ExactProblem BuildProblem(const Graph& graph, const WorkerGrid& grid,
                           const SearchVariables& variables, std::vector<SharedSequences> sequences,
                           Counting counting, int64_t ceiling, const ExactSize& size,
-                          const std::function<void()>& pause);
+                          const std::function<void()>& pause, double holding_share = 1);
 
 /*! \brief Return the number of rounds in which values can be changed one by one. */
 inline int CountRounds(const ExactProblem& problem) {

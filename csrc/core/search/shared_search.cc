@@ -47,7 +47,7 @@ class SharedSearch {
   }
 
  private:
-  static constexpr double kAdditionsPerStep = 20;  // many, because they are not contiguous
+  static constexpr double kAdditionsPerStep = 6;  // because they are not contiguous
 
   static constexpr double kTrialShare = 0.1;       // of the remaining effort
   static constexpr double kTwoRoundsShare = 0.02;  // of the remaining effort
@@ -69,11 +69,11 @@ class SharedSearch {
   int64_t BoundByStars() {
     constexpr int kSweeps = 5;
     constexpr int64_t kLeastPart = 10;
-    const double additions = SweepAdditions();
     int64_t bound = passing_->ComputeBound(&reduced_);
     int64_t before = bound;
     int64_t gap = 0;
     do {
+      const double additions = SweepAdditions();
       for (int sweep = 0; sweep < kSweeps && (sweep == 0 || !state_.IsOver()); ++sweep) {
         passing_->Sweep();
         state_.Spend(additions);
@@ -85,6 +85,11 @@ class SharedSearch {
       state_.RaiseBound(bound);
       state_.Report("bound");
       gap = state_.bytes() - bound;
+      const KeptValues below = KeepBelow(gap);
+      if (4 * CountKept(below) < 3 * CountKept(part_.originals)) {
+        Prune(below);
+        bound = std::max(bound, passing_->ComputeBound(&reduced_));
+      }
     } while (!state_.IsOver() && gap > bound / kTight && (bound - before) * kLeastPart > gap);
     return bound;
   }

@@ -42,8 +42,8 @@ FUSED_START = "AsyncCollectiveStart"
 class CollectiveTraffic:
     """Bytes that all devices receive in one step, by kind of collective.
 
-    `count` is the number of collectives in the program's text. `between` counts the bytes that come from other hosts,
-    `overlapped` those transferred during computation.
+    `count` is the number of collectives in the program's text. `between` counts the bytes that come from other hosts, as
+    if the devices of a host relayed to each other. `overlapped` counts those transferred during computation.
     """
 
     bytes: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -153,12 +153,25 @@ def _count_bytes(line: str, collective: re.Match[str], devices: int, host_device
     received = {"all-reduce": 2 * (group_size - 1) / group_size, "reduce-scatter": group_size - 1}.get(
         kind, (group_size - 1) / group_size
     )
-    pairs = [pair for group in groups for pair in permutations(group, 2)]
-    return size * received * group_size * len(groups), _find_share_between_hosts(pairs, host_devices)
+    if kind == "all-to-all":
+        pairs = [pair for group in groups for pair in permutations(group, 2)]
+        share = _find_share_between_hosts(pairs, host_devices)
+    else:
+        share = _find_relayed_share(groups, host_devices)
+    return size * received * group_size * len(groups), share
 
 
 def _find_share_between_hosts(pairs: Sequence[tuple[int, int]], host_devices: int) -> float:
     return sum(source // host_devices != target // host_devices for source, target in pairs) / max(len(pairs), 1)
+
+
+def _find_relayed_share(groups: Sequence[Sequence[int]], host_devices: int) -> float:
+    """Return the share of received bytes that comes from other hosts if the devices of a host relay to each other.
+
+    In a ring through g devices, each receives from one other device, and one device of each host from another host.
+    """
+    host_counts = [len({device // host_devices for device in group}) for group in groups]
+    return sum(count - 1 for count in host_counts) / max(sum(len(group) - 1 for group in groups), 1)
 
 
 def _list_results(collective: re.Match[str]) -> list[float]:
