@@ -276,6 +276,20 @@ def emit(
     `outputs` lists tensors with layouts, or None for the layout of the plan. A tensor in another layout is fetched in phase 2.
     """
 
+def emit_outlines(
+    graph: Graph,
+    factors: Sequence[int],
+    operators: Int32Array,
+    tensors: Int32Array,
+    phases: Sequence[int],
+    outputs: Sequence[tuple[int, Sequence[int] | None]],
+    begin: int,
+    end: int,
+    kept: Sequence[int] = ...,
+    reread: Sequence[int] = ...,
+) -> list[Int64Array]:
+    """Return the encoded outlines (csrc/core/program/outline.h) of the workers [begin, end), for the arguments of `emit`."""
+
 def count_traffic(graph: Graph, program: Int64Array) -> Int64Array:
     """Return the bytes that worker i reads from worker j, [workers, workers], from the fetches of an encoded program."""
 

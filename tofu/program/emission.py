@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from tofu import _core
 from tofu.graph import Phase
 from tofu.program.program import OutputShards, Program
 from tofu.search import Choices, Problem
+
+TRAINING = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
+OUTLINED_TOGETHER = 256
+"""The number of workers whose outlines are in memory at once. Emission visits all workers for each such batch."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,18 +44,34 @@ class PlannedProgram(Program):
 def write_program(choices: Choices, *, inference: bool = False) -> PlannedProgram:
     """Write the program of all workers, for a whole training step or, with `inference=True`, for its forward operators only."""
     problem = choices.problem
-    phases = (Phase.FORWARD,) if inference else (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
+    phases = (Phase.FORWARD,) if inference else TRAINING
     outputs = list_outputs(choices, phases)
-    code = _core.emit(
-        problem.native,
-        list(problem.factors),
-        phases=[int(phase) for phase in phases],
-        outputs=[(output.tensor, list(output.layout)) for output in outputs],
-        **choices.native,
-    )
+    code = _core.emit(**_list_arguments(choices, phases, outputs))
     n_model_outputs, workers = len(problem.graph.outputs), prod(problem.factors)
     reducers = _find_reducers(problem)
     return PlannedProgram(code, problem.graph, outputs, n_model_outputs, workers, phases, reducers, choices=choices)
+
+
+def write_outlines(choices: Choices) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield each worker's outline of the program of a training step.
+
+    An outline has the worker's nodes without the pieces of its fetches, and tells when other workers read its entries
+    (`csrc/core/program/outline.h`). The outlines of many workers take less time and memory than their program.
+    """
+    workers = prod(choices.problem.factors)
+    arguments = _list_arguments(choices, TRAINING, list_outputs(choices, TRAINING))
+    for begin in range(0, workers, OUTLINED_TOGETHER):
+        yield from _core.emit_outlines(**arguments, begin=begin, end=min(begin + OUTLINED_TOGETHER, workers))
+
+
+def _list_arguments(choices: Choices, phases: Sequence[Phase], outputs: Sequence[OutputShards]) -> dict[str, Any]:
+    return {
+        "graph": choices.problem.native,
+        "factors": list(choices.problem.factors),
+        "phases": [int(phase) for phase in phases],
+        "outputs": [(output.tensor, list(output.layout)) for output in outputs],
+        **choices.native,
+    }
 
 
 def _find_reducers(problem: Problem) -> dict[int, str]:

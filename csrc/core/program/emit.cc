@@ -15,6 +15,7 @@
 #include "core/cost/sharing.h"
 #include "core/graph/canonical.h"
 #include "core/program/fetch_pieces.h"
+#include "core/program/outline.h"
 #include "core/program/program_builder.h"
 #include "core/program/shards.h"
 
@@ -55,13 +56,14 @@ struct FetchKeyHash {
 class Emitter {
  public:
   Emitter(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
-          const std::vector<int>& phases, const std::vector<OutputRequest>& outputs)
+          const std::vector<int>& phases, const std::vector<OutputRequest>& outputs,
+          NodeSink* builder)
       : graph_(graph),
         grid_(grid),
         assignment_(assignment),
         outputs_(outputs),
-        builder_(grid.num_workers()),
-        shards_(graph, grid, assignment, &builder_),
+        builder_(*builder),
+        shards_(graph, grid, assignment, builder),
         is_used_(graph.num_tensors(), 0),
         request_entries_(outputs.size()),
         requests_by_tensor_(graph.num_tensors()) {
@@ -71,7 +73,7 @@ class Emitter {
     FindUsedTensors();
   }
 
-  Program Run() {
+  void Run() {
     for (int id = 0; id < graph_.num_operators(); ++id) {
       if (IsEmitted(id) && HasEffect(id)) EmitOperator(id);
     }
@@ -79,9 +81,19 @@ class Emitter {
       if (request_entries_[i].empty()) EmitRequest(i);
       for (const Entry& entry : request_entries_[i]) builder_.AddOutput(entry);
     }
-    builder_.GroupByWorker();
-    builder_.KeepUnread();
-    return builder_.Take();
+  }
+
+  /*! \brief Return, for each operator, its first output that is used; 0 if none is. */
+  std::vector<int> ListUsedOutputs() const {
+    std::vector<int> used(graph_.num_operators(), 0);
+    for (int op = 0; op < graph_.num_operators(); ++op) {
+      const std::vector<Output>& outputs = graph_.op(op).outputs;
+      const auto first = std::find_if(outputs.begin(), outputs.end(), [&](const Output& output) {
+        return is_used_[output.tensor];
+      });
+      if (first != outputs.end()) used[op] = static_cast<int>(first - outputs.begin());
+    }
+    return used;
   }
 
  private:
@@ -183,8 +195,8 @@ class Emitter {
       const Interval* region = output.regions[worker];
       outputs.emplace_back(region, region + output.regions.rank());
     }
-    const int copy = builder_.AddCopy(id, worker, op.phase, std::move(inputs), outputs);
-    for (ProducedOutput& output : *produced) output.entries.push_back({copy, output.index});
+    const Entry copy = builder_.AddCopy(id, worker, op.phase, std::move(inputs), outputs);
+    for (ProducedOutput& output : *produced) output.entries.push_back({copy.node, output.index});
   }
 
   /*! \brief Emit a fetch of each output, in place of the worker's copy of an operator that only
@@ -273,7 +285,7 @@ class Emitter {
     const int rank = output.regions.rank();
     const bool is_unused = op.outputs.size() > 1 && !is_used_[written.tensor];
     if (is_unused || IsEmptyBox(part, rank)) return {};
-    FetchPieces pieces(part, rank);
+    FetchPieces pieces(part, rank, builder_.HasPieces());
     double fill = 0;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const Input& input = op.inputs[i];
@@ -322,8 +334,10 @@ class Emitter {
       }
     }
     const Entry entry =
-        is_zero ? builder_.AddFetch(input.tensor, worker, op.phase, 0, FetchPieces(region, rank))
+        is_zero ? builder_.AddFetch(input.tensor, worker, op.phase, 0,
+                                    FetchPieces(region, rank, builder_.HasPieces()))
                 : shards_.FetchRegion(input.tensor, worker, op.phase, region, input.fill);
+    if (!builder_.IsFollowed(entry)) return entry;
     builder_.MarkTransit(entry);
     fetches.push_back({Box(region, region + rank), input.fill, is_zero, entry});
     return entry;
@@ -349,7 +363,7 @@ class Emitter {
   const Assignment& assignment_;
   const std::vector<OutputRequest>& outputs_;
   std::array<bool, kNumPhases> has_phase_{};
-  ProgramBuilder builder_;
+  NodeSink& builder_;
   TensorShards shards_;
   std::vector<char> is_used_;  // by tensor: true if it is read in these phases
   Sharers sharers_;
@@ -362,7 +376,27 @@ class Emitter {
 
 Program EmitProgram(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
                     const std::vector<int>& phases, const std::vector<OutputRequest>& outputs) {
-  return Emitter(graph, grid, assignment, phases, outputs).Run();
+  ProgramBuilder builder(grid.num_workers());
+  Emitter emitter(graph, grid, assignment, phases, outputs, &builder);
+  emitter.Run();
+  builder.GroupByWorker();
+  builder.KeepUnread(emitter.ListUsedOutputs());
+  return builder.Take();
+}
+
+std::vector<std::vector<int64_t>> EmitOutlines(const Graph& graph, const WorkerGrid& grid,
+                                               const Assignment& assignment,
+                                               const std::vector<int>& phases,
+                                               const std::vector<OutputRequest>& outputs, int begin,
+                                               int end) {
+  if (begin < 0 || begin > end || end > grid.num_workers())
+    throw std::invalid_argument("workers " + std::to_string(begin) + " to " + std::to_string(end) +
+                                " of " + std::to_string(grid.num_workers()));
+  OutlineBuilder builder(grid.num_workers(), begin, end);
+  Emitter emitter(graph, grid, assignment, phases, outputs, &builder);
+  emitter.Run();
+  builder.KeepUnread(emitter.ListUsedOutputs());
+  return builder.Take();
 }
 
 std::vector<int64_t> CountTraffic(const Graph& graph, const Program& program) {

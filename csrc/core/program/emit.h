@@ -45,6 +45,17 @@ struct OutputRequest {
 Program EmitProgram(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
                     const std::vector<int>& phases, const std::vector<OutputRequest>& outputs);
 
+/*!
+ * \brief Emit the outlines of the workers [begin, end) of a program (outline.h), each encoded.
+ *
+ * This needs far less memory than the program, whose fetches have pieces for all pairs of workers.
+ */
+std::vector<std::vector<int64_t>> EmitOutlines(const Graph& graph, const WorkerGrid& grid,
+                                               const Assignment& assignment,
+                                               const std::vector<int>& phases,
+                                               const std::vector<OutputRequest>& outputs, int begin,
+                                               int end);
+
 /*! \brief Count the bytes that each worker's fetches read from each other worker: bytes[reader * k
  * + owner] for k workers. */
 std::vector<int64_t> CountTraffic(const Graph& graph, const Program& program);

@@ -14,21 +14,61 @@
 
 namespace tofu {
 
-class ProgramBuilder {
+ProgramNode MakeVariable(int tensor, int worker, const Interval* shard, int rank);
+ProgramNode MakeFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces);
+ProgramNode MakeCopy(int op, int worker, int phase, std::vector<Entry> inputs,
+                     const std::vector<Box>& outputs);
+
+/*! \brief Receives the nodes of a program, in the order of execution. */
+class NodeSink {
+ public:
+  virtual ~NodeSink() = default;
+
+  virtual Entry AddVariable(int tensor, int worker, const Interval* shard, int rank) = 0;
+
+  virtual Entry AddFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces) = 0;
+
+  virtual Entry AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
+                        const std::vector<Box>& outputs) = 0;
+
+  virtual void AddOutput(const Entry& entry) = 0;
+
+  /*! \brief Mark an entry that is not a shard, but on its way to a shard or an operator. */
+  virtual void MarkTransit(const Entry& entry) = 0;
+
+  /*! \brief Return true if fetches need their pieces, and not only the entries that they read. */
+  virtual bool HasPieces() const = 0;
+
+  /*! \brief Return true if it matters that a worker reads an entry of `owner`. */
+  virtual bool IsFollowed(int worker, int owner) const = 0;
+
+  /*! \brief Return true if it matters that an entry is read again. */
+  virtual bool IsFollowed(const Entry& entry) const = 0;
+
+  /*!
+   * \brief Make all nodes without readers outputs, because a framework runs only nodes that
+   * outputs need. `used` has an output of each operator that is read on some worker.
+   *
+   * Some kernels of MXNet cannot compute other outputs, such as gradients of indices.
+   */
+  virtual void KeepUnread(const std::vector<int>& used) = 0;
+};
+
+/*! \brief Writes the program of all workers. */
+class ProgramBuilder : public NodeSink {
  public:
   explicit ProgramBuilder(int num_workers) { program_.num_workers = num_workers; }
 
-  Entry AddVariable(int tensor, int worker, const Interval* shard, int rank);
-
-  Entry AddFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces);
-
-  int AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
-              const std::vector<Box>& outputs);
-
-  void AddOutput(const Entry& entry) { program_.outputs.push_back(entry); }
-
-  /*! \brief Mark an entry that is not a shard, but on its way to a shard or an operator. */
-  void MarkTransit(const Entry& entry) { program_.transit.push_back(entry); }
+  Entry AddVariable(int tensor, int worker, const Interval* shard, int rank) override;
+  Entry AddFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces) override;
+  Entry AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
+                const std::vector<Box>& outputs) override;
+  void AddOutput(const Entry& entry) override { program_.outputs.push_back(entry); }
+  void MarkTransit(const Entry& entry) override { program_.transit.push_back(entry); }
+  bool HasPieces() const override { return true; }
+  bool IsFollowed(int, int) const override { return true; }
+  bool IsFollowed(const Entry&) const override { return true; }
+  void KeepUnread(const std::vector<int>& used) override;
 
   /*!
    * \brief Make the copies of one worker adjacent if there is no fetch between them, so that a
@@ -39,14 +79,10 @@ class ProgramBuilder {
    */
   void GroupByWorker();
 
-  /*! \brief Make all nodes without readers outputs, because a framework runs only nodes that
-   * outputs need. */
-  void KeepUnread();
-
   Program Take() { return std::move(program_); }
 
  private:
-  int AddNode(ProgramNode node);
+  Entry AddNode(ProgramNode node);
   void Reorder(const std::vector<size_t>& order);
 
   Program program_;

@@ -10,16 +10,24 @@ namespace tofu {
 
 TensorShards::Placed& TensorShards::Place(int tensor) {
   Placed& placed = tensors_[tensor];
-  if (placed.is_placed) return placed;
-  placed.is_placed = true;
+  if (placed.layout != nullptr) return placed;
+  placed.layout = &FindLayout(tensor);
+  placed.entries.resize(grid_.num_workers());
+  return placed;
+}
+
+const TensorShards::Layout& TensorShards::FindLayout(int tensor) {
+  const std::vector<int64_t>& shape = graph_.tensor(tensor).shape;
   const std::vector<int>& layout = assignment_.tensors[tensor];
+  const auto [found, is_new] = layouts_.try_emplace({shape, layout});
+  Layout& placed = found->second;
+  if (!is_new) return placed;
   placed.shards = SplitTensor(graph_, grid_, tensor, layout);
-  const bool overlaps =
-      graph_.splits_equally() && HasRest(graph_.tensor(tensor).shape, grid_, layout);
+  placed.index = BoxIndex(placed.shards);
+  const bool overlaps = graph_.splits_equally() && HasRest(shape, grid_, layout);
   placed.own = overlaps ? OwnBoxes(placed.shards) : placed.shards;
   placed.replica =
       NumberDigits(grid_, layout.size(), [&](int round) { return layout[round] == kReplicated; });
-  placed.entries.resize(grid_.num_workers());
   return placed;
 }
 
@@ -27,7 +35,8 @@ Entry TensorShards::Shard(int tensor, int worker) {
   Placed& placed = Place(tensor);
   Entry& entry = placed.entries[worker];
   if (entry.node < 0) {
-    entry = builder_->AddVariable(tensor, worker, placed.shards[worker], placed.shards.rank());
+    const Boxes& shards = placed.layout->shards;
+    entry = builder_->AddVariable(tensor, worker, shards[worker], shards.rank());
   }
   return entry;
 }
@@ -35,20 +44,21 @@ Entry TensorShards::Shard(int tensor, int worker) {
 Entry TensorShards::FetchRegion(int tensor, int worker, int phase, const Interval* region,
                                 double fill) {
   const int rank = ShardBoxes(tensor).rank();
-  FetchPieces pieces(region, rank);
+  FetchPieces pieces(region, rank, builder_->HasPieces());
   AddRegion(tensor, worker, Box(region, region + rank), {std::vector<int64_t>(rank, 0)}, &pieces);
   return builder_->AddFetch(tensor, worker, phase, fill, std::move(pieces));
 }
 
 void TensorShards::AddRegion(int tensor, int worker, const Box& moved, const Movement& movement,
                              FetchPieces* pieces) {
-  const Placed& placed = Place(tensor);
+  const Layout& layout = *Place(tensor).layout;
   Box overlap(movement.rank());
-  const Box own_shard = movement.Move(placed.shards[worker]);
-  for (int owner = 0; owner < grid_.num_workers(); ++owner) {
-    if (placed.replica[owner] != placed.replica[worker]) continue;
-    const Box shard = movement.Move(placed.shards[owner]);
-    const Box readable_box = owner == worker ? shard : movement.Move(placed.own[owner]);
+  const Box own_shard = movement.Move(layout.shards[worker]);
+  for (int owner : layout.index.Find(movement.MoveBack(moved).data())) {
+    if (layout.replica[owner] != layout.replica[worker]) continue;
+    if (!builder_->IsFollowed(worker, owner)) continue;
+    const Box shard = movement.Move(layout.shards[owner]);
+    const Box readable_box = owner == worker ? shard : movement.Move(layout.own[owner]);
     if (!Intersect(moved.data(), readable_box.data(), movement.rank(), overlap.data())) continue;
     if (owner == worker || !graph_.splits_equally()) {
       pieces->Add(overlap, Shard(tensor, owner), shard, movement);
@@ -63,14 +73,15 @@ void TensorShards::AddRegion(int tensor, int worker, const Box& moved, const Mov
 
 /*! \brief Fetch `box` of an output, summed over its holders, on one worker. Return the worker's own
  * entry if it is the box and there is no other holder. */
-Entry TensorShards::Gather(const ProducedOutput& produced, const PlacedAccess& access, int worker,
-                           const Interval* box) {
+Entry TensorShards::Gather(const ProducedOutput& produced, const PlacedAccess& access,
+                           const BoxIndex& index, int worker, const Interval* box) {
   const Operator& op = graph_.op(produced.op);
   const int rank = produced.regions.rank();
-  FetchPieces pieces(box, rank);
+  FetchPieces pieces(box, rank, builder_->HasPieces());
   bool is_own = IsEqualBox(box, produced.regions[worker], rank);
-  for (int holder = 0; holder < grid_.num_workers(); ++holder) {
+  for (int holder : index.Find(box)) {
     if (access.replica[holder] != access.replica[worker]) continue;
+    if (!is_own && !builder_->IsFollowed(worker, holder)) continue;
     for (const Box& taken : TakenBoxes(access, worker, holder, box)) {
       is_own = is_own && holder == worker;
       pieces.Add(taken.data(), produced.entries[holder], produced.regions[holder]);
@@ -87,9 +98,10 @@ Entry TensorShards::JoinParts(int tensor, int phase, int worker, const PlacedLay
   const int rank = layout.shards.rank();
   const Interval* shard = layout.shards[worker];
   if (IsEqualBox(layout.scattered[worker], shard, rank)) return parts[worker];
-  FetchPieces pieces(shard, rank);
-  for (int holder = 0; holder < grid_.num_workers(); ++holder) {
+  FetchPieces pieces(shard, rank, builder_->HasPieces());
+  for (int holder : Place(tensor).layout->index.Find(shard)) {
     if (parts[holder].node < 0 || !IsEqualBox(layout.shards[holder], shard, rank)) continue;
+    if (!builder_->IsFollowed(worker, holder)) continue;
     pieces.Add(layout.scattered[holder], parts[holder], layout.scattered[holder]);
   }
   return builder_->AddFetch(tensor, worker, phase, 0, std::move(pieces));
@@ -108,10 +120,11 @@ void TensorShards::Assemble(const ProducedOutput& produced) {
       PlaceLayout(graph_, output.tensor, grid_, assignment_.tensors[output.tensor]);
   const bool is_scattered = layout.can_scatter && IsPartialResult(output, choice);
   const Boxes& boxes = is_scattered ? layout.scattered : layout.shards;
+  const BoxIndex index(access.regions.front());
   std::vector<Entry> parts(grid_.num_workers());
   for (int worker = 0; worker < grid_.num_workers(); ++worker) {
     if (IsEmptyBox(boxes[worker], boxes.rank())) continue;
-    parts[worker] = Gather(produced, access, worker, boxes[worker]);
+    parts[worker] = Gather(produced, access, index, worker, boxes[worker]);
   }
   Placed& placed = Place(output.tensor);
   for (int worker = 0; worker < grid_.num_workers(); ++worker) {

@@ -6,9 +6,12 @@
 #ifndef TOFU_CORE_PROGRAM_SHARDS_H_
 #define TOFU_CORE_PROGRAM_SHARDS_H_
 
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "core/cost/cost.h"
+#include "core/geometry/box_index.h"
 #include "core/geometry/geometry.h"
 #include "core/graph/graph.h"
 #include "core/program/fetch_pieces.h"
@@ -27,7 +30,7 @@ struct ProducedOutput {
 class TensorShards {
  public:
   TensorShards(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
-               ProgramBuilder* builder)
+               NodeSink* builder)
       : graph_(graph),
         grid_(grid),
         assignment_(assignment),
@@ -35,7 +38,7 @@ class TensorShards {
         tensors_(graph.num_tensors()) {}
 
   /*! \brief Return the boxes of a tensor's shards, in the layout of the plan. */
-  const Boxes& ShardBoxes(int tensor) { return Place(tensor).shards; }
+  const Boxes& ShardBoxes(int tensor) { return Place(tensor).layout->shards; }
 
   /*! \brief Return the entry of a worker's shard. Variables are added when they are first used. */
   Entry Shard(int tensor, int worker);
@@ -51,25 +54,33 @@ class TensorShards {
   void Assemble(const ProducedOutput& produced);
 
  private:
-  struct Placed {
-    bool is_placed = false;
+  /*! \brief Shards of all tensors of one shape in one layout. */
+  struct Layout {
     Boxes shards;
-    Boxes own;                   // the parts that other workers read (OwnBoxes)
-    std::vector<int> replica;    // workers with equal numbers hold one copy together
-    std::vector<Entry> entries;  // by worker; node -1 before first use
+    BoxIndex index;            // of the shards
+    Boxes own;                 // the parts that other workers read (OwnBoxes)
+    std::vector<int> replica;  // workers with equal numbers hold one copy together
+  };
+
+  struct Placed {
+    const Layout* layout = nullptr;  // null before first use
+    std::vector<Entry> entries;      // by worker; node -1 before first use
   };
 
   Placed& Place(int tensor);
-  Entry Gather(const ProducedOutput& produced, const PlacedAccess& access, int worker,
-               const Interval* box);
+  const Layout& FindLayout(int tensor);
+  Entry Gather(const ProducedOutput& produced, const PlacedAccess& access, const BoxIndex& index,
+               int worker, const Interval* box);
   Entry JoinParts(int tensor, int phase, int worker, const PlacedLayout& layout,
                   const std::vector<Entry>& parts);
 
   const Graph& graph_;
   const WorkerGrid& grid_;
   const Assignment& assignment_;
-  ProgramBuilder* builder_;
+  NodeSink* builder_;
   std::vector<Placed> tensors_;
+  std::map<std::pair<std::vector<int64_t>, std::vector<int>>, Layout>
+      layouts_;  // by shape and layout
 };
 
 }  // namespace tofu

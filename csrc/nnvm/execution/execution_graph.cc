@@ -19,14 +19,9 @@
 
 namespace tofu {
 namespace nnvm_layer {
-namespace {
 
 using nnvm::Node;
 using nnvm::ObjectPtr;
-
-// Makes the attributes of all nodes different. MXNet's executor merges nodes with equal operator,
-// attributes and inputs, and then adds copies without a worker.
-constexpr char kPositionAttribute[] = "__tofu_node__";
 
 /*! \brief Look-ups of nodes and types in the training graph. */
 class TrainingGraph {
@@ -76,16 +71,14 @@ class TrainingGraph {
   }
 
   /*! \brief Infer all types from those of variables. An operator's output may have the name of a
-   * variable, so the program's variables come first. */
+   * variable, so the variables come first. */
   void InferTypes(const ExecutionInput& input) {
     TypesByName given;
     const auto give = [&](size_t tensor) {
       const std::string& name = input.tensor_names.at(tensor);
       if (variables_.count(name) != 0) given.emplace(name, input.tensor_types.at(tensor));
     };
-    for (const ProgramNode& node : input.program.nodes) {
-      if (node.kind == NodeKind::kVariable) give(node.id);
-    }
+    for (int64_t tensor : input.variables) give(tensor);
     for (size_t tensor = 0; tensor < input.tensor_names.size(); ++tensor) give(tensor);
     graph_ = InferGraphTypes(std::move(graph_), given);
     types_ = graph_.GetAttr<nnvm::DTypeVector>("dtype");
@@ -97,19 +90,26 @@ class TrainingGraph {
   nnvm::DTypeVector types_;
 };
 
+namespace {
+
+// Makes the attributes of all nodes different. MXNet's executor merges nodes with equal operator,
+// attributes and inputs, and then adds copies without a worker.
+constexpr char kPositionAttribute[] = "__tofu_node__";
+
 /*! \brief Builder of the execution graph, which adds nodes in the order of the program. */
 class Builder {
  public:
-  explicit Builder(const ExecutionInput& input) : input_(input), training_(input) {
+  Builder(const ExecutionInput& input, const TrainingGraph& training, const Program& program)
+      : input_(input), training_(training), program_(program) {
     for (size_t op = 0; op < input.operator_nodes.size(); ++op) {
       if (input.operator_nodes[op] >= 0) operator_of_node_[input.operator_nodes[op]] = op;
     }
   }
 
   SymbolHandle Build() {
-    for (const ProgramNode& node : input_.program.nodes) nodes_.push_back(MakeNode(node));
-    LetLayoutsFlow(input_.program, nodes_);
-    for (const Entry& entry : input_.program.transit) {
+    for (const ProgramNode& node : program_.nodes) nodes_.push_back(MakeNode(node));
+    LetLayoutsFlow(program_, nodes_);
+    for (const Entry& entry : program_.transit) {
       MarkOutput(OutputMark::kTransit, entry.index, &nodes_.at(entry.node)->attrs);
     }
     for (const auto& copy : copies_) {
@@ -118,7 +118,7 @@ class Builder {
       nnvm::NodeAttrs* attrs = &nodes_[copy.second]->attrs;
       for (uint32_t index : asked->second) MarkOutput(OutputMark::kAsked, index, attrs);
     }
-    return NewHandle(ToEntries(input_.program.outputs));
+    return NewHandle(ToEntries(program_.outputs));
   }
 
  private:
@@ -137,6 +137,7 @@ class Builder {
     }
     made->attrs.dict[kGroupAttribute] = NameGroup(node.worker);
     if (node.kind == NodeKind::kVariable) return made;
+    ++nodes_of_worker_[node.worker];
     made->attrs.dict[kPositionAttribute] = std::to_string(nodes_.size());
     if (last_ != nullptr) AddControlDep(last_, made.get());
     last_ = made;
@@ -156,7 +157,7 @@ class Builder {
     made->attrs.dict[kTypeAttribute] = std::to_string(input_.tensor_types.at(node.id));
   }
 
-  void FillFetch(const ProgramNode& node, Node* made) const {
+  void FillFetch(const ProgramNode& node, Node* made) {
     MultiFetchParam param;
     param.num_args = static_cast<int>(node.inputs.size());
     param.shape = ToShape(node.shapes.at(0));
@@ -168,7 +169,7 @@ class Builder {
     param.tensor = input_.tensor_names.at(node.id);
     param.worker = static_cast<int>(node.worker);
     param.phase = static_cast<int>(node.phase);
-    made->attrs.name = TensorAtWorker(node) + "#" + std::to_string(nodes_.size());
+    made->attrs.name = TensorAtWorker(node) + "#" + std::to_string(nodes_of_worker_[node.worker]);
     SetMultiFetchAttributes(std::move(param), &made->attrs);
     made->inputs = ToEntries(node.inputs);
   }
@@ -221,7 +222,7 @@ class Builder {
   ObjectPtr MakeCopy(const ProgramNode& node, uint32_t input, int type,
                      const nnvm::NodeEntry& entry) {
     const Entry& source = node.inputs.at(input);
-    const ProgramNode& producer = input_.program.nodes.at(source.node);
+    const ProgramNode& producer = program_.nodes.at(source.node);
     const Extents& extent = producer.shapes.at(source.index);
     MultiFetchParam param;
     param.num_args = 1;
@@ -233,7 +234,8 @@ class Builder {
     param.phase = static_cast<int>(node.phase);
     ObjectPtr copy = Node::Create();
     const std::string position = std::to_string(nodes_.size()) + "." + std::to_string(input);
-    copy->attrs.name = entry.node->attrs.name + "#" + position;
+    copy->attrs.name = entry.node->attrs.name + "#" +
+                       std::to_string(nodes_of_worker_[node.worker]) + "." + std::to_string(input);
     SetMultiFetchAttributes(std::move(param), &copy->attrs);
     copy->inputs = {entry};
     copy->attrs.dict[kGroupAttribute] = NameGroup(node.worker);
@@ -264,7 +266,7 @@ class Builder {
 
   /*! \brief Return the attributes in which a worker's copy differs from the operator, or null. */
   const AttributeChanges* ChangesOf(const ProgramNode& node) const {
-    const size_t position = node.id * input_.program.num_workers + node.worker;
+    const size_t position = node.id * program_.num_workers + node.worker;
     const int32_t set = input_.attribute_index.at(position);
     return set < 0 || input_.attributes.at(set).empty() ? nullptr : &input_.attributes.at(set);
   }
@@ -347,21 +349,28 @@ class Builder {
   }
 
   const ExecutionInput& input_;
-  const TrainingGraph training_;
+  const TrainingGraph& training_;
+  const Program& program_;
   std::unordered_map<int64_t, int64_t> operator_of_node_;
   std::vector<ObjectPtr> nodes_;                          // of the program, by position
+  std::unordered_map<int64_t, int64_t> nodes_of_worker_;  // worker -> its nodes without variables
   ObjectPtr last_;                                        // the last node that is no variable
   std::map<std::pair<int64_t, int64_t>, size_t> copies_;  // (operator, worker) -> position
 };
 
 }  // namespace
 
-SymbolHandle BuildExecutionGraph(const ExecutionInput& input) {
-  CHECK_EQ(input.attribute_index.size(), input.operator_nodes.size() * input.program.num_workers)
-      << "attribute_index needs one row for each operator and one column for each worker";
-  CHECK_EQ(input.tensor_names.size(), input.tensor_types.size())
+ExecutionGraphBuilder::ExecutionGraphBuilder(ExecutionInput input)
+    : input_(std::make_shared<ExecutionInput>(std::move(input))),
+      training_(std::make_shared<TrainingGraph>(*input_)) {
+  CHECK_EQ(input_->tensor_names.size(), input_->tensor_types.size())
       << "tensors need a name and a type each";
-  return Builder(input).Build();
+}
+
+SymbolHandle ExecutionGraphBuilder::Build(const Program& program) const {
+  CHECK_EQ(input_->attribute_index.size(), input_->operator_nodes.size() * program.num_workers)
+      << "attribute_index needs one row for each operator and one column for each worker";
+  return Builder(*input_, *training_, program).Build();
 }
 
 }  // namespace nnvm_layer

@@ -7,6 +7,7 @@
 #define TOFU_NNVM_EXECUTION_EXECUTION_GRAPH_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -36,10 +37,9 @@ struct OwnOperator {
  */
 using AskedOutputs = std::unordered_map<int64_t, std::vector<uint32_t>>;
 
-/*! \brief A program, and the nodes, attributes and names that its numbers stand for. */
+/*! \brief The nodes, attributes and names that the numbers of a program stand for. */
 struct ExecutionInput {
   SymbolHandle training = 0;
-  Program program;
   std::vector<int64_t> operator_nodes;  // operator id -> node of the training graph, or -1
   std::unordered_map<int64_t, OwnOperator>
       own_operators;                         // operator id -> operator without such a node
@@ -48,19 +48,35 @@ struct ExecutionInput {
   AskedOutputs asked_outputs;
   std::vector<std::string> tensor_names;          // tensor id -> name; of variables, their own
   std::vector<int> tensor_types;                  // tensor id -> MXNet's type code
+  std::vector<int64_t> variables;                 // ids of the tensors that no operator produces
   std::unordered_map<int64_t, Reducer> reducers;  // of partial results that are not summed
 };
 
+class TrainingGraph;
+
 /*!
- * \brief Build the graph.
+ * \brief Builds execution graphs of programs for one training graph.
  *
  * Variables are named tensor@worker and carry their shape and type. Operators are named
- * name@worker, and fetches tensor@worker#position. Control dependencies keep the order of the
- * program, since memory is planned for this order. They cost nothing at run time, where only data
- * and buffers order nodes. All nodes have different attributes, so that MXNet merges none.
- * \\throw dmlc::Error, std::invalid_argument if program and training graph do not fit together
+ * name@worker, and fetches tensor@worker#number, where the number counts the worker's nodes.
+ * Control dependencies keep the order of the program, since memory is planned for this order. They
+ * cost nothing at run time, where only data and buffers order nodes. All nodes have different
+ * attributes, so that MXNet merges none.
  */
-SymbolHandle BuildExecutionGraph(const ExecutionInput& input);
+class ExecutionGraphBuilder {
+ public:
+  explicit ExecutionGraphBuilder(ExecutionInput input);
+
+  /*!
+   * \brief Return a new handle of the graph of a program or of an outline (core/program/outline.h).
+   * \throw dmlc::Error, std::invalid_argument if program and training graph do not fit together
+   */
+  SymbolHandle Build(const Program& program) const;
+
+ private:
+  std::shared_ptr<const ExecutionInput> input_;
+  std::shared_ptr<const TrainingGraph> training_;
+};
 
 }  // namespace nnvm_layer
 }  // namespace tofu

@@ -97,7 +97,7 @@ class Trial:
             training = executor.sharded._training_graph  # without the gradients, which the plan does not count
             allocated = allocated_bytes(training.bound, plan.workers, shards)
             backend = partition.task.engine.backend
-            planned = backend.measure(training.execution, partition.choices).worker_bytes
+            planned = backend.measure(partition.source, partition.choices).worker_bytes
             if allocated != list(planned):
                 self._fail("memory", kind, asked, f"planned {planned}, allocated {allocated}")
 
