@@ -283,12 +283,13 @@ def emit_outlines(
     tensors: Int32Array,
     phases: Sequence[int],
     outputs: Sequence[tuple[int, Sequence[int] | None]],
-    begin: int,
-    end: int,
     kept: Sequence[int] = ...,
     reread: Sequence[int] = ...,
-) -> list[Int64Array]:
-    """Return the encoded outlines (csrc/core/program/outline.h) of the workers [begin, end), for the arguments of `emit`."""
+) -> tuple[Int64Array, list[Int32Array], Int32Array]:
+    """Return the outlines of all workers (csrc/core/program/outline.h), for the arguments of `emit`.
+
+    The result has the kinds of nodes, encoded as a program, the distinct outlines, and the number of each worker's outline.
+    """
 
 def count_traffic(graph: Graph, program: Int64Array) -> Int64Array:
     """Return the bytes that worker i reads from worker j, [workers, workers], from the fetches of an encoded program."""

@@ -45,23 +45,28 @@ py::array_t<int64_t> Emit(const Graph& graph, std::vector<int64_t> factors,
   return FromVector(std::move(encoded));
 }
 
-std::vector<py::array_t<int64_t>> Outlines(const Graph& graph, std::vector<int64_t> factors,
-                                           const ChoiceArray& operators, const ChoiceArray& tensors,
-                                           const std::vector<int>& phases,
-                                           const std::vector<RequestTuple>& outputs, int begin,
-                                           int end, const std::vector<int>& kept,
-                                           const std::vector<int>& reread) {
+py::tuple EmitOutlinesToPython(const Graph& graph, std::vector<int64_t> factors,
+                               const ChoiceArray& operators, const ChoiceArray& tensors,
+                               const std::vector<int>& phases,
+                               const std::vector<RequestTuple>& outputs,
+                               const std::vector<int>& kept, const std::vector<int>& reread) {
   const WorkerGrid grid(std::move(factors));
   const Assignment assignment = ToAssignment(graph, operators, tensors, kept, reread);
   const std::vector<OutputRequest> requests = ToRequests(outputs);
-  std::vector<std::vector<int64_t>> encoded;
+  Outlines found;
+  Program kinds;
   {
     py::gil_scoped_release release;
-    encoded = EmitOutlines(graph, grid, assignment, phases, requests, begin, end);
+    found = EmitOutlines(graph, grid, assignment, phases, requests);
+    kinds.num_workers = grid.num_workers();
+    kinds.nodes = std::move(found.kinds);
   }
-  std::vector<py::array_t<int64_t>> outlines;
-  for (std::vector<int64_t>& code : encoded) outlines.push_back(FromVector(std::move(code)));
-  return outlines;
+  py::list outlines;
+  for (std::vector<int32_t>& outline : found.outlines) {
+    outlines.append(FromVector(std::move(outline)));
+  }
+  return py::make_tuple(FromVector(EncodeProgram(kinds)), outlines,
+                        FromVector(std::move(found.outline_of_worker)));
 }
 
 py::array_t<int64_t> Traffic(const Graph& graph,
@@ -111,10 +116,9 @@ void RegisterProgram(py::module_* module) {
   module->def("emit", &Emit, py::arg("graph"), py::arg("factors"), py::arg("operators"),
               py::arg("tensors"), py::arg("phases"), py::arg("outputs"),
               py::arg("kept") = std::vector<int>(), py::arg("reread") = std::vector<int>());
-  module->def("emit_outlines", &Outlines, py::arg("graph"), py::arg("factors"),
+  module->def("emit_outlines", &EmitOutlinesToPython, py::arg("graph"), py::arg("factors"),
               py::arg("operators"), py::arg("tensors"), py::arg("phases"), py::arg("outputs"),
-              py::arg("begin"), py::arg("end"), py::arg("kept") = std::vector<int>(),
-              py::arg("reread") = std::vector<int>());
+              py::arg("kept") = std::vector<int>(), py::arg("reread") = std::vector<int>());
   module->attr("PROGRAM_FORMAT") = kProgramFormat;
   module->def("worker_group", &NameGroup, py::arg("worker"));
   module->def("shard_name", &NameShard, py::arg("whole"), py::arg("worker"));

@@ -10,6 +10,7 @@
 #include "nnvm/execution/executor.h"
 #include "nnvm/execution/marked_outputs.h"
 #include "nnvm/fetch/multi_fetch_kernel.h"
+#include "nnvm/memory/outline_memory.h"
 
 namespace tofu {
 namespace bindings {
@@ -49,6 +50,17 @@ ExecutionGraphBuilder MakeBuilder(
     input.reducers[reducer.first] = static_cast<Reducer>(reducer.second);
   }
   return ExecutionGraphBuilder(std::move(input));
+}
+
+std::vector<int64_t> PoolBytesToPython(const ExecutionGraphBuilder& builder,
+                                       const Array<int64_t>& kinds,
+                                       const std::vector<Array<int32_t>>& outlines) {
+  std::vector<OutlineCode> codes;
+  for (const Array<int32_t>& outline : outlines) {
+    codes.push_back({outline.data(), outline.data() + outline.size()});
+  }
+  const Program decoded = DecodeProgram(kinds.data(), static_cast<size_t>(kinds.size()));
+  return CountPoolBytes(builder, decoded.nodes, codes);
 }
 
 py::dict TablesToPython(SymbolHandle symbol, const ShapesByName& shapes) {
@@ -116,7 +128,8 @@ void RegisterExecution(py::module_* module) {
             return builder.Build(
                 DecodeProgram(program.data(), static_cast<size_t>(program.size())));
           },
-          py::arg("program"));
+          py::arg("program"))
+      .def("count_pool_bytes", PoolBytesToPython, py::arg("kinds"), py::arg("outlines"));
   module->def(
       "keep_outputs",
       [](SymbolHandle graph, uint32_t begin, uint32_t end) {

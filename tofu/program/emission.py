@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -16,8 +16,6 @@ from tofu.program.program import OutputShards, Program
 from tofu.search import Choices, Problem
 
 TRAINING = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
-OUTLINED_TOGETHER = 256
-"""The number of workers whose outlines are in memory at once. Emission visits all workers for each such batch."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,16 +50,31 @@ def write_program(choices: Choices, *, inference: bool = False) -> PlannedProgra
     return PlannedProgram(code, problem.graph, outputs, n_model_outputs, workers, phases, reducers, choices=choices)
 
 
-def write_outlines(choices: Choices) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield each worker's outline of the program of a training step.
+@dataclass(frozen=True)
+class Outlines:
+    """Outlines of the program of a training step. Workers with equal outlines share one.
 
-    An outline has the worker's nodes without the pieces of its fetches, and tells when other workers read its entries
-    (`csrc/core/program/outline.h`). The outlines of many workers take less time and memory than their program.
+    An outline has a worker's nodes without the pieces of its fetches, and tells when other workers read its entries
+    (`csrc/core/program/outline.h`). The outlines of many workers take much less time and memory than their program.
+
+    Attributes
+    ----------
+    kinds
+        The distinct nodes, encoded as a program.
+    codes
+        The distinct outlines.
+    workers
+        The number of each worker's outline.
     """
-    workers = prod(choices.problem.factors)
-    arguments = _list_arguments(choices, TRAINING, list_outputs(choices, TRAINING))
-    for begin in range(0, workers, OUTLINED_TOGETHER):
-        yield from _core.emit_outlines(**arguments, begin=begin, end=min(begin + OUTLINED_TOGETHER, workers))
+
+    kinds: npt.NDArray[np.int64]
+    codes: Sequence[npt.NDArray[np.int32]]
+    workers: npt.NDArray[np.int32]
+
+
+def write_outlines(choices: Choices) -> Outlines:
+    """Write the outlines of all workers for a training step."""
+    return Outlines(*_core.emit_outlines(**_list_arguments(choices, TRAINING, list_outputs(choices, TRAINING))))
 
 
 def _list_arguments(choices: Choices, phases: Sequence[Phase], outputs: Sequence[OutputShards]) -> dict[str, Any]:

@@ -83,19 +83,6 @@ class Emitter {
     }
   }
 
-  /*! \brief Return, for each operator, its first output that is used; 0 if none is. */
-  std::vector<int> ListUsedOutputs() const {
-    std::vector<int> used(graph_.num_operators(), 0);
-    for (int op = 0; op < graph_.num_operators(); ++op) {
-      const std::vector<Output>& outputs = graph_.op(op).outputs;
-      const auto first = std::find_if(outputs.begin(), outputs.end(), [&](const Output& output) {
-        return is_used_[output.tensor];
-      });
-      if (first != outputs.end()) used[op] = static_cast<int>(first - outputs.begin());
-    }
-    return used;
-  }
-
  private:
   static int CheckPhase(int phase) {
     if (!IsPhase(phase)) {
@@ -337,7 +324,6 @@ class Emitter {
         is_zero ? builder_.AddFetch(input.tensor, worker, op.phase, 0,
                                     FetchPieces(region, rank, builder_.HasPieces()))
                 : shards_.FetchRegion(input.tensor, worker, op.phase, region, input.fill);
-    if (!builder_.IsFollowed(entry)) return entry;
     builder_.MarkTransit(entry);
     fetches.push_back({Box(region, region + rank), input.fill, is_zero, entry});
     return entry;
@@ -377,25 +363,16 @@ class Emitter {
 Program EmitProgram(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
                     const std::vector<int>& phases, const std::vector<OutputRequest>& outputs) {
   ProgramBuilder builder(grid.num_workers());
-  Emitter emitter(graph, grid, assignment, phases, outputs, &builder);
-  emitter.Run();
+  Emitter(graph, grid, assignment, phases, outputs, &builder).Run();
   builder.GroupByWorker();
-  builder.KeepUnread(emitter.ListUsedOutputs());
+  builder.KeepUnread();
   return builder.Take();
 }
 
-std::vector<std::vector<int64_t>> EmitOutlines(const Graph& graph, const WorkerGrid& grid,
-                                               const Assignment& assignment,
-                                               const std::vector<int>& phases,
-                                               const std::vector<OutputRequest>& outputs, int begin,
-                                               int end) {
-  if (begin < 0 || begin > end || end > grid.num_workers())
-    throw std::invalid_argument("workers " + std::to_string(begin) + " to " + std::to_string(end) +
-                                " of " + std::to_string(grid.num_workers()));
-  OutlineBuilder builder(grid.num_workers(), begin, end);
-  Emitter emitter(graph, grid, assignment, phases, outputs, &builder);
-  emitter.Run();
-  builder.KeepUnread(emitter.ListUsedOutputs());
+Outlines EmitOutlines(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
+                      const std::vector<int>& phases, const std::vector<OutputRequest>& outputs) {
+  OutlineBuilder builder(grid.num_workers());
+  Emitter(graph, grid, assignment, phases, outputs, &builder).Run();
   return builder.Take();
 }
 

@@ -55,6 +55,7 @@ class FetchPieces {
 
   /*! \brief The entries in the order in which they were added. */
   const std::vector<Entry>& inputs() const { return inputs_; }
+  const Box& region() const { return region_; }
 
   /*! \brief Move shape, inputs and pieces into a fetch. */
   void MoveTo(ProgramNode* fetch);

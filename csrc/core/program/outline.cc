@@ -5,117 +5,137 @@
 #include "core/program/outline.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 #include <utility>
 
 namespace tofu {
 
-OutlineBuilder::OutlineBuilder(int num_workers, int begin, int end)
-    : num_workers_(num_workers), begin_(begin), end_(end), outlines_(end - begin) {}
+namespace {
+
+bool HasShapes(const ProgramNode& node, const std::vector<Box>& outputs) {
+  if (node.shapes.size() != outputs.size()) return false;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::vector<int64_t>& shape = node.shapes[i];
+    if (shape.size() != outputs[i].size()) return false;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (shape[d] != outputs[i][d].extent()) return false;
+    }
+  }
+  return true;
+}
+
+void PutEntries(const std::vector<Entry>& entries, std::vector<int32_t>* code) {
+  code->push_back(static_cast<int32_t>(entries.size()));
+  for (const Entry& entry : entries) {
+    code->push_back(static_cast<int32_t>(entry.node));
+    code->push_back(static_cast<int32_t>(entry.index));
+  }
+}
+
+}  // namespace
 
 Entry OutlineBuilder::AddVariable(int tensor, int worker, const Interval* shard, int rank) {
-  if (!IsOutlined(worker)) return {worker, 0};
-  return AddNode(MakeVariable(tensor, worker, shard, rank));
+  return AddNode(NodeKind::kVariable, tensor, worker, {}, {Box(shard, shard + rank)});
 }
 
-Entry OutlineBuilder::AddFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces) {
-  bool is_followed = IsOutlined(worker);
-  for (const Entry& input : pieces.inputs()) {
-    const int owner = OwnerOf(input);
-    if (owner == worker || !IsOutlined(owner)) continue;
-    is_followed = true;
-    const Entry entry = NumberWithin(input);
-    if (OutlineOf(owner).is_variable[entry.node]) continue;
-    std::vector<Reads>& reads = OutlineOf(owner).reads;
-    auto found = std::find_if(reads.begin(), reads.end(),
-                              [&](const Reads& other) { return other.tensor == tensor; });
-    if (found == reads.end()) found = reads.insert(reads.end(), {tensor, phase, {}});
-    std::vector<Entry>& entries = found->entries;
-    if (std::find(entries.begin(), entries.end(), entry) == entries.end()) entries.push_back(entry);
-  }
-  if (!IsOutlined(worker)) return {is_followed ? worker : NotFollowed(worker), 0};
-  return AddNode(MakeFetch(tensor, worker, phase, fill, std::move(pieces)));
+Entry OutlineBuilder::AddFetch(int tensor, int worker, int, double, FetchPieces pieces) {
+  return AddNode(NodeKind::kFetch, tensor, worker, pieces.inputs(), {pieces.region()});
 }
 
-Entry OutlineBuilder::AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
+Entry OutlineBuilder::AddCopy(int op, int worker, int, std::vector<Entry> inputs,
                               const std::vector<Box>& outputs) {
-  if (!IsOutlined(worker)) return {worker, 0};
-  return AddNode(MakeCopy(op, worker, phase, std::move(inputs), outputs));
+  return AddNode(NodeKind::kOperator, op, worker, inputs, outputs);
 }
 
 void OutlineBuilder::AddOutput(const Entry& entry) {
-  if (IsOutlined(OwnerOf(entry))) OutlineOf(OwnerOf(entry)).outputs.push_back(NumberWithin(entry));
+  NoteInput(entry, nullptr);
+  OwnerOf(entry).outputs.push_back(NumberWithin(entry));
 }
 
-void OutlineBuilder::MarkTransit(const Entry& entry) {
-  if (IsOutlined(OwnerOf(entry))) OutlineOf(OwnerOf(entry)).transit.push_back(NumberWithin(entry));
-}
-
-Entry OutlineBuilder::AddNode(ProgramNode node) {
-  const int64_t worker = node.worker;
-  Outline& outline = OutlineOf(static_cast<int>(worker));
-  std::vector<Entry> own;
-  for (const Entry& input : node.inputs) {
-    if (OwnerOf(input) == worker) own.push_back(NumberWithin(input));
+int32_t OutlineBuilder::FindKind(NodeKind kind, int id, int worker,
+                                 const std::vector<Box>& outputs) {
+  std::vector<std::vector<int32_t>>& by_id = kinds_by_id_[static_cast<int>(kind)];
+  if (static_cast<size_t>(id) >= by_id.size()) by_id.resize(id + 1);
+  for (int32_t known : by_id[id]) {
+    if (HasShapes(kinds_[known], outputs)) return known;
   }
-  node.inputs = std::move(own);
-  PutReads(&node, &outline);
-  PutNode(node, &outline);
-  return {(static_cast<int64_t>(outline.ops.size()) - 1) * num_workers_ + worker, 0};
+  ProgramNode node;
+  node.kind = kind;
+  node.id = id;
+  node.worker = worker;
+  for (const Box& box : outputs) node.AddOutput(box.data(), static_cast<int>(box.size()));
+  kinds_.push_back(std::move(node));
+  by_id[id].push_back(static_cast<int32_t>(kinds_.size()) - 1);
+  return by_id[id].back();
 }
 
-void OutlineBuilder::PutNode(const ProgramNode& node, Outline* outline) {
-  detail::PutNode(node, &outline->code);
-  outline->ops.push_back(node.kind == NodeKind::kOperator ? node.id : -1);
-  outline->is_read.push_back(node.kind == NodeKind::kVariable);
-  outline->is_variable.push_back(node.kind == NodeKind::kVariable);
-  for (const Entry& input : node.inputs) outline->is_read[input.node] = 1;
+/*! \brief Note a read by a worker's next node, or by the caller if `reader` is null. */
+void OutlineBuilder::NoteInput(const Entry& entry, Worker* reader) {
+  Worker& owner = OwnerOf(entry);
+  const Entry within = NumberWithin(entry);
+  const ProgramNode& kind = kinds_[owner.kinds[within.node]];
+  owner.is_read[within.node] = 1;
+  NoteRead(kind, within.index);
+  if (reader == nullptr || reader == &owner || kind.kind == NodeKind::kVariable) return;
+  if (std::find(owner.reads.begin(), owner.reads.end(), within) == owner.reads.end())
+    owner.reads.push_back(within);
 }
 
-/*! \brief Add fetches for the reads of other workers before the worker's node `next`, which is null
- * at the end. */
-void OutlineBuilder::PutReads(const ProgramNode* next, Outline* outline) {
-  if (next != nullptr && next->kind == NodeKind::kVariable) return;  // it takes none of the memory
-  const Interval element = {0, 1};
-  for (Reads& reads : outline->reads) {
-    std::vector<Entry>& entries = reads.entries;
-    if (next != nullptr && next->kind == NodeKind::kFetch) {
-      const auto is_read = [next](const Entry& entry) {
-        return std::find(next->inputs.begin(), next->inputs.end(), entry) != next->inputs.end();
-      };
-      entries.erase(std::remove_if(entries.begin(), entries.end(), is_read), entries.end());
-      if (entries.empty()) continue;
+Entry OutlineBuilder::AddNode(NodeKind kind, int id, int worker, const std::vector<Entry>& inputs,
+                              const std::vector<Box>& outputs) {
+  Worker& own = workers_[worker];
+  if (kind != NodeKind::kVariable) PutReads(&own.reads, &own);
+  own.code.push_back(FindKind(kind, id, worker, outputs));
+  const size_t count = own.code.size();
+  own.code.push_back(0);
+  for (const Entry& input : inputs) {
+    NoteInput(input, &own);
+    if (&OwnerOf(input) != &own) continue;
+    ++own.code[count];
+    own.code.push_back(static_cast<int32_t>(NumberWithin(input).node));
+    own.code.push_back(static_cast<int32_t>(input.index));
+  }
+  own.kinds.push_back(own.code[count - 1]);
+  own.is_read.push_back(0);
+  return {static_cast<int64_t>((own.kinds.size() - 1) * workers_.size()) + worker, 0};
+}
+
+/*! \brief Append reads by others, in an order that does not depend on the readers. */
+void OutlineBuilder::PutReads(std::vector<Entry>* entries, Worker* worker) {
+  if (entries->empty()) return;
+  std::sort(entries->begin(), entries->end(), [](const Entry& a, const Entry& b) {
+    return std::tie(a.node, a.index) < std::tie(b.node, b.index);
+  });
+  worker->code.push_back(kReadByOthers);
+  PutEntries(*entries, &worker->code);
+  entries->clear();
+}
+
+Outlines OutlineBuilder::Take() {
+  Outlines result;
+  std::map<std::vector<int32_t>, int32_t> numbers;
+  for (Worker& worker : workers_) {
+    PutReads(&worker.reads, &worker);
+    for (size_t id = 0; id < worker.kinds.size(); ++id) {
+      const ProgramNode& kind = kinds_[worker.kinds[id]];
+      if (worker.is_read[id] || kind.kind == NodeKind::kVariable) continue;
+      worker.outputs.push_back({static_cast<int64_t>(id), FindReadOutput(kind)});
     }
-    ProgramNode fetch = MakeFetch(reads.tensor, num_workers_, reads.phase, 0, {&element, 1, false});
-    fetch.inputs = std::move(entries);
-    PutNode(fetch, outline);
+    worker.code.push_back(kReadByOthers);
+    PutEntries(worker.outputs, &worker.code);
+    const auto number = static_cast<int32_t>(numbers.size());
+    result.outline_of_worker.push_back(
+        numbers.try_emplace(std::move(worker.code), number).first->second);
+    worker = {};
   }
-  outline->reads.clear();
-}
-
-void OutlineBuilder::KeepUnread(const std::vector<int>& used) {
-  for (Outline& outline : outlines_) {
-    PutReads(nullptr, &outline);
-    for (const Entry& output : outline.outputs) outline.is_read[output.node] = 1;
-    for (size_t id = 0; id < outline.ops.size(); ++id) {
-      const int64_t op = outline.ops[id];
-      if (outline.is_read[id]) continue;
-      outline.outputs.push_back({static_cast<int64_t>(id), op < 0 ? 0 : used[op]});
-    }
+  result.outlines.resize(numbers.size());
+  while (!numbers.empty()) {
+    auto outline = numbers.extract(numbers.begin());
+    result.outlines[outline.mapped()] = std::move(outline.key());
   }
-}
-
-std::vector<std::vector<int64_t>> OutlineBuilder::Take() {
-  std::vector<std::vector<int64_t>> codes;
-  for (Outline& outline : outlines_) {
-    std::vector<int64_t> code = {kProgramFormat, num_workers_,
-                                 static_cast<int64_t>(outline.ops.size())};
-    code.insert(code.end(), outline.code.begin(), outline.code.end());
-    detail::PutEntries(outline.outputs, &code);
-    detail::PutEntries(outline.transit, &code);
-    outline = {};
-    codes.push_back(std::move(code));
-  }
-  return codes;
+  result.kinds = std::move(kinds_);
+  return result;
 }
 
 }  // namespace tofu

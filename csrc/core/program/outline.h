@@ -1,14 +1,10 @@
 /*!
  * \file outline.h
- * \brief Outlines of programs: the nodes of one worker, and when others read its entries.
+ * \brief Outlines of a program: for each worker its own nodes, and when others read its entries.
  *
- * The memory of a worker depends on its own nodes, and on the order in which other workers read its
- * entries. An outline contains just these, so it is as small for many workers as for few. It is a
- * program with the following differences:
- *  - Fetches have no pieces. They read only entries of their own worker.
- *  - Reads by fetches of other workers are fetches of one element on a worker that does not exist,
- *    number num_workers. Reads for one tensor without a node of the worker in between are one
- * fetch.
+ * The memory of a worker depends on the shapes of its own nodes, on their order, and on the moments
+ * at which other workers read its entries. An outline contains just these, without the pieces of
+ * fetches. Workers with equal outlines need equal memory, so they share one.
  */
 #ifndef TOFU_CORE_PROGRAM_OUTLINE_H_
 #define TOFU_CORE_PROGRAM_OUTLINE_H_
@@ -20,62 +16,60 @@
 
 namespace tofu {
 
-/*! \brief Writes the outlines of the workers [begin, end). The node of an entry is its number in
- * the outline times the number of workers, plus the worker. */
+// In place of a kind, marks reads of the worker's entries by other workers.
+constexpr int32_t kReadByOthers = -1;
+
+struct Outlines {
+  // Distinct nodes, without inputs and pieces. Each has the first worker with such a node.
+  std::vector<ProgramNode> kinds;
+  /*!
+   * \brief Distinct outlines. The numbers of an outline are:
+   *  - for each node in order: its kind or kReadByOthers, the number of inputs, and each input as
+   *    a node of this worker and an output. Reads by others are not counted as nodes.
+   *  - at the end, in the same form, the entries that outlive the step as reads by others.
+   */
+  std::vector<std::vector<int32_t>> outlines;
+  std::vector<int32_t> outline_of_worker;
+};
+
+/*! \brief Writes the outlines of all workers. The node of an entry is its number on its worker
+ * times the number of workers, plus the worker. */
 class OutlineBuilder : public NodeSink {
  public:
-  OutlineBuilder(int num_workers, int begin, int end);
+  explicit OutlineBuilder(int num_workers) : workers_(num_workers) {}
 
   Entry AddVariable(int tensor, int worker, const Interval* shard, int rank) override;
   Entry AddFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces) override;
   Entry AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
                 const std::vector<Box>& outputs) override;
   void AddOutput(const Entry& entry) override;
-  void MarkTransit(const Entry& entry) override;
+  void MarkTransit(const Entry&) override {}
   bool HasPieces() const override { return false; }
-  bool IsFollowed(int worker, int owner) const override {
-    return worker == owner || IsOutlined(owner);
-  }
-  bool IsFollowed(const Entry& entry) const override { return entry.node < NotFollowed(0); }
-  void KeepUnread(const std::vector<int>& used) override;
 
-  /*! \brief Return the encoded outlines (EncodeProgram), in the order of the workers. */
-  std::vector<std::vector<int64_t>> Take();
+  Outlines Take();
 
  private:
-  // The node of a fetch on another worker that reads nothing of an outlined worker.
-  int64_t NotFollowed(int worker) const { return (int64_t{num_workers_} << 40) + worker; }
-
-  /*! \brief Fetches of one tensor by other workers. */
-  struct Reads {
-    int tensor;
-    int phase;
-    std::vector<Entry> entries;
+  struct Worker {
+    std::vector<int32_t> code;
+    std::vector<int32_t> kinds;  // by node
+    std::vector<char> is_read;   // by node
+    std::vector<Entry> reads;    // by others, since the last node; nodes are numbers on the worker
+    std::vector<Entry> outputs;  // the same
   };
 
-  struct Outline {
-    std::vector<int64_t> code;      // of the nodes
-    std::vector<int64_t> ops;       // by node: its operator, or -1
-    std::vector<char> is_read;      // by node; true for variables
-    std::vector<char> is_variable;  // by node
-    std::vector<Reads> reads;       // since the last node
-    std::vector<Entry> outputs;
-    std::vector<Entry> transit;
-  };
+  Worker& OwnerOf(const Entry& entry) { return workers_[entry.node % workers_.size()]; }
+  Entry NumberWithin(const Entry& entry) const {
+    return {entry.node / static_cast<int64_t>(workers_.size()), entry.index};
+  }
+  int32_t FindKind(NodeKind kind, int id, int worker, const std::vector<Box>& outputs);
+  Entry AddNode(NodeKind kind, int id, int worker, const std::vector<Entry>& inputs,
+                const std::vector<Box>& outputs);
+  void NoteInput(const Entry& entry, Worker* reader);
+  static void PutReads(std::vector<Entry>* entries, Worker* worker);
 
-  bool IsOutlined(int worker) const { return worker >= begin_ && worker < end_; }
-  int OwnerOf(const Entry& entry) const { return static_cast<int>(entry.node % num_workers_); }
-  Entry NumberWithin(const Entry& entry) const { return {entry.node / num_workers_, entry.index}; }
-  Outline& OutlineOf(int worker) { return outlines_[worker - begin_]; }
-
-  Entry AddNode(ProgramNode node);
-  void PutNode(const ProgramNode& node, Outline* outline);
-  void PutReads(const ProgramNode* next, Outline* outline);
-
-  int num_workers_;
-  int begin_;
-  int end_;
-  std::vector<Outline> outlines_;
+  std::vector<Worker> workers_;
+  std::vector<ProgramNode> kinds_;
+  std::vector<std::vector<int32_t>> kinds_by_id_[3];  // by NodeKind and id
 };
 
 }  // namespace tofu

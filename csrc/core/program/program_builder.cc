@@ -23,43 +23,36 @@ ProgramNode MakeNode(NodeKind kind, int id, int worker, int phase) {
 
 }  // namespace
 
-ProgramNode MakeVariable(int tensor, int worker, const Interval* shard, int rank) {
-  ProgramNode node = MakeNode(NodeKind::kVariable, tensor, worker, 0);
-  node.AddOutput(shard, rank);
-  return node;
-}
-
-ProgramNode MakeFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces) {
-  ProgramNode node = MakeNode(NodeKind::kFetch, tensor, worker, phase);
-  node.set_fill(fill);
-  pieces.MoveTo(&node);
-  return node;
-}
-
-ProgramNode MakeCopy(int op, int worker, int phase, std::vector<Entry> inputs,
-                     const std::vector<Box>& outputs) {
-  ProgramNode node = MakeNode(NodeKind::kOperator, op, worker, phase);
-  node.inputs = std::move(inputs);
-  for (const Box& output : outputs) node.AddOutput(output.data(), static_cast<int>(output.size()));
-  return node;
-}
-
 Entry ProgramBuilder::AddNode(ProgramNode node) {
+  for (const Entry& input : node.inputs) NoteInput(input);
   program_.nodes.push_back(std::move(node));
   return {static_cast<int64_t>(program_.nodes.size()) - 1, 0};
 }
 
 Entry ProgramBuilder::AddVariable(int tensor, int worker, const Interval* shard, int rank) {
-  return AddNode(MakeVariable(tensor, worker, shard, rank));
+  ProgramNode node = MakeNode(NodeKind::kVariable, tensor, worker, 0);
+  node.AddOutput(shard, rank);
+  return AddNode(std::move(node));
 }
 
 Entry ProgramBuilder::AddFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces) {
-  return AddNode(MakeFetch(tensor, worker, phase, fill, std::move(pieces)));
+  ProgramNode node = MakeNode(NodeKind::kFetch, tensor, worker, phase);
+  node.set_fill(fill);
+  pieces.MoveTo(&node);
+  return AddNode(std::move(node));
 }
 
 Entry ProgramBuilder::AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
                               const std::vector<Box>& outputs) {
-  return AddNode(MakeCopy(op, worker, phase, std::move(inputs), outputs));
+  ProgramNode node = MakeNode(NodeKind::kOperator, op, worker, phase);
+  node.inputs = std::move(inputs);
+  for (const Box& output : outputs) node.AddOutput(output.data(), static_cast<int>(output.size()));
+  return AddNode(std::move(node));
+}
+
+void ProgramBuilder::AddOutput(const Entry& entry) {
+  NoteInput(entry);
+  program_.outputs.push_back(entry);
 }
 
 /*! \brief Sort the nodes. `order` lists their old positions in the new order. */
@@ -101,7 +94,7 @@ void ProgramBuilder::GroupByWorker() {
   Reorder(order);
 }
 
-void ProgramBuilder::KeepUnread(const std::vector<int>& used) {
+void ProgramBuilder::KeepUnread() {
   std::vector<char> is_read(program_.nodes.size(), 0);
   for (const ProgramNode& node : program_.nodes) {
     for (const Entry& input : node.inputs) is_read[input.node] = 1;
@@ -110,8 +103,7 @@ void ProgramBuilder::KeepUnread(const std::vector<int>& used) {
   for (size_t id = 0; id < program_.nodes.size(); ++id) {
     const ProgramNode& node = program_.nodes[id];
     if (is_read[id] || node.kind == NodeKind::kVariable) continue;
-    program_.outputs.push_back(
-        {static_cast<int64_t>(id), node.kind == NodeKind::kOperator ? used[node.id] : 0});
+    program_.outputs.push_back({static_cast<int64_t>(id), FindReadOutput(node)});
   }
 }
 

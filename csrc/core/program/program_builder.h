@@ -6,6 +6,7 @@
 #define TOFU_CORE_PROGRAM_PROGRAM_BUILDER_H_
 
 #include <cstdint>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -13,11 +14,6 @@
 #include "core/program/program.h"
 
 namespace tofu {
-
-ProgramNode MakeVariable(int tensor, int worker, const Interval* shard, int rank);
-ProgramNode MakeFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces);
-ProgramNode MakeCopy(int op, int worker, int phase, std::vector<Entry> inputs,
-                     const std::vector<Box>& outputs);
 
 /*! \brief Receives the nodes of a program, in the order of execution. */
 class NodeSink {
@@ -39,19 +35,27 @@ class NodeSink {
   /*! \brief Return true if fetches need their pieces, and not only the entries that they read. */
   virtual bool HasPieces() const = 0;
 
-  /*! \brief Return true if it matters that a worker reads an entry of `owner`. */
-  virtual bool IsFollowed(int worker, int owner) const = 0;
-
-  /*! \brief Return true if it matters that an entry is read again. */
-  virtual bool IsFollowed(const Entry& entry) const = 0;
+ protected:
+  /*! \brief Note that an output of a node is read on some worker. */
+  void NoteRead(const ProgramNode& node, int64_t index) {
+    if (node.kind == NodeKind::kOperator) read_outputs_.try_emplace(node.id, index);
+  }
 
   /*!
-   * \brief Make all nodes without readers outputs, because a framework runs only nodes that
-   * outputs need. `used` has an output of each operator that is read on some worker.
+   * \brief Return the output that stands for a node without readers. A framework runs only nodes
+   * that outputs need, so these nodes become outputs.
    *
-   * Some kernels of MXNet cannot compute other outputs, such as gradients of indices.
+   * Prefer an output that some worker reads. Some kernels of MXNet cannot compute other outputs,
+   * such as gradients of indices.
    */
-  virtual void KeepUnread(const std::vector<int>& used) = 0;
+  int64_t FindReadOutput(const ProgramNode& node) const {
+    const auto found =
+        node.kind == NodeKind::kOperator ? read_outputs_.find(node.id) : read_outputs_.end();
+    return found == read_outputs_.end() ? 0 : found->second;
+  }
+
+ private:
+  std::unordered_map<int64_t, int64_t> read_outputs_;  // by operator: the first that is read
 };
 
 /*! \brief Writes the program of all workers. */
@@ -63,12 +67,9 @@ class ProgramBuilder : public NodeSink {
   Entry AddFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces) override;
   Entry AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
                 const std::vector<Box>& outputs) override;
-  void AddOutput(const Entry& entry) override { program_.outputs.push_back(entry); }
+  void AddOutput(const Entry& entry) override;
   void MarkTransit(const Entry& entry) override { program_.transit.push_back(entry); }
   bool HasPieces() const override { return true; }
-  bool IsFollowed(int, int) const override { return true; }
-  bool IsFollowed(const Entry&) const override { return true; }
-  void KeepUnread(const std::vector<int>& used) override;
 
   /*!
    * \brief Make the copies of one worker adjacent if there is no fetch between them, so that a
@@ -79,10 +80,14 @@ class ProgramBuilder : public NodeSink {
    */
   void GroupByWorker();
 
+  /*! \brief Make all nodes without readers outputs. */
+  void KeepUnread();
+
   Program Take() { return std::move(program_); }
 
  private:
   Entry AddNode(ProgramNode node);
+  void NoteInput(const Entry& entry) { NoteRead(program_.nodes[entry.node], entry.index); }
   void Reorder(const std::vector<size_t>& order);
 
   Program program_;

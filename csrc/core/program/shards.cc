@@ -56,7 +56,6 @@ void TensorShards::AddRegion(int tensor, int worker, const Box& moved, const Mov
   const Box own_shard = movement.Move(layout.shards[worker]);
   for (int owner : layout.index.Find(movement.MoveBack(moved).data())) {
     if (layout.replica[owner] != layout.replica[worker]) continue;
-    if (!builder_->IsFollowed(worker, owner)) continue;
     const Box shard = movement.Move(layout.shards[owner]);
     const Box readable_box = owner == worker ? shard : movement.Move(layout.own[owner]);
     if (!Intersect(moved.data(), readable_box.data(), movement.rank(), overlap.data())) continue;
@@ -81,7 +80,6 @@ Entry TensorShards::Gather(const ProducedOutput& produced, const PlacedAccess& a
   bool is_own = IsEqualBox(box, produced.regions[worker], rank);
   for (int holder : index.Find(box)) {
     if (access.replica[holder] != access.replica[worker]) continue;
-    if (!is_own && !builder_->IsFollowed(worker, holder)) continue;
     for (const Box& taken : TakenBoxes(access, worker, holder, box)) {
       is_own = is_own && holder == worker;
       pieces.Add(taken.data(), produced.entries[holder], produced.regions[holder]);
@@ -101,7 +99,6 @@ Entry TensorShards::JoinParts(int tensor, int phase, int worker, const PlacedLay
   FetchPieces pieces(shard, rank, builder_->HasPieces());
   for (int holder : Place(tensor).layout->index.Find(shard)) {
     if (parts[holder].node < 0 || !IsEqualBox(layout.shards[holder], shard, rank)) continue;
-    if (!builder_->IsFollowed(worker, holder)) continue;
     pieces.Add(layout.scattered[holder], parts[holder], layout.scattered[holder]);
   }
   return builder_->AddFetch(tensor, worker, phase, 0, std::move(pieces));

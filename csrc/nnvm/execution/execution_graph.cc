@@ -99,10 +99,11 @@ constexpr char kPositionAttribute[] = "__tofu_node__";
 /*! \brief Builder of the execution graph, which adds nodes in the order of the program. */
 class Builder {
  public:
-  Builder(const ExecutionInput& input, const TrainingGraph& training, const Program& program)
-      : input_(input), training_(training), program_(program) {
-    for (size_t op = 0; op < input.operator_nodes.size(); ++op) {
-      if (input.operator_nodes[op] >= 0) operator_of_node_[input.operator_nodes[op]] = op;
+  Builder(const ExecutionGraphBuilder& builder, const TrainingGraph& training,
+          const Program& program)
+      : builder_(builder), input_(builder.input()), training_(training), program_(program) {
+    for (size_t op = 0; op < input_.operator_nodes.size(); ++op) {
+      if (input_.operator_nodes[op] >= 0) operator_of_node_[input_.operator_nodes[op]] = op;
     }
   }
 
@@ -137,7 +138,6 @@ class Builder {
     }
     made->attrs.dict[kGroupAttribute] = NameGroup(node.worker);
     if (node.kind == NodeKind::kVariable) return made;
-    ++nodes_of_worker_[node.worker];
     made->attrs.dict[kPositionAttribute] = std::to_string(nodes_.size());
     if (last_ != nullptr) AddControlDep(last_, made.get());
     last_ = made;
@@ -157,7 +157,7 @@ class Builder {
     made->attrs.dict[kTypeAttribute] = std::to_string(input_.tensor_types.at(node.id));
   }
 
-  void FillFetch(const ProgramNode& node, Node* made) {
+  void FillFetch(const ProgramNode& node, Node* made) const {
     MultiFetchParam param;
     param.num_args = static_cast<int>(node.inputs.size());
     param.shape = ToShape(node.shapes.at(0));
@@ -169,49 +169,35 @@ class Builder {
     param.tensor = input_.tensor_names.at(node.id);
     param.worker = static_cast<int>(node.worker);
     param.phase = static_cast<int>(node.phase);
-    made->attrs.name = TensorAtWorker(node) + "#" + std::to_string(nodes_of_worker_[node.worker]);
+    made->attrs.name = TensorAtWorker(node) + "#" + std::to_string(nodes_.size());
     SetMultiFetchAttributes(std::move(param), &made->attrs);
     made->inputs = ToEntries(node.inputs);
   }
 
   void FillOperator(const ProgramNode& node, Node* made) {
-    const int64_t id = input_.operator_nodes.at(node.id);
-    if (id < 0) {
-      FillOwnOperator(node, made);
-      return;
-    }
-    const auto& source = training_.index()[id];
-    const Node& whole = *source.source;
-    made->attrs = whole.attrs;
-    made->attrs.name = NameShard(training_.name(id), node.worker);
+    made->attrs = builder_.MakeAttributes(node);
     made->inputs = ToEntries(node.inputs);
-    CHECK_EQ(made->inputs.size(), whole.inputs.size()) << made->attrs.name << ": wrong inputs";
-    if (IsSumInPlace(whole) && !AddsToOutputs(*made->inputs[1].node)) {
-      made->attrs.op = nnvm::Op::Get("elemwise_add");
-    }
-    ChangeAttributes(node, source, &made->attrs);
-    if (NeedsShapes(whole.op())) {
-      SetCloneOutputs(node.shapes, training_.OutputTypes(id), &made->attrs);
-    }
-    if (NeedsClone(whole.op())) {
-      made->attrs.op = CloneOperator(whole.op());
-      if (IsLayerBackward(whole)) {
+    const int64_t id = input_.operator_nodes.at(node.id);
+    if (id >= 0) {
+      const auto& source = training_.index()[id];
+      CHECK_EQ(made->inputs.size(), source.inputs.size()) << made->attrs.name << ": wrong inputs";
+      if (IsSumInPlace(made->op()) && !AddsToOutputs(made->inputs[1].node->op())) {
+        made->attrs.op = nnvm::Op::Get(kPlainSumName);
+      }
+      if (IsLayerBackward(*source.source)) {
         made->control_deps.push_back(ForwardCopy(source.control_deps[0], node.worker));
       }
     }
-    GiveOwnInputs(node, training_.InputTypes(id), made);
+    GiveOwnInputs(node, builder_.ListInputTypes(node.id), made);
     CheckMutableInputs(*made);
     copies_[{node.id, node.worker}] = nodes_.size();
   }
 
-  /*! \brief Give a node copies of inputs that its kernel overwrites. A fixed gamma, which the
-   * kernel sets for good, is copied if it is not a variable. */
   void GiveOwnInputs(const ProgramNode& node, const std::vector<int>& types, Node* made) {
-    std::vector<uint32_t> inputs = ListSpoiledInputs(made->attrs);
-    for (uint32_t input : ListSetInputs(made->attrs)) {
-      if (!made->inputs.at(input).node->is_variable()) inputs.push_back(input);
-    }
-    for (uint32_t input : inputs) {
+    const auto is_variable = [&](uint32_t input) {
+      return made->inputs.at(input).node->is_variable();
+    };
+    for (uint32_t input : ListCopiedInputs(made->attrs, is_variable)) {
       nnvm::NodeEntry* entry = &made->inputs.at(input);
       *entry = nnvm::NodeEntry(MakeCopy(node, input, types.at(input), *entry), 0, 0);
     }
@@ -234,8 +220,7 @@ class Builder {
     param.phase = static_cast<int>(node.phase);
     ObjectPtr copy = Node::Create();
     const std::string position = std::to_string(nodes_.size()) + "." + std::to_string(input);
-    copy->attrs.name = entry.node->attrs.name + "#" +
-                       std::to_string(nodes_of_worker_[node.worker]) + "." + std::to_string(input);
+    copy->attrs.name = entry.node->attrs.name + "#" + position;
     SetMultiFetchAttributes(std::move(param), &copy->attrs);
     copy->inputs = {entry};
     copy->attrs.dict[kGroupAttribute] = NameGroup(node.worker);
@@ -245,68 +230,8 @@ class Builder {
     return copy;
   }
 
-  void FillOwnOperator(const ProgramNode& node, Node* made) {
-    const auto found = input_.own_operators.find(node.id);
-    CHECK(found != input_.own_operators.end())
-        << "operator " << node.id << " of the program is not in the training graph";
-    const OwnOperator& own = found->second;
-    made->attrs.op = nnvm::Op::Get(own.op);
-    made->attrs.name = NameShard(own.name, node.worker);
-    made->attrs.dict = own.attributes;
-    const AttributeChanges* changes = ChangesOf(node);
-    if (changes != nullptr) {
-      for (const auto& change : *changes) made->attrs.dict[change.first] = change.second;
-    }
-    if (made->attrs.op->attr_parser != nullptr) made->attrs.op->attr_parser(&made->attrs);
-    made->inputs = ToEntries(node.inputs);
-    GiveOwnInputs(node, own.input_types, made);
-    CheckMutableInputs(*made);
-    copies_[{node.id, node.worker}] = nodes_.size();
-  }
-
-  /*! \brief Return the attributes in which a worker's copy differs from the operator, or null. */
-  const AttributeChanges* ChangesOf(const ProgramNode& node) const {
-    const size_t position = node.id * program_.num_workers + node.worker;
-    const int32_t set = input_.attribute_index.at(position);
-    return set < 0 || input_.attributes.at(set).empty() ? nullptr : &input_.attributes.at(set);
-  }
-
-  /*! \brief Apply the worker's changes and parse the attributes again. A backward operator without
-   * a parser uses the parser of its forward operator. */
-  void ChangeAttributes(const ProgramNode& node, const nnvm::IndexedGraph::Node& source,
-                        nnvm::NodeAttrs* attrs) const {
-    const AttributeChanges* changes = ChangesOf(node);
-    if (changes == nullptr) return;
-    for (const auto& change : *changes) attrs->dict[change.first] = change.second;
-    const nnvm::Op* own = attrs->op;
-    const nnvm::Op* parser = own;
-    if (own->attr_parser == nullptr && source.control_deps.size() > 0) {
-      parser = training_.index()[source.control_deps[0]].source->op();
-    }
-    if (parser == nullptr || parser->attr_parser == nullptr) return;
-    attrs->op = parser;           // parsers of legacy operators read the name of attrs->op
-    attrs->parsed = nnvm::any();  // and do nothing if something is parsed already
-    parser->attr_parser(attrs);
-    attrs->op = own;
-  }
-
   static bool IsLayerBackward(const Node& node) {
     return nnvm::Op::GetAttr<bool>("TIsLayerOpBackward").get(node.op(), false);
-  }
-
-  /*! \brief Return true for a sum of gradients in place: the kernel of the second gradient adds to
-   * the first. */
-  static bool IsSumInPlace(const Node& node) { return node.op()->name == "_grad_add"; }
-
-  /*! \brief Return true if the node's kernel adds to its output on request. Some overwrite it, such
-   * as those of clip, cumsum and convolutions of one element, or divide it, such as that of mean.
-   * The operators listed here are tested in all forms, and produce large gradients with many
-   * readers. */
-  static bool AddsToOutputs(const Node& node) {
-    static const std::unordered_set<std::string> kNames = {
-        "_backward_Embedding", "_backward_FullyConnected", "_backward_batch_dot", "_backward_dot",
-        kMultiFetchName};
-    return !node.is_variable() && kNames.count(OriginalOperator(node.op())->name) != 0;
   }
 
   /*! \brief The node whose state a backward node of the same worker uses. */
@@ -348,17 +273,26 @@ class Builder {
     return result;
   }
 
+  const ExecutionGraphBuilder& builder_;
   const ExecutionInput& input_;
   const TrainingGraph& training_;
   const Program& program_;
   std::unordered_map<int64_t, int64_t> operator_of_node_;
   std::vector<ObjectPtr> nodes_;                          // of the program, by position
-  std::unordered_map<int64_t, int64_t> nodes_of_worker_;  // worker -> its nodes without variables
   ObjectPtr last_;                                        // the last node that is no variable
   std::map<std::pair<int64_t, int64_t>, size_t> copies_;  // (operator, worker) -> position
 };
 
 }  // namespace
+
+bool IsSumInPlace(const nnvm::Op* op) { return op->name == "_grad_add"; }
+
+bool AddsToOutputs(const nnvm::Op* op) {
+  static const std::unordered_set<std::string> kNames = {
+      "_backward_Embedding", "_backward_FullyConnected", "_backward_batch_dot", "_backward_dot",
+      kMultiFetchName};
+  return op != nullptr && kNames.count(OriginalOperator(op)->name) != 0;
+}
 
 ExecutionGraphBuilder::ExecutionGraphBuilder(ExecutionInput input)
     : input_(std::make_shared<ExecutionInput>(std::move(input))),
@@ -370,7 +304,82 @@ ExecutionGraphBuilder::ExecutionGraphBuilder(ExecutionInput input)
 SymbolHandle ExecutionGraphBuilder::Build(const Program& program) const {
   CHECK_EQ(input_->attribute_index.size(), input_->operator_nodes.size() * program.num_workers)
       << "attribute_index needs one row for each operator and one column for each worker";
-  return Builder(*input_, *training_, program).Build();
+  return Builder(*this, *training_, program).Build();
+}
+
+nnvm::NodeAttrs ExecutionGraphBuilder::MakeAttributes(const ProgramNode& node) const {
+  const int64_t id = input_->operator_nodes.at(node.id);
+  if (id < 0) return MakeOwnAttributes(node);
+  const auto& source = training_->index()[id];
+  const nnvm::Op* whole = source.source->op();
+  nnvm::NodeAttrs attrs = source.source->attrs;
+  attrs.name = NameShard(training_->name(id), node.worker);
+  ChangeAttributes(node, source, &attrs);
+  if (NeedsShapes(whole)) SetCloneOutputs(node.shapes, training_->OutputTypes(id), &attrs);
+  if (NeedsClone(whole)) attrs.op = CloneOperator(whole);
+  return attrs;
+}
+
+nnvm::NodeAttrs ExecutionGraphBuilder::MakeOwnAttributes(const ProgramNode& node) const {
+  const OwnOperator& own = FindOwnOperator(node.id);
+  nnvm::NodeAttrs attrs;
+  attrs.op = nnvm::Op::Get(own.op);
+  attrs.name = NameShard(own.name, node.worker);
+  attrs.dict = own.attributes;
+  const AttributeChanges* changes = ChangesOf(node);
+  if (changes != nullptr) {
+    for (const auto& change : *changes) attrs.dict[change.first] = change.second;
+  }
+  if (attrs.op->attr_parser != nullptr) attrs.op->attr_parser(&attrs);
+  return attrs;
+}
+
+const OwnOperator& ExecutionGraphBuilder::FindOwnOperator(int64_t op) const {
+  const auto found = input_->own_operators.find(op);
+  CHECK(found != input_->own_operators.end())
+      << "operator " << op << " of the program is not in the training graph";
+  return found->second;
+}
+
+std::vector<int> ExecutionGraphBuilder::ListInputTypes(int64_t op) const {
+  const int64_t id = input_->operator_nodes.at(op);
+  return id < 0 ? FindOwnOperator(op).input_types : training_->InputTypes(id);
+}
+
+std::vector<int> ExecutionGraphBuilder::ListOutputTypes(const ProgramNode& node,
+                                                        const nnvm::NodeAttrs& attrs) const {
+  const int64_t id = input_->operator_nodes.at(node.id);
+  if (id >= 0) return training_->OutputTypes(id);
+  static const auto& infer = nnvm::Op::GetAttr<nnvm::FInferType>("FInferType");
+  std::vector<int> inputs = ListInputTypes(node.id);
+  std::vector<int> outputs(node.shapes.size(), -1);
+  CHECK(infer.contains(attrs.op)) << attrs.op->name << " does not infer types";
+  infer[attrs.op](attrs, &inputs, &outputs);
+  return outputs;
+}
+
+const AttributeChanges* ExecutionGraphBuilder::ChangesOf(const ProgramNode& node) const {
+  const size_t num_workers = input_->attribute_index.size() / input_->operator_nodes.size();
+  const int32_t set = input_->attribute_index.at(node.id * num_workers + node.worker);
+  return set < 0 || input_->attributes.at(set).empty() ? nullptr : &input_->attributes.at(set);
+}
+
+void ExecutionGraphBuilder::ChangeAttributes(const ProgramNode& node,
+                                             const nnvm::IndexedGraph::Node& source,
+                                             nnvm::NodeAttrs* attrs) const {
+  const AttributeChanges* changes = ChangesOf(node);
+  if (changes == nullptr) return;
+  for (const auto& change : *changes) attrs->dict[change.first] = change.second;
+  const nnvm::Op* own = attrs->op;
+  const nnvm::Op* parser = own;
+  if (own->attr_parser == nullptr && source.control_deps.size() > 0) {
+    parser = training_->index()[source.control_deps[0]].source->op();
+  }
+  if (parser == nullptr || parser->attr_parser == nullptr) return;
+  attrs->op = parser;           // parsers of legacy operators read the name of attrs->op
+  attrs->parsed = nnvm::any();  // and do nothing if something is parsed already
+  parser->attr_parser(attrs);
+  attrs->op = own;
 }
 
 }  // namespace nnvm_layer

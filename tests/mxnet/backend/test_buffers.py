@@ -9,8 +9,7 @@ from tests.models.paper import rnn, transformer, wresnet
 from tests.models.plain import mlp, residual_cnn
 from tests.shared.random_plans import random_plan
 from tofu.errors import TofuError
-from tofu.mxnet.backend.buffers import add_up_workers, measure_workers, plan_buffers
-from tofu.program import emission
+from tofu.mxnet.backend.buffers import add_up_workers, plan_buffers
 
 MODELS = {
     "mlp": mlp,
@@ -51,12 +50,6 @@ def test_random_plans_need_what_the_execution_graph_needs(name, workers):
         except TofuError:
             continue  # MXNet's kernels cannot run this plan
         assert drawn.plan.worker_bytes == measure_whole_program(drawn)
-
-
-def test_workers_may_be_outlined_a_few_at_a_time(monkeypatch):
-    made = partition(MODELS["transformer"](), 6)
-    monkeypatch.setattr(emission, "OUTLINED_TOGETHER", 4)
-    assert measure_workers(made.source, made.choices) == made.plan.worker_bytes
 
 
 def test_plans_are_made_without_the_program_of_all_workers():

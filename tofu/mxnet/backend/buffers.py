@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,6 @@ from tofu.engine import Source
 from tofu.graph import Graph, Tensor, TensorKind
 from tofu.mxnet.backend.execution_graph import ExecutionGraph, make_builder
 from tofu.mxnet.frontend.inference import DTYPE_NAMES
-from tofu.mxnet.frontend.read_symbol import wrap_symbol
 from tofu.program import TRAINING, shard_name, worker_group, write_outlines
 from tofu.search import Choices, Problem
 from tofu.search.geometry import find_shards
@@ -64,24 +62,14 @@ def plan_buffers(choices: Choices, execution: ExecutionGraph) -> _mxnet.PlannedG
     return _mxnet.PlannedGraph(execution.symbol.handle.value, *worker_variables(choices, execution))
 
 
-def outline_workers(source: Source, choices: Choices) -> Iterator[Any]:
-    """Yield a symbol for each worker, without building the execution graph of all workers.
-
-    The symbol contains the worker's nodes, and fetches of other workers where these read its tensors. So MXNet plans
-    the same buffers for the worker as in the execution graph.
-    """
-    builder = make_builder(source, choices, TRAINING, {})
-    for outline in write_outlines(choices):
-        yield wrap_symbol(builder.build(outline))
-
-
 def measure_workers(source: Source, choices: Choices) -> tuple[int, ...]:
-    """Return the bytes of each worker: its shards of all variables, and its buffers."""
-    pools = (
-        _mxnet.PlannedGraph(symbol.handle.value, {}, {}).memory()[worker_group(worker)]["pool"]
-        for worker, symbol in enumerate(outline_workers(source, choices))
-    )
-    return tuple(held + pool for held, pool in zip(_count_held(choices), pools, strict=True))
+    """Return the bytes of each worker: its shards of all variables, and its buffers.
+
+    The buffers are planned from outlines of the program, by the same function that places them in the execution graph.
+    """
+    outlines = write_outlines(choices)
+    pools = make_builder(source, choices, TRAINING, {}).count_pool_bytes(outlines.kinds, outlines.codes)
+    return tuple(held + pools[outline] for held, outline in zip(_count_held(choices), outlines.workers, strict=True))
 
 
 def add_up_workers(choices: Choices, planned: _mxnet.PlannedGraph) -> tuple[int, ...]:

@@ -18,13 +18,12 @@ import numpy.typing as npt
 from tofu import _mxnet
 from tofu.engine import Source
 from tofu.graph import Graph, TensorKind
-from tofu.mxnet.backend.buffers import Variables, list_shard_shapes, outline_workers, source_variables
+from tofu.mxnet.backend.buffers import Variables, list_shard_shapes, source_variables, worker_variables
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.mxnet.memory.report import ACTIVATIONS, FETCH_BUFFERS, GRADIENTS, USES, DeviceMemory
 from tofu.mxnet.memory.workspace import estimate_workspace
 from tofu.pipeline import Partition
-from tofu.program import TRAINING, worker_group
-from tofu.program.emission import list_outputs
+from tofu.program import worker_group
 
 PAGE_BYTES, LARGE_BYTES = 4096, 2 << 20
 PAGE_VARIABLE, LARGE_VARIABLE = "MXNET_GPU_MEM_POOL_PAGE_SIZE", "MXNET_GPU_MEM_LARGE_ALLOC_ROUND_SIZE"
@@ -51,20 +50,18 @@ def account_one_device(source: Source, states: OptimizerStates) -> DeviceMemory:
 
 def account_workers(partition: Partition, states: OptimizerStates) -> tuple[DeviceMemory, ...]:
     """Return the memory of each worker of a partition."""
-    graph, choices = partition.graph, partition.choices
-    problem, results = choices.problem, list_outputs(choices, TRAINING)
+    graph, execution = partition.graph, partition.training
+    problem, choices, workers = partition.problem, partition.choices, execution.workers
     shards = {
         t: list_shard_shapes(problem, t, choices.layout(t))
         for t, tensor in enumerate(graph.tensors)
         if tensor.kind is not TensorKind.INTERMEDIATE
     }
-    devices = []
-    for worker, symbol in enumerate(outline_workers(partition.source, choices)):
-        gradients = _mxnet.outputs(symbol.handle.value)[len(problem.graph.outputs) : len(results)]
-        own = {variable: [shapes[worker]] for variable, shapes in shards.items()}
-        names = {worker_group(worker): f"worker {worker}"}
-        devices += _account(symbol, ({}, {}), graph, own, names, gradients, states)
-    return tuple(devices)
+    results = _mxnet.outputs(execution.symbol.handle.value)[: len(execution.outputs) * workers]
+    gradients = results[execution.n_model_outputs * workers :]
+    names = {worker_group(worker): f"worker {worker}" for worker in range(workers)}
+    variables = worker_variables(choices, execution)
+    return tuple(_account(execution.symbol, variables, graph, shards, names, gradients, states))
 
 
 def count_rounding(partition: Partition) -> tuple[int, ...]:
