@@ -57,6 +57,9 @@ class FetchPieces {
   const std::vector<Entry>& inputs() const { return inputs_; }
   const Box& region() const { return region_; }
 
+  /*! \brief Add an entry to a fetch without pieces. */
+  void AddInput(const Entry& entry) { inputs_.push_back(entry); }
+
   /*! \brief Move shape, inputs and pieces into a fetch. */
   void MoveTo(ProgramNode* fetch);
 

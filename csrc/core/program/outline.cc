@@ -13,13 +13,12 @@ namespace tofu {
 
 namespace {
 
-bool HasShapes(const ProgramNode& node, const std::vector<Box>& outputs) {
+bool HasShapes(const ProgramNode& node, const std::vector<BoxView>& outputs) {
   if (node.shapes.size() != outputs.size()) return false;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::vector<int64_t>& shape = node.shapes[i];
-    if (shape.size() != outputs[i].size()) return false;
     for (size_t d = 0; d < shape.size(); ++d) {
-      if (shape[d] != outputs[i][d].extent()) return false;
+      if (shape[d] != outputs[i].intervals[d].extent()) return false;
     }
   }
   return true;
@@ -36,15 +35,17 @@ void PutEntries(const std::vector<Entry>& entries, std::vector<int32_t>* code) {
 }  // namespace
 
 Entry OutlineBuilder::AddVariable(int tensor, int worker, const Interval* shard, int rank) {
-  return AddNode(NodeKind::kVariable, tensor, worker, {}, {Box(shard, shard + rank)});
+  return AddNode(NodeKind::kVariable, tensor, worker, {}, {{shard, rank}});
 }
 
 Entry OutlineBuilder::AddFetch(int tensor, int worker, int, double, FetchPieces pieces) {
-  return AddNode(NodeKind::kFetch, tensor, worker, pieces.inputs(), {pieces.region()});
+  const Box& region = pieces.region();
+  return AddNode(NodeKind::kFetch, tensor, worker, pieces.inputs(),
+                 {{region.data(), static_cast<int>(region.size())}});
 }
 
 Entry OutlineBuilder::AddCopy(int op, int worker, int, std::vector<Entry> inputs,
-                              const std::vector<Box>& outputs) {
+                              const std::vector<BoxView>& outputs) {
   return AddNode(NodeKind::kOperator, op, worker, inputs, outputs);
 }
 
@@ -54,7 +55,7 @@ void OutlineBuilder::AddOutput(const Entry& entry) {
 }
 
 int32_t OutlineBuilder::FindKind(NodeKind kind, int id, int worker,
-                                 const std::vector<Box>& outputs) {
+                                 const std::vector<BoxView>& outputs) {
   std::vector<std::vector<int32_t>>& by_id = kinds_by_id_[static_cast<int>(kind)];
   if (static_cast<size_t>(id) >= by_id.size()) by_id.resize(id + 1);
   for (int32_t known : by_id[id]) {
@@ -64,7 +65,7 @@ int32_t OutlineBuilder::FindKind(NodeKind kind, int id, int worker,
   node.kind = kind;
   node.id = id;
   node.worker = worker;
-  for (const Box& box : outputs) node.AddOutput(box.data(), static_cast<int>(box.size()));
+  for (const BoxView& output : outputs) node.AddOutput(output.intervals, output.rank);
   kinds_.push_back(std::move(node));
   by_id[id].push_back(static_cast<int32_t>(kinds_.size()) - 1);
   return by_id[id].back();
@@ -83,7 +84,7 @@ void OutlineBuilder::NoteInput(const Entry& entry, Worker* reader) {
 }
 
 Entry OutlineBuilder::AddNode(NodeKind kind, int id, int worker, const std::vector<Entry>& inputs,
-                              const std::vector<Box>& outputs) {
+                              const std::vector<BoxView>& outputs) {
   Worker& own = workers_[worker];
   if (kind != NodeKind::kVariable) PutReads(&own.reads, &own);
   own.code.push_back(FindKind(kind, id, worker, outputs));

@@ -41,7 +41,7 @@ class OutlineBuilder : public NodeSink {
   Entry AddVariable(int tensor, int worker, const Interval* shard, int rank) override;
   Entry AddFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces) override;
   Entry AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
-                const std::vector<Box>& outputs) override;
+                const std::vector<BoxView>& outputs) override;
   void AddOutput(const Entry& entry) override;
   void MarkTransit(const Entry&) override {}
   bool HasPieces() const override { return false; }
@@ -61,9 +61,9 @@ class OutlineBuilder : public NodeSink {
   Entry NumberWithin(const Entry& entry) const {
     return {entry.node / static_cast<int64_t>(workers_.size()), entry.index};
   }
-  int32_t FindKind(NodeKind kind, int id, int worker, const std::vector<Box>& outputs);
+  int32_t FindKind(NodeKind kind, int id, int worker, const std::vector<BoxView>& outputs);
   Entry AddNode(NodeKind kind, int id, int worker, const std::vector<Entry>& inputs,
-                const std::vector<Box>& outputs);
+                const std::vector<BoxView>& outputs);
   void NoteInput(const Entry& entry, Worker* reader);
   static void PutReads(std::vector<Entry>* entries, Worker* worker);
 

@@ -43,10 +43,10 @@ Entry ProgramBuilder::AddFetch(int tensor, int worker, int phase, double fill, F
 }
 
 Entry ProgramBuilder::AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
-                              const std::vector<Box>& outputs) {
+                              const std::vector<BoxView>& outputs) {
   ProgramNode node = MakeNode(NodeKind::kOperator, op, worker, phase);
   node.inputs = std::move(inputs);
-  for (const Box& output : outputs) node.AddOutput(output.data(), static_cast<int>(output.size()));
+  for (const BoxView& output : outputs) node.AddOutput(output.intervals, output.rank);
   return AddNode(std::move(node));
 }
 

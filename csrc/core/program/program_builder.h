@@ -15,6 +15,12 @@
 
 namespace tofu {
 
+/*! \brief A box that is stored elsewhere. */
+struct BoxView {
+  const Interval* intervals;
+  int rank;
+};
+
 /*! \brief Receives the nodes of a program, in the order of execution. */
 class NodeSink {
  public:
@@ -25,7 +31,7 @@ class NodeSink {
   virtual Entry AddFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces) = 0;
 
   virtual Entry AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
-                        const std::vector<Box>& outputs) = 0;
+                        const std::vector<BoxView>& outputs) = 0;
 
   virtual void AddOutput(const Entry& entry) = 0;
 
@@ -66,7 +72,7 @@ class ProgramBuilder : public NodeSink {
   Entry AddVariable(int tensor, int worker, const Interval* shard, int rank) override;
   Entry AddFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces) override;
   Entry AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
-                const std::vector<Box>& outputs) override;
+                const std::vector<BoxView>& outputs) override;
   void AddOutput(const Entry& entry) override;
   void MarkTransit(const Entry& entry) override { program_.transit.push_back(entry); }
   bool HasPieces() const override { return true; }

@@ -23,8 +23,25 @@ namespace tofu {
 struct ProducedOutput {
   int op = -1;
   int index = 0;
-  std::vector<Entry> entries;  // by worker; node -1 if its region is empty
-  Boxes regions;               // region of each entry; elements outside the tensor are undefined
+  std::vector<Entry> entries;      // by worker; node -1 if its region is empty
+  const Boxes* regions = nullptr;  // of the entries; elements outside the tensor are undefined
+};
+
+/*! \brief Return the incidence of an operator and an output. */
+inline Incidence MakeWrite(int op, const Output& output) {
+  Incidence write;
+  write.is_write = true;
+  write.op = op;
+  write.tensor = output.tensor;
+  write.write = &output;
+  return write;
+}
+
+/*! \brief The workers that a fetch reads from, as often as it reads. For outlines, which need no
+ * more, they are remembered, since many fetches read equal regions of tensors in one layout. */
+struct Owners {
+  bool is_known = false;
+  std::vector<int> workers;
 };
 
 class TensorShards {
@@ -43,8 +60,10 @@ class TensorShards {
   /*! \brief Return the entry of a worker's shard. Variables are added when they are first used. */
   Entry Shard(int tensor, int worker);
 
-  /*! \brief Fetch a region from shards. Elements outside the tensor hold `fill`. */
-  Entry FetchRegion(int tensor, int worker, int phase, const Interval* region, double fill);
+  /*! \brief Fetch a region from shards. Elements outside the tensor hold `fill`. `owners` are those
+   * of the region. */
+  Entry FetchRegion(int tensor, int worker, int phase, const Interval* region, double fill,
+                    Owners* owners);
 
   /*! \brief Add a region to a fetch. `moved` is its place, in the dimensions of the movement. */
   void AddRegion(int tensor, int worker, const Box& moved, const Movement& movement,
@@ -67,11 +86,24 @@ class TensorShards {
     std::vector<Entry> entries;      // by worker; node -1 before first use
   };
 
+  /*! \brief The placement of outputs that are written in one way into one layout. */
+  struct Assembly {
+    PlacedAccess access;
+    BoxIndex index;  // of the written regions
+    PlacedLayout layout;
+    bool is_scattered = false;
+    std::vector<Owners> holders;  // by worker: of the parts of its shard
+    std::vector<Owners> joined;   // by worker: of the parts that it joins
+  };
+
   Placed& Place(int tensor);
   const Layout& FindLayout(int tensor);
-  Entry Gather(const ProducedOutput& produced, const PlacedAccess& access, const BoxIndex& index,
-               int worker, const Interval* box);
-  Entry JoinParts(int tensor, int phase, int worker, const PlacedLayout& layout,
+  Assembly& FindAssembly(const ProducedOutput& produced);
+  template <typename Visit>
+  void ForEachPart(int tensor, int worker, const Box& moved, const Movement& movement,
+                   const Visit& visit);
+  Entry Gather(const ProducedOutput& produced, Assembly* assembly, int worker, const Interval* box);
+  Entry JoinParts(int tensor, int phase, int worker, Assembly* assembly,
                   const std::vector<Entry>& parts);
 
   const Graph& graph_;
@@ -81,6 +113,7 @@ class TensorShards {
   std::vector<Placed> tensors_;
   std::map<std::pair<std::vector<int64_t>, std::vector<int>>, Layout>
       layouts_;  // by shape and layout
+  std::map<std::vector<int64_t>, Assembly> assemblies_;
 };
 
 }  // namespace tofu
