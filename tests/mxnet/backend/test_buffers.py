@@ -10,6 +10,7 @@ from tests.models.plain import mlp, residual_cnn
 from tests.shared.random_plans import random_plan
 from tofu.errors import TofuError
 from tofu.mxnet.backend.buffers import add_up_workers, plan_buffers
+from tofu.program import write_outlines
 
 MODELS = {
     "mlp": mlp,
@@ -56,3 +57,9 @@ def test_plans_are_made_without_the_program_of_all_workers():
     made = partition(MODELS["mlp"](), 4)
     assert "training" not in vars(made)
     assert made.training is made.training
+
+
+def test_workers_with_equal_outlines_share_one():
+    outlines = write_outlines(partition(MODELS["mlp"](), 8, algorithm="data-parallel").choices)
+    assert {*outlines.workers.tolist()} == {*range(len(outlines.codes))}
+    assert len(outlines.codes) < 8
