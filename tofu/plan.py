@@ -98,16 +98,17 @@ class Plan:
     step_bytes
         The bytes that each round adds to `communication_bytes`. Negative if a round saves more bytes than it adds.
     level_bytes
-        Splits `communication_bytes` by the level of the interconnect that the bytes cross, the top level first. Bytes
-        between two workers cross level i if round i separates these workers and no earlier round does. Empty for plans
-        saved without it.
+        Splits `communication_bytes` by the round that the bytes cross, the top level of the interconnect first. Bytes
+        between two workers cross round i if round i separates these workers and no earlier round does. In JAX, workers
+        that round i does not separate count as one worker. Empty for plans saved without it.
     bandwidths
         Bytes per second of each level, if the search took them into account.
     latencies
         Microseconds before a fetch across each level begins, if the search took them into account. A fetch is a read
         from other workers.
     level_waits
-        Number of fetches across each level in a training step, counted once for all workers. Empty without latencies.
+        Number of fetches across each round in a training step, counted once for all workers, at the first round of each
+        level. Empty without latencies.
     kept
         Tensors whose fetched regions a worker keeps until the last operator has read them, also from the forward to the
         backward pass. Regions of other tensors are fetched again for each operator. Empty without a memory limit.

@@ -4,7 +4,8 @@ An interconnect has levels, such as the network between hosts above the links wi
 separates first read from each other across level i. A search then minimises the seconds of communication, not bytes:
     sum over the levels of (bytes that cross the level) / (bytes per second of the level)
     + sum over the levels of (fetches that cross the level) x (latency of the level)
-All workers fetch together, so a fetch counts once, and a sum in two stages twice.
+All workers fetch together, so a fetch counts once, and a sum in two stages twice. Neighbouring rounds of equal bandwidth
+and latency are one level. In engines that relay (`Moves.relays_in_groups`), workers below a level count as one worker.
 """
 
 from __future__ import annotations
