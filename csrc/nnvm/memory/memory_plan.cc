@@ -103,10 +103,6 @@ MemoryPlan ListEntries(const PlannedGraph& planned) {
   return plan;
 }
 
-int64_t RoundUpBuffer(int64_t bytes) {
-  return (bytes + kPoolAlignment - 1) / kPoolAlignment * kPoolAlignment;
-}
-
 std::map<std::string, DeviceMemory> SumMemory(const MemoryPlan& plan) {
   std::map<std::string, DeviceMemory> result;
   std::vector<DeviceMemory*> devices;
@@ -125,7 +121,8 @@ std::map<std::string, DeviceMemory> SumMemory(const MemoryPlan& plan) {
     buffer = std::max(buffer, entry.bytes);
   }
   for (const auto& buffer : buffers) {
-    devices[buffer.first.first]->pool += RoundUpBuffer(buffer.second);
+    const int64_t words = (buffer.second + kPoolAlignment - 1) / kPoolAlignment;
+    devices[buffer.first.first]->pool += words * kPoolAlignment;
   }
   return result;
 }
