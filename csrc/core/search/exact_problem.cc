@@ -8,16 +8,13 @@
 #include <map>
 #include <numeric>
 #include <set>
-#include <stdexcept>
-#include <string>
-#include <tuple>
 #include <utility>
 
 #include "core/base/numbering.h"
-#include "core/base/parallel.h"
 #include "core/cost/class_cost.h"
 #include "core/cost/sharing.h"
 #include "core/cost/tables.h"
+#include "core/search/problem_size.h"
 #include "core/search/ties.h"
 
 namespace tofu {
@@ -33,50 +30,22 @@ class Tabulation {
         variables_(variables),
         counting_(counting),
         ceiling_(ceiling),
-        size_(size),
+        size_(graph, grid, size),
         holding_share_(holding_share),
         tables_(graph, counting == Counting::kExact ? TabulateIncidence : BoundIncidence),
         regions_(graph, grid) {
     tables_.SetGrid(grid);
   }
 
-  /*! \brief Throw std::length_error for a problem that is too large, before anything is allocated.
-   * `kinds` is equal for variables with equal sequences, and count(variable) is their number. */
+  /*! \brief Throw std::length_error for a problem that is too large. `list_of` has numbers that are
+   * equal for variables with equal sequences, and count(variable) is their number. */
   template <typename Count>
-  void CheckSize(const std::vector<int>& kinds, const Count& count) {
-    std::vector<double> counts;  // number of sequences, by kind
+  void CheckSize(const std::vector<int>& list_of, const Count& count) {
+    std::vector<double> counts;
     for (int v = 0; v < variables_.size(); ++v) {
-      if (kinds[v] == static_cast<int>(counts.size())) {
-        counts.push_back(count(v));
-        if (counts.back() > kMaxSequences)
-          throw std::length_error(variables_.Name(v) +
-                                  " has too many choices for the exact search");
-        Hold(counts.back() * BytesOfSequence());
-      }
-      Hold(counts[kinds[v]] * sizeof(Weight));
+      if (list_of[v] == static_cast<int>(counts.size())) counts.push_back(count(v));
     }
-    std::map<std::tuple<int, int, int>, double> entries_of;  // by table
-    double placed = 0;                                       // bytes of all layouts of a tensor
-    for (size_t i = 0; i < tables_.incidences().size(); ++i) {
-      const int op = kinds[OperatorVariable(i)];
-      const int tensor = kinds[TensorVariable(i)];
-      entries_of[{tables_.signature(i), op, tensor}] = counts[op] * counts[tensor];
-      placed = std::max(placed, counts[tensor] * BytesOfLayout(tables_.incidences()[i].tensor));
-    }
-    std::vector<double> sizes;
-    for (const auto& table : entries_of) sizes.push_back(table.second);
-    std::sort(sizes.begin(), sizes.end());
-    double entries = std::accumulate(sizes.begin(), sizes.end(), 0.0);
-    const auto most = static_cast<double>(size_.max_entries);
-    if (counting_ == Counting::kExact && entries > most) {
-      throw std::length_error("the tables of the exact search would have more than " +
-                              std::to_string(size_.max_entries) + " entries");
-    }
-    // Without some costs, a lower bound is still one.
-    for (; entries > most; sizes.pop_back()) entries -= sizes.back();
-    most_table_entries_ = sizes.empty() ? 0 : sizes.back();
-    Hold(2 * sizeof(int64_t) * entries);  // their sums take as much
-    Hold(placed * static_cast<double>(CountThreads()));
+    size_.Check(tables_, variables_, list_of, counts, counting_ == Counting::kByClass);
   }
 
   ExactProblem Run(std::vector<SharedSequences> sequences, const std::function<void()>& pause) {
@@ -93,6 +62,7 @@ class Tabulation {
     Prepare(pause);
     AddCosts();
     OrderVariables();
+    problem_.held_bytes = size_.held_bytes();
     return std::move(problem_);
   }
 
@@ -100,32 +70,6 @@ class Tabulation {
   int OperatorVariable(size_t i) const { return variables_.OfOperator(tables_.incidences()[i].op); }
   int TensorVariable(size_t i) const { return variables_.OfTensor(tables_.incidences()[i].tensor); }
   const ChoiceList& List(int variable) const { return lists_[list_of_[variable]]; }
-
-  /*! \brief Count bytes that the problem is about to take. */
-  void Hold(double bytes) {
-    problem_.held_bytes += bytes;
-    if (problem_.held_bytes > size_.max_bytes) {
-      throw std::length_error("the exact search would hold more than " +
-                              std::to_string(static_cast<int64_t>(size_.max_bytes)) + " bytes");
-    }
-  }
-
-  /*! \brief Bytes in the problem, in lists of choices, and in keys. */
-  double BytesOfSequence() const {
-    constexpr double kOfVectors = 80;
-    return kOfVectors + 4.0 * sizeof(int) * grid_.num_rounds();
-  }
-
-  /*! \brief Bytes of a layout's boxes while tables are computed. */
-  double BytesOfLayout(int tensor) const {
-    const double boxes = grid_.has_prices() ? 4 : 2;
-    return boxes * BytesOfBoxes(tensor);
-  }
-
-  double BytesOfBoxes(int tensor) const {
-    return static_cast<double>(grid_.num_workers() * sizeof(Interval) *
-                               graph_.tensor(tensor).shape.size());
-  }
 
   void AddTies() {
     const TieWeights ties(variables_.size());
@@ -154,7 +98,7 @@ class Tabulation {
   bool IsCounted(size_t i) const {
     const auto rows = static_cast<double>(List(OperatorVariable(i)).choices.size());
     return rows * static_cast<double>(List(TensorVariable(i)).choices.size()) <=
-           most_table_entries_;
+           size_.max_table_entries();
   }
 
   void Prepare(const std::function<void()>& pause) {
@@ -254,7 +198,7 @@ class Tabulation {
     const Input& input = *incidence.reads.front();
     if (counting_ == Counting::kByClass)
       return sizes_.Of(DescribeSizes(graph_, grid_, incidence.op, input, choice));
-    Hold(BytesOfBoxes(incidence.tensor));  // regions are compared as a whole
+    size_.Hold(size_.BytesOfBoxes(incidence.tensor));  // regions are compared as a whole
     return regions_.Of(incidence.op, input, choice);
   }
 
@@ -272,7 +216,7 @@ class Tabulation {
         const auto found = known.emplace(regions[choice], static_cast<int>(known.size()));
         star.readers.back().patterns.push_back(found.first->second);
         if (found.second) {
-          Hold(static_cast<double>(sizeof(int64_t) * layouts.choices.size()));
+          size_.Hold(static_cast<double>(sizeof(int64_t) * layouts.choices.size()));
           star.bytes.emplace_back(layouts.choices.size(), ceiling_);
         }
         // Equal regions cost the same, but the lower bounds for them may differ.
@@ -338,12 +282,11 @@ class Tabulation {
   const SearchVariables& variables_;
   Counting counting_;
   int64_t ceiling_;
-  ExactSize size_;
+  ProblemSize size_;
   double holding_share_;  // of the cost of memory
   CostTables tables_;
   std::vector<ChoiceList> lists_;
-  std::vector<int> list_of_;       // by variable
-  double most_table_entries_ = 0;  // larger tables are left out
+  std::vector<int> list_of_;  // by variable
   RegionNumbers regions_;
   Numbering sizes_;
   std::map<std::pair<int, int>, std::vector<int>> regions_of_;  // by signature and list of choices

@@ -18,6 +18,7 @@
 #include "core/bounds/star_passing.h"
 #include "core/cost/cost.h"
 #include "core/elimination/pairwise.h"
+#include "core/search/problem_size.h"
 #include "core/search/variables.h"
 
 namespace tofu {
@@ -30,18 +31,6 @@ struct ExactProblem {
   bool is_by_class = false;                // costs are bounds for classes of sequences
   size_t num_entries = 0;                  // entries of all distinct tables
   double held_bytes = 0;                   // estimate of all memory
-};
-
-/*! \brief Limit of the entries of all distinct tables. */
-constexpr size_t kMaxExactEntries = size_t{1} << 26;
-
-/*! \brief Limit of the values of a variable, because eliminations number them in 16 bits. */
-constexpr double kMaxSequences = (1 << 16) - 1;
-
-/*! \brief Limits of a problem. */
-struct ExactSize {
-  size_t max_entries = kMaxExactEntries;  // entries of all distinct tables
-  double max_bytes = 0;                   // bytes of all memory
 };
 
 /*!
