@@ -200,10 +200,10 @@ class PartitionedStep:
         """
         leaves = self._arguments.flatten(order_arguments(self._step, args, named))
         self._arguments.find_result_types(leaves)
-        structs = self._program.argument_structs(self.mesh)
+        structs = self._program.argument_structs(self.mesh)[: len(leaves)]  # without constants
         leaves = [
             struct if isinstance(sharding, UnevenSharding) or isinstance(leaf, np.ndarray) else leaf
-            for leaf, struct, sharding in zip(leaves, structs, self._argument_shardings, strict=False)
+            for leaf, struct, sharding in zip(leaves, structs, self._argument_shardings, strict=True)
         ]
         donated_arguments = self._native.list_arguments(self._donate_argnums)
         return lower_program(self._program, self.mesh, self.name, leaves, self._constants, donated_arguments)

@@ -47,7 +47,7 @@ class SharedSearch {
   }
 
  private:
-  static constexpr double kAdditionsPerStep = 6;  // because they are not contiguous
+  static constexpr double kAdditionsPerStep = 6;  // not 1, because they are not contiguous
 
   static constexpr double kTrialShare = 0.1;       // of the remaining effort
   static constexpr double kTwoRoundsShare = 0.02;  // of the remaining effort

@@ -114,8 +114,8 @@ def find_lookup(
 ) -> KnownLookup | None:
     """Return which positions of a gather or scatter are known, or None if none are.
 
-    `dimensions` are those that the indices name, `sizes` those of a window. `batched` maps batch dimensions of the
-    operand to those of the indices.
+    The indices name positions along `dimensions`, and a window has the extents `sizes`. `batched` maps batch dimensions
+    of the operand to those of the indices.
     """
     shape = builder.find_type(operand).shape
     partial = (d for d in range(len(shape)) if d not in dimensions and d not in batched and sizes[d] < shape[d])
