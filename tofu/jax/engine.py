@@ -1,4 +1,4 @@
-"""Connect JAX to the planner: the front end provides descriptions of primitives, and the backend builds programs."""
+"""The JAX engine: the front end has the descriptions of primitives, and the backend builds programs."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ LOWERINGS: Lowerings = {}
 
 
 class JaxFrontEnd:
-    """The descriptions of JAX's primitives. JAX draws all random numbers from keys, so no operator draws by itself."""
+    """The descriptions of JAX's primitives. JAX draws random numbers from keys, so no operator draws by itself."""
 
     descriptions = DESCRIPTIONS
     lowerings = LOWERINGS
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return None, because the descriptions give the shapes of shards, and `SpmdProgram` checks them."""
+        """Return None. Shapes of shards follow from the descriptions, and `SpmdProgram` checks them."""
         return None
 
     def draws_unsaid(self, operator: Operator, is_whole: bool) -> bool:
@@ -50,8 +50,8 @@ class JaxFrontEnd:
 class JaxBackend:
     """Builds one program that all workers run under `jax.shard_map`.
 
-    If `predicts_peak` is True, a memory limit applies to the predicted peak memory of a worker. Otherwise it applies to
-    the worker's arguments and constants alone.
+    A memory limit applies to the predicted peak memory of a worker if `predicts_peak` is True. Otherwise it applies to
+    the worker's arguments and constants.
     """
 
     predicts_peak: bool = True
@@ -84,7 +84,7 @@ class JaxBackend:
         measured: Measured | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Do nothing. The pipeline checks the program, and `SpmdProgram` checks collectives before they first run."""
+        """Do nothing. The pipeline checks the program, and `SpmdProgram` checks its collectives."""
 
     def measure_whole(self, source: Source) -> int:
         """Return the bytes of all arguments and constants."""
@@ -95,7 +95,7 @@ class JaxBackend:
         return predict_one_device(source.native).needed_bytes
 
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int]:
-        """Return the bytes that each kernel accesses. XLA fuses many operators, so there are fewer kernels."""
+        """Return the bytes that each kernel accesses. XLA fuses operators, so there are fewer kernels than operators."""
         return find_kernel_bytes(program)
 
 

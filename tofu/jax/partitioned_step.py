@@ -1,4 +1,4 @@
-"""Define `PartitionedStep`, a planned training step that runs on its devices."""
+"""`PartitionedStep`, a training step that runs on several devices."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def in_planned_precision(method: Method) -> Method:
-    """Make a method run in the precision in which its step was planned, whatever `jax_enable_x64` is now."""
+    """Make a method run in the precision of its plan, whatever `jax_enable_x64` is now."""
 
     @wraps(method)
     def run(self: PartitionedStep, *args: Any, **named: Any) -> Any:
@@ -136,7 +136,7 @@ class PartitionedStep:
 
     @in_planned_precision
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Run one step. Arguments that are not placed as planned are moved first; `place` avoids that."""
+        """Run one step. Arguments that are not placed as planned are moved in each call; call `place` to avoid this."""
         leaves = self._arguments.flatten(order_arguments(self._step, args, named))
         refuse_shapes(leaves, self._arguments.names)
         self._agreement.check(dict(enumerate(self._arguments.split(leaves))))
@@ -161,7 +161,7 @@ class PartitionedStep:
 
     @cached_property
     def _run_traced(self) -> Callable[..., list[Any]]:
-        """The step as a function that JAX can transform, from complete arrays to complete results, without donation."""
+        """The step as a function that JAX can transform. It takes and returns complete arrays, and donates nothing."""
         jitted = jax.jit(self._program.function(self.mesh))
 
         def run_whole(*leaves: Any) -> list[Any]:

@@ -84,7 +84,7 @@ class StepArguments:
     def find_result_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
         """Return the types of the results if a call has other weak types than planned, otherwise None.
 
-        Raise ShapeError if the step would then compute in other types.
+        Raise ShapeError if the step would compute in other types than planned.
         """
         weak_types = list_weak(leaves)
         return None if weak_types == self._weak_types.planned else self._weak_types.find_result_types(weak_types)

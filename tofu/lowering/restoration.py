@@ -1,7 +1,7 @@
 """Restore lowered operators after the search, if their own kernels can be split as the plan chooses.
 
-The search runs on the fully lowered graph, in which every operator with a lowering is replaced by its parts. But whole
-operators are faster. So an operator runs in parts only if its own kernel cannot be split along the axes of the plan.
+The search runs on a graph in which every operator with a lowering is replaced by its parts. But whole operators are
+faster. So an operator runs in parts only if its own kernel cannot be split along the axes of the plan.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _restore(
     undescribed: str,
 ) -> Choices:
     named_choices, lowered = name_choices(searched), searched.problem.graph
-    # The parts of an operator whose outputs nobody reads do not run. The whole operator would run, to update its states.
+    # If nobody reads an operator's outputs, its parts do not run. The whole operator would, to update its states.
     live_names = {lowered.operators[number].name for number in find_live_operators(lowered, searched.problem.accesses)}
     whole_names = {
         operator.name
@@ -84,7 +84,7 @@ def _restore(
         )
     }
     final = lower(graph, framework.lowerings, lambda operator: operator.name not in whole_names)
-    # The search counted fetches that equal time steps of its graph share, so the same time steps must share them here.
+    # The search counted fetches that equal time steps of its graph share, so they must be shared here, too.
     equal = searched.problem.equal.carry_over(lowered, final)
     accesses = find_strategies(final, framework, undescribed)
     problem = pose_problem(final, accesses, searched.problem.factors, equal, searched.problem.moves)
@@ -120,7 +120,7 @@ def _can_be_split(
 
 
 def _find_layout(access: OperatorAccess, position: int, axes: AxisChoice) -> DimensionChoice:
-    """Return the layout of an input in which each worker holds exactly the region that its copy reads or updates."""
+    """Return the layout of an input in which each worker holds exactly the region that its copy accesses."""
     rows = access.inputs[position].rows
     dimension_by_axis = {access.axes[axis]: dimension for dimension, row in enumerate(rows) for axis, _ in row.terms}
     return tuple(None if axis is None else dimension_by_axis.get(axis) for axis in axes)

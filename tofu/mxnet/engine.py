@@ -37,7 +37,7 @@ class MXNetBackend:
     measure_whole = predict_whole_peak = staticmethod(measure_one_device)
 
     def measure(self, execution: ExecutionGraph, choices: Choices) -> Measured:
-        """Return each worker's bytes, computed by the memory planner that also places buffers when a graph is bound."""
+        """Return each worker's bytes, by the memory planner that also runs when a graph is bound."""
         planned = plan_buffers(choices, execution)
         return Measured(plan_worker_bytes(choices, execution, planned), planned)
 

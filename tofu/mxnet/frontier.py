@@ -72,7 +72,7 @@ class Frontier:
         return fitting[-1]
 
     def __str__(self) -> str:
-        """Return a table with a row for each plan. A row names the tensors that it replicates or keeps and the row above does not."""
+        """Return a table with a row for each plan, which names the tensors that it newly replicates or keeps."""
         rows = [
             ("", "memory per worker", "of the smallest", "moved per step", "of the first", "replicated", "kept", "new")
         ]
@@ -126,7 +126,7 @@ class Frontier:
         figure.savefig(path)
 
     def _list_reference_plans(self) -> list[tuple[str, Plan]]:
-        """Return plans to compare the frontier with, each with a name."""
+        """Return named plans to compare the frontier with."""
         plans = ("all but small tensors split", self.split_all), ("data parallelism", self.data_parallel)
         return [(name, plan) for name, plan in plans if plan is not None]
 
@@ -198,8 +198,8 @@ def frontier(
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
     """Return the frontier of a symbol that is not partitioned.
 
-    Workers are split in rounds, one for each prime factor of their number. Only the first order of the rounds is
-    searched. Raises PlanError for one worker, and for an algorithm that makes a plan without a search.
+    Only the first order of the rounds is searched. Raises PlanError for one worker, and for an algorithm without a
+    search.
     """
     if settings.workers == 1:
         raise PlanError("ngpus is 1; a frontier needs 2 workers or more.")

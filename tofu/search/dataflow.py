@@ -1,4 +1,4 @@
-"""Edges of a graph, and classes of equal operators, from which equal time steps and repeated layers are found."""
+"""The edges of a graph, and its classes of equal operators, from which equal time steps and repeated layers are found."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tofu.graph import Graph, Operator, Phase, TensorKind
 
-# Learned weights, and states kept between steps. Operators that read different ones are not equal.
+# Learned weights, and states that are kept between steps.
 SHARED_KINDS = (TensorKind.PARAMETER, TensorKind.AUXILIARY)
 
 
@@ -22,15 +22,15 @@ class Wiring:
     readers
         For each tensor, the operators that read it and the numbers of their inputs, in the graph's order.
     kinds
-        For each operator, a number that is equal for equal operations, attributes, shapes, types and phases. The order of
-        kinds depends neither on names nor on the order of nodes.
+        For each operator, a number that is equal for equal operations, attributes, shapes, types and phases. It depends
+        neither on names nor on the order of nodes.
     signatures
-        For each operator, a number that is equal for operators of one kind with the same parameters.
+        For each operator, a number that is equal for operators of one kind that read the same parameters.
     futures
         For each operator, a digest of the operators that read its results, three levels deep.
     forward
-        For each operator that may be in a recurrence, the operators that compute its inputs. Forward operators may be, or
-        all operators if no backward operator names its forward operator.
+        For each operator that may be in a recurrence, the operators that compute its inputs. These are forward
+        operators, or all operators if no backward operator names its forward operator.
     followers
         For each operator in `forward`, the operators in `forward` that read its results.
     shared
@@ -52,10 +52,10 @@ class Wiring:
         return tensor in self.shared
 
     def for_layers(self) -> Wiring:
-        """Return the wiring in which repeated layers are found.
+        """Return the same edges with the classes by which repeated layers are found.
 
-        Signatures ignore parameters. Tensors that are computed from parameters alone, such as a layer's slice of a stack
-        or a weight in half precision, count as parameters.
+        These classes ignore parameters, and tensors that are computed from parameters alone, such as a layer's slice of
+        a stack or a weight in half precision.
         """
         shared = set(self.shared)
         for operator in self.graph.operators:
@@ -69,7 +69,7 @@ class Wiring:
 
 
 def trace_wiring(graph: Graph, kinds: Sequence[object] | None = None) -> Wiring:
-    """Return the wiring of `graph`, in time linear in its edges. `kinds` are equal for operators that count as equal."""
+    """Return the edges of `graph`, in linear time. `kinds` are equal for operators that count as equal."""
     producers = [(-1, 0)] * len(graph.tensors)
     readers: list[list[tuple[int, int]]] = [[] for _ in graph.tensors]
     for position, operator in enumerate(graph.operators):

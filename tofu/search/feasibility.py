@@ -1,4 +1,4 @@
-"""Checks that a plan gives work to all workers, and that no two workers draw random numbers for the same elements."""
+"""Checks that a plan gives work to all workers, and that workers do not draw different random numbers for one element."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_NAMES = 3  # in a message
 
 
 def find_unfed(choices: Choices) -> str:
-    """Explain why some round splits no operator, so that several workers would do the same; "" if every round splits one."""
+    """Explain why some round splits no operator, so that workers would do the same work; "" if there is no such round."""
     problem = choices.problem
     split = choices.operators[: len(problem.graph.operators)]
     for number in range(len(problem.factors)):
@@ -29,7 +29,7 @@ def find_unfed(choices: Choices) -> str:
 def check_drawn(choices: Choices, draws: Callable[[Operator], bool]) -> None:
     """Raise InfeasibleError if several workers compute the same part of an operator that draws random numbers.
 
-    `draws` returns False for an operator that could draw random numbers but does not, such as Dropout in inference.
+    `draws` returns True if an operator draws random numbers in this step. Dropout does not in inference.
     """
     problem = choices.problem
     for operator, access, taken in zip(problem.graph.operators, problem.accesses, choices.operators, strict=False):
@@ -92,7 +92,7 @@ def _say_workers(count: int) -> str:
 
 
 def _axes_left(choices: Choices, rounds: int) -> Iterator[tuple[int, str, str, bool]]:
-    """Yield each axis's smallest part after `rounds`: its length, operator and axis, and True if parts need not be equal."""
+    """Yield the smallest part of each axis after `rounds`: its length, operator and axis, and True if parts may be unequal."""
     problem = choices.problem
     for position, (operator, access) in enumerate(zip(problem.graph.operators, problem.accesses, strict=True)):
         uneven = problem.native.uneven_axes(position)

@@ -1,8 +1,8 @@
-"""Two plans that people make by hand, applied to any graph: data parallelism, and Megatron-LM's plan for Transformers.
+"""Two plans that people make by hand, for any graph: data parallelism, and Megatron-LM's plan for Transformers.
 
-Each plan splits a few tensors, and follows these splits through the operators (`tofu.search.propagation`). Tensors and
-operators that are not reached are replicated. The cheapest choice is taken for head gradients, and for the loss after a
-product that is split by classes.
+Each plan splits a few tensors and follows these splits through the operators (`tofu.search.propagation`). Everything
+that it does not reach is replicated. Head gradients take the cheapest choice, and so does the loss after a product that
+is split by classes.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ Readers = Mapping[int, Sequence[int]]
 def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
     """Split the batch, replicate the parameters, and all-reduce their gradients.
 
-    The batch is dimension 0 of every input, or dimension 1 if a loop takes one slice of the input in each iteration (a
-    time step, a micro-batch). `hints` may name another dimension. Raises InfeasibleError if no input is long enough.
+    The batch is dimension 0 of every input, or dimension 1 if a loop takes one slice of the input in each iteration,
+    such as a time step or a micro-batch. `hints` may name another dimension. Raises InfeasibleError if no input is long
+    enough.
     """
     workers = prod(problem.factors)
     inputs = {t: tensor for t, tensor in enumerate(problem.graph.tensors) if tensor.kind is TensorKind.INPUT}
@@ -53,7 +54,7 @@ def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effor
 def _find_batch(problem: Problem, tensor: int) -> int:
     """Return the first dimension of an input along which its readers can be split, or 0 if there is none.
 
-    If loops or slices take the input step by step, dimension 0 counts the steps, and the batch is dimension 1.
+    Dimension 0 is skipped if a loop or slices take the input step by step.
     """
     readers = [
         (problem.accesses[o], slot)
@@ -72,11 +73,13 @@ def _find_batch(problem: Problem, tensor: int) -> int:
 def plan_megatron(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
     """Split matrix products in pairs, as Megatron-LM does.
 
-    The first weight of a pair is split by columns and the second by rows, so nothing is transferred between the products.
-    The pairs of a Transformer are query, key and value with the output of the attention, split by heads, and the two
-    products of each feed-forward block. Products at the end of the model and lookup tables are split by columns, and the
-    tables' results are gathered. Everything else is replicated. Raises InfeasibleError if there is no pair, or a product
-    without a pair.
+    The first weight of a pair is split by columns and the second by rows, so nothing is transferred between the
+    products. A Transformer has two kinds of pairs:
+    - query, key and value with the output of the attention, split by heads, and
+    - the two products of each feed-forward block.
+
+    Products at the end of the model are split by columns. So are lookup tables, whose results are gathered. Everything
+    else is replicated. Raises InfeasibleError if there is no pair, or a product without a pair.
     """
     pairs = _find_pairs(problem)
     followed = follow(problem, {**pairs.weights, **pairs.tables}, pairs.lookups)
@@ -89,8 +92,8 @@ def _complete(
 ) -> Solution:
     """Complete a plan: split the operators and tensors in `followed`, and replicate the rest.
 
-    The cheapest choice is taken for `operators`, `tensors` and head gradients, for operators that draw random numbers
-    (replicas would draw different ones), and for extents that an engine with equal parts cannot split.
+    The cheapest choice is taken for `operators`, `tensors` and head gradients, for operators that draw random numbers,
+    and for extents that an engine with equal parts cannot split.
     """
     graph, rounds = problem.graph, len(problem.factors)
     roots = [int(problem.native.choice_root(o)) for o in range(len(graph.operators))]
@@ -119,7 +122,7 @@ def _complete(
 
 
 def _can_split(problem: Problem, extents: Sequence[int], choice: int, uneven: Collection[int]) -> bool:
-    """Return True if all rounds can split an extent. Choices in `uneven` need no equal parts."""
+    """Return True if all rounds can split an extent. Choices in `uneven` may have unequal parts."""
     return not problem.moves.splits_equally or choice in uneven or extents[choice] % prod(problem.factors) == 0
 
 
@@ -141,7 +144,7 @@ def _find_sums(problem: Problem, followed: Followed) -> tuple[set[int], set[int]
 
 @dataclass(frozen=True)
 class _Product:
-    """Forward product with a weight matrix, whose columns are columns of the result and whose rows are summed."""
+    """Forward product with a weight matrix. Its columns are columns of the result, and its rows are summed."""
 
     operator: int
     weight: int
@@ -153,7 +156,7 @@ class _Product:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Split dimensions of weights and lookup tables, the operators that read the tables, and those after the last products."""
+    """The split dimensions of weights and lookup tables, the operators that read the tables, and those after the last products."""
 
     weights: Mapping[int, int]
     tables: Mapping[int, int]
@@ -163,9 +166,9 @@ class _Pairs:
 
 def _find_pairs(problem: Problem) -> _Pairs:
     products, readers = _find_products(problem), _list_forward_readers(problem.graph)
-    split: dict[int, int] = {}  # forward tensors between the products of a pair
+    split: dict[int, int] = {}  # forward tensors inside a pair
     weights: dict[int, int] = {}
-    stops: dict[int, int] = {}  # product without a pair -> the operator that ends its columns
+    stops: dict[int, int] = {}  # product without a pair -> the operator that ends its split
     for product in products.values():
         if carrying_axis(problem, product.operator, split) == product.row_axis:
             weights[product.weight] = product.row_dimension
@@ -221,7 +224,7 @@ def _axes_of_others(problem: Problem, operator: int, tensor: int) -> set[int]:
 
 
 def _find_tables(problem: Problem, products: Collection[int]) -> tuple[dict[int, int], set[int]]:
-    """Return the lookup tables with the dimensions that their results also have, and the operators that read them."""
+    """Return the lookup tables with the dimension that their results have, too, and the operators that read them."""
     tables, lookups = {}, set()
     for position, weight, rows in _find_matrices(problem):
         combine = problem.accesses[position].outputs[0].combine
@@ -233,7 +236,7 @@ def _find_tables(problem: Problem, products: Collection[int]) -> tuple[dict[int,
 
 
 def _find_matrices(problem: Problem) -> list[tuple[int, int, Any]]:
-    """Return the reads of learned matrices in the forward pass: (operator, weight, the weight's rows)."""
+    """Return the reads of learned matrices in the forward pass, as (operator, weight, axis of the weight's rows)."""
     graph, workers = problem.graph, prod(problem.factors)
     return [
         (position, t, read.rows)
@@ -249,9 +252,9 @@ def _find_matrices(problem: Problem) -> list[tuple[int, int, Any]]:
 def _reach_rows(
     problem: Problem, product: _Product, products: Mapping[int, _Product], readers: Readers
 ) -> tuple[dict[int, int], int | None]:
-    """Follow the split of a product's columns to the next products' rows.
+    """Follow the columns of a product to the rows of the next products.
 
-    Return the tensors on the way with their split dimensions, and the operator that blocks the way or None.
+    Return the tensors on the way with their split dimensions, and the operator that ends the split, or None.
     """
     reached = split_outputs(problem, product.operator, product.column_axis)
     waiting = list(reached)

@@ -1,7 +1,7 @@
 """The input of a search: a graph, the axes along which its operators can be split, and the rounds.
 
-The native graph has the graph's operators, then an operator for the update of each weight, which reads the gradient or
-the next value in the weight's layout (decision 7).
+The native graph has the graph's operators, then an operator for the update of each weight. This operator reads the
+gradient or the next value in the weight's layout (decision 7).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tofu.search.topology import Arrangement
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Input of a search, built by `pose_problem`.
+    """Input of a search.
 
     Attributes
     ----------
@@ -44,9 +44,9 @@ class Problem:
     equal
         The equal time steps of recurrences, whose operators share their fetches.
     native
-        The native graph, in which equal operators may take different choices, as plans from files may have them.
+        The native graph in which equal operators may take different choices, as plans from files may have them.
     make_searched
-        Returns the native graph for a search, in which the equal parts passed to it take one choice each.
+        Returns the native graph in which each of the equal parts passed to it takes one choice.
     moves
         The rules by which the engine splits and transfers data.
     layers
@@ -79,17 +79,17 @@ class Problem:
         return self.make_searched(self.tied_steps, self.layers)
 
     def count_points(self, operator: Operator) -> int:
-        """Return the product of the extents of an operator's axes, as a measure of its work."""
+        """Return the product of the extents of an operator's axes, a measure of its work."""
         return prod(self.accesses[self.graph.operator_index[operator.name]].extents)
 
     def untie(self) -> Problem:
-        """Return the problem for a search that decides for equal operators and tensors separately."""
+        """Return the problem for a search in which equal operators and tensors may take different choices."""
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
 
     def list_attempts(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Iterator[Problem]:
-        """Yield the problems to search in turn, if the one before is too large. All respect the fixed choices.
+        """Yield the problem in several sizes. Each is searched only if the one before is too large. All keep the fixed choices.
 
-        First every second repeated layer shares a choice, then each one, then none.
+        First every second repeated layer takes the same choices, then all layers do, then nothing is tied.
         """
         tied = self.keep_apart(operators, tensors)
         yield tied
@@ -101,10 +101,10 @@ class Problem:
             yield replace(tied, layers=NO_PARTS)
 
     def keep_apart(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
-        """Return the problem for a search that respects fixed choices, which may differ between equal operators.
+        """Return the problem for a search that keeps fixed choices, which may differ between equal operators.
 
-        If equal layers are not all fixed alike, no layers are tied. A choice that is fixed in one of several equal time
-        steps holds for all of them, except for steps in which another one is fixed.
+        If equal layers are not all fixed alike, no layers are tied. A choice that is fixed in one time step holds for
+        all equal steps, unless they have a fixed choice of another kind.
         """
         layers = self.layers
         asked = ((layers.operators, operators), (layers.tensors, tensors))
@@ -121,7 +121,7 @@ class Problem:
     def ties(self) -> str:
         """Description of the plans that a search covers; "" if it covers all.
 
-        The body of a loop is planned once. If it were unrolled, each iteration could have other layouts.
+        The body of a loop is planned once. Unrolled, each iteration could have other layouts.
         """
         has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
         loops = " with one layout per loop" if has_loops else ""
@@ -147,7 +147,7 @@ class Problem:
     def split_evenly(self) -> Problem | None:
         """Return the problem without overlapping parts of tensors that can be split evenly; None if that changes nothing.
 
-        All its plans are plans of this problem, too. There are fewer, so a search that runs out of time finds better ones.
+        It has fewer plans, so a search that runs out of time finds better ones.
         """
         shapes = {self.graph.tensors[position].shape for position in list_uneven(self.graph, self.moves, self.factors)}
         shapes |= {access.extents for access in self.accesses}
@@ -163,9 +163,9 @@ class Problem:
         return replace(self, native=native, make_searched=make_searched)
 
     def hold(self, price: float, split: Collection[int] = ()) -> Problem:
-        """Return the problem for a search that may replicate any tensor not in `split`, but pays for the memory.
+        """Return the problem for a search that may replicate any tensor not in `split`, and pays for the memory.
 
-        `price` is the cost of a byte that one worker holds for the whole step, in the unit that the search minimises.
+        `price` is the cost of one byte that a worker holds for the whole step, in the unit that the search minimises.
         """
         weights = weigh_tensors(self.graph)
 
@@ -211,7 +211,7 @@ def pose_problem(
     equal: EqualParts | None = None,
     moves: Moves = FETCHES,
 ) -> Problem:
-    """Return the problem of splitting `graph` in rounds of these factors. Equal time steps are searched unless passed."""
+    """Return the problem of splitting `graph` in rounds of these factors."""
     accesses = tuple(accesses)
     kinds = _list_kinds(accesses)
     equal = (find_equal_parts(graph) if equal is None else equal).refine(kinds)
@@ -225,5 +225,5 @@ def pose_problem(
 
 
 def _list_kinds(accesses: Sequence[OperatorAccess]) -> list[object]:
-    """Return values that must be equal for operators that share one choice."""
+    """Return a value for each operator. Operators that share one choice must have equal values."""
     return [(access.axes, access.extents) for access in accesses]

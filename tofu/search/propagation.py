@@ -1,7 +1,8 @@
 """Propagation of splits through a graph, for hand-made plans that name the splits of a few tensors only.
 
-An axis *moves* along a dimension if the dimension's row has a term of the axis. An operator is split along the axis that
-moves along the split dimension of an input, and its outputs along the dimensions that this axis moves along.
+An axis *moves* along a dimension if the dimension's row has a term of the axis. If an input is split, the operator is
+split along the axis that moves along the input's split dimension. Its outputs are split along the dimensions that this
+axis moves along.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tofu.search.problem import Problem
 
 @dataclass
 class Followed:
-    """Operators and tensors that splits reach, with the axis or dimension. All others are not split.
+    """Operators and tensors that splits reach, with the axis or dimension.
 
     `short` has tensors that a split reaches in a dimension that is shorter than the number of workers.
     """
@@ -34,13 +35,14 @@ def follow(
 ) -> Followed:
     """Follow the splits of some tensors, `seeds` (tensor -> dimension), through all operators in order.
 
-    An operator takes the axis along which most bytes of its inputs are split. Parameters that it reads along that axis
-    are split, too. It is not reached if no axis moves along a split dimension, or if the axis is shorter than the number
-    of workers. Splits do not continue through the results of operators in `gathered`.
-
-    A value that a loop carries over is split if the loop's body returns it split alike. An input that a loop takes
-    element by element along its split dimension is split along the next dimension instead. Seeds in `guessed` are also
-    split otherwise if their readers need it.
+    - An operator takes the axis along which most bytes of its inputs are split. Parameters that it reads along that
+      axis are split, too.
+    - An operator is not reached if no axis moves along a split dimension, or if the axis is shorter than the number of
+      workers.
+    - Splits do not continue through the results of operators in `gathered`.
+    - A value that a loop carries over is split if the loop's body returns it split alike.
+    - An input that a loop takes element by element along its split dimension is split along the next dimension instead.
+    - Seeds in `guessed` are split along another dimension if their readers need it.
     """
     seeds, unsplit, pending = dict(seeds), set[int](), set(guessed)
     given = seeds.keys() - pending
@@ -85,7 +87,7 @@ def _follow_once(
 
 
 def _is_scanned(problem: Problem, operator: int, slot: int, dimension: int) -> bool:
-    """Return True if an operator in a loop takes one element of an outer tensor along a dimension in each iteration."""
+    """Return True if an operator in a loop takes one element of `dimension` in each iteration."""
     reader, tensors = problem.graph.operators[operator], problem.graph.tensors
     read = problem.accesses[operator].inputs[slot]
     is_entered = any(tensors[t].times > tensors[reader.inputs[slot]].times for t in reader.outputs)
@@ -94,7 +96,7 @@ def _is_scanned(problem: Problem, operator: int, slot: int, dimension: int) -> b
 
 
 def _find_scanned(problem: Problem, followed: Followed) -> Iterator[tuple[int, int]]:
-    """Yield tensors that loops take element by element along the split dimension, with the next dimension."""
+    """Yield the tensors that loops take element by element along the split dimension, with the next dimension."""
     split = ChainMap(followed.tensors, followed.short)
     for position, operator in enumerate(problem.graph.operators):
         for slot, tensor in enumerate(operator.inputs):
@@ -107,7 +109,7 @@ def _find_scanned(problem: Problem, followed: Followed) -> Iterator[tuple[int, i
 
 
 def _find_corrected(problem: Problem, followed: Followed, guessed: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Yield tensors whose readers are split along another dimension than the guessed one, with that dimension."""
+    """Yield the guessed tensors whose readers are split along another dimension, with that dimension."""
     for position, axis in followed.operators.items():
         operator, access = problem.graph.operators[position], problem.accesses[position]
         for tensor, read in zip(operator.inputs, access.inputs, strict=True):
@@ -142,7 +144,7 @@ def carrying_axis(
     guessed: Collection[int] = (),
     parts: int | None = None,
 ) -> int | None:
-    """Return the axis of an operator that moves along split dimensions of most bytes of its inputs, or None.
+    """Return the axis of an operator that moves along the split dimensions of most bytes of its inputs, or None.
 
     The axis must have at least `parts` elements, by default the number of workers. Axes along which fetches replace the
     kernel do not count, because fetches transfer data. Inputs in `guessed` count only if no other input decides.
@@ -160,7 +162,7 @@ def carrying_axis(
 
 
 def can_carry(access: OperatorAccess, axis: int, parts: int) -> bool:
-    """Return True if an axis has at least `parts` elements, and the framework's kernel computes a part of it."""
+    """Return True if an axis has at least `parts` elements, and the kernel computes a part of it."""
     return access.extents[axis] >= parts and access.axes[axis] not in access.fetched_axes
 
 
@@ -172,11 +174,11 @@ def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
 
 
 def moving_dimension(rows: Sequence[Row], axis: int) -> int | None:
-    """Return the dimension that moves most with an axis, or None."""
+    """Return the dimension with the largest coefficient of an axis, or None."""
     reach = {d: abs(factor) for d, row in enumerate(rows) for a, factor in row.terms if a == axis}
     return max(reach, key=lambda d: reach[d]) if reach else None
 
 
 def outermost_axis(row: Row) -> int | None:
-    """Return the axis with which a dimension moves most, or None."""
+    """Return the axis with the largest coefficient in a dimension, or None."""
     return max(row.terms, key=lambda term: abs(term[1]))[0] if row.terms else None

@@ -1,14 +1,13 @@
 """Equal time steps of a recurrence, which are planned once (section 5.1).
 
 Corresponding operators of equal steps form a *family* and share one choice. The tensors between them share one layout.
-`tofu.search.time_steps` finds the equal steps of the forward pass. More operators form families if they correspond:
-- forward operators of one signature whose inputs are corresponding results of equal steps, such as a loss per step,
-- forward operators of one signature whose results corresponding operators read, such as an embedding per step,
-- backward operators whose forward operators correspond, and
-- sums of gradients that correspond.
+`tofu.search.time_steps` finds the equal steps of the forward pass. These operators form families, too:
+- forward operators of one signature that read corresponding results, such as a loss for each step,
+- forward operators of one signature whose results corresponding operators read, such as an embedding for each step,
+- backward operators of corresponding forward operators, and
+- sums of corresponding gradients.
 
-A step that is equal to no other step is in no family, nor are operators that depend on it. The result depends neither on
-names nor on the order of nodes.
+The result depends neither on names nor on the order of nodes.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class EqualParts:
         return EqualParts(tuple(tuple(part) for part in parts.values() if len(part) > 1), self.tensors)
 
     def tell_apart(self, operators: Mapping[int, Sequence[int]], tensors: Mapping[int, Sequence[int]]) -> EqualParts:
-        """Split families in which choices are fixed differently."""
+        """Split families whose members have different fixed choices."""
 
         def split(
             families: tuple[tuple[int, ...], ...], fixed: Mapping[int, Sequence[int]]
@@ -63,7 +62,7 @@ class EqualParts:
         return EqualParts(tuple(split(self.operators, operators)), tuple(split(self.tensors, tensors)))
 
     def carry_over(self, graph: Graph, other: Graph) -> EqualParts:
-        """Return the same families in another graph of the same model, by name. Names that it lacks are left out."""
+        """Return the families by the numbers of another graph of the same model. Names that it lacks are left out."""
 
         def carry(
             families: tuple[tuple[int, ...], ...], named: Sequence[Operator | Tensor], index: Mapping[str, int]
@@ -82,7 +81,7 @@ NO_PARTS = EqualParts((), ())
 
 
 def find_equal_parts(graph: Graph) -> EqualParts:
-    """Find the equal time steps of the recurrences in `graph`, in time linear in its edges for each recurrence.
+    """Find the equal time steps of the recurrences in `graph`, in linear time for each recurrence.
 
     >>> find_equal_parts(Graph((), (), ()))
     EqualParts(operators=(), tensors=())
@@ -98,10 +97,7 @@ def find_equal_parts(graph: Graph) -> EqualParts:
 
 
 class _FamilyKeys:
-    """Group operators that correspond in equal time steps: operators with equal keys form a family, and get one choice.
-
-    The key of an operator is None if it corresponds to no other operator.
-    """
+    """Keys of operators. Operators of one family have equal keys; an operator without a family has the key None."""
 
     def __init__(self, wiring: Wiring) -> None:
         self.wiring = wiring
@@ -119,7 +115,7 @@ class _FamilyKeys:
                         self.step_of[y] = number, step
 
     def keys(self) -> list[Key | None]:
-        """Return the key of every operator, in the graph's order. Operators with equal keys share a choice."""
+        """Return the key of every operator, in the graph's order."""
         repeated = Counter(self.wiring.signatures)
         for position, operator in enumerate(self.wiring.graph.operators):
             if self.key_of[position] is not None:
@@ -178,7 +174,7 @@ class _FamilyKeys:
         return ("reader", wiring.signatures[position], *parts)
 
     def _fed_families(self, position: int) -> tuple[int, ...]:
-        """Return the families of an operator's readers if all of them are in equal steps, else ()."""
+        """Return the families of an operator's readers; () if some reader has none."""
         keys = [self.key_of[user] for user in self.wiring.followers.get(position, ())]
         if any(key is None or key[0] != "equal" for key in keys):
             return ()
@@ -203,13 +199,13 @@ class _FamilyKeys:
         return ("backward", self.wiring.signatures[position], self._identify(key), *parts)
 
     def _is_beside(self, producer: int, operator: int) -> bool:
-        """Return True if two operators are in the same step, and `producer` corresponds to operators of equal steps."""
+        """Return True if two operators are in the same step, and `producer` has a family."""
         key = self._key(producer)
         beside = self.step_of.get(producer) == self.step_of.get(operator)
         return key is not None and key[0] != "step" and beside and producer in self.step_of
 
     def _sum_key(self, position: int) -> Key | None:
-        """Return a key of the families of gradients in a whole chain of sums, regardless of their number."""
+        """Return a key of the families of all gradients in a chain of sums, regardless of their number."""
         terms: set[object] = set()
         for tensor in self.wiring.graph.operators[position].inputs:
             producer, output = self.wiring.producers[tensor]

@@ -1,14 +1,14 @@
 """Repeated layers, which are planned once: blocks of equal operators with separate parameters, as in a Transformer.
 
-A search that decides separately for 96 equal layers takes 96 times as long, and would treat nearly all of them alike. So
-every second layer takes the same choices. Neighbours may differ, because the best plan for a chain of equal products may
-alternate between two layouts. A plan that treats the first and last layers otherwise may transfer slightly less. Small
-graphs are searched without this restriction.
+A search that decides separately for 96 equal layers takes 96 times as long, and nearly all layers end up alike. So
+every second layer takes the same choices. Neighbours may differ, because the best plan for a chain of equal products
+may alternate between two layouts. The price is that the first and last layers cannot differ, although this may transfer
+slightly less. Small graphs are searched without this restriction.
 
-Layers are found like time steps (`tofu.search.time_steps`), with signatures that ignore parameters. Their operators are
-the *seeds*. All other operators and tensors are then compared by colour refinement: two nodes keep one colour only if
-they are of one kind and have neighbours of the same colours in the same roles. So an optimizer's states belong to the
-layer of their gradient. Each refinement is linear in the edges.
+Corresponding operators of repeated layers are found like time steps (`tofu.search.time_steps`), but parameters are
+ignored. They are the *seeds*. Colour refinement then compares all other operators and tensors: two nodes keep one
+colour only if they are of one kind and have neighbours of the same colours in the same roles. In this way, an
+optimizer's states belong to the layer of their gradient. Each refinement takes linear time.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ Colours: TypeAlias = "npt.NDArray[np.uint64]"
 def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], period: int = PERIOD) -> EqualParts:
     """Find the operators and tensors of `graph` that correspond in repeated layers, `period` layers apart.
 
-    The result is empty for fewer than `LEAST_OPERATORS` operators or `LEAST_LAYERS` equal layers. `accesses` has the axes
-    and regions of the operators.
+    The result is empty for fewer than `LEAST_OPERATORS` operators or `LEAST_LAYERS` equal layers.
 
     >>> find_repeated_layers(Graph((), (), ()), ())
     EqualParts(operators=(), tensors=())
@@ -66,7 +65,7 @@ def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], perio
 
 
 def _describe_kind(graph: Graph, operator: Operator, access: OperatorAccess) -> tuple[object, ...]:
-    """Return what an operator computes, without positions, so that all layers' slices of a stack are equal."""
+    """Return what an operator computes, without positions, so that the slices of a stack are equal for all layers."""
     tensors = [graph.tensors[t] for t in (*operator.inputs, *operator.outputs)]
     rows = [part.rows for part in access.inputs] + [part.rows for part in access.outputs]
     regions = tuple(tuple((row.terms, row.upper - row.lower) for row in part) for part in rows)
@@ -75,7 +74,7 @@ def _describe_kind(graph: Graph, operator: Operator, access: OperatorAccess) -> 
 
 
 def _find_seeds(wiring: Wiring, period: int) -> dict[int, object]:
-    """Return the operators of repeated layers, each with a key that is equal for corresponding operators."""
+    """Return the operators of repeated layers. Corresponding operators have equal keys."""
     seeds: dict[int, object] = {}
     for number, (_, classes) in enumerate(find_time_steps(wiring)):
         for equal in classes:
@@ -127,10 +126,10 @@ def _number(descriptions: Sequence[object]) -> list[int]:
 
 
 def _list_counted(wiring: Wiring, elementwise: frozenset[int]) -> list[bool]:
-    """Return, for each tensor, True if it tells its neighbours apart.
+    """Return, for each tensor, True if refinement passes colours through it.
 
-    Single elements do not, because they are never split, nor do links between equal element-wise operators, such as a sum of
-    the gradients of all layers.
+    Tensors of a single element are never split, so they do not count. Neither do tensors between equal element-wise
+    operators, such as partial sums over the layers.
     """
     graph, is_counted = wiring.graph, []
     for tensor, (producer, _), readers in zip(graph.tensors, wiring.producers, wiring.readers, strict=True):
@@ -144,7 +143,7 @@ def _list_counted(wiring: Wiring, elementwise: frozenset[int]) -> list[bool]:
 def _list_edges(
     wiring: Wiring, elementwise: frozenset[int]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Colours]:
-    """Return the two ends of all edges, in both directions, and the role that each edge has at its first end."""
+    """Return the two ends of all edges, in both directions, and the role of each edge at its first end."""
     graph = wiring.graph
     first = len(graph.operators)
     is_counted = _list_counted(wiring, elementwise)

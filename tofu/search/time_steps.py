@@ -1,22 +1,22 @@
 """Search for the time steps of an unrolled recurrence in a graph, and for steps that are equal (section 5.1).
 
-**Anchors.** A recurrence repeats an operator that reads the same parameters, once in each step. Such operators, each of
-which depends on the previous one, are the *anchors*, and number the steps. Operators that are not in one line of
-dependence with all other anchors are dropped.
+**Anchors.** A recurrence repeats an operator that reads the same parameters, once in each step. Such operators are the
+*anchors* if each of them depends on the previous one. They number the steps. Operators that neither precede nor follow
+some anchor are dropped.
 
 **Steps.** Let d(x) be the number of anchors that depend on an operator x, and a(x) the number that x depends on. Step t
 of T has
 - every operator x with d(x) = T - t and a(x) >= max(t - 1, 1), which is between anchor t and anchor t + 1, and
 - every operator whose results only step t reads, such as the product with the step's input.
 
-Readers outside the steps, such as a loss, belong to no step. No anchor ends the last step, so it has the operators that
-correspond to another step's operators.
+Other readers, such as a loss, belong to no step. No anchor ends the last step, so it has the operators that correspond
+to another step's operators.
 
 **Equal steps.** Two steps are equal if their operators correspond one-to-one. Corresponding operators have equal
-signatures and corresponding inputs, and read states from the same number of steps ago. Initial states, inputs of
-steps, and states from a step that is not equal may come from any operator.
+signatures and corresponding inputs, and read states from the same number of steps ago. Some inputs may come from any
+operator: initial states, inputs of steps, and states from a step that is not equal.
 
-Finding anchors and steps is linear in the edges for each candidate recurrence.
+Finding anchors and steps takes linear time for each candidate recurrence.
 """
 
 from __future__ import annotations
@@ -54,8 +54,7 @@ class Chain:
 class EqualSteps:
     """Set of equal steps of a recurrence.
 
-    `counterparts[t]` maps each operator of step `reference` to the corresponding operator of step t. Step `reference` is
-    mapped to itself.
+    `counterparts[t]` maps each operator of step `reference` to the corresponding operator of step t.
     """
 
     reference: int
@@ -68,7 +67,7 @@ def find_time_steps(wiring: Wiring) -> Iterator[tuple[Chain, list[EqualSteps]]]:
     depths = _find_depths(wiring)
     for family in _candidate_anchors(wiring):
         if any(anchor in taken for anchor in family) or len({depths[anchor] for anchor in family}) == 1:
-            continue  # at one depth, no anchor depends on another
+            continue  # anchors of equal depth do not depend on each other
         chain = _trace_chain(wiring, family, taken)
         if chain is None:
             continue
@@ -80,7 +79,7 @@ def find_time_steps(wiring: Wiring) -> Iterator[tuple[Chain, list[EqualSteps]]]:
 
 
 def _candidate_anchors(wiring: Wiring) -> list[list[int]]:
-    """Return all sets of operators that have one signature and read a parameter, the largest sets first."""
+    """Return the operators that have one signature and read a parameter, the largest sets first."""
     families: dict[int, list[int]] = defaultdict(list)
     for position, operator in enumerate(wiring.graph.operators):
         if wiring.is_forward(position) and any(wiring.is_shared(t) for t in operator.inputs):
@@ -97,12 +96,12 @@ def _find_depths(wiring: Wiring) -> dict[int, int]:
 
 
 def _count_before(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
-    """Return the number of anchors that each operator depends on. Exact on a chain."""
+    """Return the number of anchors that each operator depends on, if the anchors form a chain."""
     return _count_along(wiring.forward, wiring.forward, {anchor: i + 1 for i, anchor in enumerate(anchors)})
 
 
 def _count_after(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
-    """Return the number of anchors that need each forward operator, itself excluded. Exact on a chain."""
+    """Return the number of other anchors that depend on each forward operator, if the anchors form a chain."""
     left = {anchor: len(anchors) - i for i, anchor in enumerate(anchors)}
     return _count_along(reversed(list(wiring.forward)), wiring.followers, left)
 
@@ -206,11 +205,11 @@ class _Comparison:
         return [part for equal in found for part in self._split_by_states(equal, found)]
 
     def _is_state(self, operator: int, step: int) -> bool:
-        """Return True if an operator is in an earlier step, so that `step` reads its results as states."""
+        """Return True if an operator is in an earlier step, so that its results are states for `step`."""
         return 0 < self.chain.steps.get(operator, 0) < step
 
     def _match(self, reference: int, step: int) -> Correspondence | None:
-        """Return the correspondence of two steps, found from their anchors on, or None if they are not equal."""
+        """Return the correspondence of two steps, or None if they are not equal. It is followed from their anchors."""
         if reference == self.chain.last:
             return None
         anchors = self.chain.anchors
@@ -234,7 +233,7 @@ class _Comparison:
         return counterpart if self._is_whole(counterpart, reference) and self._is_whole(back, step) else None
 
     def _match_inputs(self, x: int, y: int, reference: int, step: int, waiting: list[tuple[int, int]]) -> bool:
-        """Return True if two operators may correspond by their inputs. Pairs that must then correspond are added to `waiting`."""
+        """Return True if two operators may correspond by their inputs. Adds the pairs that must then correspond to `waiting`."""
         wiring = self.wiring
         if wiring.signatures[x] != wiring.signatures[y]:
             return False
@@ -292,7 +291,7 @@ class _Comparison:
         return found
 
     def _is_whole(self, known: Correspondence, step: int) -> bool:
-        """Return True if a correspondence covers a step. In the first step, it may lack operators that compute states."""
+        """Return True if a correspondence covers a step. In the first step, operators that compute states may be missing."""
         rest = [operator for operator in self.members[step] if operator not in known]
         if step == self.chain.last or not rest:
             return True
@@ -306,7 +305,7 @@ class _Comparison:
         return True
 
     def _split_by_states(self, equal: EqualSteps, classes: list[EqualSteps]) -> list[EqualSteps]:
-        """Split a set of equal steps into sets in which states come from the same number of steps ago."""
+        """Split a set of equal steps so that states come from the same number of steps ago."""
         class_of = {step: number for number, class_ in enumerate(classes) for step in class_.counterparts}
         local = {
             o: x for class_ in classes for counterpart in class_.counterparts.values() for x, o in counterpart.items()

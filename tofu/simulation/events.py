@@ -1,9 +1,9 @@
 """The discrete-event simulation: compute when each task starts and ends.
 
-A task starts when its inputs are ready and its stream is free. A stream runs one task at a time, first ready, first
-served. If the demand for a resource exceeds its capacity, all tasks that use it slow down by the same factor; the
-slowest resource of a task decides. So the ends of tasks that share resources are recomputed whenever such a task starts
-or ends. The end of any other task is known when it starts, and waits in a heap.
+A task starts when its inputs are ready and its stream is free. A stream runs one task at a time, in the order in which
+tasks become ready. If the demand for a resource exceeds its capacity, all tasks that use it slow down by the same
+factor. If a task uses several resources, the slowest one decides. So the ends of tasks that share resources are
+recomputed whenever such a task starts or ends. The end of any other task is known when it starts, and waits in a heap.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Events:
             self._start_all(now, affected_streams)
 
     def _finish(self, task: int, now: float) -> list[int]:
-        """End a task, and return the streams on which other tasks have become ready."""
+        """End a task. Return the streams on which other tasks have become ready."""
         self.end[task] = now
         affected_streams = []
         for reader in self._readers[task]:
@@ -81,7 +81,7 @@ class _Events:
         return affected_streams
 
     def _make_ready(self, task: int, now: float) -> list[int]:
-        """Put a task into the queue of its stream, and return the streams on which tasks have become ready."""
+        """Put a task into the queue of its stream. Return the streams on which tasks have become ready."""
         if self._seconds[task] > 0:
             heapq.heappush(self._queues[self._stream[task]], (now, task))
             return [self._stream[task]]
@@ -104,7 +104,7 @@ class _Events:
 
 
 class _SharingTasks:
-    """Running tasks that share resources. The pace of a task is 1 if no resource slows it down."""
+    """Running tasks that share resources. A task that no resource slows down has pace 1."""
 
     def __init__(self, capacity: Sequence[float]) -> None:
         self._capacity = capacity
@@ -138,7 +138,7 @@ class _SharingTasks:
         return self._next_end
 
     def pop_ended(self, now: float) -> list[int]:
-        """Remove and return the tasks that have ended at the time `now`."""
+        """Remove and return the tasks that have ended by `now`."""
         self._advance(now)
         least_seconds = min(self._seconds_left[task] / self._pace[task] for task in self.running)
         ended = [task for task in self.running if self._seconds_left[task] / self._pace[task] <= least_seconds + 1e-12]
@@ -150,7 +150,7 @@ class _SharingTasks:
         return ended
 
     def _advance(self, now: float) -> None:
-        """Reduce the remaining seconds of all running tasks by the time that has passed since the last call."""
+        """Reduce the remaining seconds of all running tasks to the time `now`."""
         seconds, self._now = now - self._now, now
         if seconds > 0 and self.running:
             if not self._is_current:

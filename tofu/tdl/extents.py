@@ -1,7 +1,7 @@
 """Extents of index variables, the lengths of their ranges.
 
-A description declares an extent, or it is inferred from a dimension that the variable alone indexes: `t[i, j + 1]`
-implies the extent of i.
+A description declares an extent, or Tofu infers it from a dimension that the variable alone indexes. For example, `t[i,
+j + 1]` implies that the extent of i is `t.shape[0]`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Definition:
 
 
 class _Definitions:
-    """Definitions found so far, by index variable, and the line of the description at which each variable first appears."""
+    """The definitions of each index variable found so far, and the line of the description that uses the variable first."""
 
     def __init__(self) -> None:
         self.by_variable: dict[str, list[Definition]] = {}
@@ -45,7 +45,7 @@ class _Definitions:
         self.places.setdefault(variable, place)
 
     def add(self, variable: str, extent: sympy.Expr, place: Place, is_declared: bool = False) -> None:
-        """Add a definition of a variable's extent, unless an equal one is known."""
+        """Add a definition of a variable's extent."""
         if all(definition.extent != extent for definition in self.by_variable[variable]):
             self.by_variable[variable].append(Definition(extent, is_declared, place))
 
@@ -58,7 +58,7 @@ class _Definitions:
                     self.add(variable, extent, place)
 
     def add_reductions(self, value: Value, scope: tuple[str, ...]) -> None:
-        """Add the variables of all reductions in `value`. `scope` has the variables of the lambdas around it."""
+        """Add the variables of all reductions in `value`, which is inside lambdas over `scope`."""
         if isinstance(value, Reduction):
             for variable in value.variables:
                 if variable in scope:
@@ -75,7 +75,7 @@ class _Definitions:
             self.add_reductions(child, scope)
 
     def add_scatter(self, output: Output, extents: Sequence[ExtentSymbol]) -> None:
-        """Add the extents of a scatter's variables, by its reads or else by the coordinates that it writes to."""
+        """Add the extents of a scatter's variables, inferred from its reads or else from the coordinates that it writes to."""
         for variable in output.variables:
             if variable not in output.extents:
                 self.add_reads(variable, output.value, output.place)
@@ -84,7 +84,7 @@ class _Definitions:
                         self.add(variable, extent, output.place)
 
     def add_merged(self, output: Output, group: tuple[str, ...], extent: ExtentSymbol) -> None:
-        """Add the extents of variables that share a dimension. The dimension's extent defines one of them."""
+        """Add the extents of variables that share a dimension of an output."""
         for variable in group:
             if variable not in output.extents:
                 self.add_reads(variable, output.value, output.place)

@@ -37,7 +37,7 @@ GIVEN = "the plan given"
 SPLIT = "Tofu, everything split"
 FREE = "Tofu, replicas free"
 HEADINGS = ("plan", "planned\nMB", "compiled\nMB", "overlap", "arguments\nMB", "work", "XLA's\nseconds")
-OVERLAP = 3  # position of a column that is empty on CPUs
+OVERLAP = 3  # this column is empty on CPUs
 LEGEND = """
 Planned and compiled: millions of bytes that all workers receive in a step, by the plan and in the program that XLA compiled. Arguments:
 memory of each worker for them. Work: arithmetic of all workers over that of one device. XLA's seconds: time to compile.
@@ -103,7 +103,7 @@ class PlanComparison:
 
     @cached_property
     def split(self) -> PlanRow:
-        """Row of Tofu's plan that splits everything."""
+        """Row of the plan that splits everything."""
         return self.attempt(SPLIT, partial(self.plan, plan=None, replicate="small"))
 
     def plan_within(self, rows: Sequence[PlanRow]) -> Iterator[PlanRow]:

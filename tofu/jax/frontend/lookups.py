@@ -1,6 +1,6 @@
 """Find the positions of gathers and scatters that are known before a step runs.
 
-A lookup is known along a dimension if its indices are a number or a regular progression, such as `jnp.arange(n) * 2`.
+Positions along a dimension are known if the indices are a number or a regular progression, such as `jnp.arange(n) * 2`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Positions:
     first, stride, count
         The positions are `first + stride * n` for `n < count`.
     batch
-        The dimension of the indices along which the positions follow each other. None for a window at one position.
+        The dimension of the indices along which n counts. None for a window at one position.
     """
 
     first: int
@@ -57,8 +57,8 @@ class KnownLookup:
     rest
         The indices of the other dimensions, as operands whose last dimension has extent 1.
     batches
-        The dimension of the indices that belongs to each batch dimension of the array. Dimensions along which known
-        positions follow each other are batch dimensions too.
+        For each batch dimension of the array, the dimension of the indices that belongs to it. Dimensions with several
+        known positions are batch dimensions, too.
     """
 
     known: Mapping[int, Positions]
@@ -66,7 +66,7 @@ class KnownLookup:
     batches: Mapping[int, int]
 
     def without_batches(self, dimensions: Iterable[int]) -> tuple[int, ...]:
-        """Return the dimensions of the array that are no batch dimensions."""
+        """Return the dimensions of the array that are not batch dimensions."""
         return tuple(d for d in dimensions if d not in self.batches)
 
     def list_batches(self) -> tuple[int, ...]:
@@ -112,7 +112,7 @@ def find_lookup(
     batched: Mapping[int, int],
     mode: Any,
 ) -> KnownLookup | None:
-    """Return which positions of a gather or scatter are known, or None if none are.
+    """Return the known positions of a gather or scatter, or None if none are known.
 
     The indices name positions along `dimensions`, and a window has the extents `sizes`. `batched` maps batch dimensions
     of the operand to those of the indices.
@@ -135,7 +135,7 @@ def find_lookup(
 
 
 def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
-    """Return the indices along each dimension as separate operands, or nothing if the program does not concatenate them."""
+    """Return the indices along each dimension as separate operands; none if the program does not concatenate them."""
     shape = builder.find_type(indices).shape
     if shape[-1:] == (1,):
         return [indices]
@@ -147,7 +147,7 @@ def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
 
 
 def find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapsed: bool) -> Positions | None:
-    """Return the positions that indices along one dimension name, or None if they are unknown or of another form."""
+    """Return the positions along one dimension, or None if they are unknown or of another form."""
     found = find_progression(builder, piece)
     if found is None:
         return None

@@ -70,7 +70,7 @@ class Native:
         return self.step if self.written is None else self.written
 
     def list_arguments(self, positions: Any) -> list[int]:
-        """Return the numbers of arguments. `positions` is one position, several, or None, and -1 is the last argument.
+        """Return the positions of arguments. `positions` is one position, several, or None; -1 is the last argument.
 
         Raise UnsupportedError for positions that the step does not have.
         """
@@ -97,7 +97,7 @@ def check_arguments(example_args: Any) -> None:
 
 
 def donate(source: Source, arguments: Any) -> Source:
-    """Return the step with permission to reuse the memory of some arguments, as with `donate_argnums` of `jax.jit`."""
+    """Return the step with permission to reuse the memory of some arguments (`donate_argnums`)."""
     return replace(source, native=replace(source.native, donated=tuple(source.native.list_leaves(arguments))))
 
 
@@ -173,7 +173,7 @@ def _describe_empty(graph: Graph, tensor: int) -> str:
 
 
 def _count_state(arguments: Sequence[Any], state: Structure, traced: Traced, names: Sequence[str]) -> int:
-    """Return the number of leaves of the first argument if it is a state, that is, like the first result; else 0."""
+    """Return the number of leaves of the state: the first argument, if it is like the first result. Otherwise 0."""
     state_leaves, result_shapes, results_tree = arguments[: state.num_leaves], traced.shapes, traced.results_tree
     candidates = [results_tree]
     if (data := results_tree.tree.node_data()) is not None and issubclass(data[0], tuple):
@@ -213,7 +213,7 @@ def hoist_loop_sums(source: Source) -> Source | None:
 
 
 def divide_step(source: Source, workers: int) -> Source | None:
-    """Return the step with operators such as cumulative sums computed in blocks, or None if it has no such operator."""
+    """Return the step with operators such as cumulative sums in blocks, or None if it has none."""
     step = divide_into_blocks(source.native.step, workers)
     return None if step is None else _keep_names(_rewrite(source, step), source)
 
@@ -229,7 +229,7 @@ def _rewrite(source: Source, step: Step) -> Source:
 def _keep_names(rewritten: Source, source: Source) -> Source:
     """Return a rewritten step in which tensors and operators of the original step have their original names.
 
-    All other tensors and operators get names that the original step does not have.
+    All others get names that the original step does not have.
     """
     tensor_names = UniqueNames(tuple(source.graph.tensor_index))
     operator_names = UniqueNames(tuple(source.graph.operator_index))
@@ -255,8 +255,8 @@ def _keep_names(rewritten: Source, source: Source) -> Source:
 def _name_alike(graph: Graph, original_by_tensor: Mapping[int, int], original: Graph) -> Graph:
     """Return the graph of a rewritten step with the names of the original step, so that hints mean the same.
 
-    `original_by_tensor` maps each tensor to an original tensor. If a loop's sum moves behind the loop, the operator that adds
-    the initial value there gets the name of the operator that added to the sum in the loop.
+    `original_by_tensor` maps each tensor to an original tensor. If a sum moves out of a loop, the operator that adds
+    the initial value after the loop gets the name of the operator that added to the sum in the loop.
     """
     name_by_tensor = {tensor: operator.name for operator in original.operators for tensor in operator.outputs}
     for carry in original.carries:

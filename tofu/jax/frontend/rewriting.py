@@ -54,12 +54,12 @@ def check_undivided(step: Step) -> None:
 
 
 def complete(builder: StepBuilder, equation: Equation) -> Equation:
-    """Return the equation in the form that its description expects: no reordered dimensions or unsupported literals."""
+    """Return the equation in the form that its description expects, without reordered dimensions and unsupported literals."""
     return _without_literals(builder, _without_dimension_order(builder, equation))
 
 
 def _compute_scalars(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Compute an equation of numbers now, while the step is traced."""
+    """Compute an equation of known numbers."""
     numbers = [x.value for x in equation.inputs if isinstance(x, Literal)]
     if not numbers or len(numbers) < len(equation.inputs) or any(type_.shape or type_.is_key for type_ in types):
         return None
@@ -117,7 +117,7 @@ def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[Val
 
 
 def _write_completely(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Convert a scatter that writes a complete operand, as `x.at[...].set(y)` does, to an element-wise equation."""
+    """Replace a scatter that writes a complete operand, such as `x.at[...].set(y)`, by an element-wise equation."""
     name = equation.primitive.name
     if not name.startswith("scatter"):
         return None
@@ -146,7 +146,7 @@ def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
 
 
 def _read_completely(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a gather that reads a complete operand, as `x.at[...].get()`, by the operand."""
+    """Replace a gather that reads a complete operand, such as `x.at[...].get()`, by the operand."""
     if equation.primitive.name != "gather":
         return None
     operand, dimension_numbers = equation.inputs[0], equation.params["dimension_numbers"]
@@ -182,7 +182,7 @@ def _is_same_operand(first: Operand, second: Operand) -> bool:
 def _trace_implementation(
     builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 ) -> Sequence[Operand] | None:
-    """Replace a primitive of another library, such as equinox, by its implementation if JAX can trace that."""
+    """Replace a primitive of another library by its implementation, if JAX can trace it."""
     implementation = equation.primitive.impl
     if DESCRIPTIONS.get(equation.primitive.name) is not None or is_of_jax(implementation):
         return None
@@ -192,7 +192,7 @@ def _trace_implementation(
     try:
         closed = jax.make_jaxpr(lambda *operands: jax.tree.leaves(run(*operands)))(*shapes)
     except Exception:
-        # The implementation needs concrete values. The error for undescribed primitives explains the alternatives.
+        # The implementation needs concrete values. The error for undescribed primitives explains alternatives.
         return None
     if any(eqn.primitive is equation.primitive for eqn in closed.jaxpr.eqns):
         return None

@@ -1,6 +1,7 @@
-"""Check the trees of arguments before JAX flattens them, so that errors can name the path of the faulty node.
+"""Check the trees of arguments, so that errors can name the path of the faulty node.
 
-JAX must not flatten a tree that contains itself: it then miscounts Python's recursion depth, and later calls fail too.
+This happens before JAX flattens them: JAX miscounts Python's recursion depth for a tree that contains itself, and then
+later calls fail, too.
 """
 
 from __future__ import annotations
@@ -85,10 +86,7 @@ def _describe_failure(path: str, node: Any, error: Exception) -> str:
 
 
 def rebuild(name: str, build: Callable[[], Any]) -> Any:
-    """Call `build` and return its result.
-
-    Raise UnsupportedError if a class in the argument's tree does not accept traced arrays.
-    """
+    """Return the result of `build`, or raise UnsupportedError if a class in the argument's tree does not accept traced arrays."""
     try:
         return build()
     except Exception as error:

@@ -1,7 +1,7 @@
 """Rewrite reads and writes at positions that are known before a step runs.
 
-The general primitives (gather, scatter, dynamic slice and dynamic update) take positions at run time. A plan must then
-fetch more than the elements that a worker lacks, so they are replaced by slices and selects.
+The general primitives (gather, scatter, dynamic slice and dynamic update) take positions at run time, so a plan must
+fetch more elements than a worker needs. They are replaced by slices and selects.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def read_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
 
 
 def write_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a scatter by an update of the elements at known positions; return None if no positions are known."""
+    """Replace a scatter by an update of the elements at known positions, or return None if no positions are known."""
     name, (type_, *_) = equation.primitive.name, types
     if name not in SCATTER_JOINS or type_.is_key or not builder.is_planned:
         return None
@@ -171,8 +171,8 @@ def write_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueT
 def roll(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace a concatenation of slices of one array, such as `jnp.roll(x, 1)`, by a select between shifted copies.
 
-    Return None for other concatenations. A slice of one row could not be split along the dimension along which its
-    array is split, so its elements would be transferred twice.
+    A slice of one row cannot be split, so its elements would be transferred twice. Return None for other
+    concatenations.
     """
     if equation.primitive.name != "concatenate" or types[0].is_key or not builder.is_planned:
         return None
@@ -202,7 +202,7 @@ def roll(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -
 
 
 def _find_piece(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand, int, int]:
-    """Return the array that an operand is a slice of along a dimension, and where the slice begins and ends."""
+    """Return the array of which an operand is a slice along a dimension, with the slice's begin and end."""
     maker = builder.find_maker(operand)
     if maker is not None and maker.primitive.name == "slice" and set(maker.params["strides"] or (1,)) == {1}:
         (source,) = maker.inputs
@@ -214,13 +214,13 @@ def _find_piece(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand
 
 
 def _bind(equation: Equation, params: Mapping[str, Any], rest: Sequence[Any], array: Any, *update: Any) -> Any:
-    """Return the result of a gather or scatter with the indices `rest`, which may not be sorted any more."""
+    """Return the result of a gather or scatter with the indices `rest`. They may not be sorted any more."""
     indices = lax.concatenate(rest, rest[0].ndim - 1)
     return equation.primitive.bind(array, indices, *update, **{**params, "indices_are_sorted": False})
 
 
 def _is_dropped(builder: StepBuilder, equation: Equation, sizes: Sequence[int]) -> bool:
-    """Return True if a scatter writes nothing, because its only window is not inside of the array."""
+    """Return True if a scatter writes nothing, because its only window is outside the array."""
     indices, numbers = equation.inputs[1], equation.params["dimension_numbers"]
     if equation.params["mode"] != lax.GatherScatterMode.FILL_OR_DROP or len(builder.find_type(indices).shape) != 1:
         return False

@@ -85,7 +85,7 @@ def _find_regions(output: Array, written: OutputAccess, access: OperatorAccess, 
 
 
 def _read_bits(output: Array, dtype: np.dtype[Any]) -> Array:
-    """Return combined outputs in the type of the output. Local calls may return floating-point numbers as bits."""
+    """Return combined outputs in the type of the output, because local calls may return floating-point numbers as bits."""
     is_bits = dtype.kind == "f" and output.dtype.kind == "u"
     return output.astype(BITS[dtype.itemsize]).view(dtype) if is_bits else output.astype(dtype)
 

@@ -1,6 +1,6 @@
-"""Measurement of single kernels: small models run under MXNet's profiler, whose events are matched with their nodes.
+"""Measure single kernels: run small models under MXNet's profiler, and match its events with the nodes.
 
-This is a separate program, so that MXNet's engine can run operators in order, one at a time, in one thread
+This is a separate program, because MXNet's engine must run operators one at a time, in one thread
 (`calibrate.PROGRAM_ENVIRONMENTS`):
 
     python -m tofu.mxnet.calibration.kernels FILE
@@ -119,8 +119,7 @@ def read_events(path: Path) -> Events:
 def match_events(recorded: RecordedCase, events: Events) -> Iterator[Sample]:
     """Yield the work of each kernel, with its time in the fastest step.
 
-    The nodes of an operator on a device have the order of its events. If there are more of one than of the other, the
-    operator is left out.
+    Events and nodes of an operator on a device are matched by order. If their numbers differ, the operator is left out.
     """
     program = recorded.program
     tables = program.tables

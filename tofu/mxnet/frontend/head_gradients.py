@@ -1,4 +1,4 @@
-"""Head gradients: the gradients of a symbol's outputs, which callers pass to `backward`, as variables of the training graph."""
+"""Head gradients, the gradients of a symbol's outputs that callers pass to `backward`, as variables of the training graph."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def find_repeats(symbol: Any) -> list[int]:
 
 
 def copy_repeats(symbol: Any) -> Any:
-    """Return the symbol with copies in place of repeated outputs, so that each output has a separate gradient."""
+    """Return the symbol with copies of repeated outputs, so that each output has a separate gradient."""
     names, repeats = symbol.list_outputs(), find_repeats(symbol)
     if not repeats:
         return symbol

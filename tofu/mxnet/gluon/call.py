@@ -1,4 +1,4 @@
-"""Calls of a partitioned block inside `autograd.record()`. MXNet's autograd sees each call as one operator."""
+"""Recorded calls of a partitioned block. Autograd sees each call as one operator."""
 
 from __future__ import annotations
 

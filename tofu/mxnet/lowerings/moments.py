@@ -25,13 +25,13 @@ def _has_squares(operator: Operator, inputs: Inputs) -> bool:
 
 
 class _Reduction:
-    """Composition of a reduction, and the names of dimensions in it, which equal the stock operator's index variables.
+    """Composition of a reduction, and the names of its dimensions, which equal the stock operator's index variables.
 
     Attributes
     ----------
     elements, lines
-        The data, the operator's input `slot`, and a tensor with one number for each line. A line is a set of elements
-        that are reduced to one number.
+        The data, which are input `slot` of the operator, and a tensor with one number for each line. A line is a set of
+        elements that are reduced to one number.
     reduced, outputs
         The reduced dimensions of the data, and all dimensions of the operator's outputs.
     """

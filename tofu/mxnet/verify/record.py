@@ -1,6 +1,6 @@
 """Record of the verification of every operator, written by `python -m tofu verify --record`.
 
-An entry only counts as long as the sources of the description and kernel are unchanged.
+An entry is valid while the sources of the description and of the kernel are unchanged.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class RecordEntry:
     is_elementwise
         True if the operator is element-wise at every signature.
     is_opaque
-        True if the operator is opaque, which means that its description has no formula, at any signature.
+        True if the description has no formula at some signature.
     compared
-        The weakest way in which an output was compared at a signature, in the words of `Compared`.
+        The weakest way in which an output was compared, in the words of `Compared`.
     cells
         Number of elements compared in each way, in the built-in cases.
     missed
@@ -84,7 +84,7 @@ class RecordEntry:
 
 
 def read_record(path: Path = RECORD) -> dict[str, RecordEntry]:
-    """Return operator -> entry, for the valid entries. An installed package has no record, and so no entries."""
+    """Return the valid entries by operator. An installed package has no record."""
     if not path.exists():
         return {}
     entries = {name: _read_entry(fields) for name, fields in json.loads(path.read_text()).items()}
@@ -151,10 +151,10 @@ def _is_current(op: str, entry: RecordEntry) -> bool:
 
 
 def digest_of(op: str) -> str:
-    """Return the digest of all code that the description of `op` uses, or an empty text without a description.
+    """Return the digest of all code that the description of `op` uses; "" without a description.
 
-    Comments, docstrings and paths are left out, so the digest stays the same if other operators are added or if a
-    function moves.
+    Comments, docstrings and paths are left out. The digest stays the same if other operators are added, or a function
+    moves.
     """
     description = DESCRIPTIONS.get(op)
     return "" if description is None else _digest_description(Path(description.place.file), description.place.line)

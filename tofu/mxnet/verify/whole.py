@@ -30,7 +30,7 @@ from tofu.verification.split import relative_error
 class WholeComparison:
     """Largest error of the description, with problems and comparisons.
 
-    If the description's numbers were not compared, `error` is None, and `checked` says how the outputs were checked.
+    If the description's numbers were not compared, `error` is None, and `checked` states how the outputs were checked.
     """
 
     error: float | None
