@@ -1,5 +1,5 @@
 """The theorems of the paper's appendix hold under formula (3), and fail under the bytes between workers
-(docs/decisions/0024-theorems-of-the-appendix.md)."""
+(docs/decisions/0012-cost-at-the-leaves.md)."""
 
 from itertools import pairwise, product
 
