@@ -124,7 +124,6 @@ def advise(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
 
 
 def _find_engine(name: str, model: Any, jax_example: str) -> Registration:
-    """Return the engine for a model. Raises ArgumentTypeError with example calls of `tofu.NAME` if there is none."""
     engine = None if model is MISSING else find_engine(model)
     if engine is None and "mxnet" in sys.modules:
         return MXNET  # its errors explain how to get a symbol

@@ -93,7 +93,6 @@ def _count_output(output: Output) -> Iterator[Operations]:
 
 
 def _count_value(value: Value, scope: Variables) -> Iterator[Operations]:
-    """Yield the operations of a value, for all values of the variables in `scope` that it depends on."""
     variables = _list_variables(value) | _list_positions(value)
     scope = _drop_selected_variables(value, tuple(name for name in scope if name in variables))
     if isinstance(value, Call):
@@ -116,7 +115,6 @@ def _count_sum(body: Value, scope: Variables, variables: Variables, reducer: str
 
 
 def _find_reuse(value: Value, scope: Variables) -> tuple[Variables, ...]:
-    """Return `Operations.reuse` of the first product in `value` whose factors are all reused; () if there is none."""
     for node in walk(value):
         if isinstance(node, Reduction):  # counted with its body
             break

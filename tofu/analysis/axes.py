@@ -105,7 +105,6 @@ class _Evaluation:
         return rejected, tuple(fetched_axes)
 
     def _reads_part(self) -> bool:
-        """Return True if the operator reads only a part of its single input, as a slice does."""
         read_inputs = [number for number, access in enumerate(self.pattern.inputs) if access.is_read]
         if len(read_inputs) != 1 or len(self.pattern.outputs) != 1:
             return False
@@ -116,7 +115,6 @@ class _Evaluation:
         return any(low > 0 or high + 1 < size for (low, high), size in zip(spans, self.shapes[number], strict=True))
 
     def _check_extents(self) -> None:
-        """Raise DescriptionError if two definitions of an extent differ at these shapes."""
         description = self.pattern.trace.description
         definitions = iter(
             (name, definition)
@@ -134,7 +132,7 @@ class _Evaluation:
                 )
 
     def _find_bound_axes(self) -> set[str]:
-        """Return the index variables whose extents are bound attributes, so that each copy receives its own extent."""
+        """Return the index variables whose extents are passed to each copy as bound attributes."""
         description = self.pattern.trace.description
         bound_axes: set[str] = set()
         for attribute, bound in description.bound.items():
@@ -153,7 +151,7 @@ class _Evaluation:
         return bound_axes
 
     def _find_region_problems(self, axis: str) -> Iterator[str]:
-        """Yield the reasons why a part of `axis` does not compute a box of an output. The most specific reason comes first."""
+        """Yield the reasons why the results for a part of `axis` are not a box of an output."""
         if self.extents[axis] == 1:
             yield f"the extent of {axis} is 1"
             return
@@ -166,7 +164,7 @@ class _Evaluation:
             yield f"no output depends on {axis}"
 
     def _find_copy_problems(self, axis: str, is_bound: bool, can_be_fetched: bool) -> Iterator[str]:
-        """Yield the reasons why the kernel does not compute a part of `axis`. The most specific reason comes first."""
+        """Yield the reasons why the kernel, called with a part of `axis`, does not compute the results for this part."""
         description = self.pattern.trace.description
         is_padded = axis in description.pads and not can_be_fetched
         extent = self.extents[axis]
@@ -195,7 +193,7 @@ class _Evaluation:
             yield f"the value depends on the extent {symbol}, which is smaller on a part of {axis}"
 
     def _find_border_problems(self, axis: str) -> Iterator[str]:
-        """Yield a reason for each dimension that the indices along `axis` exceed, or do not cover."""
+        """Yield a reason for each dimension in which the operator reads outside its input, or only a part of it, along `axis`."""
         names = [tensor.name for tensor in self.pattern.trace.tensors]
         names += [f"output {number}" for number in range(len(self.output_shapes))]
         for name, shape, indices_by_dimension in zip(names, self.shapes, self.tensor_indices, strict=True):
@@ -213,7 +211,7 @@ class _Evaluation:
                     yield f"cut: {where}, and a copy would leave out {extent - end} elements of its part"
 
     def _find_part_problems(self, axis: str, part_extent: int, is_bound: bool, is_padded: bool) -> Iterator[str]:
-        """Yield the errors of a kernel that has only `part_extent` elements of `axis`."""
+        """Yield what a kernel would compute wrong if it had only `part_extent` elements of `axis`."""
         extents = {**self.extents, axis: part_extent}
         sizes = [
             _count_indexed(indices, extents) if _depend_on(indices, axis) else size
@@ -234,7 +232,6 @@ class _Evaluation:
             yield from self._find_index_problems(axis, extents, part_numbers)
 
     def _find_index_problems(self, axis: str, extents: dict[str, int], part_numbers: SignatureNumbers) -> Iterator[str]:
-        """Yield the indices whose strides or offsets change in a part of `axis`."""
         for whole_indices, part_indices in zip(self.numbers.dimensions, part_numbers.dimensions, strict=True):
             for whole_index, part_index in zip(whole_indices, part_indices, strict=True):
                 for (name, stride), (_, part_stride) in zip(whole_index.terms, part_index.terms, strict=True):
@@ -248,7 +245,6 @@ class _Evaluation:
                     yield f"a part of {axis} would be read at other positions than the same elements of the whole"
 
     def _find_rows(self, axes: tuple[str, ...]) -> list[tuple[Row, ...]]:
-        """Return the rows of each tensor."""
         number_by_axis = {axis: number for number, axis in enumerate(axes)}
 
         def find_row(dimension: Dimension, indices: tuple[IndexNumbers, ...], size: int) -> Row:
@@ -292,7 +288,6 @@ class _Evaluation:
         return tuple(outputs)
 
     def _find_absent_row(self, tensor: int, axes: tuple[str, ...]) -> Absent | None:
-        """Return the dimension that a tensor lacks, with the range of a part along it."""
         absent_element = None if self.absent_elements is None else self.absent_elements[tensor]
         if absent_element is None:
             return None
@@ -333,6 +328,5 @@ def _span(index: IndexNumbers, extents: Mapping[str, int], zero_variables: Conta
 
 
 def _count_indexed(indices: Sequence[IndexNumbers], extents: dict[str, int]) -> int:
-    """Return the number of elements from the smallest to the largest of several indices."""
     spans = [_span(index, extents) for index in indices]
     return max(high for _, high in spans) - min(low for low, _ in spans) + 1

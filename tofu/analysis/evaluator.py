@@ -142,7 +142,6 @@ def _write_tuple(items: Sequence[str]) -> str:
 
 
 def _order_variables(pattern: Pattern) -> list[str]:
-    """Return the index variables, each after the variables that its extent depends on."""
     remaining = dict(pattern.trace.definitions)
     ordered: list[str] = []
     while remaining:

@@ -166,7 +166,6 @@ def find_moved_elements(value: Value) -> tuple[MovedElement, ...] | None:
 
 
 def _read_choice(condition: Value) -> tuple[str, int] | None:
-    """Return (variable, value) for the condition `position(variable) == value`, and None for any other condition."""
     if not (isinstance(condition, Call) and condition.function == "equal"):
         return None
     left, right = condition.arguments

@@ -77,7 +77,7 @@ class OutputPattern:
     is_written
         False if the kernel never writes the output.
     has_zero_terms
-        True if inputs of zeros add nothing to the sums in the output.
+        True if terms of the sums in the output are zero where the inputs are zero.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -189,7 +189,6 @@ def _make_dimension(indices: list[AnyIndex | None]) -> Dimension:
 def _analyse_output(
     trace: Trace, output: Output, cache: VariableCache, rejected: dict[str, str], addend_axes: dict[int, set[str]]
 ) -> OutputPattern:
-    """Return the pattern of an output. Adds to `rejected` and `addend_axes`."""
     dimensions = tuple(_make_dimension([coordinate]) for coordinate in output.coordinates)
     moving = [name for dimension in dimensions for index in dimension.indices for name in index.terms]
     for name in {name for name in moving if moving.count(name) > 1}:
@@ -214,7 +213,7 @@ def _analyse_output(
 
 
 def _has_zero_terms(trace: Trace, output: Output, is_scatter_sum: bool) -> bool:
-    """Return True if inputs of zeros add nothing to the sums in an output.
+    """Return True if terms of the sums in an output are zero where the inputs are zero.
 
     Sums over axes in `starts` are exempt, because their copies know their position and skip terms by it.
     """
@@ -277,7 +276,7 @@ def _reject_shared_randomness(trace: Trace, outputs: tuple[OutputPattern, ...]) 
 
 
 def _reject_inconsistent_reads(trace: Trace, inputs: tuple[InputPattern, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the variables whose parts shift several reads of a dimension by different distances."""
+    """Yield the variables for which two reads of a dimension move by different distances, as `x[i]` and `x[2 * i]` do."""
     for tensor, pattern in zip(trace.tensors, inputs, strict=True):
         for d, dimension in enumerate(pattern.dimensions):
             for name in dict.fromkeys(name for index in dimension.indices for name in index.terms):

@@ -114,7 +114,6 @@ def _examine_gpus(gpus: int) -> Iterator[Finding]:
 
 
 def _try(check: Callable[[], object]) -> str:
-    """Return the error of a check as one line; "" if it passes."""
     try:
         check()
     except (ImportError, OSError, RuntimeError, ValueError) as error:

@@ -56,7 +56,6 @@ class _Commands(click.Group):
         return [name for name in FILES if has_mxnet or name not in NEED_MXNET]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        """Import a command from its module."""
         if name not in FILES:
             return None
         try:

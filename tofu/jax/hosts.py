@@ -97,7 +97,6 @@ class ProcessAgreement:
     """
 
     def __init__(self, mesh: Mesh, plan: Plan, names: Sequence[Sequence[str]]) -> None:
-        """Take the mesh, the plan, and the names of each argument's leaves for error messages."""
         self._mesh, self._plan, self._names = mesh, plan, names
         self._has_single_process = len({_find_process(device) for device in mesh.devices.flat}) == 1
         self._checked_positions: dict[int, set[int]] = {}  # positions of checked leaves, by argument

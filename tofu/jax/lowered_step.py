@@ -60,7 +60,7 @@ class BoundStage:
         return BoundStage(self.stage.compile(*args, **named), self.constants)
 
     def __call__(self, *args: Any) -> Any:
-        """Run a compiled step on its arguments."""
+        """Run a compiled step."""
         return self.stage(*args, self.constants)
 
     def __getattr__(self, name: str) -> Any:

@@ -247,7 +247,6 @@ class PartitionedStep:
         return unflatten_arrays(self._arguments.trees[argument], list(placed))
 
     def _describe_leaves(self, argument: int) -> tuple[list[Any], ...]:
-        """Return the names, types and shardings of the leaves of an argument."""
         leaf_lists = self._arguments.names, self._arguments.types, self._argument_shardings
         return tuple(self._arguments.split(values)[argument] for values in leaf_lists)
 

@@ -69,7 +69,6 @@ def choose_form(source: Source, settings: Settings) -> Source:
 
 
 def _list_lost(source: Source, form: Source) -> set[str]:
-    """Return the names of tensors and operators of a step that `form` lacks."""
     before, now = source.graph, form.graph
     return (before.tensor_index.keys() - now.tensor_index) | (before.operator_index.keys() - now.operator_index)
 

@@ -123,7 +123,6 @@ def _choose_form(
 
 
 def _plan_form(task: Task) -> Plan | TofuError:
-    """Return the form's plan, or the error if it has none, such as a hint for an operator of another form."""
     try:
         return plan_task(task).plan
     except (InfeasibleError, PlanError) as error:
@@ -137,7 +136,6 @@ def _is_better(plan: Plan | TofuError, best_plan: Plan | TofuError) -> bool:
 
 
 def _find_cost(plan: Plan) -> float:
-    """Return the cost that the search minimised: seconds of communication if known, otherwise bytes."""
     seconds = plan.communication_seconds
     return plan.communication_bytes if seconds is None else seconds
 

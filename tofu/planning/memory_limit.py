@@ -168,7 +168,6 @@ class Tradeoff:
         _bisect_count(0, len(candidates) + 1, len(candidates), is_too_large)
 
     def _bisect_price(self, limit: int, too_large: Point) -> None:
-        """Bisect for the lowest price at which the plan fits, then refine the plan."""
         low, high = LOWEST_PRICE, HIGHEST_PRICE
         price_too_large = 0.0
         fits = self.at_price(high)

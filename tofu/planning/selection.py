@@ -169,7 +169,6 @@ def _find_lower_bound(tradeoffs: Sequence[Tradeoff]) -> int:
 
 
 def _apply_users_plan(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Selection:
-    """Return the choices of the user's plan. Raises PlanError if it does not fit the graph or the hints."""
     if settings.strict_plan and plan.fingerprint != graph.fingerprint:
         forward = _take_forward_part(plan, graph)
         if forward is None:
@@ -201,7 +200,6 @@ def _make_selection(graph: Graph, problem: Problem, plan: Plan) -> Selection:
 
 
 def _search(problems: Sequence[Problem], settings: Settings, progress: Progress | None) -> Selection:
-    """Return the cheapest plan over all orders of the rounds."""
     algorithm = ALGORITHMS[settings.algorithm]
     effort = Effort(settings.search_seconds / len(problems), progress)
     is_free = settings.replicate == "free"
@@ -231,7 +229,6 @@ def _is_nearly_optimal(solution: Solution) -> bool:
 
 
 def _describe_orders(problems: Sequence[Problem], planned: int | None = None) -> str:
-    """Return how many orders of the rounds a proof covers, in words; "" if it covers all."""
     count = len(problems) if planned is None else planned
     levels_fix_order = bool(problems[0].arrangement.bandwidths) and len(problems) < MOST_ORDERS
     known = len(problems) if levels_fix_order else count_orders(problems[0].factors)
@@ -318,7 +315,6 @@ def _find_remembered(graph: Graph, problem: Problem, settings: Settings) -> Plan
 
 
 def _cache_key(fingerprint: str, problem: Problem, settings: Settings) -> tuple[object, ...]:
-    """Return everything that the result of a search depends on."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     values["hints"] = repr(sorted(map(repr, (settings.hints or {}).items())))
     described = dict.fromkeys(access.description for access in problem.accesses)

@@ -75,7 +75,6 @@ class _Aligner:
         return Lockstep(self.graph, factors, tuple(self.values), shards, computes, self.transfers, results)
 
     def _add_compute(self, operator: int, copies: Sequence[int]) -> Compute:
-        """Return the instruction for these copies of an operator, and add the values that it writes."""
         inputs_by_worker = (self.nodes[number].inputs for number in copies)
         inputs = tuple(self.find_value(entries) for entries in zip(*inputs_by_worker, strict=True))
         output_numbers = range(len(self.graph.operators[operator].outputs))

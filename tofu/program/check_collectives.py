@@ -48,7 +48,6 @@ class _Mesh:
             yield [first + n * stride for n in range(factor)]
 
     def cut(self, box: Box, dimension: int, axis: int, worker: int) -> Box:
-        """Return a worker's part of a box that is divided along an axis of the mesh."""
         (begin, end), factor = box[dimension], self.factors[axis]
         if (end - begin) % factor:
             raise ValueError(f"dimension {dimension} of {box} does not have {factor} equal parts")

@@ -201,7 +201,6 @@ def find_layout(boxes: Sequence[Box], shape: Shape, factors: Sequence[int]) -> L
 
 
 def _list_shards(shape: Shape, layout: Sequence[int], factors: Sequence[int]) -> list[Box] | None:
-    """Return the shards of a layout by worker; None if they are not equally large."""
     boxes: list[Box] = [tuple((0, extent) for extent in shape)]
     for dimension, factor in zip(layout, factors, strict=True):
         if dimension == REPLICATED:
@@ -223,7 +222,6 @@ def take_part(box: Box, dimension: int, factor: int, digit: int) -> Box:
 
 
 def _covers(pieces: Sequence[TransferPiece], boxes: Sequence[Box]) -> bool:
-    """Return True if the pieces of each worker have as many elements as its box."""
     written_elements = [0] * len(boxes)
     for piece in pieces:
         written_elements[piece.reader] += prod(piece.extent)
@@ -321,7 +319,6 @@ def count_received(chain: Sequence[Slice | AllGather | AllToAll], elements: int,
 def _count_received_by_reduction(
     elements: int, scatters: Sequence[tuple[int, int]], all_reduced_axes: Sequence[int], factors: Sequence[int]
 ) -> float:
-    """Return the number of elements that each worker receives when arrays of `elements` elements are reduced."""
     received = 0.0
     for axis, _ in scatters:
         received += elements * (1 - 1 / factors[axis])

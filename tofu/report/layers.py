@@ -145,7 +145,6 @@ def _find_transfers(partition: Partition, layer_of_operator: Sequence[int]) -> d
 
 
 def _first_readers(partition: Partition) -> dict[int, list[int]]:
-    """Map each operator to the parameters that it is the first to read."""
     graph = partition.graph
     parameters_seen: set[int] = set()
     parameters_by_reader: dict[int, list[int]] = {}

@@ -160,7 +160,6 @@ def _describe_memory(partition: Partition) -> list[dict[str, Any]]:
 
 
 def _bars(rows: Sequence[tuple[str, int, str]]) -> list[dict[str, Any]]:
-    """Return the bars of a chart from rows of a name, a number of bytes and a remark."""
     most = max((count for _, count, _ in rows), default=0)
     return [
         {"name": name, "value": format_bytes(count), "share": max(count, 0) / most if most else 0, "remark": remark}
@@ -169,7 +168,6 @@ def _bars(rows: Sequence[tuple[str, int, str]]) -> list[dict[str, Any]]:
 
 
 def _describe_layer(layer: LayerRow, most_moved_bytes: int, drawings: _Drawings) -> dict[str, Any]:
-    """Return the texts of a layer. A bar of full length stands for `most_moved_bytes`."""
     largest_parameter = max(layer.parameters, key=lambda parameter: prod(parameter.shape), default=None)
     by_phase = {phase: sum(t.num_bytes for t in layer.transfers if t.phase is phase) for phase in Phase}
     return {

@@ -70,7 +70,6 @@ def plan_icml18(problem: Problem, hints: Hints, effort: Effort) -> Solution:
 
 
 def _for_bytes(problem: Problem) -> Problem:
-    """Return the problem with costs in bytes, even for an interconnect."""
     return problem.arrange(Arrangement(problem.factors))
 
 

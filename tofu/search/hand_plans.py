@@ -122,7 +122,6 @@ def _complete(
 
 
 def _can_split(problem: Problem, extents: Sequence[int], choice: int, uneven: Collection[int]) -> bool:
-    """Return True if all rounds can split an extent. Choices in `uneven` may have unequal parts."""
     return not problem.moves.splits_equally or choice in uneven or extents[choice] % prod(problem.factors) == 0
 
 

@@ -225,5 +225,4 @@ def pose_problem(
 
 
 def _list_kinds(accesses: Sequence[OperatorAccess]) -> list[object]:
-    """Return a value for each operator. Operators that share one choice must have equal values."""
     return [(access.axes, access.extents) for access in accesses]

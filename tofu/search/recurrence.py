@@ -115,7 +115,6 @@ class _FamilyKeys:
                         self.step_of[y] = number, step
 
     def keys(self) -> list[Key | None]:
-        """Return the key of every operator, in the graph's order."""
         repeated = Counter(self.wiring.signatures)
         for position, operator in enumerate(self.wiring.graph.operators):
             if self.key_of[position] is not None:

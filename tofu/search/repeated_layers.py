@@ -143,7 +143,6 @@ def _list_counted(wiring: Wiring, elementwise: frozenset[int]) -> list[bool]:
 def _list_edges(
     wiring: Wiring, elementwise: frozenset[int]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Colours]:
-    """Return the two ends of all edges, in both directions, and the role of each edge at its first end."""
     graph = wiring.graph
     first = len(graph.operators)
     is_counted = _list_counted(wiring, elementwise)

@@ -153,7 +153,6 @@ def _search(problem: Problem, fixed: FixedChoices, search: Callable[[_core.Graph
 
 
 def _attempt(search: Callable[[_core.Graph], Result], problem: Problem) -> Result | RuntimeError:
-    """Return the result of a search, or the error of a problem that is too large."""
     try:
         return search(problem.coarse)
     except RuntimeError as error:

@@ -205,7 +205,6 @@ class _Comparison:
         return [part for equal in found for part in self._split_by_states(equal, found)]
 
     def _is_state(self, operator: int, step: int) -> bool:
-        """Return True if an operator is in an earlier step, so that its results are states for `step`."""
         return 0 < self.chain.steps.get(operator, 0) < step
 
     def _match(self, reference: int, step: int) -> Correspondence | None:
@@ -260,9 +259,9 @@ class _Comparison:
     def _match_readers(
         self, counterpart: Correspondence, back: Correspondence, reference: int, step: int
     ) -> list[tuple[int, int]] | None:
-        """Return pairs of readers that must correspond, or None if some reader has no counterpart.
+        """Return the pairs of readers that must correspond if two steps are equal. None if a reader has no counterpart.
 
-        If several readers are alike, only one pair is returned at a time.
+        Of several equal readers, only one pair is returned at a time.
         """
         operators = self.wiring.graph.operators
         certain: list[tuple[int, int]] = []

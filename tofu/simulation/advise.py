@@ -93,7 +93,6 @@ class Advice:
         return "\n".join([*align(rows), "", *self._explain(), "", self.verdict])
 
     def _explain(self) -> Iterator[str]:
-        """Yield the reasons why plans do not exist, and explanations of the table."""
         for option in self.options:
             if option.refusal is not None:
                 yield f"{option.workers} workers, {option.name}, does not apply: {on_one_line(option.refusal)}"

@@ -50,7 +50,6 @@ class _Events:
         self.end = [0.0] * len(tasks)
 
     def run(self) -> None:
-        """Run until all tasks have ended."""
         for task in [task for task, count in enumerate(self._wait_count) if count == 0]:
             self._make_ready(task, 0.0)
         self._start_all(0.0, range(len(self._queues)))
@@ -89,7 +88,6 @@ class _Events:
         return self._finish(task, now)
 
     def _start_all(self, now: float, streams: Iterable[int]) -> None:
-        """Start the next task of each stream that is free."""
         for stream in streams:
             queue = self._queues[stream]
             if self._is_free[stream] and queue:
@@ -126,7 +124,6 @@ class _SharingTasks:
 
     @property
     def next_end(self) -> float:
-        """The time at which the next task ends, if no task starts before."""
         if not self._is_current:
             slow = [max(1.0, asked / capacity) for asked, capacity in zip(self._demand, self._capacity, strict=True)]
             self._pace = {
@@ -138,7 +135,6 @@ class _SharingTasks:
         return self._next_end
 
     def pop_ended(self, now: float) -> list[int]:
-        """Remove and return the tasks that have ended by `now`."""
         self._advance(now)
         least_seconds = min(self._seconds_left[task] / self._pace[task] for task in self.running)
         ended = [task for task in self.running if self._seconds_left[task] / self._pace[task] <= least_seconds + 1e-12]

@@ -103,7 +103,6 @@ class _SharedResources:
         self.shares: dict[int, list[Share]] = defaultdict(list)
 
     def share_processors(self, seconds: Floats, processors: float) -> None:
-        """Make every task occupy one processor."""
         number = self._find_resource(("processors",), processors)
         for task in np.flatnonzero(seconds).tolist():
             self.shares[task].append((number, 1.0))

@@ -110,7 +110,6 @@ class Work:
         return np.asarray(seconds * self.times, np.float64)
 
     def _look_up(self, numbers: list[float]) -> Floats:
-        """Return a column from numbers that belong to the items of `computed`."""
         return np.asarray(np.asarray(numbers, np.float64)[self.arithmetic])
 
     def _find_arithmetic_seconds(self, rates: Rates) -> Floats:
@@ -273,11 +272,9 @@ class _OperatorWork:
         self.arithmetic = np.zeros(len(tables.node_kind), np.int64)
 
     def list_kinds(self, is_fetch: npt.NDArray[np.bool_]) -> tuple[tuple[str, ...], Column]:
-        """Return the names of all kinds, and the kind of each node by position."""
         return (*self._number_by_kind, FETCH), np.where(is_fetch, len(self._number_by_kind), self._kind_numbers)
 
     def add(self, node: int, operator: int, worker: int) -> None:
-        """Count the arithmetic of a node, which runs `operator` on `worker`."""
         graph, access = self._problem.graph, self._problem.accesses[operator]
         choice = self._choices.operators[operator]
         key = id(access), choice.tobytes()

@@ -45,7 +45,6 @@ class _Definitions:
         self.places.setdefault(variable, place)
 
     def add(self, variable: str, extent: sympy.Expr, place: Place, is_declared: bool = False) -> None:
-        """Add a definition of a variable's extent."""
         if all(definition.extent != extent for definition in self.by_variable[variable]):
             self.by_variable[variable].append(Definition(extent, is_declared, place))
 
@@ -75,7 +74,6 @@ class _Definitions:
             self.add_reductions(child, scope)
 
     def add_scatter(self, output: Output, extents: Sequence[ExtentSymbol]) -> None:
-        """Add the extents of a scatter's variables, inferred from its reads or else from the coordinates that it writes to."""
         for variable in output.variables:
             if variable not in output.extents:
                 self.add_reads(variable, output.value, output.place)
@@ -84,7 +82,6 @@ class _Definitions:
                         self.add(variable, extent, output.place)
 
     def add_merged(self, output: Output, group: tuple[str, ...], extent: ExtentSymbol) -> None:
-        """Add the extents of variables that share a dimension of an output."""
         for variable in group:
             if variable not in output.extents:
                 self.add_reads(variable, output.value, output.place)

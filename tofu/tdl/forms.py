@@ -176,7 +176,6 @@ def as_form(result: object, place: Place) -> Form:
 
 
 def _parse_pattern(pattern: str) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of a pattern. Raises DescriptionError if it is malformed or repeats a name."""
     name = r"\*?[A-Za-z_]\w*"
     if not re.fullmatch(rf"\s*((\(\s*{name}(\s+{name})*\s*\)|{name})\s*)*", pattern):
         raise DescriptionError(f"{find_place()}: `{pattern}` is no list of dimensions such as `b (g co) *s`")

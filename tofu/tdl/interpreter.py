@@ -131,7 +131,6 @@ class Interpreter:
         return extent_by_variable
 
     def _compute_value(self, value: Value, scope: tuple[str, ...]) -> Array:
-        """Return the array of a value. Its extent is 1 along variables that the value does not depend on."""
         if isinstance(value, Constant):
             return np.full((1,) * len(scope), value.number)
         if isinstance(value, Position):

@@ -131,7 +131,6 @@ class Printer:
         return self.format_index(index)
 
     def _format_with_precedence(self, value: Value) -> tuple[str, int]:
-        """Return a value as an expression, and the precedence of its outermost operator."""
         if isinstance(value, Constant):
             if isinstance(value.number, complex):
                 return f"({value.number:g})", _ATOM_PRECEDENCE

@@ -104,5 +104,5 @@ class Random:
     """Random number for each output element. Its distribution may depend on values: Random()(probability[i])."""
 
     def __call__(self, *arguments: Operand) -> Value:
-        """Return the random number of one output element."""
+        """Return a random number for each output element."""
         return RandomElement(tuple(as_value(argument) for argument in arguments))

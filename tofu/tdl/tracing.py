@@ -110,7 +110,6 @@ def _call_with_place(
 
 
 def _find_advice(error: Exception) -> str:
-    """Return advice if a function takes only numbers, such as math.exp; "" for other errors."""
     if not isinstance(error, TypeError):
         return ""
     if "must be real number" in str(error):

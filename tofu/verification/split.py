@@ -107,7 +107,6 @@ def _move_input(
     part: Part,
     extents: Sequence[int],
 ) -> Array:
-    """Return the elements that one input contributes to a part of an output, with `fill` around them."""
     input_region = [*find_part(access_input, array.shape, part, extents)]
     output_region = [*find_part(access_output, shape, part, extents)]
     output_part = np.full(region_shape(tuple(output_region)), access_input.fill, array.dtype)

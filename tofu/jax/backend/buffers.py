@@ -207,7 +207,7 @@ def _pack(
 ) -> int:
     """Return the largest number of bytes in use at once.
 
-    Values in `separate_buffers` are stored in results or in overwritten arguments. Their bytes are not counted, and
+    `separate_buffers` has the values that are stored in results, or in overwritten arguments. They add no bytes, and
     other values may use their memory while it is free.
     """
     memory = _list_buffers(order, types, results, separate_buffers)
@@ -271,7 +271,6 @@ class _Occupied:
         self.blocks = np.zeros((length // self.BLOCK + 1, rooms), bool)
 
     def add(self, buffer: Buffer, room: int) -> None:
-        """Occupy a room for the lifetime of a buffer."""
         self.moments[buffer.first : buffer.last + 1, room] = True
         self.blocks[buffer.first // self.BLOCK : buffer.last // self.BLOCK + 1, room] = True
 

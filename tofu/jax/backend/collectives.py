@@ -55,7 +55,6 @@ class Workers:
         return self._known_numbers["me"]
 
     def _find_digit(self, axis: int) -> Any:
-        """Return this worker's position along an axis of the mesh."""
         if ("digit", axis) not in self._known_numbers:
             self._known_numbers["digit", axis] = lax.axis_index(self.axis_names[axis])
         return self._known_numbers["digit", axis]
@@ -149,7 +148,6 @@ class Workers:
         return assembled
 
     def _send(self, array: Any, round_: Round) -> Any:
-        """Return the box that this worker receives in a round."""
         owner_positions = np.zeros((self.count, array.ndim), np.int32)
         for owner, position_in_owner, _ in round_.moves.values():
             owner_positions[owner] = position_in_owner

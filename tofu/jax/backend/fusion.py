@@ -111,7 +111,7 @@ def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequ
 
 
 def _join(operation: Operation, fused_operations: Mapping[int, Operation]) -> Operation:
-    """Return the operation that computes an operation together with the fused operations that make its operands."""
+    """Return an operation fused with the operations that compute its operands."""
     pairs = [(value, fused_operations.get(value)) for value in operation.reads]
     reads = dict.fromkeys(read for value, fused in pairs for read in (fused.reads if fused else (value,)))
     moved = reads if operation.name in MOVING else [value for _, fused in pairs if fused for value in fused.moved]
@@ -134,7 +134,6 @@ class _Fusion:
     makers: Mapping[int, int] = field(default_factory=dict)
 
     def decide(self) -> None:
-        """Fill `roots`, from the last operation to the first."""
         self.makers, readers = index(self.operations)
         self.readers = [
             sorted({n for x in operation.makes for n in readers.get(x, ())}) for operation in self.operations
@@ -173,7 +172,7 @@ class _Fusion:
         return self.operations[n].name not in COSTLY or not self._reads_repeatedly(n, reader)
 
     def _find_computed_once(self) -> set[int]:
-        """Return the operations with several large operands that have a path to a reader that is not fused."""
+        """Return the operations with several large operands that some reader is not fused with."""
         computed_once: set[int] = set()
         count = len(self.operations)
         all_readers = [0] * count  # for each operation, the set of its direct and indirect readers, as bits

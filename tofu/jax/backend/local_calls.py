@@ -358,7 +358,6 @@ def _list_split_dimensions(call: LocalCall) -> set[int]:
 
 
 def _is_complete(call: LocalCall) -> bool:
-    """Return True if all shards begin at the first element."""
     return not _list_split_dimensions(call)
 
 

@@ -195,7 +195,7 @@ class SpmdProgram:
         ]
 
     def _find_layout_owner(self, position: int, number: int) -> int:
-        """Return the value whose layout a result has: for the next state, the argument that it replaces."""
+        """Return the value whose layout a result has: the replaced argument if it is the next state, else itself."""
         argument = self.step.inputs[position] if position < len(self.step.inputs) else number
         next_values, tensor_of = self.problem.graph.next_values, self.native.tensor_of
         return argument if next_values.get(tensor_of[argument]) == tensor_of[number] else number
@@ -341,7 +341,6 @@ class SpmdProgram:
         return vary(zeros, self._list_split_axes(self.choices.operators[operator].tolist()))
 
     def _read_carry(self, value: int, operand: Operand, scope: _Scope) -> Any:
-        """Return an operand in the layout of a carry."""
         if isinstance(operand, Literal):
             shape = self.program.values[self._find_shards(value)].shape
             carried = jnp.full(shape, operand.value, self.step.types[value].dtype)

@@ -233,7 +233,6 @@ class UnevenArray:
 
 
 def _make_method(name: str) -> Any:
-    """Return a method of `UnevenArray` that calls JAX's method on the complete array."""
 
     def run(array: UnevenArray, *operands: Any) -> Any:
         return getattr(jnp.asarray(array), name)(*operands)

@@ -157,7 +157,6 @@ class PlanComparison:
         return PlanRow(name, planned_bytes, traffic.total, argument_bytes, work, seconds, note, overlapped)
 
     def _list_result_shardings(self, state: Sequence[Any]) -> list[Any]:
-        """Return the state's shardings for the next state, and None for all other results."""
         results, state_tree = self._native.results_tree, self._native.arguments_tree.children()[0]
         result_data = results.tree.node_data() or (None,)
         candidates = [results, *(results.children()[:1] if issubclass(result_data[0] or object, (tuple, list)) else ())]

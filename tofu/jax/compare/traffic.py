@@ -139,7 +139,6 @@ def _list_calls(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 
 def _count_bytes(line: str, collective: re.Match[str], devices: int, host_devices: int) -> tuple[float, float]:
-    """Return the bytes that all devices receive in a collective, and the share of them that comes from other hosts."""
     kind = collective["kind"]
     size = sum(_list_results(collective))
     if kind == "collective-permute":

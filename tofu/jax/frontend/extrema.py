@@ -29,7 +29,6 @@ def find_compared_with_extremum(step: Step) -> frozenset[int]:
 
 
 def _list_reduced(operand: Operand, equation_by_result: dict[int, Equation]) -> tuple[Operand, ...]:
-    """Return the operands of the maximum or minimum that an operand is, possibly reshaped, or ()."""
     while isinstance(operand, int) and operand in equation_by_result:
         equation = equation_by_result[operand]
         if equation.primitive.name in REDUCING:

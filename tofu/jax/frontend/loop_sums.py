@@ -70,7 +70,6 @@ class _Hoister:
     count: int = 0
 
     def find_current(self, operand: Operand) -> Operand:
-        """Return the operand that now stands for an operand."""
         while isinstance(operand, int) and operand in self.current_by_old:
             operand = self.current_by_old[operand]
         return operand
@@ -106,7 +105,6 @@ class _Hoister:
         return [remaining_loop, *body.list_completing_loops(), *following]
 
     def is_zero(self, operand: Operand) -> bool:
-        """Return True if an operand is known to consist of zeros."""
         if isinstance(operand, Literal):
             return bool(np.all(operand.value == 0))
         maker = self.equation_by_result.get(operand)
@@ -329,7 +327,6 @@ class _LoopBody:
         return list(self._completing_loops.values())
 
     def list_remaining(self, items: Sequence[Equation | Loop]) -> tuple[Equation | Loop, ...]:
-        """Return the equations and loops that remain in the body."""
         remaining: list[Equation | Loop] = []
         for item in items:
             if isinstance(item, Loop):

@@ -308,7 +308,6 @@ class _GraphBuilder:
         self._tensor_names, self._operator_names = UniqueNames(), UniqueNames()
 
     def add_tensor(self, number: int, name: str, kind: TensorKind, times: int = 1, addends: int = 1) -> None:
-        """Add the tensor of a value."""
         type_ = self.step.types[number]
         self.tensor_of[number] = len(self.tensors)
         unique_name = self._tensor_names.take(name)

@@ -130,7 +130,6 @@ class _Search:
         return RULES[name](maker, dimensions, (before, after))
 
     def build(self, wanted: Reversed, equation: Equation) -> Operand:
-        """Add the equations that compute a value in reverse, before `equation`. Return the value."""
         builder, done = self.builder, self.builder.in_reverse
         for found in sorted((*self.computed, *self.rest), key=lambda found: found[0]):  # operands come first
             value, dimensions = found

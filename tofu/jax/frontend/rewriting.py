@@ -59,7 +59,6 @@ def complete(builder: StepBuilder, equation: Equation) -> Equation:
 
 
 def _compute_scalars(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Compute an equation of known numbers."""
     numbers = [x.value for x in equation.inputs if isinstance(x, Literal)]
     if not numbers or len(numbers) < len(equation.inputs) or any(type_.shape or type_.is_key for type_ in types):
         return None
@@ -283,7 +282,6 @@ def _without_dimension_order(builder: StepBuilder, equation: Equation) -> Equati
 
 
 def _without_literals(builder: StepBuilder, equation: Equation) -> Equation:
-    """Return the equation with literals as values, unless its description reads literals."""
     if not any(isinstance(x, Literal) for x in equation.inputs):
         return equation
     description = DESCRIPTIONS.get(equation.primitive.name)

@@ -89,7 +89,6 @@ class _Search:
         return all(self.window_shape[d] == self.shape[d] for d in maker.params["dimensions"])
 
     def build(self, window: int, equation: Equation) -> Operand:
-        """Add the equations, and return the array that contains the window."""
         done: dict[Any, Operand] = {}
         rest = zip(self.begins, self.shape, self.window_shape, strict=True)
         around = [(begin, extent - begin - size) for begin, extent, size in rest]

@@ -61,7 +61,6 @@ def _show_node(name: str, path: Path) -> str:
 
 
 def _flatten_level(name: str, path: Path, node: Any) -> list[tuple[Path, Any]] | None:
-    """Return the paths and nodes of a node's children, or None if the node is a leaf."""
     is_leaf = chain([False], repeat(True))  # False for the node itself, True for its children
     try:
         children, _ = jax.tree_util.tree_flatten_with_path(node, is_leaf=lambda _: next(is_leaf))

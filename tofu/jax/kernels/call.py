@@ -185,6 +185,5 @@ def is_differentiable(value: Any) -> bool:
 
 
 def _merge(is_replaced: Iterable[bool], replacements: Iterable[Any], values: Iterable[Any]) -> list[Any]:
-    """Return the values with some positions replaced."""
     remaining = iter(replacements)
     return [next(remaining) if is_new else value for is_new, value in zip(is_replaced, values, strict=True)]

@@ -156,7 +156,6 @@ def _list_overlapping(
 
 
 def _find_part_count(extent: int, has_remainder: bool) -> int:
-    """Return the smallest number of parts, with a remainder if asked for and possible."""
     counts = range(2, extent + 1)
     return next((n for n in counts if has_remainder and extent % n), next(n for n in counts if extent % n == 0))
 

@@ -69,7 +69,6 @@ def calibrate(name: str = "this machine") -> dict[str, Any]:
 
 
 def _find_slowdowns(machine_fields: Mapping[str, Any], step_seconds: Sequence[float]) -> dict[str, float]:
-    """Return the median factor by which steps take longer than simulated, on one device and on several."""
     machine = read_fields(machine_fields)
     ratios: dict[str, list[float]] = {"slowdown": [], "slowdown_of_several": []}
     for case, seconds in zip(list_steps(), step_seconds, strict=True):
@@ -82,7 +81,6 @@ def _find_slowdowns(machine_fields: Mapping[str, Any], step_seconds: Sequence[fl
 
 
 def _run_program(program: str) -> Any:
-    """Run a measuring program, with its environment variables, and return the JSON that it writes."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "measured.json"
         command = [sys.executable, "-m", f"tofu.mxnet.calibration.{program}", str(output)]

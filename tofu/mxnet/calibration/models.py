@@ -50,7 +50,6 @@ def list_steps() -> Iterator[CalibrationCase]:
 
 
 def _list_families() -> tuple[tuple[Callable[..., tuple[Any, Shapes]], tuple[tuple[int, ...], ...]], ...]:
-    """Return each family of models: the function that builds one, and its arguments for each size."""
     return (
         (_build_perceptron, PERCEPTRONS),
         (_build_convolutions, CONVOLUTIONS),

@@ -44,7 +44,6 @@ def compare_runs(partition: Partition, workers_run: Run, device_run: Run, cancel
 def _compare_step(
     numbers: RunNumbers, expected: RunNumbers, excused: dict[str, str], cancelled: float
 ) -> tuple[Difference, ...]:
-    """Compare the tensors that are not excused. Infinite and NaN values are added to `excused` first."""
     kinds = expected.by_kind.values()
     for name, tensor in (item for arrays in kinds for item in arrays.items()):
         if not np.isfinite(tensor.astype(np.float64)).all():

@@ -85,7 +85,6 @@ def _bind_with_values(
 
 
 def _count_bytes(run: Any) -> tuple[Any, int]:
-    """Return the result of a function, and the bytes that kernels read from other workers while it runs."""
     mx.nd.waitall()
     _mxnet.reset_counters()
     result = run()

@@ -116,7 +116,6 @@ class _BlockedOperator:
 
     @property
     def block_size(self) -> int:
-        """Elements of a block."""
         return self.shape[self.axis] // self.blocks
 
     def _is_useful(self) -> bool:
@@ -135,7 +134,6 @@ class _BlockedOperator:
         return self.blocks > 1 and self.block_size >= 2 * count and is_represented
 
     def build(self, operand: Any) -> Any:
-        """Return the operator's results as a symbol over its operand."""
         divided = mx.sym.reshape(operand, shape=self._replace_extent(self.blocks, self.block_size))
         if self.op == "topk":
             return self._find_largest(divided)
@@ -144,7 +142,6 @@ class _BlockedOperator:
         return self._accumulate(divided)
 
     def _replace_extent(self, *extents: int) -> tuple[int, ...]:
-        """Return the operand's shape with other extents for dimension `axis`."""
         return (*self.shape[: self.axis], *extents, *self.shape[self.axis + 1 :])
 
     def _accumulate(self, divided: Any) -> Any:
@@ -190,7 +187,7 @@ class _BlockedOperator:
         return position if returned == "indices" else mx.sym.Group([largest[0], position])
 
     def _look_up(self, positions: Any, chosen: Any, count: int, dtype: str) -> Any:
-        """Return the positions of the chosen candidates, which are numbered along each line."""
+        """Return the positions of the chosen candidates."""
         if count == 1:
             return mx.sym.pick(positions, chosen, axis=self.axis, keepdims=True)
         candidates = self.blocks * count

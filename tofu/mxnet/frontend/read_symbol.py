@@ -262,7 +262,6 @@ class _Reader:
         return name if self.name_counts[name] == 1 else f"{name}~{self.name_counts[name]}"
 
     def _find_ancestors(self, nodes: Iterable[int]) -> set[int]:
-        """Return these nodes, and all nodes that they depend on."""
         ancestors: set[int] = set()
         unvisited = list(nodes)
         while unvisited:

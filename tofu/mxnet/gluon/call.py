@@ -86,7 +86,6 @@ def _read_handle(array: Any) -> int:
 
 
 def _wrap_handle(handle: int) -> Any:
-    """Return the array of a handle, which it frees."""
     return mx.nd.NDArray(ctypes.c_void_p(handle))
 
 

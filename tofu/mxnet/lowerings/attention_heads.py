@@ -34,7 +34,6 @@ def unmerge_heads(graph: Graph) -> Graph:
 
 
 def _find_replacement(operator: Operator) -> str | None:
-    """Return the operator type that replaces an attention operator of MXNet, or None for other operators."""
     for prefix, replacement in _REPLACEMENT_BY_PREFIX.items():
         if operator.op.startswith(prefix):
             return replacement.format(operator.op.removeprefix(prefix))

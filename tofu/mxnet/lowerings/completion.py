@@ -40,7 +40,6 @@ def _reads_scratch(operator: Operator, tensors: tuple[Tensor, ...]) -> bool:
 
 
 def _add_lengths(operator: Operator, tensors: list[Tensor]) -> tuple[Operator, Operator]:
-    """Return an operator that writes constant lengths, and the gradient that reads them. Append the lengths to `tensors`."""
     data = tensors[operator.outputs[0]]
     time = positive_axis(operator.attributes, 2, 0)
     name, batch = f"{operator.name}/lengths", (data.shape[1 - time],)

@@ -93,7 +93,6 @@ def round_single(text: str) -> float:
 
 
 def _name_dimensions(values: Values) -> tuple[tuple[str, ...], ...]:
-    """Return the names of each tensor's dimensions; empty for dimensions without a name."""
     marks = (ONE, UNNAMED, MERGED)
     return tuple(tuple("" if name in marks else name for name in value.names) for value in values)
 

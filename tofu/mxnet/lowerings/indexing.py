@@ -120,7 +120,6 @@ def _expand_gather_backward(parts: Parts) -> None:
 
 
 def _gather_attributes(rows: int, rank: int) -> dict[str, str]:
-    """Return the attributes of a lookup of rows. Negative indices count from the end."""
     return {"axis": "0", "rows": str(rows), "mode": "wrap", "names": " ".join(f"i{d}" for d in range(rank))}
 
 
@@ -129,7 +128,7 @@ def _name_rows(parts: Parts) -> tuple[str, ...]:
 
 
 def _read_rows(parts: Parts) -> int:
-    """Return the indices without their first dimension, which has extent 1."""
+    """Return the indices as input of the parts, without their first dimension, which has extent 1."""
     indices, shape, names = parts.whole.inputs[1], parts.shape(1)[1:], _name_rows(parts)
     rows = parts.inner_tensor("rows", shape, parts.graph_tensors[indices].dtype)
     parts.inner_operator("rows", "Reshape", {"shape": str(shape)}, (indices,), (rows,), names=(("", *names), names))

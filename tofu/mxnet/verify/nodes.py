@@ -194,7 +194,6 @@ class _Execution:
         return head_gradients
 
     def _find_roles(self, forward: int) -> dict[tuple[int, int], Role]:
-        """Return entry -> role of the tensor, given the forward operator's node."""
         roles: dict[tuple[int, int], Role] = {
             entry: ("input", n) for n, entry in zip(self.wrt, self.gradient_entries, strict=True)
         }

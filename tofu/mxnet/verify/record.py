@@ -109,7 +109,6 @@ def make_entries(results: Iterable[CaseResult]) -> dict[str, RecordEntry]:
 
 
 def _make_entry(op: str, reports: Sequence[tuple[NodeReport, int]]) -> RecordEntry:
-    """Return the entry of an operator. Each report comes with the number of verified signatures."""
     nodes = [node for node, _ in reports]
     strategies = [strategy for node in nodes for strategy in node.strategies if strategy.cells]
     cells = Counter[Compared]()
@@ -204,7 +203,6 @@ def _read_module(path: Path) -> _Module:
 
 
 def _find_file(path: Path, statement: ast.ImportFrom) -> Path | None:
-    """Return the file that the file at `path` imports from, or None if it is not one of the descriptions' package."""
     parts = (statement.module or "").split(".")
     root = next(folder for folder in path.parents if folder.name == _PACKAGE)
     file = root.joinpath(*parts[1:]).with_suffix(".py")
@@ -246,7 +244,6 @@ def _list_names(tree: ast.AST) -> set[str]:
 
 
 def _dump_syntax(statement: ast.stmt) -> str:
-    """Return the syntax tree of a statement as text, without comments and docstrings."""
     copy = ast.parse(ast.unparse(statement))
     for node in ast.walk(copy):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node) is not None:
@@ -262,7 +259,6 @@ def _digest(texts: Iterable[bytes]) -> str:
 
 
 def _add_includes(paths: Iterable[Path], sources: Path) -> set[Path]:
-    """Return the files, all headers that they include, and the .cc files of these headers."""
     files, unvisited = set[Path](), list(paths)
     while unvisited:
         path = unvisited.pop()

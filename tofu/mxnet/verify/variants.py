@@ -111,7 +111,6 @@ def complete_inputs(
 
 
 def _find_variables(symbol: Any) -> dict[str, int]:
-    """Return variable -> its entry in the result of `_infer`."""
     return {node["name"]: node["entry"] for node in _mxnet.nodes(symbol.handle.value) if node["op"] == "null"}
 
 

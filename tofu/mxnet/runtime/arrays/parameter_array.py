@@ -239,7 +239,6 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return self
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Set the whole array or a part of it."""
         value = as_legacy(value)
         is_whole = isinstance(value, mx.nd.NDArray) and value.shape == self.shape
         if not is_everything(key) or self._is_viewed or not (is_whole or isinstance(value, (int, float))):
@@ -271,7 +270,6 @@ class View(mx.nd.NDArray, metaclass=LikeNDArray):  # type: ignore[misc]  # MXNet
         owner.watch_view(self)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Set a part of the whole array."""
         mx.nd.NDArray.detach(self)[key] = as_legacy(value)
 
 

@@ -22,7 +22,6 @@ class RunningModule(ShardedModule):
     """Part of `Module` that runs a bound model with parameters."""
 
     def _rebind_for(self, data_batch: Any) -> None:
-        """Bind again if the batch has other shapes than the bound inputs."""
         labels = getattr(data_batch, "label", None) or []
         shapes = [tuple(array.shape) for array in [*data_batch.data, *labels]]
         bound_shapes = [tuple(desc.shape) for desc in [*self._data_shapes, *self._label_shapes]][: len(shapes)]

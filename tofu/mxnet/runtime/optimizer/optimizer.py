@@ -262,7 +262,6 @@ def place_state(state: Any, weight: ShardedTensor) -> Any:
 
 
 def _describe_form(state: Any) -> str:
-    """Return the structure of a state as text, such as "[array, nothing]"."""
     if isinstance(state, (tuple, list)):
         return f"[{', '.join(map(_describe_form, state))}]"
     if isinstance(state, mx.nd.NDArray):

@@ -200,7 +200,6 @@ def _run_on_each_worker(
 
 
 def _align_region(array: Any, region: Region) -> Region:
-    """Return the region of an array that is broadcast to this region."""
     last_spans = region[len(region) - len(array.shape) :]
     return tuple((0, 1) if extent == 1 else span for extent, span in zip(array.shape, last_spans, strict=True))
 
