@@ -15,7 +15,7 @@ from tofu.graph import Graph, Operator
 from tofu.lowering import LowerableOperators
 from tofu.program import PlannedProgram, Program
 from tofu.search import Choices
-from tofu.search.native import FETCHES, Moves
+from tofu.search.native import FETCH_RULES, TransferRules
 
 
 @dataclass(frozen=True)
@@ -122,4 +122,4 @@ class Engine:
 
     front_end: FrontEnd
     backend: Backend
-    moves: Moves = FETCHES
+    rules: TransferRules = FETCH_RULES

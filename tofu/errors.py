@@ -96,7 +96,7 @@ def raise_together(error: type[TofuError], headline: str, problems: Iterable[str
         raise error("\n".join([headline, *(f"  - {line}" for line in lines)]))
 
 
-def find_near(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+def find_similar_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     """Return up to `count` known names that the user probably meant by `name`.
 
     Names of similar spelling are preferred; if there are none, names that contain `name` are returned. If a known name

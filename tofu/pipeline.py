@@ -24,13 +24,13 @@ from tofu.planning.selection import Selection, check_limit, remember_plan, selec
 from tofu.planning.settings import Settings
 from tofu.planning.undescribed import list_undescribed
 from tofu.program import PlannedProgram, check_program, is_checked, write_program
-from tofu.search import Choices, Problem, find_strategies, pose_problem
+from tofu.search import Choices, Problem, find_strategies, make_problem
 from tofu.search.choices import name_choices
 from tofu.search.cost import count_levels, evaluate
-from tofu.search.feasibility import check_drawn
+from tofu.search.feasibility import check_random_operators
 from tofu.search.geometry import count_state_bytes
 from tofu.search.solve import Progress
-from tofu.search.strategies import mark_drawing
+from tofu.search.strategies import mark_random
 
 T = TypeVar("T")
 
@@ -180,12 +180,12 @@ def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Ob
     """Find the ways to split each operator. Raises TofuError if a pass fails."""
     lowered = observe("lowered", lower(source.graph, engine.front_end.lowerings))
     found = find_strategies(lowered, engine.front_end, settings.undescribed)
-    strategies = observe("strategies", mark_drawing(lowered, found, engine.front_end))
+    strategies = observe("strategies", mark_random(lowered, found, engine.front_end))
     is_lowered = lowered is not source.graph
     stock = find_strategies(source.graph, engine.front_end, settings.undescribed) if is_lowered else found
     observe("stock", stock)
     factors = settings.arrangements[0].factors
-    problem = observe("problem", pose_problem(lowered, strategies, factors, moves=engine.moves))
+    problem = observe("problem", make_problem(lowered, strategies, factors, rules=engine.rules))
     return Task(source, stock, problem, settings, engine)
 
 
@@ -204,7 +204,7 @@ def make_partition(task: Task, observe: Observer, progress: Progress | None = No
 def build_partition(task: Task, selection: Selection, observe: Observer, seconds: float = 0.0) -> Partition:
     """Build the partition of a selected plan, which took `seconds` to find."""
     front_end, backend = task.engine.front_end, task.engine.backend
-    check_drawn(selection.choices, lambda operator: front_end.draws(operator, task.settings.for_training))
+    check_random_operators(selection.choices, lambda operator: front_end.draws(operator, task.settings.for_training))
     choices = observe("restored", task.restore_whole_operators(selection.choices))
     cost = observe("cost", evaluate(choices))
     program = observe("program", write_program(choices))

@@ -118,7 +118,7 @@ class NumpyBackend:
             sizes = [prod(s) * graph.tensors[t].item_bytes for s, t in zip(node.shapes, tensors, strict=True)]
             made.append(0 if node.kind is NodeKind.VARIABLE else sum(sizes))
             read.append({entry.node for entry in node.inputs})
-        kept = {entry.node for entry in program.handed_out}
+        kept = {entry.node for entry in program.output_entries}
         peaks = find_peaks([node.worker for node in program.nodes], made, read, kept)
         return Measured(tuple(int(held[worker]) + peaks.get(worker, 0) for worker in range(program.workers)))
 

@@ -127,7 +127,7 @@ class OperatorAccess:
     is_always_fetched
         True if a fetch always replaces the kernel, because the operator takes a part of a tensor, such as a slice. The
         rows then hold even if no axis in their terms is split.
-    own_names
+    description_names
         For each axis, its name in the description, if the names differ.
     undescribed
         The reason why no description applies to the operator, or "".
@@ -145,7 +145,7 @@ class OperatorAccess:
     is_random: bool = False
     fetched_axes: tuple[str, ...] = ()
     is_always_fetched: bool = False
-    own_names: Mapping[str, str] | None = None
+    description_names: Mapping[str, str] | None = None
     undescribed: str = ""
 
     def explain_whole(self) -> str:
@@ -156,11 +156,11 @@ class OperatorAccess:
         more = f"; and {len(reasons) - MOST_REASONS} more" if len(reasons) > MOST_REASONS else ""
         return "; ".join(reasons[:MOST_REASONS]) + more if reasons else "its results have no dimensions"
 
-    def by_own_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
+    def with_description_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
         """Return `ranges` with the description's names of axes as keys."""
-        if self.own_names is None:
+        if self.description_names is None:
             return ranges
-        return {self.own_names[axis]: value for axis, value in ranges.items() if axis in self.own_names}
+        return {self.description_names[axis]: value for axis, value in ranges.items() if axis in self.description_names}
 
     def worker_attributes(
         self,
@@ -172,7 +172,7 @@ class OperatorAccess:
 
         `local_ranges` has the half-open range of each split axis on this worker.
         """
-        local_ranges = self.by_own_names(local_ranges)
+        local_ranges = self.with_description_names(local_ranges)
         local = Local(self.attributes, self.variable_extents, local_ranges, local_input_shapes, local_output_shapes)
         changed: dict[str, Anything] = {}
         for name, bound in self.description.bound.items():

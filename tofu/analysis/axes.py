@@ -266,7 +266,7 @@ class _Evaluation:
         for tensor, pattern, tensor_rows in zip(trace.tensors, self.pattern.inputs, rows, strict=True):
             addend_axes = self.pattern.addend_axes.get(tensor.position, set())
             addend_axis_numbers = tuple(number for number, axis in enumerate(axes) if axis in addend_axes)
-            fill = trace.description.find_fill(tensor.name, trace.attributes)
+            fill = trace.description.find_fill_value(tensor.name, trace.attributes)
             absent = self._find_absent_row(tensor.position, axes)
             inputs.append(InputAccess(tensor_rows, addend_axis_numbers, fill, pattern.is_read, absent))
         return tuple(inputs)

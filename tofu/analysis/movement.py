@@ -40,7 +40,7 @@ def find_absent(
     description, attributes = pattern.trace.description, pattern.trace.attributes
     indices_by_tensor = _list_indices(evaluator, numbers, shapes)
     read_positions = [n for n, access in enumerate(pattern.inputs) if access.is_read]
-    fills = {description.find_fill(pattern.trace.tensors[n].name, attributes) for n in read_positions}
+    fills = {description.find_fill_value(pattern.trace.tensors[n].name, attributes) for n in read_positions}
     is_zero_outside = len(read_positions) > 1 or any(
         moved.chosen is not None for elements in pattern.moved_elements for moved in elements
     )

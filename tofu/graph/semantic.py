@@ -71,7 +71,7 @@ class Tensor:
         return self.item_bytes * self.times
 
     @property
-    def is_given(self) -> bool:
+    def exists_before_step(self) -> bool:
         """True if the tensor exists before the step begins."""
         return self.kind not in (TensorKind.INTERMEDIATE, TensorKind.CARRY)
 

@@ -19,7 +19,7 @@ from tofu.lowering import Lowerings
 from tofu.program import PlannedProgram, Program
 from tofu.search import Choices
 from tofu.search.geometry import find_shards
-from tofu.search.native import COLLECTIVES, UNEVEN
+from tofu.search.native import COLLECTIVE_RULES, UNEVEN
 from tofu.validation import show
 
 Shape = tuple[int, ...]
@@ -37,7 +37,7 @@ class JaxFrontEnd:
         """Return None. Shapes of shards follow from the descriptions, and `SpmdProgram` checks them."""
         return None
 
-    def draws_unsaid(self, operator: Operator, is_whole: bool) -> bool:
+    def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
         """Return False: every primitive draws from keys."""
         return False
 
@@ -100,10 +100,10 @@ class JaxBackend:
 
 
 def _list_arguments(graph: Graph) -> list[int]:
-    return [n for n, tensor in enumerate(graph.tensors) if tensor.is_given]
+    return [n for n, tensor in enumerate(graph.tensors) if tensor.exists_before_step]
 
 
-JAX = Engine(JaxFrontEnd(), JaxBackend(), replace(COLLECTIVES, overlaps_given="needed"))
+JAX = Engine(JaxFrontEnd(), JaxBackend(), replace(COLLECTIVE_RULES, overlaps_given="needed"))
 JAX_LIMITING_ARGUMENTS = replace(JAX, backend=JaxBackend(predicts_peak=False))
 """The JAX engine with memory limits on arguments alone, to compare plans that store equally much of the state."""
 
@@ -114,4 +114,4 @@ def make_engine(uneven: str | None) -> Engine:
         return JAX
     if not isinstance(uneven, str) or uneven not in UNEVEN:
         raise UnsupportedError(f"uneven is {show(uneven)}, and not one of {', '.join(map(repr, UNEVEN))}.")
-    return replace(JAX, moves=replace(JAX.moves, overlaps_given=cast(Any, uneven)))
+    return replace(JAX, rules=replace(JAX.rules, overlaps_given=cast(Any, uneven)))

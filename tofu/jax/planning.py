@@ -15,7 +15,7 @@ from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partitio
 from tofu.plan import Plan
 from tofu.planning.progress import search_progress
 from tofu.planning.settings import OPTIONS, Settings, read_options
-from tofu.search.topology import arrange_as
+from tofu.search.topology import read_arrangement
 from tofu.validation import MOST_WORKERS
 
 PLANNING_OPTIONS = tuple(name for name in OPTIONS if name != "for_training")
@@ -151,4 +151,4 @@ def plan_on_same_state(
             f"The plan has factors {settings.plan.factors}, and that of {name} {planned.factors}, whose layouts the state has. "
             "Remove plan= to search for a plan with these factors."
         )
-    return plan_step(source, replace(settings, arrangement=arrange_as(planned)), engine=engine)
+    return plan_step(source, replace(settings, arrangement=read_arrangement(planned)), engine=engine)

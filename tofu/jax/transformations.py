@@ -25,7 +25,7 @@ from tofu.jax.frontend.versions import find_key_implementation
 from tofu.jax.kernels.call import is_differentiable
 from tofu.pipeline import Partition
 from tofu.planning.settings import DEFAULTS, Settings
-from tofu.search.topology import arrange_as
+from tofu.search.topology import read_arrangement
 
 Run = Callable[..., list[Any]]
 MOST_SEARCH_SECONDS = 2.0  # for plans made while the user's program runs
@@ -197,5 +197,5 @@ def choose_settings(partition: Partition, transformation: Transformation, source
         topology=None,
         memory_limit=None,
         on_infeasible="accept",
-        arrangement=arrange_as(partition.plan),
+        arrangement=read_arrangement(partition.plan),
     )

@@ -15,7 +15,7 @@ from tofu.graph import Graph, Operator, Phase
 from tofu.lowering.expansion import keep_whole, lower
 from tofu.lowering.parts import LowerableOperators, find_lowering
 from tofu.plan import AxisChoice, DimensionChoice
-from tofu.search import Choices, Problem, find_strategies, pose_problem
+from tofu.search import Choices, Problem, find_strategies, make_problem
 from tofu.search.choices import REPLICATED, NamedChoices, make_choices, name_choices
 from tofu.search.cost import evaluate
 from tofu.search.native import find_live_operators
@@ -85,9 +85,9 @@ def _restore(
     }
     final = lower(graph, framework.lowerings, lambda operator: operator.name not in whole_names)
     # The search counted fetches that equal time steps of its graph share, so they must be shared here, too.
-    equal = searched.problem.equal.carry_over(lowered, final)
+    equal = searched.problem.equal.for_graph(lowered, final)
     accesses = find_strategies(final, framework, undescribed)
-    problem = pose_problem(final, accesses, searched.problem.factors, equal, searched.problem.moves)
+    problem = make_problem(final, accesses, searched.problem.factors, equal, searched.problem.rules)
     return _resolve_names(problem, named_choices)
 
 

@@ -19,7 +19,7 @@ from tofu.mxnet.planning import read_trained
 from tofu.mxnet.runtime.symbol.arguments import read_settings, read_shapes
 from tofu.pipeline import Observer, Task, build_partition
 from tofu.plan import Plan
-from tofu.planning.memory_limit import Point, price_plan
+from tofu.planning.memory_limit import Point, measure_plan
 from tofu.planning.selection import Selection, make_tradeoffs
 from tofu.planning.settings import Settings
 from tofu.report.picture import choose_unit, new_figure
@@ -211,7 +211,7 @@ def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings:
     first_arrangement, *_ = task.settings.arrangements
     (tradeoff,) = make_tradeoffs([task.problem.arrange(first_arrangement)], task.settings, None, task.measure)
     split_all = tradeoff.split_all()
-    tradeoff.sweep()
+    tradeoff.try_more_prices()
     data_parallel = _plan_data_parallel(task, tradeoff.problem)
     candidates = [*tradeoff.points, *([] if data_parallel is None else [data_parallel])]
     points: list[Point] = []
@@ -235,4 +235,4 @@ def _plan_data_parallel(task: Task, problem: Problem) -> Point | None:
         choices = ALGORITHMS[DATA_PARALLEL].solve(problem).choices
     except InfeasibleError:
         return None
-    return price_plan(choices, task.measure)
+    return measure_plan(choices, task.measure)

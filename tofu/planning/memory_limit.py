@@ -66,7 +66,7 @@ class Point:
         return self.memory.is_predicted
 
 
-def price_plan(choices: Choices, measure: Measure) -> Point:
+def measure_plan(choices: Choices, measure: Measure) -> Point:
     """Return a plan with its cost and memory."""
     return Point(choices, price(choices), measure(choices))
 
@@ -114,7 +114,7 @@ class Tradeoff:
 
     def _add(self, choices: Choices) -> Point:
         same_plans = (point for point in self.points if point.choices.is_same(choices))
-        point = next(same_plans, None) or price_plan(choices.apply_to(self.problem), self.measure)
+        point = next(same_plans, None) or measure_plan(choices.apply_to(self.problem), self.measure)
         self.points.append(point)
         return point
 
@@ -122,7 +122,7 @@ class Tradeoff:
         """Add a variant of a plan in which fetched regions of `tensors` are kept for all readers."""
         return self._add(replace(point.choices, kept=tuple(sorted(tensors))))
 
-    def sweep(self) -> None:
+    def try_more_prices(self) -> None:
         """Add plans at more prices."""
         for held_price in (HIGHEST_PRICE, 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.03, LOWEST_PRICE, 0.0):
             point = self.at_price(held_price)
@@ -137,7 +137,7 @@ class Tradeoff:
         if replicated.most_bytes > limit:
             self._bisect_price(limit, replicated)
             if limit < self._find_smallest_peak() <= NEARLY * limit:
-                self.sweep()  # other prices may need less memory at the peak
+                self.try_more_prices()  # other prices may need less memory at the peak
         for point in sorted(self._list_fitting(limit), key=_rank)[:KEEPING_PLANS]:
             self._keep_fitting(point, limit)
         if not self._list_fitting(limit):
@@ -224,7 +224,7 @@ def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
     variable_bytes = sum(size for _, size in bytes_by_variable)
     by_size = sorted(bytes_by_variable, key=lambda item: -item[1])
     largest = ", ".join(f"{name} {format_bytes(size)}" for name, size in by_size[:3])
-    total_bytes = sum(t.size_bytes for t in problem.graph.tensors if t.is_given)
+    total_bytes = sum(t.size_bytes for t in problem.graph.tensors if t.exists_before_step)
     return (
         f"No plan over {workers} workers fits into a memory limit of {format_limit(limit)} per worker. The smallest one found needs "
         f"{format_bytes(point.most_bytes)} on worker {worker}, {format_bytes(point.most_bytes - limit)} too much: "
@@ -236,7 +236,7 @@ def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
 
 def _list_variable_bytes(choices: Choices) -> Iterator[tuple[str, int]]:
     for position, tensor in enumerate(choices.problem.graph.tensors):
-        if tensor.is_given:
+        if tensor.exists_before_step:
             shards = find_shards(choices.problem, position, choices.layout(position))
             yield tensor.name, int((shards[:, :, 1] - shards[:, :, 0]).prod(axis=1).max()) * tensor.item_bytes
 
@@ -247,7 +247,7 @@ def _advise_workers(tradeoff: Tradeoff, limit: int, least_workers: int) -> str:
     def plan_for(workers: int) -> Point:
         problem = tradeoff.problem.arrange(Arrangement(factorize(workers)))
         choices = ALGORITHMS["recursive"].solve(problem, effort=tradeoff.effort).choices
-        return price_plan(choices, tradeoff.measure)
+        return measure_plan(choices, tradeoff.measure)
 
     fitting = find_fitting(least_workers, limit, plan_for, lambda point: point.most_bytes)
     if fitting is None:

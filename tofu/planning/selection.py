@@ -17,11 +17,11 @@ from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS, describe_gap
 from tofu.search.choices import FREE, ChoiceArray
 from tofu.search.cost import evaluate, price
-from tofu.search.feasibility import find_unfed
+from tofu.search.feasibility import explain_unsplit_round
 from tofu.search.hints import resolve_hints, resolve_plan
 from tofu.search.rounds import MOST_ORDERS, count_orders
 from tofu.search.solve import Effort, Progress, Solution
-from tofu.search.topology import arrange_as
+from tofu.search.topology import read_arrangement
 from tofu.sizes import format_limit
 
 logger = logging.getLogger("tofu")
@@ -86,7 +86,7 @@ def select_plan(
     choices need. Logs a warning if workers repeat computations because nothing can be split.
     """
     selection = _select(graph, problem, settings, progress, measure)
-    unfed = find_unfed(selection.choices) if settings.on_infeasible == "replicate" else ""
+    unfed = explain_unsplit_round(selection.choices) if settings.on_infeasible == "replicate" else ""
     if unfed:
         logger.warning("%s With on_infeasible='replicate', workers compute the same where nothing can be split.", unfed)
     return selection
@@ -100,7 +100,7 @@ def _select(
         return _apply_users_plan(graph, problem.arrange(arrangement), settings.plan, settings)
     remembered = _find_remembered(graph, problem, settings) if settings.cache else None
     if remembered is not None:
-        return _make_selection(graph, problem.arrange(arrange_as(remembered)), remembered)
+        return _make_selection(graph, problem.arrange(read_arrangement(remembered)), remembered)
     problems = [problem.arrange(arrangement) for arrangement in settings.arrangements]
     requested = [name for name in ("memory_limit", "replicate") if getattr(settings, name) != DEFAULTS[name]]
     if requested and not ALGORITHMS[settings.algorithm].is_search:
@@ -320,7 +320,7 @@ def _cache_key(fingerprint: str, problem: Problem, settings: Settings) -> tuple[
     described = dict.fromkeys(access.description for access in problem.accesses)
     return (
         fingerprint,
-        problem.moves,
+        problem.rules,
         *(values[name] for name in values if name not in NO_PART_OF_THE_KEY),
         *described,
     )

@@ -18,7 +18,7 @@ from tofu.errors import PlanError, TofuError, UnsupportedError, raise_together
 from tofu.plan import Plan
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, find_algorithm
 from tofu.search.solve import DEFAULT_SEARCH_SECONDS, read_seconds
-from tofu.search.topology import Arrangement, Topology, arrange_as, read_topology
+from tofu.search.topology import Arrangement, Topology, read_arrangement, read_topology
 from tofu.sizes import read_bytes
 from tofu.validation import read_string, read_text, show, show_with_type
 
@@ -174,7 +174,7 @@ class Settings:
     def arrangements(self) -> tuple[Arrangement, ...]:
         """Orders of the rounds to plan for."""
         if self.plan is not None:
-            return (arrange_as(self.plan),)
+            return (read_arrangement(self.plan),)
         if self.arrangement is not None:
             return (self.arrangement,)
         if self.topology is None:

@@ -144,11 +144,11 @@ class Lockstep:
             for output, transfer in self.transfers.items()
         )
 
-    def find_base(self, value: int) -> Iterator[int]:
+    def find_transfer_sources(self, value: int) -> Iterator[int]:
         """Yield the arguments and operators' outputs from which a value is computed by transfers alone."""
         transfer = self.transfers.get(value)
         if transfer is None:
             yield value
         else:
             for input_value in transfer.inputs:
-                yield from self.find_base(input_value)
+                yield from self.find_transfer_sources(input_value)

@@ -66,7 +66,7 @@ class Program:
         return list_nodes(self.tables)
 
     @cached_property
-    def handed_out(self) -> tuple[Entry, ...]:
+    def output_entries(self) -> tuple[Entry, ...]:
         """The entries of all results by worker, and an entry of each node that runs although nothing reads it."""
         return pick_entries(self.tables, self.tables.output_entry)
 
@@ -74,7 +74,7 @@ class Program:
     def results(self) -> tuple[tuple[Entry, ...], ...]:
         """The entries with the shards of each of `outputs`, by worker."""
         ends = range(self.workers, (len(self.outputs) + 1) * self.workers, self.workers)
-        return tuple(self.handed_out[end - self.workers : end] for end in ends)
+        return tuple(self.output_entries[end - self.workers : end] for end in ends)
 
     @cached_property
     def transit(self) -> frozenset[Entry]:

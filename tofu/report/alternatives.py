@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tofu.errors import PlanError, TofuError, find_near
+from tofu.errors import PlanError, TofuError, find_similar_names
 from tofu.graph import Graph, name_layers
 from tofu.pipeline import Partition
 from tofu.plan import AxisChoice
@@ -60,7 +60,7 @@ def check_layer(layer: str, graph: Graph) -> None:
             else f"{layer!r} is a tensor that no operator reads, not an operator."
         )
     if layer not in operators:
-        similar_names = find_near(layer, operators)
+        similar_names = find_similar_names(layer, operators)
         names = [*operators][:MOST_NAMES]
         more = f" and {len(operators) - len(names)} more" if len(operators) > len(names) else ""
         if similar_names:

@@ -15,7 +15,7 @@ from tofu import _core
 from tofu.errors import InfeasibleError, PlanError
 from tofu.search.baselines import plan_allrow, plan_equalchop, plan_icml18, plan_spartan
 from tofu.search.choices import FixedChoices
-from tofu.search.feasibility import find_unfed
+from tofu.search.feasibility import explain_unsplit_round
 from tofu.search.hand_plans import plan_data_parallel, plan_megatron
 from tofu.search.hints import resolve_hints
 from tofu.search.problem import Problem
@@ -63,12 +63,12 @@ class Algorithm:
         `replicates` is true: workers then repeat the computation in this round.
         """
         solution = self.run(problem, hints or {}, effort).apply_to(problem)
-        unfed = find_unfed(solution.choices)
-        if unfed and problem.moves.repeats_operators:
+        unsplit_round = explain_unsplit_round(solution.choices)
+        if unsplit_round and problem.rules.repeats_operators:
             solution = Solution(self.run(problem.split_all(), hints or {}, effort).choices).apply_to(problem)
-            unfed = find_unfed(solution.choices)
-        if unfed and not replicates:
-            raise InfeasibleError(unfed)
+            unsplit_round = explain_unsplit_round(solution.choices)
+        if unsplit_round and not replicates:
+            raise InfeasibleError(unsplit_round)
         return solution
 
     def list_orders(self, workers: int) -> tuple[tuple[int, ...], ...]:

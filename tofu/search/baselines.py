@@ -20,7 +20,7 @@ from tofu import _core
 from tofu.analysis.access import Combine
 from tofu.search.choices import REPLICATED, Choices, FixedChoices
 from tofu.search.hints import resolve_hints
-from tofu.search.problem import Problem, pose_problem
+from tofu.search.problem import Problem, make_problem
 from tofu.search.shared_axes import restrict_axes
 from tofu.search.solve import Effort, Solution, solve_exactly, solve_greedily, solve_recursively
 from tofu.search.topology import Arrangement
@@ -60,7 +60,7 @@ def plan_icml18(problem: Problem, hints: Hints, effort: Effort) -> Solution:
         restrict_axes(access, [axis for n, axis in enumerate(access.axes) if n not in dropped])
         for access, dropped in zip(problem.accesses, _find_reducing(problem), strict=True)
     ]
-    restricted = pose_problem(problem.graph, accesses, problem.factors, moves=problem.moves)
+    restricted = make_problem(problem.graph, accesses, problem.factors, rules=problem.rules)
     found = solve_exactly(restricted, resolve_hints(restricted, hints), effort)
     operators = found.choices.operators.copy()
     for position, (few, all_axes) in enumerate(zip(restricted.accesses, problem.accesses, strict=True)):

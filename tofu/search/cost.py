@@ -52,7 +52,7 @@ def list_worth_keeping(choices: Choices) -> list[int]:
     Empty for engines that share regions, because all workers fetch together there.
     """
     problem = choices.problem
-    if problem.moves.shares_regions:
+    if problem.rules.shares_regions:
         return []
     weighed = _core.weigh_keeping(problem.native, list(problem.factors), choices.operators, choices.tensors)
     tensors, written = problem.graph.tensors, problem.graph.written_in_place
@@ -71,7 +71,7 @@ def list_worth_rereading(choices: Choices) -> list[int]:
     because they drop and rebuild values themselves.
     """
     problem = choices.problem
-    if problem.moves.shares_regions:
+    if problem.rules.shares_regions:
         return []
     tensors = [t for t, tensor in enumerate(problem.graph.tensors) if not tensor.is_inner and t not in choices.kept]
     shared = _count_read_bytes(replace(choices, reread=()))

@@ -12,7 +12,7 @@ SHARED_KINDS = (TensorKind.PARAMETER, TensorKind.AUXILIARY)
 
 
 @dataclass(frozen=True)
-class Wiring:
+class Dataflow:
     """Edges of a graph in both directions, and classes of equal operators. Operators and tensors are numbers.
 
     Attributes
@@ -51,7 +51,7 @@ class Wiring:
         """Return True if a tensor is a parameter or an auxiliary state, or counts as one."""
         return tensor in self.shared
 
-    def for_layers(self) -> Wiring:
+    def for_layers(self) -> Dataflow:
         """Return the same edges with the classes by which repeated layers are found.
 
         These classes ignore parameters, and tensors that are computed from parameters alone, such as a layer's slice of
@@ -68,7 +68,7 @@ class Wiring:
         return operator in self.forward
 
 
-def trace_wiring(graph: Graph, kinds: Sequence[object] | None = None) -> Wiring:
+def trace_dataflow(graph: Graph, kinds: Sequence[object] | None = None) -> Dataflow:
     """Return the edges of `graph`, in linear time. `kinds` are equal for operators that count as equal."""
     producers = [(-1, 0)] * len(graph.tensors)
     readers: list[list[tuple[int, int]]] = [[] for _ in graph.tensors]
@@ -85,7 +85,7 @@ def trace_wiring(graph: Graph, kinds: Sequence[object] | None = None) -> Wiring:
     for operator, kind in zip(graph.operators, numbers, strict=True):
         shared = tuple((s, t) for s, t in enumerate(operator.inputs) if graph.tensors[t].kind in SHARED_KINDS)
         signatures.append(seen.setdefault((kind, shared), len(seen)))
-    return Wiring(
+    return Dataflow(
         graph=graph,
         producers=tuple(producers),
         readers=tuple(map(tuple, readers)),

@@ -19,7 +19,7 @@ from tofu.graph import Graph, Phase, TensorKind
 from tofu.search.choices import REPLICATED, FixedChoices
 from tofu.search.hints import resolve_hints
 from tofu.search.problem import Problem
-from tofu.search.propagation import Followed, can_carry, carrying_axis, follow, split_outputs
+from tofu.search.propagation import Propagated, can_split_along, choose_axis, propagate, split_outputs
 from tofu.search.solve import Effort, Solution, complete
 
 Readers = Mapping[int, Sequence[int]]
@@ -47,8 +47,8 @@ def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effor
             f"Data parallelism over {workers} workers splits dimension 0 of the inputs, and each is shorter ({shapes}). "
             "Use fewer workers, a larger batch, or hints= that name the batch dimension of an input."
         )
-    followed = follow(problem, batch, guessed=[t for t in batch if inputs[t].name not in hints])
-    return _complete(problem, followed, hints, *_find_sums(problem, followed))
+    propagated = propagate(problem, batch, guessed=[t for t in batch if inputs[t].name not in hints])
+    return _complete(problem, propagated, hints, *_find_sums(problem, propagated))
 
 
 def _find_batch(problem: Problem, tensor: int) -> int:
@@ -65,7 +65,9 @@ def _find_batch(problem: Problem, tensor: int) -> int:
     for dimension, extent in enumerate(problem.graph.tensors[tensor].shape):
         if extent == 1 or not readers:
             break
-        if any(can_carry(access, a, 1) for access, n in readers for a, _ in access.inputs[n].rows[dimension].terms):
+        if any(
+            can_split_along(access, a, 1) for access, n in readers for a, _ in access.inputs[n].rows[dimension].terms
+        ):
             return dimension
     return 0
 
@@ -82,15 +84,19 @@ def plan_megatron(problem: Problem, hints: Mapping[str, Any], effort: Effort) ->
     else is replicated. Raises InfeasibleError if there is no pair, or a product without a pair.
     """
     pairs = _find_pairs(problem)
-    followed = follow(problem, {**pairs.weights, **pairs.tables}, pairs.lookups)
+    propagated = propagate(problem, {**pairs.weights, **pairs.tables}, pairs.lookups)
     results = {t for operator in pairs.behind for t in problem.graph.operators[operator].outputs}
-    return _complete(problem, followed, hints, pairs.behind, results)
+    return _complete(problem, propagated, hints, pairs.behind, results)
 
 
 def _complete(
-    problem: Problem, followed: Followed, hints: Mapping[str, Any], operators: Collection[int], tensors: Collection[int]
+    problem: Problem,
+    propagated: Propagated,
+    hints: Mapping[str, Any],
+    operators: Collection[int],
+    tensors: Collection[int],
 ) -> Solution:
-    """Complete a plan: split the operators and tensors in `followed`, and replicate the rest.
+    """Complete a plan: split the operators and tensors in `propagated`, and replicate the rest.
 
     The cheapest choice is taken for `operators`, `tensors` and head gradients, for operators that draw random numbers,
     and for extents that an engine with equal parts cannot split.
@@ -100,20 +106,20 @@ def _complete(
     drawing = {root for root, access in zip(roots, problem.accesses, strict=True) if access.is_random}
     native, accesses = problem.native, problem.accesses
     fixed_operators = {
-        o: [followed.operators.get(o, REPLICATED)] * rounds
+        o: [propagated.operators.get(o, REPLICATED)] * rounds
         for o, root in enumerate(roots)
         if (
-            _can_split(problem, accesses[o].extents, followed.operators[o], native.uneven_axes(o))
-            if o in followed.operators
+            _can_split(problem, accesses[o].extents, propagated.operators[o], native.uneven_axes(o))
+            if o in propagated.operators
             else not (o in operators or root in drawing)
         )
     }
     fixed_tensors = {
-        t: [followed.tensors.get(t, REPLICATED)] * rounds
+        t: [propagated.tensors.get(t, REPLICATED)] * rounds
         for t, tensor in enumerate(graph.tensors)
         if (
-            _can_split(problem, tensor.shape, followed.tensors[t], native.uneven_dimensions(t))
-            if t in followed.tensors
+            _can_split(problem, tensor.shape, propagated.tensors[t], native.uneven_dimensions(t))
+            if t in propagated.tensors
             else not (t in tensors or tensor.is_inner or tensor.kind is TensorKind.HEAD_GRADIENT)
         )
     }
@@ -122,10 +128,10 @@ def _complete(
 
 
 def _can_split(problem: Problem, extents: Sequence[int], choice: int, uneven: Collection[int]) -> bool:
-    return not problem.moves.splits_equally or choice in uneven or extents[choice] % prod(problem.factors) == 0
+    return not problem.rules.splits_equally or choice in uneven or extents[choice] % prod(problem.factors) == 0
 
 
-def _find_sums(problem: Problem, followed: Followed) -> tuple[set[int], set[int]]:
+def _find_sums(problem: Problem, propagated: Propagated) -> tuple[set[int], set[int]]:
     """Return the operators that sum several gradients of one parameter, and their inputs. Only the sum must be replicated."""
     graph = problem.graph
     sums: set[int] = set()
@@ -134,10 +140,10 @@ def _find_sums(problem: Problem, followed: Followed) -> tuple[set[int], set[int]
     for position, operator in enumerate(graph.operators):
         if has_phases and operator.phase is not Phase.BACKWARD:
             continue
-        if position not in followed.operators and partial.issuperset(operator.inputs):
+        if position not in propagated.operators and partial.issuperset(operator.inputs):
             sums.add(position)
-        if position in followed.operators or position in sums:
-            partial.update(t for t in operator.outputs if t not in followed.tensors)
+        if position in propagated.operators or position in sums:
+            partial.update(t for t in operator.outputs if t not in propagated.tensors)
     return sums, partial.difference(graph.gradients.values())
 
 
@@ -169,7 +175,7 @@ def _find_pairs(problem: Problem) -> _Pairs:
     weights: dict[int, int] = {}
     stops: dict[int, int] = {}  # product without a pair -> the operator that ends its split
     for product in products.values():
-        if carrying_axis(problem, product.operator, split) == product.row_axis:
+        if choose_axis(problem, product.operator, split) == product.row_axis:
             weights[product.weight] = product.row_dimension
             continue
         reached, stop = _reach_rows(problem, product, products, readers)
@@ -262,7 +268,7 @@ def _reach_rows(
         if tensor not in readers:
             return {}, product.operator
         for reader in readers[tensor]:
-            axis = carrying_axis(problem, reader, reached)
+            axis = choose_axis(problem, reader, reached)
             if reader in products and axis == products[reader].row_axis:
                 continue
             outputs = {} if axis is None or reader in products else split_outputs(problem, reader, axis)

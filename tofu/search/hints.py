@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tofu import _core
-from tofu.errors import PlanError, find_near, raise_together
+from tofu.errors import PlanError, find_similar_names, raise_together
 from tofu.graph import Graph, Operator, Tensor, TensorKind, choose_main_operator, list_members
 from tofu.plan import Plan
 from tofu.search.choices import FREE, REPLICATED, Choices, FixedChoices, make_choices
@@ -56,7 +56,7 @@ def _resolve_hint(problem: Problem, name: str, rounds: Sequence[Any], fixed: Fix
     if name not in graph.operator_index and name not in graph.tensor_index and (members := list_members(graph, name)):
         name = choose_main_operator(members, problem.count_points).name
     if name not in graph.operator_index and name not in graph.tensor_index:
-        near = find_near(name, [*graph.tensor_index, *graph.operator_index])
+        near = find_similar_names(name, [*graph.tensor_index, *graph.operator_index])
         some = ", ".join([tensor.name for tensor in graph.tensors if tensor.kind in GIVEN][:3])
         return f"{name}: the graph has no such operator or tensor; " + (
             f"did you mean {', '.join(near)}?" if near else f"print(plan) lists the names, such as {some}"
@@ -143,7 +143,7 @@ def _explain_infeasible(
     parts = int(np.prod([problem.factors[s] for s in range(number) if rounds[s] == choice], initial=1))
     is_tensor = kind == "tensor"
     uneven = problem.native.uneven_dimensions(position) if is_tensor else problem.native.uneven_axes(position)
-    is_equal = problem.moves.splits_equally and choice not in uneven
+    is_equal = problem.rules.splits_equally and choice not in uneven
     more = f"{factor} more of each" + (", all equal" if is_equal else "")
     return (
         f"{title(choice)} has extent {extents[choice]}, already in {parts} part{'s' if parts > 1 else ''}; round {number + 1} needs "

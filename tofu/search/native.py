@@ -24,11 +24,11 @@ MOST_PLAN_BYTES = 2**50
 """Limit of the bytes of one tensor that one operator transfers (kForbiddenBytes in csrc/core/cost/cost.h)."""
 MOST_NAMES = 3  # in a message
 UNEVEN: tuple[str, ...] = get_args(Uneven)
-"""Values of `Moves.overlaps_given`."""
+"""Values of `TransferRules.overlaps_given`."""
 
 
 @dataclass(frozen=True)
-class Moves:
+class TransferRules:
     """Rules by which an engine splits and transfers data, as far as plans depend on them.
 
     Attributes
@@ -68,10 +68,10 @@ class Moves:
     ties_layers: bool = False
 
 
-FETCHES = Moves()
+FETCH_RULES = TransferRules()
 """Rules of an engine in which each worker reads the regions that it needs from other workers' memory."""
 
-COLLECTIVES = Moves(
+COLLECTIVE_RULES = TransferRules(
     splits_equally=True,
     overlaps=True,
     shares_regions=True,
@@ -87,7 +87,7 @@ def build_native_graph(
     graph: Graph,
     accesses: Sequence[OperatorAccess],
     equal: EqualParts,
-    moves: Moves,
+    rules: TransferRules,
     factors: Sequence[int],
     even: frozenset[Extents] = frozenset(),
 ) -> _core.Graph:
@@ -102,21 +102,21 @@ def build_native_graph(
     """
     check_counts(graph, prod(factors))
     native = _core.Graph()
-    if moves.splits_equally:
+    if rules.splits_equally:
         native.split_equally()
-    if moves.shares_regions:
+    if rules.shares_regions:
         native.share_regions()
-    if moves.stages_small_sums:
+    if rules.stages_small_sums:
         native.stage_small_sums()
-    if moves.relays_in_groups:
+    if rules.relays_in_groups:
         native.relay_in_groups()
     live = find_live_operators(graph, accesses)
     replicable = list_replicable(graph)
     first = {operator: family[0] for family in equal.operators for operator in family}
     for tensor, label, tiny in zip(graph.tensors, graph.tensor_labels, replicable, strict=True):
         native.add_tensor(tensor.shape, tensor.moved_item_bytes, tiny, label, tensor.times)
-    if moves.overlaps:
-        for position in list_uneven(graph, moves, factors):
+    if rules.overlaps:
+        for position in list_uneven(graph, rules, factors):
             if graph.tensors[position].shape not in even:
                 native.split_unevenly(position)
     models: dict[object, int] = {}  # for each access, the first operator that has it
@@ -131,11 +131,11 @@ def build_native_graph(
             _shared_choice(operator),
         )
         if model == position:
-            overlaps = moves.overlaps and access.extents not in even
+            overlaps = rules.overlaps and access.extents not in even
             _add_operator(native, operator, access, is_live, *links, overlaps=overlaps)
         else:
             native.add_operator_like(model, operator.inputs, operator.outputs, *links)
-    if moves.repeats_operators:
+    if rules.repeats_operators:
         for position in list_cheap_operators(graph, accesses):
             if all(replicable[t] for t in graph.operators[position].outputs):
                 native.repeat(position)
@@ -198,20 +198,20 @@ def list_replicable(graph: Graph) -> list[bool]:
     ]
 
 
-def list_uneven(graph: Graph, moves: Moves, factors: Sequence[int]) -> list[int]:
-    """Return the tensors whose parts may overlap: intermediate results, and arguments as far as `moves` allows."""
+def list_uneven(graph: Graph, rules: TransferRules, factors: Sequence[int]) -> list[int]:
+    """Return the tensors whose parts may overlap: intermediate results, and arguments as far as `rules` allows."""
     returned = {*graph.outputs, *graph.gradients.values()}
     return [
         n
         for n, tensor in enumerate(graph.tensors)
-        if n not in returned and (not tensor.is_given or _given_may_overlap(tensor, moves, factors))
+        if n not in returned and (not tensor.exists_before_step or _given_may_overlap(tensor, rules, factors))
     ]
 
 
-def _given_may_overlap(tensor: Tensor, moves: Moves, factors: Sequence[int]) -> bool:
-    if moves.overlaps_given == "needed":
+def _given_may_overlap(tensor: Tensor, rules: TransferRules, factors: Sequence[int]) -> bool:
+    if rules.overlaps_given == "needed":
         return tensor.size_bytes >= REPLICATION_LIMIT_BYTES and not can_divide(tensor.shape, tuple(factors))
-    return moves.overlaps_given == "free"
+    return rules.overlaps_given == "free"
 
 
 def _add_operator(

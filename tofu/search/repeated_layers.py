@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from tofu.analysis import OperatorAccess
 from tofu.graph import Graph, Operator
-from tofu.search.dataflow import SHARED_KINDS, Wiring, trace_wiring
+from tofu.search.dataflow import SHARED_KINDS, Dataflow, trace_dataflow
 from tofu.search.recurrence import NO_PARTS, EqualParts
 from tofu.search.time_steps import find_time_steps
 
@@ -48,13 +48,13 @@ def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], perio
     if len(graph.operators) < LEAST_OPERATORS:
         return NO_PARTS
     kinds = [_describe_kind(graph, *pair) for pair in zip(graph.operators, accesses, strict=True)]
-    wiring = trace_wiring(graph, kinds).for_layers()
-    seeds = _find_seeds(wiring, period)
+    dataflow = trace_dataflow(graph, kinds).for_layers()
+    seeds = _find_seeds(dataflow, period)
     if not seeds:
         return NO_PARTS
     families: dict[int, list[int]] = defaultdict(list)
     elementwise = frozenset(o for o, access in enumerate(accesses) if access.elementwise)
-    for node, colour in enumerate(_refine(wiring, seeds, elementwise).tolist()):
+    for node, colour in enumerate(_refine(dataflow, seeds, elementwise).tolist()):
         families[colour].append(node)
     first_tensor = len(graph.operators)
     alike = [family for family in families.values() if len(family) > 1]
@@ -73,10 +73,10 @@ def _describe_kind(graph: Graph, operator: Operator, access: OperatorAccess) -> 
     return operator.op, operator.phase.value, access.axes, access.extents, regions, types
 
 
-def _find_seeds(wiring: Wiring, period: int) -> dict[int, object]:
+def _find_seeds(dataflow: Dataflow, period: int) -> dict[int, object]:
     """Return the operators of repeated layers. Corresponding operators have equal keys."""
     seeds: dict[int, object] = {}
-    for number, (_, classes) in enumerate(find_time_steps(wiring)):
+    for number, (_, classes) in enumerate(find_time_steps(dataflow)):
         for equal in classes:
             if len(equal.counterparts) < LEAST_LAYERS:
                 continue
@@ -86,16 +86,16 @@ def _find_seeds(wiring: Wiring, period: int) -> dict[int, object]:
             for step, counterpart in equal.counterparts.items():
                 for reference, position in counterpart.items():
                     seeds[position] = number, reference, step // distance % period
-    for position, operator in enumerate(wiring.graph.operators):
+    for position, operator in enumerate(dataflow.graph.operators):
         if position not in seeds and operator.forward in seeds:
-            seeds[position] = "backward", wiring.kinds[position], seeds[operator.forward]
+            seeds[position] = "backward", dataflow.kinds[position], seeds[operator.forward]
     return seeds
 
 
-def _refine(wiring: Wiring, seeds: Mapping[int, object], elementwise: frozenset[int]) -> Colours:
+def _refine(dataflow: Dataflow, seeds: Mapping[int, object], elementwise: frozenset[int]) -> Colours:
     """Return a colour for every operator, then for every tensor. Nodes of one colour correspond."""
-    start = _mix(np.array(_number(_describe_nodes(wiring, seeds)), dtype=np.uint64))
-    targets, sources, ports = _list_edges(wiring, elementwise)
+    start = _mix(np.array(_number(_describe_nodes(dataflow, seeds)), dtype=np.uint64))
+    targets, sources, ports = _list_edges(dataflow, elementwise)
     order = np.argsort(targets, kind="stable")
     targets, sources, ports = targets[order], sources[order], _mix(ports[order])
     first = np.flatnonzero(np.diff(targets, prepend=-1))  # the first edge of each target
@@ -112,10 +112,10 @@ def _refine(wiring: Wiring, seeds: Mapping[int, object], elementwise: frozenset[
         colours, count = refined, found
 
 
-def _describe_nodes(wiring: Wiring, seeds: Mapping[int, object]) -> list[object]:
-    graph = wiring.graph
+def _describe_nodes(dataflow: Dataflow, seeds: Mapping[int, object]) -> list[object]:
+    graph = dataflow.graph
     results = {*graph.outputs, *graph.next_values.values()}
-    operators = [seeds.get(o, ("operator", kind)) for o, kind in enumerate(wiring.kinds)]
+    operators = [seeds.get(o, ("operator", kind)) for o, kind in enumerate(dataflow.kinds)]
     tensors = [("tensor", t.kind, t.shape, t.dtype, t.times, i in results) for i, t in enumerate(graph.tensors)]
     return [*operators, *tensors]
 
@@ -125,27 +125,27 @@ def _number(descriptions: Sequence[object]) -> list[int]:
     return [numbers.setdefault(description, len(numbers)) for description in descriptions]
 
 
-def _list_counted(wiring: Wiring, elementwise: frozenset[int]) -> list[bool]:
+def _list_counted(dataflow: Dataflow, elementwise: frozenset[int]) -> list[bool]:
     """Return, for each tensor, True if refinement passes colours through it.
 
     Tensors of a single element are never split, so they do not count. Neither do tensors between equal element-wise
     operators, such as partial sums over the layers.
     """
-    graph, is_counted = wiring.graph, []
-    for tensor, (producer, _), readers in zip(graph.tensors, wiring.producers, wiring.readers, strict=True):
+    graph, is_counted = dataflow.graph, []
+    for tensor, (producer, _), readers in zip(graph.tensors, dataflow.producers, dataflow.readers, strict=True):
         is_link = (
-            producer in elementwise and len(readers) == 1 and wiring.kinds[producer] == wiring.kinds[readers[0][0]]
+            producer in elementwise and len(readers) == 1 and dataflow.kinds[producer] == dataflow.kinds[readers[0][0]]
         )
         is_counted.append(prod(tensor.shape) > 1 and not is_link)
     return is_counted
 
 
 def _list_edges(
-    wiring: Wiring, elementwise: frozenset[int]
+    dataflow: Dataflow, elementwise: frozenset[int]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Colours]:
-    graph = wiring.graph
+    graph = dataflow.graph
     first = len(graph.operators)
-    is_counted = _list_counted(wiring, elementwise)
+    is_counted = _list_counted(dataflow, elementwise)
     links = [
         (role, slot, o, first + t)
         for o, op in enumerate(graph.operators)

@@ -109,7 +109,7 @@ def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
         kept,
         axes=tuple(unique[axis] for axis in kept.axes),
         fetched_axes=tuple(unique[axis] for axis in kept.fetched_axes),
-        own_names={name: axis for axis, name in unique.items()},
+        description_names={name: axis for axis, name in unique.items()},
     )
 
 

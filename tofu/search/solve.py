@@ -103,7 +103,7 @@ def solve_recursively(problem: Problem, fixed: FixedChoices, effort: Effort) -> 
         return _core.search_recursive(graph, factors, *fixed, report, costs["prices"], costs["latencies"])
 
     result, searched = _search(problem, fixed, search)
-    shares_more = problem.moves.shares_regions or searched.tied_steps.operators != problem.equal.operators
+    shares_more = problem.rules.shares_regions or searched.tied_steps.operators != problem.equal.operators
     covered = searched.ties.strip(), "counting each fetch by itself" if shares_more else ""
     return Solution(Choices(problem, result.operators, result.tensors), result, ", ".join(filter(None, covered)))
 
@@ -146,7 +146,7 @@ def _search(problem: Problem, fixed: FixedChoices, search: Callable[[_core.Graph
                     return result, searched
                 failure = failure or result
         except ValueError:  # the fixed choices differ on tied tensors
-            return _search_untied(problem.untie(), search)
+            return _search_untied(problem.without_ties(), search)
     raise InfeasibleError(
         f"The search gave up: {restore_names(str(failure), problem.graph)} (hints= fixes choices)"
     ) from failure

@@ -30,7 +30,7 @@ class OperatorDescriptions(Protocol):
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
         """Return the output shapes that the framework infers; None if it infers none. Raises if it refuses the inputs."""
 
-    def draws_unsaid(self, operator: Operator, is_whole: bool) -> bool:
+    def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
         """Return True if an operator draws random numbers although its description does not show it.
 
         `is_whole` is True if the operator has no axis to split.
@@ -71,12 +71,12 @@ def find_strategies(
     return share_axes(graph, accesses)
 
 
-def mark_drawing(
+def mark_random(
     graph: Graph, accesses: Sequence[OperatorAccess], framework: OperatorDescriptions
 ) -> tuple[OperatorAccess, ...]:
     """Return the accesses with random operators marked whose descriptions do not show that they are random."""
     return tuple(
-        replace(access, is_random=True) if framework.draws_unsaid(operator, not access.axes) else access
+        replace(access, is_random=True) if framework.draws_undescribed(operator, not access.axes) else access
         for operator, access in zip(graph.operators, accesses, strict=True)
     )
 
@@ -108,14 +108,14 @@ def _analyse_operator(
 ) -> OperatorAccess:
     description = framework.descriptions.get(operator.op)
     if description is None:
-        return whole_access(inputs, outputs, f"{operator.op} has no description")
+        return make_whole_access(inputs, outputs, f"{operator.op} has no description")
     try:
         access = analyse(description, operator.attributes, inputs, outputs)
     except (DescriptionError, UnsupportedError) as error:
         place, _, reason = str(error).partition(": ")
         is_place = re.fullmatch(r".*\.py:\d+", place) is not None
         if undescribed == "replicate":
-            return whole_access(inputs, outputs, reason if is_place else str(error))
+            return make_whole_access(inputs, outputs, reason if is_place else str(error))
         described = f"{reason} (described in {place})" if is_place else str(error)
         given = " and ".join(map(str, inputs)) or "nothing"
         raise type(error)(
@@ -155,7 +155,7 @@ def _without_fetched_axes(access: OperatorAccess) -> OperatorAccess:
 _UNDESCRIBED = describe(lambda *tensors: lambda *i: 0.0)
 
 
-def whole_access(inputs: Sequence[Shape], outputs: Sequence[Shape], reason: str) -> OperatorAccess:
+def make_whole_access(inputs: Sequence[Shape], outputs: Sequence[Shape], reason: str) -> OperatorAccess:
     """Return the access of an operator that reads and writes whole tensors, because it has no valid description."""
 
     def rows(shape: Shape) -> tuple[Row, ...]:

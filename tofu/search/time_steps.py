@@ -25,7 +25,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tofu.search.dataflow import Wiring
+from tofu.search.dataflow import Dataflow
 
 Correspondence = dict[int, int]  # operator of one step -> the corresponding operator of another
 
@@ -61,49 +61,49 @@ class EqualSteps:
     counterparts: dict[int, Correspondence]
 
 
-def find_time_steps(wiring: Wiring) -> Iterator[tuple[Chain, list[EqualSteps]]]:
+def find_time_steps(dataflow: Dataflow) -> Iterator[tuple[Chain, list[EqualSteps]]]:
     """Yield each recurrence of the graph with its sets of equal steps. An operator is in at most one recurrence."""
     taken: set[int] = set()
-    depths = _find_depths(wiring)
-    for family in _candidate_anchors(wiring):
+    depths = _find_depths(dataflow)
+    for family in _candidate_anchors(dataflow):
         if any(anchor in taken for anchor in family) or len({depths[anchor] for anchor in family}) == 1:
             continue  # anchors of equal depth do not depend on each other
-        chain = _trace_chain(wiring, family, taken)
+        chain = _trace_chain(dataflow, family, taken)
         if chain is None:
             continue
-        classes = _Comparison(wiring, chain, taken).classes()
+        classes = _Comparison(dataflow, chain, taken).classes()
         taken.update(chain.steps)
         for equal in classes:
             taken.update(*(counterpart.values() for counterpart in equal.counterparts.values()))
         yield chain, classes
 
 
-def _candidate_anchors(wiring: Wiring) -> list[list[int]]:
+def _candidate_anchors(dataflow: Dataflow) -> list[list[int]]:
     """Return the operators that have one signature and read a parameter, the largest sets first."""
     families: dict[int, list[int]] = defaultdict(list)
-    for position, operator in enumerate(wiring.graph.operators):
-        if wiring.is_forward(position) and any(wiring.is_shared(t) for t in operator.inputs):
-            families[wiring.signatures[position]].append(position)
+    for position, operator in enumerate(dataflow.graph.operators):
+        if dataflow.is_forward(position) and any(dataflow.is_shared(t) for t in operator.inputs):
+            families[dataflow.signatures[position]].append(position)
     repeated = [family for family in families.values() if len(family) > 1]
-    return sorted(repeated, key=lambda f: (-len(f), wiring.kinds[f[0]], sorted(wiring.futures[o] for o in f), f[0]))
+    return sorted(repeated, key=lambda f: (-len(f), dataflow.kinds[f[0]], sorted(dataflow.futures[o] for o in f), f[0]))
 
 
-def _find_depths(wiring: Wiring) -> dict[int, int]:
+def _find_depths(dataflow: Dataflow) -> dict[int, int]:
     depths: dict[int, int] = {}
-    for position, sources in wiring.forward.items():
+    for position, sources in dataflow.forward.items():
         depths[position] = max((depths[source] for source in sources), default=0) + 1
     return depths
 
 
-def _count_before(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
+def _count_before(dataflow: Dataflow, anchors: Sequence[int]) -> dict[int, int]:
     """Return the number of anchors that each operator depends on, if the anchors form a chain."""
-    return _count_along(wiring.forward, wiring.forward, {anchor: i + 1 for i, anchor in enumerate(anchors)})
+    return _count_along(dataflow.forward, dataflow.forward, {anchor: i + 1 for i, anchor in enumerate(anchors)})
 
 
-def _count_after(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
+def _count_after(dataflow: Dataflow, anchors: Sequence[int]) -> dict[int, int]:
     """Return the number of other anchors that depend on each forward operator, if the anchors form a chain."""
     left = {anchor: len(anchors) - i for i, anchor in enumerate(anchors)}
-    return _count_along(reversed(list(wiring.forward)), wiring.followers, left)
+    return _count_along(reversed(list(dataflow.forward)), dataflow.followers, left)
 
 
 def _count_along(
@@ -122,12 +122,12 @@ def _count_along(
     return counts
 
 
-def _keep_comparable(wiring: Wiring, anchors: Sequence[int]) -> list[int]:
+def _keep_comparable(dataflow: Dataflow, anchors: Sequence[int]) -> list[int]:
     """Return the anchors that depend on, or are needed by, each other anchor."""
     number = {anchor: i for i, anchor in enumerate(anchors)}
     needed: dict[int, int] = {}  # operator -> the anchors that it depends on, itself included, as bits
     earlier: dict[int, int] = {}  # anchor -> the anchors that it depends on, as bits
-    for position, sources in wiring.forward.items():
+    for position, sources in dataflow.forward.items():
         bits = 0
         for source in sources:
             bits |= needed[source]
@@ -143,50 +143,50 @@ def _keep_comparable(wiring: Wiring, anchors: Sequence[int]) -> list[int]:
     return [anchor for anchor, count in zip(anchors, counts, strict=True) if count == len(anchors) - 1]
 
 
-def _trace_chain(wiring: Wiring, family: list[int], taken: set[int]) -> Chain | None:
+def _trace_chain(dataflow: Dataflow, family: list[int], taken: set[int]) -> Chain | None:
     """Return the recurrence with these anchors, or None if they do not depend on each other."""
-    before = _count_before(wiring, family)
+    before = _count_before(dataflow, family)
     if any(before[anchor] != i for i, anchor in enumerate(family)):
         if all(before[anchor] == 0 for anchor in family):
             return None
-        family = _keep_comparable(wiring, family)
+        family = _keep_comparable(dataflow, family)
         if len(family) < 2:
             return None
-        before = _count_before(wiring, family)
-    after = _count_after(wiring, family)
+        before = _count_before(dataflow, family)
+    after = _count_after(dataflow, family)
     # An operator of the same kind with another parameter, in line between the anchors, begins another step.
-    kind, total = wiring.kinds[family[0]], len(family)
+    kind, total = dataflow.kinds[family[0]], len(family)
     others = [
-        o for o in before if wiring.kinds[o] == kind and o not in family and 0 < before[o] == total - after[o] < total
+        o for o in before if dataflow.kinds[o] == kind and o not in family and 0 < before[o] == total - after[o] < total
     ]
     if others:
         longer = sorted((*family, *others))
-        before_longer = _count_before(wiring, longer)
+        before_longer = _count_before(dataflow, longer)
         if all(before_longer[anchor] == i for i, anchor in enumerate(longer)):
-            family, total, before, after = longer, len(longer), before_longer, _count_after(wiring, longer)
+            family, total, before, after = longer, len(longer), before_longer, _count_after(dataflow, longer)
     steps = {family[0]: 1, family[-1]: total}
     for position in before:
         step = total - after[position]
         if position not in taken and 1 <= step < total and before[position] >= max(step - 1, 1):
             steps[position] = step
-    _add_preparations(wiring, steps, [o for o in before if o not in taken])
+    _add_preparations(dataflow, steps, [o for o in before if o not in taken])
     return Chain(tuple(family), steps)
 
 
-def _add_preparations(wiring: Wiring, steps: dict[int, int], candidates: list[int]) -> None:
-    kept = {*wiring.graph.outputs, *wiring.graph.next_values.values()}
+def _add_preparations(dataflow: Dataflow, steps: dict[int, int], candidates: list[int]) -> None:
+    kept = {*dataflow.graph.outputs, *dataflow.graph.next_values.values()}
     for position in reversed(candidates):
-        outputs = wiring.graph.operators[position].outputs
+        outputs = dataflow.graph.operators[position].outputs
         if position in steps or kept.intersection(outputs):
             continue
-        users = {steps.get(user, 0) for user in wiring.followers[position]}
+        users = {steps.get(user, 0) for user in dataflow.followers[position]}
         if len(users) == 1 and users != {0}:
             steps[position] = users.pop()
 
 
 class _Comparison:
-    def __init__(self, wiring: Wiring, chain: Chain, taken: set[int]) -> None:
-        self.wiring = wiring
+    def __init__(self, dataflow: Dataflow, chain: Chain, taken: set[int]) -> None:
+        self.dataflow = dataflow
         self.chain = chain
         self.taken = taken
         self.members = chain.members()
@@ -233,12 +233,12 @@ class _Comparison:
 
     def _match_inputs(self, x: int, y: int, reference: int, step: int, waiting: list[tuple[int, int]]) -> bool:
         """Return True if two operators may correspond by their inputs. Adds the pairs that must then correspond to `waiting`."""
-        wiring = self.wiring
-        if wiring.signatures[x] != wiring.signatures[y]:
+        dataflow = self.dataflow
+        if dataflow.signatures[x] != dataflow.signatures[y]:
             return False
-        operators = wiring.graph.operators
+        operators = dataflow.graph.operators
         for u, v in zip(operators[x].inputs, operators[y].inputs, strict=True):
-            (p, p_output), (q, q_output) = wiring.producers[u], wiring.producers[v]
+            (p, p_output), (q, q_output) = dataflow.producers[u], dataflow.producers[v]
             p_state, q_state = self._is_state(p, reference), self._is_state(q, step)
             if p_state or q_state:
                 if (p_state or reference == 1) and (q_state or step == 1):
@@ -254,7 +254,7 @@ class _Comparison:
 
     def _may_belong(self, operator: int, step: int) -> bool:
         own = self.chain.steps.get(operator)
-        return own == step or (own is None and step == self.chain.last and self.wiring.is_forward(operator))
+        return own == step or (own is None and step == self.chain.last and self.dataflow.is_forward(operator))
 
     def _match_readers(
         self, counterpart: Correspondence, back: Correspondence, reference: int, step: int
@@ -263,7 +263,7 @@ class _Comparison:
 
         Of several equal readers, only one pair is returned at a time.
         """
-        operators = self.wiring.graph.operators
+        operators = self.dataflow.graph.operators
         certain: list[tuple[int, int]] = []
         alike: list[tuple[int, int]] = []
         for x, y in counterpart.items():
@@ -281,12 +281,12 @@ class _Comparison:
     def _readers(self, tensor: int, step: int, known: Correspondence) -> dict[tuple[object, ...], list[int]]:
         """Return the readers of a tensor in a step that have no counterpart yet, by signature and number of the input."""
         slots: dict[int, list[int]] = defaultdict(list)
-        for reader, slot in self.wiring.readers[tensor]:
+        for reader, slot in self.dataflow.readers[tensor]:
             if reader not in known and reader not in self.taken and self._may_belong(reader, step):
                 slots[reader].append(slot)
         found: dict[tuple[object, ...], list[int]] = defaultdict(list)
-        for reader in sorted(slots, key=lambda o: (self.wiring.futures[o], o)):
-            found[(self.wiring.signatures[reader], *slots[reader])].append(reader)
+        for reader in sorted(slots, key=lambda o: (self.dataflow.futures[o], o)):
+            found[(self.dataflow.signatures[reader], *slots[reader])].append(reader)
         return found
 
     def _is_whole(self, known: Correspondence, step: int) -> bool:
@@ -298,7 +298,7 @@ class _Comparison:
             return False
         made: set[int] = set()
         for operator in sorted(rest):
-            sources = {self.wiring.producers[t][0] for t in self.wiring.graph.operators[operator].inputs}
+            sources = {self.dataflow.producers[t][0] for t in self.dataflow.graph.operators[operator].inputs}
             if sources & (known.keys() | made):
                 return False
         return True
@@ -327,11 +327,11 @@ class _Comparison:
 
     def _slots(self, equal: EqualSteps) -> list[tuple[int, int]]:
         common = set.intersection(*(set(counterpart) for counterpart in equal.counterparts.values()))
-        return [(x, slot) for x in sorted(common) for slot in range(len(self.wiring.graph.operators[x].inputs))]
+        return [(x, slot) for x in sorted(common) for slot in range(len(self.dataflow.graph.operators[x].inputs))]
 
     def _producer(self, equal: EqualSteps, step: int, slot: tuple[int, int]) -> tuple[int, int]:
-        operator = self.wiring.graph.operators[equal.counterparts[step][slot[0]]]
-        return self.wiring.producers[operator.inputs[slot[1]]]
+        operator = self.dataflow.graph.operators[equal.counterparts[step][slot[0]]]
+        return self.dataflow.producers[operator.inputs[slot[1]]]
 
     def _is_read_state(self, equal: EqualSteps, step: int, slot: tuple[int, int]) -> bool:
         return self._is_state(self._producer(equal, step, slot)[0], step)

@@ -6,7 +6,7 @@ communication instead of bytes:
     sum over the levels of (bytes that cross the level) / (bytes per second of the level)
     + sum over the levels of (fetches that cross the level) x (latency of the level)
 All workers fetch together, so a fetch counts once, and a sum in two stages twice. Neighbouring rounds of equal
-bandwidth and latency are one level. In engines that relay (`Moves.relays_in_groups`), workers below a level count as
+bandwidth and latency are one level. In engines that relay (`TransferRules.relays_in_groups`), workers below a level count as
 one worker.
 """
 
@@ -73,7 +73,7 @@ class Arrangement:
         }
 
 
-def arrange_as(plan: Plan) -> Arrangement:
+def read_arrangement(plan: Plan) -> Arrangement:
     """Return the rounds of a plan, with the interconnect that it was searched for."""
     return Arrangement(plan.factors, plan.bandwidths, plan.latencies)
 

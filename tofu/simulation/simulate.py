@@ -83,7 +83,9 @@ def measure_partition(partition: Partition, states: int = DEFAULT_STATES) -> tup
 
 def simulate_one_device(task: Task, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
     """Simulate the model on one device of a machine."""
-    return simulate(emit_one_device(task), machine, states=states, worker_bytes=(measure_one_device(task, states),))
+    return simulate(
+        write_one_device_program(task), machine, states=states, worker_bytes=(measure_one_device(task, states),)
+    )
 
 
 def measure_one_device(task: Task, states: int = DEFAULT_STATES) -> int:
@@ -94,7 +96,7 @@ def measure_one_device(task: Task, states: int = DEFAULT_STATES) -> int:
     )
 
 
-def emit_one_device(task: Task) -> PlannedProgram:
+def write_one_device_program(task: Task) -> PlannedProgram:
     """Return the program of one worker, which runs whole operators."""
     problem = task.problem.arrange(Arrangement(()))
     graph = problem.graph

@@ -15,7 +15,7 @@ from tofu.program import NodeKind, PlannedProgram
 from tofu.simulation.kernels import UPDATE
 from tofu.simulation.machine import Machine
 from tofu.simulation.memory_order import order_by_memory
-from tofu.simulation.work import Column, Floats, Work, count_sources, find_work, list_updates
+from tofu.simulation.work import Column, Floats, Work, count_sources, list_updates, measure_work
 
 Share = tuple[int, float]  # a resource, and the share of its capacity that a task uses at full speed
 
@@ -59,7 +59,7 @@ class Tasks:
 def make_tasks(program: PlannedProgram, machine: Machine, states: int, *, shares_buffers: bool = True) -> Tasks:
     """Return the tasks of a program on a machine. With `shares_buffers`, tasks also wait for buffers that are reused."""
     tables = program.tables
-    work = find_work(program, states)
+    work = measure_work(program, states)
     updates = list_updates(program)
     worker = np.concatenate([tables.node_worker, np.array([update.worker for update in updates], np.int64)])
     is_fetch = np.concatenate([tables.node_kind == NodeKind.FETCH, np.zeros(len(updates), bool)])

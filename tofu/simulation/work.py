@@ -125,7 +125,7 @@ class Work:
         return seconds
 
 
-def find_work(program: PlannedProgram, states: int) -> Work:
+def measure_work(program: PlannedProgram, states: int) -> Work:
     """Return the work of a program's nodes, and of the weight updates of an optimizer with `states` arrays for each weight."""
     tables, tensors = program.tables, program.graph.tensors
     is_operator = tables.node_kind == NodeKind.OPERATOR
@@ -308,7 +308,7 @@ class _OperatorWork:
             arithmetic = find_arithmetic(access.description, operator.attributes, inputs, outputs)
             self._arithmetic_by_access[id(access)] = access, arithmetic
         worker_extents = {axis: int(end - begin) for axis, (begin, end) in zip(access.axes, box, strict=True)}
-        extents: Mapping[str, int] = {**access.variable_extents, **access.by_own_names(worker_extents)}
+        extents: Mapping[str, int] = {**access.variable_extents, **access.with_description_names(worker_extents)}
         contractions, other_count, is_thin = [], 0, False
         for output, is_read in zip(self._arithmetic_by_access[id(access)][1], are_read, strict=True):
             for term in output if is_read else ():

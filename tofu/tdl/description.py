@@ -91,7 +91,7 @@ class Description:
                 ) from None
         return parsed
 
-    def find_fill(self, tensor: str, attributes: Mapping[str, Anything]) -> float:
+    def find_fill_value(self, tensor: str, attributes: Mapping[str, Anything]) -> float:
         """Return the value of an input outside its bounds. It may depend on the parsed attributes."""
         fill = self.fill.get(tensor, 0.0)
         return fill(attributes) if callable(fill) else fill

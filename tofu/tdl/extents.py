@@ -15,7 +15,7 @@ from tofu.errors import DescriptionError
 from tofu.tdl.expression import ExtentSymbol, Reduction, Value, extent_symbol, variable_symbol
 from tofu.tdl.forms import Output
 from tofu.tdl.place import Place
-from tofu.tdl.tensor import is_bare
+from tofu.tdl.tensor import is_single_variable
 from tofu.tdl.walk import accesses, children
 
 
@@ -53,7 +53,7 @@ class _Definitions:
         symbol = variable_symbol(variable)
         for access in accesses(value) if value is not None else ():
             for extent, index in zip(access.tensor.extents, access.indices, strict=True):
-                if is_bare(index, symbol):
+                if is_single_variable(index, symbol):
                     self.add(variable, extent, place)
 
     def add_reductions(self, value: Value, scope: tuple[str, ...]) -> None:
@@ -78,7 +78,7 @@ class _Definitions:
             if variable not in output.extents:
                 self.add_reads(variable, output.value, output.place)
                 for coordinate, extent in zip(output.coordinates, extents, strict=True):
-                    if not self.by_variable[variable] and is_bare(coordinate, variable_symbol(variable)):
+                    if not self.by_variable[variable] and is_single_variable(coordinate, variable_symbol(variable)):
                         self.add(variable, extent, output.place)
 
     def add_merged(self, output: Output, group: tuple[str, ...], extent: ExtentSymbol) -> None:

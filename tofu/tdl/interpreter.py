@@ -184,7 +184,7 @@ class Interpreter:
         clipped = tuple(
             np.clip(coordinate, 0, extent - 1) for coordinate, extent in zip(coordinates, array.shape, strict=True)
         )
-        fill = self._trace.description.find_fill(element.tensor.name, self._trace.attributes)
+        fill = self._trace.description.find_fill_value(element.tensor.name, self._trace.attributes)
         return np.where(is_inside, array[clipped], fill)
 
     def _reduce(self, reduction: Reduction, scope: tuple[str, ...]) -> Array:

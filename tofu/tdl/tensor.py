@@ -89,6 +89,6 @@ class Tensor:
         return f"{self.name}[{', '.join(map(str, self.shape))}]"
 
 
-def is_bare(index: object, variable: sympy.Symbol) -> bool:
+def is_single_variable(index: object, variable: sympy.Symbol) -> bool:
     """Return True if `index` is `variable` alone."""
     return isinstance(index, Index) and index.expression == variable

@@ -82,7 +82,7 @@ def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[i
     return result
 
 
-def move_cells(inputs: Sequence[Array], access: OperatorAccess, part: Part, shapes: Sequence[Shape]) -> list[Array]:
+def move_elements(inputs: Sequence[Array], access: OperatorAccess, part: Part, shapes: Sequence[Shape]) -> list[Array]:
     """Return the outputs of a part of an operator that only moves elements, as a fetch assembles them.
 
     `shapes` are the shapes of the whole outputs.

@@ -209,7 +209,7 @@ def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
     shape = list(rows.shape)
     for d in dimension_numbers.offset_dims:
         shape[d] = 1
-    fill = as_bits(jnp.asarray(find_fill(params["fill_value"], operand.dtype), operand.dtype))
+    fill = as_bits(jnp.asarray(find_fill_value(params["fill_value"], operand.dtype), operand.dtype))
     return [jnp.where(is_inside.reshape(shape), rows, jnp.where(first_row == 0, fill, jnp.zeros_like(fill)))]
 
 
@@ -274,7 +274,7 @@ def _widen(indices: Any) -> Any:
     return indices.astype(jnp.int32) if indices.dtype.itemsize < jnp.dtype(jnp.int32).itemsize else indices
 
 
-def find_fill(fill_value: Any, dtype: Any) -> Any:
+def find_fill_value(fill_value: Any, dtype: Any) -> Any:
     """Return the number that `lax.gather` returns for positions outside the array."""
     if fill_value is not None:
         return fill_value

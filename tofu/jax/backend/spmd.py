@@ -359,7 +359,7 @@ class SpmdProgram:
                 continue
             compute = self._find_compute(item)
             for value in self._list_shards(item) if compute is None else compute.inputs:
-                if all(base in scope.values for base in self.program.find_base(value)):
+                if all(base in scope.values for base in self.program.find_transfer_sources(value)):
                     self._get_array(value, scope)
 
     def _sort_body(self, loop: Loop) -> tuple[list[_EquationCompute], list[_EquationCompute], list[Equation | Loop]]:

@@ -79,27 +79,27 @@ class KnownLookup:
         for d, at in self.known.items():
             first[d], strides[d] = at.least, abs(at.stride)
             limits[d] = at.least + strides[d] * (at.count - 1) + 1
-        return self.turn(lax.slice(array, first, limits, strides))
+        return self.reverse_decreasing(lax.slice(array, first, limits, strides))
 
     def find_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Return the shape that `read` returns for an array of this shape."""
         return tuple(self.known[d].count if d in self.known else extent for d, extent in enumerate(shape))
 
-    def turn(self, part: Any) -> Any:
+    def reverse_decreasing(self, part: Any) -> Any:
         """Reverse the dimensions whose positions decrease."""
         reversed_ = [d for d, at in self.known.items() if at.stride < 0]
         return lax.rev(part, reversed_) if reversed_ else part
 
     def write(self, array: Any, part: Any, join: Callable[[Any, Any], Any] | None = None) -> Any:
         """Return an array whose elements at the known positions are replaced by `part`, or joined with it."""
-        part = self.turn(part)
+        part = self.reverse_decreasing(part)
         if part.shape == array.shape:
             return part if join is None else join(array, part)
         begins = [self.known[d].least if d in self.known else 0 for d in range(array.ndim)]
         strides = [abs(self.known[d].stride) if d in self.known else 1 for d in range(array.ndim)]
         if join is None and set(strides) == {1} and not is_large(part.shape, array.shape):
             return lax.dynamic_update_slice(array, part, [np.int32(begin) for begin in begins])
-        return place(array, part, begins, strides, join)
+        return write_at(array, part, begins, strides, join)
 
 
 def find_lookup(
@@ -139,7 +139,7 @@ def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
     shape = builder.find_type(indices).shape
     if shape[-1:] == (1,):
         return [indices]
-    maker = builder.find_maker(indices)
+    maker = builder.find_producer(indices)
     if maker is None or maker.primitive.name != "concatenate" or maker.params["dimension"] != len(shape) - 1:
         return []
     is_apart = all(builder.find_type(x).shape[-1] == 1 for x in maker.inputs)
@@ -160,7 +160,7 @@ def find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapsed
     return Positions(found.first, found.strides[d], found.shape[d], d)
 
 
-def place(
+def write_at(
     operand: Any,
     update: Any,
     begins: Sequence[int],
@@ -173,10 +173,10 @@ def place(
     around = zip(begins, ends, strides, extents, strict=True)
     room = [(begin, extent - end, stride - 1) for begin, end, stride, extent in around]
     moved = lax.pad(update, np.zeros((), update.dtype), room)
-    return choose_inside(sizes, begins, join, operand, moved, strides)
+    return select_window(sizes, begins, join, operand, moved, strides)
 
 
-def choose_inside(
+def select_window(
     sizes: Sequence[int],
     begins: Sequence[int],
     join: Callable[[Any, Any], Any] | None,

@@ -58,7 +58,7 @@ class _Finder:
         if isinstance(operand, Literal):
             shape = type_.shape if shape is None else shape
             return Progression(shape, int(operand.value), (0,) * len(shape))
-        maker = self.builder.find_maker(operand)
+        maker = self.builder.find_producer(operand)
         if maker is None or self.left == 0:
             return None
         self.left -= 1
@@ -116,7 +116,7 @@ class _Finder:
     def _choose(self, inputs: tuple[Operand, ...], shape: tuple[int, ...]) -> Progression | None:
         """Return one case of `where(i < 0, i + n, i)`, by which NumPy's negative indices are written, if it applies to all elements."""
         which, *cases = inputs
-        maker = self.builder.find_maker(which)
+        maker = self.builder.find_producer(which)
         if maker is None or maker.primitive.name not in ("lt", "ge") or len(cases) != 2:
             return None
         compared, bound = (self.find(x, shape) for x in maker.inputs)

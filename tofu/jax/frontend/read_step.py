@@ -289,7 +289,7 @@ def make_graph(step: Step, names: Sequence[str], state_count: int = 0) -> tuple[
     pairs = zip(step.inputs[:state_count], step.outputs[:state_count], strict=True)
     next_values = {tensor_of[n]: tensor_of[x] for n, x in pairs if isinstance(x, int) and n != x}
     other_results = (tensor_of[x] for x in step.outputs[state_count:] if isinstance(x, int))
-    outputs = tuple(dict.fromkeys(t for t in other_results if not tensors[t].is_given))
+    outputs = tuple(dict.fromkeys(t for t in other_results if not tensors[t].exists_before_step))
     graph = Graph(
         tuple(tensors), tuple(builder.operators), outputs, next_values=next_values, carries=tuple(builder.carries)
     )

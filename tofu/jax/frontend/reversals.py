@@ -90,7 +90,7 @@ class _Search:
     def _expand(self, wanted: Reversed) -> Sequence[Reversed | Literal]:
         """Record how to compute a value in reverse. Return the operands that this needs."""
         value, dimensions = wanted
-        maker = self.builder.find_maker(value)
+        maker = self.builder.find_producer(value)
         if not dimensions or wanted in self.builder.in_reverse:
             return ()
         if maker is not None and maker.primitive.name == "rev":

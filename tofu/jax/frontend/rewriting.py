@@ -21,7 +21,13 @@ from tofu.jax.frontend.empty import drop_empty
 from tofu.jax.frontend.equations import Equation, Literal, Operand, Step, ValueType
 from tofu.jax.frontend.reversals import cancel_reversals
 from tofu.jax.frontend.versions import is_memory_kind, is_of_jax
-from tofu.jax.frontend.windows import read_known, read_window, roll, update_window, write_known
+from tofu.jax.frontend.windows import (
+    rewrite_concatenation,
+    rewrite_dynamic_slice,
+    rewrite_dynamic_update,
+    rewrite_gather,
+    rewrite_scatter,
+)
 
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
@@ -163,7 +169,7 @@ def _compare_operands(builder: StepBuilder, equation: Equation, types: Sequence[
     if equation.primitive.name != "eq":
         return None
     for operand, extremum in (equation.inputs, equation.inputs[::-1]):
-        maker = builder.find_maker(extremum)
+        maker = builder.find_producer(extremum)
         if maker is None or maker.primitive.name not in COMPARISONS:
             continue
         other_operands = [maker.inputs[1 - n] for n in (0, 1) if _is_same_operand(maker.inputs[n], operand)]
@@ -254,11 +260,11 @@ RULES: tuple[Rule, ...] = (
     _put_in_memory,
     _read_completely,
     _write_completely,
-    read_window,
-    update_window,
-    read_known,
-    write_known,
-    roll,
+    rewrite_dynamic_slice,
+    rewrite_dynamic_update,
+    rewrite_gather,
+    rewrite_scatter,
+    rewrite_concatenation,
     cancel_reversals,
     _compare_operands,
     drop_empty,

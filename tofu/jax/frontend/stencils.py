@@ -65,7 +65,7 @@ class _Search:
 
     def _expand(self, value: int) -> Sequence[Operand]:
         """Record how to compute a value. Return the operands that this needs."""
-        maker = self.builder.find_maker(value)
+        maker = self.builder.find_producer(value)
         name = "" if maker is None else maker.primitive.name
         if maker is not None and (name in ELEMENTWISE or (name == "rev" and self._is_inner_reversal(maker))):
             self.computed[value] = maker

@@ -176,7 +176,7 @@ class StepBuilder:
         """Return the type of an operand."""
         return operand.type if isinstance(operand, Literal) else self.types[operand]
 
-    def find_maker(self, operand: Operand) -> Equation | None:
+    def find_producer(self, operand: Operand) -> Equation | None:
         """Return the equation that computes a value, or None if the value comes from outside the loop or step."""
         if self._indexed_equations is not self.equations:  # a loop begins or has ended
             self._makers, self._indexed_equations, self._indexed_count = {}, self.equations, 0

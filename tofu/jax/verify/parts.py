@@ -22,7 +22,7 @@ from tofu.verification.split import (
     combine_outputs,
     cut_input,
     find_region,
-    move_cells,
+    move_elements,
     region_shape,
     relative_error,
 )
@@ -52,7 +52,7 @@ def run_in_parts(node: EquationCase, access: OperatorAccess, splits: Mapping[int
     parts = _list_parts(splits)
     shapes = [output.shape for output in node.outputs]
     if any(access.axes[axis] in access.fetched_axes for axis in splits):
-        pieces = [move_cells(node.inputs, access, part, shapes) for part in parts]
+        pieces = [move_elements(node.inputs, access, part, shapes) for part in parts]
     else:
         pieces = _run_parts(node, access, parts, are_equal=all(map(_have_equal_lengths, splits.values())))
     outputs = []

@@ -27,7 +27,7 @@ from tofu.mxnet.planning import plan_task, read_trained
 from tofu.mxnet.runtime.module.module import Module
 from tofu.planning.settings import Settings
 from tofu.program import NodeKind
-from tofu.simulation.simulate import emit_one_device
+from tofu.simulation.simulate import write_one_device_program
 
 RUNS = 12
 LAYER_COUNTS = (2, 40)  # of perceptrons that compute almost nothing
@@ -79,7 +79,7 @@ def measure_step(width: int, layers: int, workers: int) -> MeasuredStep:
         net = mx.sym.Activation(net, act_type="relu")
     symbol = mx.sym.SoftmaxOutput(net, name="softmax")
     task = read_trained(symbol, {"data": (16, width)}, Settings(workers=WORKERS, cache=False))
-    program = emit_one_device(task) if workers == 1 else plan_task(task).program
+    program = write_one_device_program(task) if workers == 1 else plan_task(task).program
     module, batch = make_module(symbol, {"data": (16, width)}, workers)
     seconds = find_median(lambda: module.forward_backward(batch))
     nodes = int((program.tables.node_kind != NodeKind.VARIABLE).sum())

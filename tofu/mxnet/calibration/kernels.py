@@ -31,8 +31,8 @@ from tofu.planning.settings import Settings
 from tofu.program import NodeKind, PlannedProgram
 from tofu.simulation.fit import Sample
 from tofu.simulation.kernels import FETCH
-from tofu.simulation.simulate import emit_one_device
-from tofu.simulation.work import find_work
+from tofu.simulation.simulate import write_one_device_program
+from tofu.simulation.work import measure_work
 
 STEPS = 7  # measured steps of each case, after a warm-up step
 CLONE_PREFIX, FETCH_OPERATOR = "_tofu_clone_", "_tofu_multi_fetch"
@@ -53,7 +53,7 @@ def run_case(case: CalibrationCase) -> RecordedCase:
     settings = Settings(workers=max(case.workers, 2), algorithm=case.algorithm, cache=False)
     task = read_trained(case.symbol, case.shapes, settings)
     if case.workers == 1:
-        program = emit_one_device(task)
+        program = write_one_device_program(task)
         executor = case.symbol.simple_bind(mx.cpu(0), grad_req=_list_requests(case), **case.shapes)
         for name, array in executor.arg_dict.items():
             array[:] = _draw_values(name, array.shape)
@@ -123,7 +123,7 @@ def match_events(recorded: RecordedCase, events: Events) -> Iterator[Sample]:
     """
     program = recorded.program
     tables = program.tables
-    work = find_work(recorded.program, 0)
+    work = measure_work(recorded.program, 0)
     nodes_by_operator: dict[tuple[int, str], list[int]] = defaultdict(list)
     for node in np.flatnonzero(tables.node_kind != NodeKind.VARIABLE).tolist():
         nodes_by_operator[int(tables.node_worker[node]), _find_op(program, node)].append(node)

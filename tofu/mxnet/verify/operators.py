@@ -33,7 +33,7 @@ from tofu.verification.split import (
     combine_outputs,
     cut_input,
     find_region,
-    move_cells,
+    move_elements,
     region_shape,
     relative_error,
     split_range,
@@ -195,7 +195,7 @@ class _Verification:
 
     def _run_part(self, access: OperatorAccess, axis: int, part: Range) -> tuple[list[Array], list[Array]]:
         if access.axes[axis] in access.fetched_axes:
-            return move_cells(self.node.inputs, access, {axis: part}, self.output_shapes), list(self.node.inputs)
+            return move_elements(self.node.inputs, access, {axis: part}, self.output_shapes), list(self.node.inputs)
         inputs = [
             cut_input(array, read, {axis: part}, access.extents)
             for array, read in zip(self.node.inputs, access.inputs, strict=True)
