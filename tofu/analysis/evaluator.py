@@ -68,7 +68,7 @@ class Evaluator:
         self._evaluate = _compile(pattern, [extent for _, extent in definitions], self._expressions)
 
     def _add_index(self, index: AffineIndex) -> tuple[str, ...]:
-        """Add the expressions of an index: the coefficients of its axes, and the range of its other terms. Return the axes."""
+        """Compile an index: the coefficients of its axes, and the range of its other terms. Return the axes."""
         axes = tuple(name for name in index.terms if name not in self._pattern.rejected)
         other_terms: Interval = index.without(frozenset(axes)).infer_interval()
         self._expressions += [*(index.terms[name] for name in axes), other_terms.lower, other_terms.upper]

@@ -149,7 +149,7 @@ class MovedElement(NamedTuple):
 
 
 def find_moved_elements(value: Value) -> tuple[MovedElement, ...] | None:
-    """Return the elements that `value` sums; None if it is anything but a sum of elements."""
+    """Return the elements whose sum is `value`, or None if it is not a plain sum of elements."""
     if isinstance(value, Element):
         return (MovedElement(value),)
     if is_zero(value):

@@ -121,7 +121,7 @@ def _describe_fewest_workers(
 ) -> str:
     """Return a sentence with the smallest number of workers whose memory fits into `device_bytes`, or why there is none.
 
-    Numbers below the bytes of one device divided by `device_bytes` are not tried.
+    The search begins at the bytes of one device divided by `device_bytes`.
     """
     one_device = report.columns[0][1]
     first_count = max(1, ceil(one_device.total[1] / device_bytes))

@@ -35,7 +35,7 @@ def read_task(
     observe: Observer | None = None,
     states: int = 0,
 ) -> Task:
-    """Find the strategies of each operator, for the arguments of `compile_partition`.
+    """Read and analyse a symbol, up to the strategies of each operator. Takes the arguments of `compile_partition`.
 
     Plans within a memory limit leave room for `states` tensors for each weight, which an optimizer keeps.
     """

@@ -98,7 +98,7 @@ class Tradeoff:
         return self._add(self.unlimited.choices)
 
     def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
-        """Add the plan for a price, in bytes transferred per byte held. Tensors in `split` are split."""
+        """Add the best plan if a byte held costs as much as `held_price` bytes transferred. Tensors in `split` are split."""
         unit = max(self.problem.arrangement.nanoseconds["prices"], default=1.0)
         return self._add(self._solve(self.problem.hold(held_price * unit, split), self.effort).choices)
 
@@ -119,7 +119,7 @@ class Tradeoff:
         return point
 
     def keep(self, point: Point, tensors: Sequence[int]) -> Point:
-        """Add a variant of a plan in which fetched regions of `tensors` are kept for all readers."""
+        """Add a variant of the plan `point` that keeps fetched regions of `tensors` for all readers."""
         return self._add(replace(point.choices, kept=tuple(sorted(tensors))))
 
     def try_more_prices(self) -> None:

@@ -168,7 +168,7 @@ class _Aligner:
         return number
 
     def _add_transferred_value(self, tensor: int, entries: EntryByWorker, boxes: tuple[Box, ...]) -> int:
-        """Add a value and the transfer that computes it. Its entries are fetches, or entries of several other values."""
+        """Add a value, and the transfer that computes it from fetches or from entries of other values."""
         fetches = [entry for entry in entries if entry is not None and self._is_new_fetch(entry)]
         fill = self._find_fill(tensor, fetches)
         entry_pieces, copies = self._list_pieces(tensor, entries, boxes)

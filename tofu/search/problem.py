@@ -119,7 +119,7 @@ class Problem:
 
     @property
     def ties(self) -> str:
-        """Description of the plans that a search covers; "" if it covers all.
+        """Words for the plans that a search covers, such as "that treat equal time steps alike"; "" if it covers all.
 
         The body of a loop is planned once. Unrolled, each iteration could have other layouts.
         """

@@ -64,7 +64,7 @@ class EqualParts:
         return EqualParts(tuple(split(self.operators, operators)), tuple(split(self.tensors, tensors)))
 
     def for_graph(self, graph: Graph, other: Graph) -> EqualParts:
-        """Return the families by the numbers of another graph of the same model. Names that it lacks are left out."""
+        """Return the same families for another graph of the model, in which operators have other numbers. They are found by name."""
 
         def carry(
             families: tuple[tuple[int, ...], ...], named: Sequence[Operator | Tensor], index: Mapping[str, int]

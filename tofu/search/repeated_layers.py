@@ -38,7 +38,7 @@ Colours: TypeAlias = "npt.NDArray[np.uint64]"
 
 
 def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], period: int = PERIOD) -> EqualParts:
-    """Find the operators and tensors of `graph` that correspond in repeated layers, `period` layers apart.
+    """Find the operators and tensors that are planned alike: those that correspond in repeated layers, `period` layers apart.
 
     The result is empty for fewer than `LEAST_OPERATORS` operators or `LEAST_LAYERS` equal layers.
 

@@ -62,7 +62,7 @@ def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess
 
 
 class _Alignment:
-    """Cache by which operators that share an access object still do so afterwards."""
+    """Cache, so that operators with the same access object get the same result."""
 
     def __init__(self) -> None:
         # Keeps the original alive, so that its id is not reused.

@@ -135,7 +135,7 @@ def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) ->
 def _search(problem: Problem, fixed: FixedChoices, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
     """Return the result of a native search, and the problem that was searched.
 
-    If fixed choices differ between equal operators or tensors, the search does not tie them.
+    If fixed choices differ between equal operators, the search decides for each of them separately.
     """
     failure: RuntimeError | None = None
     with refuse_excess(problem):

@@ -304,7 +304,7 @@ class _Comparison:
         return True
 
     def _split_by_states(self, equal: EqualSteps, classes: list[EqualSteps]) -> list[EqualSteps]:
-        """Split a set of equal steps so that states come from the same number of steps ago."""
+        """Split a set of equal steps into sets whose operators read states from the same number of steps ago."""
         class_of = {step: number for number, class_ in enumerate(classes) for step in class_.counterparts}
         local = {
             o: x for class_ in classes for counterpart in class_.counterparts.values() for x, o in counterpart.items()

@@ -1,6 +1,6 @@
 """Count the elements of each output that were compared, and with what: numbers, a relation, or the results of parts.
 
-Outputs whose errors the comparison would not notice count as compared with nothing.
+If a comparison would not notice errors in an output, the output does not count as compared.
 """
 
 from __future__ import annotations

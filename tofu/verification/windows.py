@@ -93,7 +93,7 @@ def list_window_geometries(
 ) -> list[Geometry]:
     """Return candidates for cuts of a forward operator's first output along one dimension, with inputs read in windows.
 
-    Only inputs in `free` may be cut. They do not hold positions.
+    Only inputs in `free` may be cut. Inputs that hold positions, such as indices, stay whole.
     """
     return list(_list_geometries(forward, free, indexed, shrinks))
 

@@ -13,7 +13,7 @@ FETCH = "fetch"
 
 
 def find_kernel_bytes(program: Program) -> dict[int, int]:
-    """Return the bytes that a worker's kernels access in one run, by the operator that each kernel computes.
+    """Return, by operator, the bytes that the operator's kernel accesses in one run.
 
     Operators that are fused into others have no kernel. All workers have shards of equal shapes, so the first one
     stands for all. Fetched values, and values that a loop reads from outside, are in memory.

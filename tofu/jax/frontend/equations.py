@@ -301,7 +301,7 @@ class Loop:
 
 
 def _separate_sums_of(number: int) -> int:
-    """Return the key under which the separate sums of a value are stored, as a dictionary by iteration."""
+    """Return the key of a value's separate sums, which are stored as a dictionary by iteration."""
     return -1 - number
 
 

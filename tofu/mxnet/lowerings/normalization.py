@@ -39,7 +39,7 @@ def _expand_batch_norm(parts: Parts) -> None:
 
 
 def _written_gamma(attributes: Attributes) -> tuple[int, ...]:
-    """Return (1,), the position of gamma, if gamma is fixed: the forward operator then sets it to ones."""
+    """Return the inputs that the forward operator changes: gamma, at position 1, if it is fixed to ones."""
     return (1,) if is_true(attributes, "fix_gamma", True) else ()
 
 
