@@ -243,7 +243,7 @@ def _find_addend_inputs(
 
 
 def _reject_positions(trace: Trace) -> Iterator[tuple[str, str]]:
-    """Yield the variables whose positions are used as numbers, unless the description handles this."""
+    """Yield the variables whose positions are used as numbers. Variables that the description declares in `starts` are allowed."""
     for value in _list_values(trace):
         for node in walk(value):
             if isinstance(node, Position):

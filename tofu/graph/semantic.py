@@ -67,7 +67,7 @@ class Tensor:
 
     @property
     def moved_item_bytes(self) -> int:
-        """The bytes per element that a training step transfers if the tensor is transferred whenever it is computed."""
+        """The bytes per element that a training step transfers if it transfers each computed value of the tensor."""
         return self.item_bytes * self.times
 
     @property

@@ -115,7 +115,7 @@ def _select(
 def make_tradeoffs(
     problems: Sequence[Problem], settings: Settings, progress: Progress | None, measure: Measure
 ) -> list[Tradeoff]:
-    """Return the trade-off between memory and communication for each order of the rounds."""
+    """Return an empty trade-off between memory and communication for each order of the rounds."""
     algorithm = ALGORITHMS[settings.algorithm]
     seconds = settings.search_seconds / len(problems)
     whole, effort = Effort(seconds, progress), Effort(seconds / SEARCHES_OF_A_TRADEOFF, progress)

@@ -255,7 +255,7 @@ class _Aligner:
         return tuple(n - begin for n, (begin, _) in zip(node.begins[0], boxes[node.worker], strict=True))
 
     def _find_inputs(self, tensor: int, pieces: Sequence[_EntryPiece]) -> tuple[tuple[int, ...], list[TransferPiece]]:
-        """Return the values that the pieces of a transfer read, and the pieces with positions in these values."""
+        """Return the values that a transfer reads, and its pieces, which refer to these values by position."""
         entries = dict.fromkeys(read.entry for piece in pieces for read in piece.reads)
         value_by_entry = self._find_value_by_entry(tensor, entries)
         inputs = tuple(dict.fromkeys(value_by_entry.values()))

@@ -31,8 +31,8 @@ class Entry(NamedTuple):
 class PieceSource(NamedTuple):
     """Box that a fetch reads for a piece, from its input number `input`. The box begins at `begin` in that input.
 
-    For each dimension of the input, `along` has the dimension of the piece that it becomes, or -1 if a single element
-    is read. All other dimensions of the piece have extent 1.
+    `along` maps dimensions of the input to dimensions of the piece. It is -1 if a single element is read along a
+    dimension. All other dimensions of the piece have extent 1.
     """
 
     input: int

@@ -1,4 +1,4 @@
-"""The edges of a graph, and its classes of equal operators, from which equal time steps and repeated layers are found."""
+"""The edges of a graph and its classes of equal operators, for finding equal time steps and repeated layers."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class Problem:
         """Return the problem for a search that keeps fixed choices, which may differ between equal operators.
 
         If equal layers are not all fixed alike, no layers are tied. A choice that is fixed in one time step holds for
-        all equal steps, unless they have a fixed choice of another kind.
+        all equal steps, except steps with another fixed choice.
         """
         layers = self.layers
         asked = ((layers.operators, operators), (layers.tensors, tensors))

@@ -64,7 +64,7 @@ class EqualParts:
         return EqualParts(tuple(split(self.operators, operators)), tuple(split(self.tensors, tensors)))
 
     def for_graph(self, graph: Graph, other: Graph) -> EqualParts:
-        """Return the same families for another graph of the model, in which operators have other numbers. They are found by name."""
+        """Return the same families for another graph of the model. Operators and tensors are found by name."""
 
         def carry(
             families: tuple[tuple[int, ...], ...], named: Sequence[Operator | Tensor], index: Mapping[str, int]
@@ -142,7 +142,7 @@ class _FamilyKeys:
         return None if key is None else (self._identify(key), output)
 
     def _forward_key(self, position: int) -> Key | None:
-        """Return a key of an operator's signature, its inputs' families, and the numbers of steps between them."""
+        """Return a key of the operator's signature, the families of its inputs, and how many steps ago they were computed."""
         dataflow = self.dataflow
         inputs = dataflow.graph.operators[position].inputs
         producers = [dataflow.producers[t][0] for t in inputs]

@@ -79,7 +79,7 @@ def find_time_steps(dataflow: Dataflow) -> Iterator[tuple[Chain, list[EqualSteps
 
 
 def _candidate_anchors(dataflow: Dataflow) -> list[list[int]]:
-    """Return the operators that have one signature and read a parameter, the largest sets first."""
+    """Return sets of operators that have one signature and read a parameter, the largest sets first."""
     families: dict[int, list[int]] = defaultdict(list)
     for position, operator in enumerate(dataflow.graph.operators):
         if dataflow.is_forward(position) and any(dataflow.is_shared(t) for t in operator.inputs):
@@ -96,12 +96,12 @@ def _find_depths(dataflow: Dataflow) -> dict[int, int]:
 
 
 def _count_before(dataflow: Dataflow, anchors: Sequence[int]) -> dict[int, int]:
-    """Return the number of anchors that each operator depends on, if the anchors form a chain."""
+    """Return the number of anchors that each operator depends on. The anchors must form a chain."""
     return _count_along(dataflow.forward, dataflow.forward, {anchor: i + 1 for i, anchor in enumerate(anchors)})
 
 
 def _count_after(dataflow: Dataflow, anchors: Sequence[int]) -> dict[int, int]:
-    """Return the number of other anchors that depend on each forward operator, if the anchors form a chain."""
+    """Return the number of other anchors that depend on each forward operator. The anchors must form a chain."""
     left = {anchor: len(anchors) - i for i, anchor in enumerate(anchors)}
     return _count_along(reversed(list(dataflow.forward)), dataflow.followers, left)
 
@@ -208,7 +208,7 @@ class _Comparison:
         return 0 < self.chain.steps.get(operator, 0) < step
 
     def _match(self, reference: int, step: int) -> Correspondence | None:
-        """Return the correspondence of two steps, or None if they are not equal. It is followed from their anchors."""
+        """Return the correspondence of two steps, which begins at their anchors, or None if they are not equal."""
         if reference == self.chain.last:
             return None
         anchors = self.chain.anchors

@@ -57,7 +57,7 @@ class _Definitions:
                     self.add(variable, extent, place)
 
     def add_reductions(self, value: Value, scope: tuple[str, ...]) -> None:
-        """Add the variables of all reductions in `value`, which is inside lambdas over `scope`."""
+        """Add the variables of all reductions in `value`. `scope` has the variables of the lambdas around it."""
         if isinstance(value, Reduction):
             for variable in value.variables:
                 if variable in scope:

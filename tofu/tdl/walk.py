@@ -19,7 +19,7 @@ from tofu.tdl.expression import (
 
 
 def positions_inside(indices: tuple[object, ...]) -> tuple[Value, ...]:
-    """Return the values that determine data-dependent indices: `value` for each index `Any(value)`."""
+    """Return the values inside data-dependent indices: `value` for each index `Any(value)`."""
     positions = (index.position for index in indices if isinstance(index, (WholeDimension, AnyOf)))
     return tuple(position for position in positions if position is not None)
 

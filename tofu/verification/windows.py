@@ -127,7 +127,7 @@ def _is_uneven(forward: Kernel, chosen: Sequence[tuple[int | None, Windows | Non
 def _list_windows(
     forward: Kernel, number: int, along: int, indexed: Collection[int]
 ) -> list[tuple[int | None, Windows | None]]:
-    """Return the dimensions along which output rows read an input in windows, with the windows."""
+    """Return the dimensions of an input that output rows read in windows, with the windows."""
     array = forward.inputs[number]
     if array.dtype.kind != "f":
         return []

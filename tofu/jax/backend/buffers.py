@@ -174,8 +174,8 @@ def _list_buffers(
 ) -> _Memory:
     """Return the buffers of all operations with their lifetimes.
 
-    An operation may overwrite an operand that nothing reads later. Loops always do this. So do operations in a loop
-    body, for which `separate_buffers` is empty (see `_pack`). `results` live to the end.
+    An operation may overwrite an operand that nothing reads later. Loops always do this, and so do operations in a loop
+    body. `results` live to the end.
     """
     starts = [0, *accumulate(operation.length for operation in order)]
     readers: dict[int, int] = {value: n for n, operation in enumerate(order) for value in operation.reads}
@@ -225,10 +225,10 @@ def _pack(
 
 
 def _find_unplaced(buffers: Sequence[Buffer], rooms: Iterable[list[Buffer]], length: int) -> list[Buffer]:
-    """Return the buffers that do not fit into `rooms`, which are lists of buffers that use the same memory.
+    """Return the buffers that do not fit into `rooms`.
 
-    The largest buffer is placed first, in the smallest room that is large enough and free for its lifetime. A room is
-    as large as its first buffer.
+    A *room* is a list of buffers that use the same memory, and is as large as its first buffer. The largest buffer is
+    placed first, in the smallest room that is large enough and free for its lifetime.
     """
     rooms = sorted(rooms, key=lambda room: room[0].size)
     sizes = [room[0].size for room in rooms]

@@ -135,7 +135,7 @@ def find_lookup(
 
 
 def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
-    """Return the indices along each dimension as separate operands; none if the program does not concatenate them."""
+    """Return the operands that the program concatenates to `indices`, one for each dimension; none if it does not."""
     shape = builder.find_type(indices).shape
     if shape[-1:] == (1,):
         return [indices]

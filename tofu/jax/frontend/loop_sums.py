@@ -323,7 +323,7 @@ class _LoopBody:
             yield replace(equation, inputs=inputs, params=params, checkpoint=None)
 
     def list_completing_loops(self) -> list[Loop]:
-        """Return the completing loops. All calls of `remove_sum` come first."""
+        """Return the completing loops. Call `remove_sum` for all sums before."""
         return list(self._completing_loops.values())
 
     def list_remaining(self, items: Sequence[Equation | Loop]) -> tuple[Equation | Loop, ...]:

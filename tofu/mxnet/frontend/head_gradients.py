@@ -17,7 +17,7 @@ def name_head_gradient(output: int) -> str:
 
 
 def find_head(name: str) -> int | None:
-    """Return the number of the output that a head gradient of this name is for; None for other names."""
+    """Return the output to which a head gradient of this name belongs, or None for other names."""
     match = re.fullmatch(rf"{_mxnet.HEAD_GRADIENT_PREFIX}(\d+)", name)
     return None if match is None else int(match[1])
 

@@ -211,7 +211,7 @@ def _find_file(path: Path, statement: ast.ImportFrom) -> Path | None:
 
 @cache
 def _digest_description(path: Path, line: int) -> str:
-    """Return the digest of the statement at `line`, of the loops that register descriptions, and of all code that they use."""
+    """Return the digest of a description, which is at `line`, with the loops that register it and all code that it uses."""
     module = _read_module(path)
     definitions = [s for s in module.definitions.values() if _find_first_line(s) <= line <= (s.end_lineno or 0)]
     loading = () if _has_decorators(definitions) else module.loading  # a decorator registers its function

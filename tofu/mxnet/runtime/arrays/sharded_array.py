@@ -74,7 +74,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def context(self) -> Any:
-        """Context that creates zeros on the same shards."""
+        """A context in which MXNet creates zeros with the same shards."""
         return ShardedContext(self.tensor)
 
     ctx = context

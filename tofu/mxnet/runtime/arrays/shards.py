@@ -75,7 +75,7 @@ class ShardedTensor:
         return all(getattr(self, attribute) == getattr(other, attribute) for attribute in attributes)
 
     def like(self, shape: tuple[int, ...], dtype: Any, arrays: Sequence[Any] | None = None) -> ShardedTensor:
-        """Return a tensor with the same layout and another type. In `shape`, extents may be 1 instead."""
+        """Return a tensor with the same layout and another type. Extents of 1 in `shape` are not split."""
         if not self.is_like(shape):
             raise ShapeError(f"{self.name} has shape {self.shape}; {tuple(shape)} cannot have the same layout.")
         regions = [
