@@ -100,7 +100,7 @@ def measure_family(family: str, size: int, workers: int, search_seconds: float) 
     model = FAMILIES[family][0](size)
     started = time.process_time()
     problem = model.read(Settings(workers)).problem
-    _ = problem.coarse
+    _ = problem.search_graph
     measured = {"operators": float(len(problem.graph.operators)), "reading": time.process_time() - started}
     for algorithm in SEARCHES:
         started = time.process_time()

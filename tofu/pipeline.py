@@ -80,7 +80,7 @@ class Task:
     ----------
     source
         The step as the engine read it.
-    stock
+    whole_accesses
         The ways to split each operator of the step's own graph.
     problem
         The search problem. In its graph, some operators are *lowered*: replaced by several smaller ones that can be
@@ -92,7 +92,7 @@ class Task:
     """
 
     source: Source
-    stock: tuple[OperatorAccess, ...]
+    whole_accesses: tuple[OperatorAccess, ...]
     problem: Problem
     settings: Settings
     engine: Engine
@@ -118,7 +118,7 @@ class Task:
     def restore_whole_operators(self, choices: Choices) -> Choices:
         """Return the same choices for a graph in which operators are lowered only if the plan needs it."""
         front_end, undescribed = self.engine.front_end, self.settings.undescribed
-        return restore_whole_operators(self.source.graph, self.stock, choices, front_end, undescribed)
+        return restore_whole_operators(self.source.graph, self.whole_accesses, choices, front_end, undescribed)
 
 
 @dataclass(frozen=True)
@@ -182,11 +182,11 @@ def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Ob
     found = find_strategies(lowered, engine.front_end, settings.undescribed)
     strategies = observe("strategies", mark_random(lowered, found, engine.front_end))
     is_lowered = lowered is not source.graph
-    stock = find_strategies(source.graph, engine.front_end, settings.undescribed) if is_lowered else found
-    observe("stock", stock)
+    whole_accesses = find_strategies(source.graph, engine.front_end, settings.undescribed) if is_lowered else found
+    observe("whole_strategies", whole_accesses)
     factors = settings.arrangements[0].factors
     problem = observe("problem", make_problem(lowered, strategies, factors, rules=engine.rules))
-    return Task(source, stock, problem, settings, engine)
+    return Task(source, whole_accesses, problem, settings, engine)
 
 
 @collect_rarely()

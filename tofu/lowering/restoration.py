@@ -23,20 +23,20 @@ from tofu.search.native import find_live_operators
 
 def restore_whole_operators(
     graph: Graph,
-    stock: Sequence[OperatorAccess],
+    whole_accesses: Sequence[OperatorAccess],
     searched: Choices,
     framework: LowerableOperators,
     undescribed: str = "error",
 ) -> Choices:
     """Return the choices for the graph that runs, in which operators run in parts only if they have to.
 
-    `graph` is the semantic graph, `stock` has the axes of its whole operators, and `searched` has the choices for the
+    `graph` is the semantic graph, `whole_accesses` has the axes of its whole operators, and `searched` has the choices for the
     fully lowered graph. Tensors keep their numbers. Raises InternalError if the result transfers more bytes than
     `searched`.
     """
     if searched.problem.graph is graph:
         return searched
-    restored = _restore(graph, stock, searched, framework, undescribed)
+    restored = _restore(graph, whole_accesses, searched, framework, undescribed)
     restored_bytes, searched_bytes = evaluate(restored).total_bytes, evaluate(searched).total_bytes
     if restored_bytes > searched_bytes:
         raise InternalError(
@@ -58,13 +58,13 @@ def prepare_inference(
             attributes = operator.attributes if lowering is None else lowering.in_inference(operator.attributes)
             operators.append(replace(operator, attributes=attributes))
     forward = replace(graph, operators=tuple(operators), gradients={}, updated=frozenset(), next_values={})
-    stock = find_strategies(forward, framework, undescribed)
-    return _restore(forward, stock, searched, framework, undescribed)
+    whole_accesses = find_strategies(forward, framework, undescribed)
+    return _restore(forward, whole_accesses, searched, framework, undescribed)
 
 
 def _restore(
     graph: Graph,
-    stock: Sequence[OperatorAccess],
+    whole_accesses: Sequence[OperatorAccess],
     searched: Choices,
     framework: LowerableOperators,
     undescribed: str,
@@ -74,7 +74,7 @@ def _restore(
     live_names = {lowered.operators[number].name for number in find_live_operators(lowered, searched.problem.accesses)}
     whole_names = {
         operator.name
-        for operator, access in zip(graph.operators, stock, strict=True)
+        for operator, access in zip(graph.operators, whole_accesses, strict=True)
         if operator.name in live_names
         and _can_be_split(
             keep_whole(framework.lowerings, operator, graph.tensors),

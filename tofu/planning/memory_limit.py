@@ -92,15 +92,15 @@ class Tradeoff:
         """Add the plan at the highest price, which splits everything except small tensors."""
         return self._add(self._solve_with_all(lambda problem: problem).choices)
 
-    def free(self) -> Point:
+    def replicate_freely(self) -> Point:
         """Add the plan at price 0."""
-        self.unlimited = self._solve_with_all(lambda problem: problem.hold(price=0.0))
+        self.unlimited = self._solve_with_all(lambda problem: problem.with_memory_price(price=0.0))
         return self._add(self.unlimited.choices)
 
     def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
         """Add the best plan if a byte held costs as much as `held_price` bytes transferred. Tensors in `split` are split."""
         unit = max(self.problem.arrangement.nanoseconds["prices"], default=1.0)
-        return self._add(self._solve(self.problem.hold(held_price * unit, split), self.effort).choices)
+        return self._add(self._solve(self.problem.with_memory_price(held_price * unit, split), self.effort).choices)
 
     def _solve_with_all(self, restrict: Callable[[Problem], Problem]) -> Solution:
         """Solve with `whole_effort`. A plan without needless overlaps is added first, in case this search runs out of time."""
@@ -118,7 +118,7 @@ class Tradeoff:
         self.points.append(point)
         return point
 
-    def keep(self, point: Point, tensors: Sequence[int]) -> Point:
+    def keep_regions(self, point: Point, tensors: Sequence[int]) -> Point:
         """Add a variant of the plan `point` that keeps fetched regions of `tensors` for all readers."""
         return self._add(replace(point.choices, kept=tuple(sorted(tensors))))
 
@@ -128,11 +128,11 @@ class Tradeoff:
             point = self.at_price(held_price)
             candidates = list_worth_keeping(point.choices)
             for count in {len(candidates), (len(candidates) + 1) // 2} - {0}:
-                self.keep(point, candidates[:count])
+                self.keep_regions(point, candidates[:count])
 
     def find_fitting(self, limit: int) -> Point | None:
         """Return the cheapest plan that needs at most `limit` bytes on every worker, or None."""
-        replicated = self.free()
+        replicated = self.replicate_freely()
         self.split_all()  # may transfer less if the search above ran out of time
         if replicated.most_bytes > limit:
             self._bisect_price(limit, replicated)
@@ -154,7 +154,7 @@ class Tradeoff:
         candidates = list_worth_keeping(point.choices)
 
         def fits(count: int) -> bool:
-            return self.keep(point, candidates[:count]).most_bytes <= limit
+            return self.keep_regions(point, candidates[:count]).most_bytes <= limit
 
         _bisect_count(0, len(candidates) + 1, len(candidates), fits)
 

@@ -236,7 +236,7 @@ def _describe_orders(problems: Sequence[Problem], planned: int | None = None) ->
 
 
 def _make_memory_free(problem: Problem) -> Problem:
-    return problem.hold(price=0.0)
+    return problem.with_memory_price(price=0.0)
 
 
 def _split_evenly_with_free_memory(problem: Problem) -> Problem | None:

@@ -74,7 +74,7 @@ class Problem:
         return self.arrangement.factors
 
     @property
-    def coarse(self) -> _core.Graph:
+    def search_graph(self) -> _core.Graph:
         """The native graph for a search, in which equal time steps and repeated layers take one choice."""
         return self.make_search_graph(self.tied_steps, self.layers)
 
@@ -162,7 +162,7 @@ class Problem:
         make_search_graph = cache(partial(tie_equal_parts, native, self.graph))
         return replace(self, native=native, make_search_graph=make_search_graph)
 
-    def hold(self, price: float, split: Collection[int] = ()) -> Problem:
+    def with_memory_price(self, price: float, split: Collection[int] = ()) -> Problem:
         """Return the problem for a search that may replicate any tensor not in `split`, and pays for the memory.
 
         `price` is the cost of one byte that a worker holds for the whole step, in the unit that the search minimises.

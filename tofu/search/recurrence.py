@@ -122,11 +122,11 @@ class _FamilyKeys:
             if self.key_of[position] is not None:
                 continue
             if operator.sums_gradients:
-                self.key_of[position] = self._sum_key(position)
+                self.key_of[position] = self._make_sum_key(position)
             elif operator.forward is not None:
-                self.key_of[position] = self._backward_key(position, operator.forward)
+                self.key_of[position] = self._make_backward_key(position, operator.forward)
             elif repeated[self.dataflow.signatures[position]] > 1:
-                self.key_of[position] = self._forward_key(position)
+                self.key_of[position] = self._make_forward_key(position)
         return self.key_of
 
     def _identify(self, key: Key) -> int:
@@ -135,13 +135,13 @@ class _FamilyKeys:
     def _key(self, producer: int) -> Key | None:
         return self.key_of[producer] if producer >= 0 else None
 
-    def _source(self, tensor: int) -> tuple[int, int] | None:
+    def _find_producer_family(self, tensor: int) -> tuple[int, int] | None:
         """Return the family of the operator that computes a tensor, and the output's number; None without a family."""
         producer, output = self.dataflow.producers[tensor]
         key = self._key(producer)
         return None if key is None else (self._identify(key), output)
 
-    def _forward_key(self, position: int) -> Key | None:
+    def _make_forward_key(self, position: int) -> Key | None:
         """Return a key of the operator's signature, the families of its inputs, and how many steps ago they were computed."""
         dataflow = self.dataflow
         inputs = dataflow.graph.operators[position].inputs
@@ -154,7 +154,7 @@ class _FamilyKeys:
         parts: list[object] = []
         joins = False
         for tensor, producer in zip(inputs, producers, strict=True):
-            source = self._source(tensor)
+            source = self._find_producer_family(tensor)
             if source is not None:
                 joins = True
                 chain, step = self.step_of.get(producer, (-1, 0))
@@ -165,7 +165,7 @@ class _FamilyKeys:
                 given = dataflow.graph.tensors[tensor].kind in GIVEN_KINDS
                 parts.append("given" if given else ("variable", tensor))
         if not joins:
-            fed = self._fed_families(position)
+            fed = self._find_reader_families(position)
             if not fed or not any(dataflow.is_shared(t) for t in inputs):
                 return None
             parts.append(fed)
@@ -174,14 +174,14 @@ class _FamilyKeys:
             self.step_of[position] = chain, min(found)
         return ("reader", dataflow.signatures[position], *parts)
 
-    def _fed_families(self, position: int) -> tuple[int, ...]:
+    def _find_reader_families(self, position: int) -> tuple[int, ...]:
         """Return the families of an operator's readers; () if some reader has none."""
         keys = [self.key_of[user] for user in self.dataflow.followers.get(position, ())]
         if any(key is None or key[0] != "equal" for key in keys):
             return ()
         return tuple(sorted({self._identify(key) for key in keys if key is not None}))
 
-    def _backward_key(self, position: int, forward: int) -> Key | None:
+    def _make_backward_key(self, position: int, forward: int) -> Key | None:
         """Return a key of a backward operator's signature, its forward operator's family, and its forward inputs' families."""
         key = self.key_of[forward]
         if key is None:
@@ -193,19 +193,19 @@ class _FamilyKeys:
             producer = self.dataflow.producers[tensor][0]
             if producer >= 0 and not self.dataflow.is_forward(producer):
                 parts.append("gradient")
-            elif self._is_beside(producer, forward):
-                parts.append(self._source(tensor))
+            elif self._is_in_same_step(producer, forward):
+                parts.append(self._find_producer_family(tensor))
             else:
                 parts.append("input")
         return ("backward", self.dataflow.signatures[position], self._identify(key), *parts)
 
-    def _is_beside(self, producer: int, operator: int) -> bool:
+    def _is_in_same_step(self, producer: int, operator: int) -> bool:
         """Return True if two operators are in the same step, and `producer` has a family."""
         key = self._key(producer)
         beside = self.step_of.get(producer) == self.step_of.get(operator)
         return key is not None and key[0] != "step" and beside and producer in self.step_of
 
-    def _sum_key(self, position: int) -> Key | None:
+    def _make_sum_key(self, position: int) -> Key | None:
         """Return a key of the families of all gradients in a chain of sums, regardless of their number."""
         terms: set[object] = set()
         for tensor in self.dataflow.graph.operators[position].inputs:

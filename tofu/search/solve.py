@@ -154,13 +154,13 @@ def _search(problem: Problem, fixed: FixedChoices, search: Callable[[_core.Graph
 
 def _attempt(search: Callable[[_core.Graph], Result], problem: Problem) -> Result | RuntimeError:
     try:
-        return search(problem.coarse)
+        return search(problem.search_graph)
     except RuntimeError as error:
         return error
 
 
 def _search_untied(problem: Problem, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
     try:
-        return search(problem.coarse), problem
+        return search(problem.search_graph), problem
     except (ValueError, RuntimeError) as error:
         raise PlanError(f"The hints cannot be honoured together: {restore_names(str(error), problem.graph)}") from error
