@@ -128,8 +128,6 @@ def partition(
 ) -> Any:
     """Plan a training step and return a step that runs on several devices.
 
-    The returned step is called like `step`. If `step` or `example_args` is left out, planning waits for the first call.
-
     Parameters
     ----------
     step
@@ -159,6 +157,12 @@ def partition(
         `memory_limit`, `replicate`, `undescribed`, `cache` and `plan`. `plan` replaces the search: it is a `Plan`, its
         JSON, or the path of a file with the JSON. Without `topology`, transfers between processes are assumed to be
         slower than transfers within a process.
+
+    Returns
+    -------
+    PartitionedStep or DeferredStep
+        The step on several devices. It is called like `step`, and takes and returns complete or placed arrays. A
+        DeferredStep is planned at its first call.
 
     Raises
     ------

@@ -216,13 +216,25 @@ class PartitionedStep:
 
     @in_planned_precision
     def place(self, value: Any, argument: int = 0) -> Any:
-        """Store an argument of the step on the devices as planned, and return the stored arrays.
+        """Store an argument of the step on the devices as planned. Each device receives only its own shard.
 
-        By default, this is the first argument, the state. Each device receives only its own shard. The stored arrays
-        share no memory with `value`, so that the step may donate them.
+        Parameters
+        ----------
+        value
+            The argument, as a tree of complete arrays. If several processes run the step, each of them passes the
+            complete argument, or arrays that are on the devices of all processes already.
+        argument
+            The position of the argument. The default is the first one, the state.
 
-        If several processes run the step, each process passes the complete argument, or arrays that already are on the
-        devices of all processes. Raises ShapeError if the tree, a shape or a type differs from the plan.
+        Returns
+        -------
+        tree of jax.Array or UnevenArray
+            The stored arrays. They share no memory with `value`, so that the step may donate them.
+
+        Raises
+        ------
+        ShapeError
+            The tree, a shape or a type differs from the plan.
         """
         leaves = self._arguments.flatten_one(value, argument)
         names, types, shardings = self._describe_leaves(argument)
@@ -233,11 +245,27 @@ class PartitionedStep:
 
     @in_planned_precision
     def place_part(self, value: Any, argument: int = 1) -> Any:
-        """Store an argument of the step, by default the second, of which each process passes only some rows.
+        """Store an argument of which each process passes only some rows, such as its own part of the batch.
 
-        Use this method if each process loads its own part of the batch. For an array of B rows and P processes, process
-        n passes rows n B/P up to (n + 1) B/P, counted along dimension 0. Rows that the plan stores in another process
-        are sent there. Every process passes the same scalars. Raises ShapeError if the arrays do not have these shapes.
+        Rows that the plan stores in another process are sent there.
+
+        Parameters
+        ----------
+        value
+            The argument, as a tree of arrays. For an array of B rows (dimension 0) and P processes, process n passes
+            rows n B/P up to (n + 1) B/P. Every process passes the same scalars.
+        argument
+            The position of the argument. The default is the second one.
+
+        Returns
+        -------
+        tree of jax.Array or UnevenArray
+            The stored arrays, with the shapes of the complete argument.
+
+        Raises
+        ------
+        ShapeError
+            An array does not have the expected number of rows.
         """
         leaves = self._arguments.flatten_one(value, argument)
         names, types, shardings = self._describe_leaves(argument)

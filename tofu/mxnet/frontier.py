@@ -173,8 +173,25 @@ def frontier(
 ) -> Frontier:
     """Find plans that trade memory per worker for communication, from splitting every tensor to data parallelism.
 
-    It takes the arguments of `tofu.partition`, and trains all arguments of the model except its inputs. No array is
-    allocated. The search takes about ten times as long as for one plan, and calls MXNet's memory planner each time.
+    All arguments of the model except its inputs are trained. No array is allocated. The search takes about ten times
+    as long as for one plan.
+
+    Parameters
+    ----------
+    symbol, ngpus, hints, algorithm, search_seconds, undescribed, topology
+        As in `tofu.partition`.
+    **shapes
+        The shape of each input, by name.
+
+    Returns
+    -------
+    Frontier
+        The plans, which print as a table. `plan.worker_bytes` and `plan.communication_bytes` have their numbers.
+
+    Raises
+    ------
+    TofuError
+        The model cannot be partitioned, or shapes or options are wrong.
 
     Examples
     --------

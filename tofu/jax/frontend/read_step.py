@@ -118,6 +118,16 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
     static_numbers
         If True, Python numbers are static too. They also become static if the function cannot be traced otherwise, for
         example because it uses one of them in an `if`.
+
+    Returns
+    -------
+    Source
+        The step, with its graph of operators and tensors (`graph`).
+
+    Raises
+    ------
+    UnsupportedError
+        The step cannot be traced, or an argument has a type that JAX does not accept.
     """
     if not callable(function):
         raise UnsupportedError(f"A step is a function of arrays, not {show_with_type(function)}.")

@@ -72,6 +72,11 @@ def describe(
         The operator's name in plans and hints. By default, it is the name of the function.
     concrete
         If True, a formula receives the extents of arrays as Python numbers instead of symbols (`tofu.jax.op`).
+
+    Raises
+    ------
+    DescriptionError
+        The description is malformed. If it does not fit the arrays of a call, the call raises this error.
     """
     if not (isinstance(description, str) or callable(description)):
         raise DescriptionError(f"A description is a rule or a formula in TDL, and not {description!r}. {SYNTAX}")
