@@ -58,7 +58,6 @@ def test_under_formula_3_the_theorems_hold(sizes):
 
 
 def read_bytes(shape, choice, layout):
-    """Return the bytes to read a tensor in a layout by an element-wise operator with that choice."""
     spec = GraphSpec()
     y = elementwise(spec, [spec.tensor(shape)])
     spec.outputs.append(y)
