@@ -90,7 +90,7 @@ class StepArguments:
         return None if weak_types == self._weak_types.planned else self._weak_types.find_result_types(weak_types)
 
     def _describe_nodes(self, tree: Any) -> str:
-        """Describe the first argument whose tree has other nodes than planned, or the number of arguments if that differs."""
+        """Describe the first argument whose tree differs from the plan. If the number of arguments differs, describe this instead."""
         planned_trees = self._native.arguments_tree.tree.children()
         pairs = zip(planned_trees, tree.children(), name_parameters(self._step, len(planned_trees)), strict=False)
         differences = (describe_node_difference(*pair) for pair in pairs)

@@ -69,7 +69,7 @@ class Dataflow:
 
 
 def trace_dataflow(graph: Graph, kinds: Sequence[object] | None = None) -> Dataflow:
-    """Return the edges of `graph`, in linear time. `kinds` are equal for operators that count as equal."""
+    """Return the edges of `graph`, in linear time. Operators of equal `kinds` count as equal."""
     producers = [(-1, 0)] * len(graph.tensors)
     readers: list[list[tuple[int, int]]] = [[] for _ in graph.tensors]
     for position, operator in enumerate(graph.operators):

@@ -30,9 +30,9 @@ def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
     """Convert hints to fixed choices.
 
     A tensor's hint is a dimension, and an operator's hint the name of an axis. It holds for all rounds, or is a
-    sequence with one entry for each round. None replicates, and Ellipsis leaves a round free. A free round replicates
-    if any split would make a later fixed choice impossible. Raises PlanError with the reasons if hints cannot be
-    honoured.
+    sequence with one entry for each round. None replicates, and Ellipsis leaves a round free. If any split in a free
+    round would make a later fixed choice impossible, the round replicates. Raises PlanError with the reasons if hints
+    cannot be honoured.
     """
     fixed = FixedChoices({}, {})
     problems = []

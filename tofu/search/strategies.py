@@ -74,7 +74,7 @@ def find_strategies(
 def mark_random(
     graph: Graph, accesses: Sequence[OperatorAccess], framework: OperatorDescriptions
 ) -> tuple[OperatorAccess, ...]:
-    """Return the accesses with random operators marked whose descriptions do not show that they are random."""
+    """Return the accesses. Operators that draw random numbers are marked, even if their descriptions do not show it."""
     return tuple(
         replace(access, is_random=True) if framework.draws_undescribed(operator, not access.axes) else access
         for operator, access in zip(graph.operators, accesses, strict=True)

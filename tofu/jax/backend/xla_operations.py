@@ -95,7 +95,7 @@ class Kernels:
         return len(self._types) - 1
 
     def _draw(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield a loop over two words for each number. An iteration also holds the words of the previous iteration."""
+        """Yield the loop by which XLA draws numbers. An iteration holds two words for each number, and those of the last one."""
         results = equation.outputs
         word_type = ValueType(self._types[results[0]].shape, np.dtype(np.uint32))
         words = self._add_value(word_type), self._add_value(word_type)

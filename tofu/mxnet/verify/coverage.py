@@ -133,7 +133,7 @@ def _list_tensors(description: Description) -> str:
 
 
 def kinds_line(kinds: Mapping[str, int]) -> str:
-    """Return the number of operators compared in each way, in the words of `Compared`."""
+    """Return a line with the number of operators for each kind of comparison."""
     numbers, relation, parts, unwritten, nothing = kinds.values()
     return (
         f"Compared with MXNet's kernels: {numbers} operators by numbers, {relation} by a relation, {parts} by their parts alone; "

@@ -84,7 +84,7 @@ def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
 
 
 def _is_level(block: int, larger_block: int, rates: dict[Pair, float]) -> bool:
-    """Return True if blocks within a larger block are about as fast as the fastest pair of blocks."""
+    """Return True if all pairs of blocks within a larger block are about as fast as the fastest pair."""
     between_blocks = {(a, b): rate for (a, b), rate in rates.items() if a // block != b // block}
     within_larger = [rate for (a, b), rate in between_blocks.items() if a // larger_block == b // larger_block]
     return min(within_larger) >= SAME_LEVEL * max(between_blocks.values())

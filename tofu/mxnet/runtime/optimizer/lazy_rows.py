@@ -44,7 +44,7 @@ def list_read_gradients(
 def keeping_rows(
     gradients_by_weight: Sequence[Sequence[ShardedTensor]], arrays_by_weight: Sequence[Sequence[Any]]
 ) -> Iterator[None]:
-    """At the end of the context, restore the rows of each weight and of its states in which all its gradients are zero."""
+    """At the end of the context, restore rows of weights and of their states if all gradients of the row are zero."""
     with ExitStack() as stack:
         for gradients, arrays in zip(gradients_by_weight, arrays_by_weight, strict=True):
             if not gradients:

@@ -34,7 +34,7 @@ class ShardOptimizer:
     Parameters
     ----------
     optimizer
-        An `mx.optimizer.Optimizer`, Horovod's DistributedOptimizer around one, or the name of one with `parameters`.
+        An `mx.optimizer.Optimizer`, or its name with `parameters`, or Horovod's DistributedOptimizer.
     names
         Names of all parameters, in the order of MXNet's indices.
     rescale_grad
