@@ -1,4 +1,4 @@
-"""Memory that this process may use, by the machine, its control group, and its limit of address space."""
+"""How much more memory this process may use: the least of three limits (machine, control group, address space)."""
 
 from __future__ import annotations
 

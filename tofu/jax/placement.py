@@ -49,8 +49,8 @@ def place_array(value: Any, sharding: Sharding) -> Any:
 def place_operand(value: Any, sharding: Sharding) -> Any:
     """Place an argument for a call of the step.
 
-    - If all devices belong to this process, an array that is not committed to a device is left to `jax.jit`.
-    - Shards that overlap are placed side by side.
+    - An array that is not committed to a device is left to `jax.jit` if this process has all devices.
+    - Overlapping shards become one array: `jax.jit` sees them side by side, without overlap.
     """
     if isinstance(sharding, UnevenSharding):
         return _join_shards(value, sharding)

@@ -96,7 +96,7 @@ def _make_loop_operation(loop: Loop, types: list[ValueType], alias: Aliases) -> 
 
 
 def _copy_donated(operations: Sequence[Operation], pairs: Mapping[int, int], types: list[ValueType]) -> list[Operation]:
-    """Return the operations with copies of donated arguments that would be overwritten while others may still read them.
+    """Copy donated arguments that would be overwritten while another operation may still read them.
 
     `pairs` maps results to arguments. The types of the copies are appended to `types`.
     """

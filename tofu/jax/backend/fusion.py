@@ -122,8 +122,8 @@ def _join(operation: Operation, fused_operations: Mapping[int, Operation]) -> Op
 class _Fusion:
     """Decides which operations are fused.
 
-    An operation that is not fused is a *root*. For each operation, `roots` has the roots that compute it, with True if
-    the root reads it repeatedly.
+    An operation that is not fused is a *root*. For each operation, `roots` tells which roots compute it. The value is
+    True if the root reads it repeatedly.
     """
 
     operations: list[Operation]

@@ -136,7 +136,7 @@ def make_call(
 def find_repeated_elements(
     equation: Equation, access: OperatorAccess, own_counts: Mapping[int, tuple[int, ...]]
 ) -> list[RepeatedElements]:
-    """Return the elements of operands that another worker counts, too.
+    """Return the elements of operands that more than one worker would count.
 
     `own_counts` has the number of positions that each worker counts, for each axis with overlapping parts. Indices are
     never replaced, because the equation may assert that they are unique or sorted.

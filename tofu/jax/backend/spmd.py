@@ -195,7 +195,7 @@ class SpmdProgram:
         ]
 
     def _find_layout_owner(self, position: int, number: int) -> int:
-        """Return the value whose layout a result has: the replaced argument if it is the next state, else itself."""
+        """Return the value that fixes the layout of a result. The next state has the layout of the argument that it replaces."""
         argument = self.step.inputs[position] if position < len(self.step.inputs) else number
         next_values, tensor_of = self.problem.graph.next_values, self.native.tensor_of
         return argument if next_values.get(tensor_of[argument]) == tensor_of[number] else number

@@ -252,7 +252,7 @@ for _method in (*_BINARY, *_REFLECTED, *_COMPARISONS, *_OTHER_METHODS):
 def find_sharding(
     boxes: Sequence[Box], layout: Layout, factors: Sequence[int], shape: tuple[int, ...], joined: NamedSharding
 ) -> UnevenSharding | None:
-    """Return the sharding of a layout whose shards are `boxes`, or None if they do not overlap."""
+    """Return the sharding whose shards are `boxes`. Return None if no two shards overlap."""
     if find_layout(boxes, shape, factors) is not None:
         return None
     shard_shape = tuple(end - begin for begin, end in boxes[0])

@@ -179,8 +179,8 @@ class Equation:
 class LoopCarry:
     """A value that a loop passes from iteration to iteration.
 
-    The body reads `value`, which is `first` in the first iteration, and `following` of the previous iteration later.
-    After the loop, `last` is the final value.
+    The body reads `value`. In the first iteration it is `first`; later it is what the previous iteration computed as
+    `following`. After the loop, `last` is the final value.
     """
 
     value: int

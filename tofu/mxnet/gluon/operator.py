@@ -185,7 +185,7 @@ class PartitionedOperator:
                 executor.variables[name].scatter(current.gather())
 
     def take_changes(self, executor: ShardedExecutor) -> None:
-        """If states that an executor changed, such as moving averages, have other shards than the parameters, copy them there."""
+        """Copy the states that an executor changed, such as moving averages, to parameters that are sharded differently."""
         for name in self._list_changed_variables(executor):
             array = self.parameters[name].array
             if array is not None and executor.variables[name] is not array.layout:
@@ -225,7 +225,7 @@ class PartitionedOperator:
     def _put_gradient(
         self, name: str, finished_calls: Sequence[BlockCall], calls_of_last_backward: Sequence[BlockCall]
     ) -> None:
-        """Write a parameter's gradient: the sum over the last backward or, with grad_req="add", over all backward passes."""
+        """Write a parameter's gradient, summed over the last backward pass. With grad_req="add", sum over all of them."""
         parameter = self.parameters[name]
         array, gradient = parameter.array, parameter.gradient
         assert array is not None

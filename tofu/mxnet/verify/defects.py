@@ -34,7 +34,7 @@ def _has_other_heads(case: Case) -> bool:
 
 
 def _has_no_alignment(case: Case) -> bool:
-    """Return True if a sample may have too few steps for its labels, with blanks between equal labels, or no class."""
+    """Return True if CTC may have no alignment: too few steps for the labels and the blanks between them, or no class."""
     data, label, *lengths = case.numbers
     uses_data_lengths = str(case.attributes.get("use_data_lengths", False)) == "True"
     steps = lengths[0].low if lengths and uses_data_lengths and isinstance(lengths[0], Numbers) else data.shape[0]
