@@ -37,8 +37,8 @@ class Row(NamedTuple):
 
     `terms` has pairs (a, c) of an axis and its coefficient. A part with the range [begin_a, end_a) of axis a accesses
         [lower + sum(c * begin_a if c > 0 else c * (end_a - 1)), upper + sum(c * (end_a - 1) if c > 0 else c * begin_a))
-    `lower` and `upper` include all index variables that are not axes. If no axis in `terms` is split, the range is the
-    whole dimension.
+    `lower` and `upper` cover the whole ranges of all other index variables. If no axis in `terms` is split, the range
+    is the whole dimension.
     """
 
     terms: tuple[tuple[int, int], ...]

@@ -35,7 +35,7 @@ Variables = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Operations:
-    """Operations that are repeated for all values of `variables`, `per_point` of them each time.
+    """Operations that run for each combination of values of `variables`: `per_point` of them each time.
 
     For a sum of products, `depth` lists the variables that are summed over. For each factor, `reuse` lists the
     variables that the factor does not depend on. The factor is used again for all their values.

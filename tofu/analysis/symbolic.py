@@ -243,7 +243,7 @@ def _find_addend_inputs(
 
 
 def _reject_positions(trace: Trace) -> Iterator[tuple[str, str]]:
-    """Yield the variables whose positions are used as numbers. Variables that the description declares in `starts` are allowed."""
+    """Yield the variables that the description uses as numbers. Those that it declares in `starts` are allowed."""
     for value in _list_values(trace):
         for node in walk(value):
             if isinstance(node, Position):
@@ -276,7 +276,7 @@ def _reject_shared_randomness(trace: Trace, outputs: tuple[OutputPattern, ...]) 
 
 
 def _reject_inconsistent_reads(trace: Trace, inputs: tuple[InputPattern, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the variables for which two reads of a dimension move by different distances, as `x[i]` and `x[2 * i]` do."""
+    """Yield the variables that index a dimension in two ways, such as `x[i]` and `x[2 * i]`."""
     for tensor, pattern in zip(trace.tensors, inputs, strict=True):
         for d, dimension in enumerate(pattern.dimensions):
             for name in dict.fromkeys(name for index in dimension.indices for name in index.terms):

@@ -251,7 +251,7 @@ class Graph:
 
     @cached_property
     def named_parts(self) -> tuple[int, ...]:
-        """The part that has the lowered operator's name, for each operator; its own number if it is not a part."""
+        """For each operator, the number of the part that has the lowered operator's name, or its own number."""
         last_part_by_leader = {
             operator.leader: position
             for position, operator in enumerate(self.operators)

@@ -98,8 +98,8 @@ def _complete(
 ) -> Solution:
     """Complete a plan: split the operators and tensors in `propagated`, and replicate the rest.
 
-    The cheapest choice is taken for `operators`, `tensors` and head gradients, for operators that draw random numbers,
-    and for extents that an engine with equal parts cannot split.
+    Exceptions take the cheapest choice: `operators`, `tensors`, head gradients, operators that draw random numbers, and
+    extents that an engine with equal parts cannot split.
     """
     graph, rounds = problem.graph, len(problem.factors)
     roots = [int(problem.native.choice_root(o)) for o in range(len(graph.operators))]

@@ -252,7 +252,7 @@ def _add_operator(
 
 
 def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
-    """Return the tensors that lack a dimension, inputs first, each with the dimension and its row."""
+    """Return the tensors that lack a dimension, inputs first: each with the dimension and the range of a part along it."""
     absent = enumerate([*(read.absent for read in access.inputs), *(written.absent for written in access.outputs)])
     return [(slot, *dimension) for slot, dimension in absent if dimension is not None]
 

@@ -1,8 +1,8 @@
 """Propagation of splits through a graph, for hand-made plans that name the splits of a few tensors only.
 
-An axis *moves* along a dimension if the dimension's row has a term of the axis. If an input is split, the operator is
-split along the axis that moves along the input's split dimension. Its outputs are split along the dimensions that this
-axis moves along.
+An axis *moves along* the dimensions that it indexes: in `a[i, k]`, i moves along dimension 0. If an input is split, the
+operator is split along the axis that moves along the input's split dimension. Its outputs are split along the
+dimensions that this axis moves along.
 """
 
 from __future__ import annotations

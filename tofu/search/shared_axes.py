@@ -76,7 +76,7 @@ class _Alignment:
 
 
 def _repeat_along(access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAccess:
-    """Return the access with those of `axes` that it lacks, along which all workers compute the same."""
+    """Add the axes that an access lacks. Along them, all workers compute the same."""
     added = [axis for axis in axes if axis not in access.axes]
     if not added:
         return access

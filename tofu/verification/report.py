@@ -84,7 +84,7 @@ class NodeReport:
 
     @property
     def kind(self) -> Compared:
-        """The weakest reference with which an output was compared."""
+        """The weakest of the references with which the outputs were compared, such as "parts"."""
         return find_kind(self.compared)
 
     @property

@@ -229,9 +229,9 @@ def _convert_fill(fill: float, dtype: Any) -> Any:
 
 
 class _Reducer(NamedTuple):
-    """A reduction over devices, of two arrays, and along a dimension of an array.
+    """A reduction in three forms: over devices, of two arrays, and along a dimension of one array.
 
-    `neutral` returns the number of a type that does not change the result.
+    `neutral` returns the number that leaves the result unchanged, such as 0 for a sum.
     """
 
     over_devices: Callable[[Any, tuple[str, ...]], Any]

@@ -352,7 +352,7 @@ class SpmdProgram:
         return [name for name, choice in zip(self.workers.axis_names, choices, strict=True) if choice != REPLICATED]
 
     def _fetch_from_outside(self, items: Sequence[Equation | Loop], scope: _Scope) -> None:
-        """Transfer the arrays that a loop body reads before the loop, if they are known then."""
+        """Transfer what a loop body reads from outside once, before the loop."""
         for item in items:
             if isinstance(item, Loop):
                 self._fetch_from_outside(item.equations, scope)

@@ -112,7 +112,7 @@ def find_lookup(
     batched: Mapping[int, int],
     mode: Any,
 ) -> KnownLookup | None:
-    """Return the known positions of a gather or scatter, or None if none are known.
+    """Return the positions of a gather or scatter that are known before the step runs, or None.
 
     The indices name positions along `dimensions`, and a window has the extents `sizes`. `batched` maps batch dimensions
     of the operand to those of the indices.
@@ -167,7 +167,7 @@ def write_at(
     strides: Sequence[int],
     join: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
-    """Return an array with elements at regular positions replaced by `update`, or joined with it, by a select."""
+    """Replace regularly spaced elements of an array by `update`, or combine them with it by `join`. Return the array."""
     sizes, extents = update.shape, operand.shape
     ends = [begin + stride * (size - 1) + 1 for begin, stride, size in zip(begins, strides, sizes, strict=True)]
     around = zip(begins, ends, strides, extents, strict=True)
@@ -184,7 +184,7 @@ def select_window(
     moved: Any,
     strides: Sequence[int] | None = None,
 ) -> Any:
-    """Return an array with the elements of a window replaced by those of `moved`, or joined with them."""
+    """Replace the elements of a window by those of `moved`, or combine them by `join`. Return the array."""
     is_inside = np.bool_(True)
     strides = strides or [1] * len(begins)
     for d, (begin, stride, size, extent) in enumerate(zip(begins, strides, sizes, operand.shape, strict=True)):

@@ -261,7 +261,7 @@ class _LoopBody:
         return isinstance(factor, Literal) or self._hoister.types[equation.outputs[0]].dtype == dtype
 
     def _hoist_operand(self, operand: Operand, moved_equations: dict[int, Equation], body_values: _BodyValues) -> bool:
-        """Return True if an operand is equal in all iterations. Adds the equations that compute it after the loop."""
+        """Return True if an operand is equal in all iterations. The equations that compute it are added to `moved_equations`."""
         if isinstance(operand, Literal) or operand not in self._values_inside:
             return True
         equation = body_values.equation_by_result.get(operand)

@@ -114,7 +114,7 @@ class _Finder:
         return clamped if first <= low and high <= last else None
 
     def _choose(self, inputs: tuple[Operand, ...], shape: tuple[int, ...]) -> Progression | None:
-        """Return one case of `where(i < 0, i + n, i)`, by which NumPy's negative indices are written, if it applies to all elements."""
+        """For NumPy's negative indices, `where(i < 0, i + n, i)`, return the case that applies to all elements, or None."""
         which, *cases = inputs
         maker = self.builder.find_producer(which)
         if maker is None or maker.primitive.name not in ("lt", "ge") or len(cases) != 2:

@@ -265,8 +265,8 @@ def _keep_names(rewritten: Source, source: Source) -> Source:
 def _name_alike(graph: Graph, original_by_tensor: Mapping[int, int], original: Graph) -> Graph:
     """Return the graph of a rewritten step with the names of the original step, so that hints mean the same.
 
-    `original_by_tensor` maps each tensor to an original tensor. If a sum moves out of a loop, the operator that adds
-    the initial value after the loop gets the name of the operator that added to the sum in the loop.
+    `original_by_tensor` maps each tensor to an original tensor. If a sum moves out of a loop, the addition after the
+    loop has the name of the addition in the loop.
     """
     name_by_tensor = {tensor: operator.name for operator in original.operators for tensor in operator.outputs}
     for carry in original.carries:

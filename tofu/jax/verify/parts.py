@@ -30,7 +30,7 @@ from tofu.verification.split import (
 
 @dataclass(frozen=True)
 class SingleWorker:
-    """A worker with a known number, as a stand-in for `Workers`."""
+    """One worker, by its number. Verification passes it instead of `Workers`."""
 
     number: int
 

@@ -71,7 +71,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
             self.array.gradient = self.gradient
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Initialize as in Gluon. The old array keeps its values in other shards, because the new array takes the present ones."""
+        """Initialize as in Gluon. The new array takes over the shards. The old one gets a copy, because callers may hold it."""
         self.settle()
         old_array = self.array
         super().initialize(*args, **kwargs)
@@ -110,7 +110,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
             self.array.gradient = self.gradient
 
     def _check_use(self) -> None:
-        """Refuse uses of the whole array that autograd would record, because the gradient would not include them."""
+        """Raise UnsupportedError if autograd would record a use of the whole array. The gradient would lack this use."""
         if autograd.is_recording() and self.grad_req != "null":
             raise UnsupportedError(
                 f"{self.name} is used inside autograd.record() but outside of its partitioned block, and its gradient would lack that "
@@ -120,7 +120,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self.settle()
 
     def _check_gradient_use(self) -> None:
-        """Wait for pending writes, then settle. A Trainer could otherwise pull a gradient as an initial value, by the same key."""
+        """Wait for pending writes, then settle. Otherwise a Trainer could pull a gradient in place of an initial value."""
         if self.array is not None:
             self.array.wait_for_writes()
         self.settle()

@@ -113,9 +113,9 @@ def _resize_names(old_size: Size, new_size: Size, splittable: str) -> tuple[tupl
 
 
 def _expand_resize(parts: Parts) -> None:
-    """Resize the rows first or, in the gradient, last.
+    """Resize the rows first. In the gradient, resize them last.
 
-    The passes of the gradient copy the model's node, because MXNet cannot infer shapes for such a node created by name.
+    Each pass of the gradient is a copy of the model's node, because MXNet infers no shapes for a new node of this type.
     """
     op, (data, *_) = parts.whole.op, parts.whole.inputs
     old_size, new_size = parts.shape(0)[2:], parts.output_shape(0)[2:]
