@@ -93,7 +93,7 @@ class OutputAccess:
     absent
         A dimension of the inputs that the output lacks, or None.
     has_zero_terms
-        True if terms of the sums in the output are zero where the inputs are zero.
+        True if zeros in the inputs give zero terms in the output's sums.
     """
 
     rows: tuple[Row, ...]

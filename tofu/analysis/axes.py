@@ -132,7 +132,6 @@ class _Evaluation:
                 )
 
     def _find_bound_axes(self) -> set[str]:
-        """Return the index variables whose extents are passed to each copy as bound attributes."""
         description = self.pattern.trace.description
         bound_axes: set[str] = set()
         for attribute, bound in description.bound.items():

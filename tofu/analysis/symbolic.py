@@ -77,7 +77,7 @@ class OutputPattern:
     is_written
         False if the kernel never writes the output.
     has_zero_terms
-        True if terms of the sums in the output are zero where the inputs are zero.
+        True if zeros in the inputs give zero terms in the output's sums.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -213,9 +213,9 @@ def _analyse_output(
 
 
 def _has_zero_terms(trace: Trace, output: Output, is_scatter_sum: bool) -> bool:
-    """Return True if terms of the sums in an output are zero where the inputs are zero.
+    """Return True if zeros in the inputs give zero terms in the output's sums.
 
-    Sums over axes in `starts` are exempt, because their copies know their position and skip terms by it.
+    Axes in `starts` do not count, because copies know their position there and skip terms.
     """
     if output.value is None:
         return True

@@ -145,8 +145,6 @@ class MXNetHook(MetaPathFinder):
 
 
 class _PreparingLoader(Loader):
-    """Loader that prepares the import of MXNet and afterwards extends MXNet."""
-
     def __init__(self, loader: Any) -> None:
         self._loader = loader
 

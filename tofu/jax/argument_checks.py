@@ -127,8 +127,6 @@ class WeakTypeCheck:
 
 
 class _EquationTypes(NamedTuple):
-    """The types of the operands and results of an equation."""
-
     name: str
     operands: tuple[Any, ...]
     results: tuple[Any, ...]

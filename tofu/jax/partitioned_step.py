@@ -385,7 +385,6 @@ class PartitionedStep:
 
 
 def _as_type(result: Any, type_: ValueType) -> Any:
-    """Return a result with the weak type of a type."""
     return (
         replace(result, joined=as_type(result.joined, type_))
         if isinstance(result, UnevenArray)

@@ -126,7 +126,6 @@ class Frontier:
         figure.savefig(path)
 
     def _list_reference_plans(self) -> list[tuple[str, Plan]]:
-        """Return named plans to compare the frontier with."""
         plans = ("all but small tensors split", self.split_all), ("data parallelism", self.data_parallel)
         return [(name, plan) for name, plan in plans if plan is not None]
 

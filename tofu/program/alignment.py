@@ -120,7 +120,7 @@ class _Aligner:
         return tuple((begin, begin + extent) for begin, extent in pairs)
 
     def find_value(self, entries: EntryByWorker) -> int:
-        """Return the value that consists of these entries. It is added if it is new."""
+        """Return the number of the `ProgramValue` with these entries. Add the value if it is new."""
         if entries in self.value_by_entries:
             return self.value_by_entries[entries]
         tensor = next(self._find_tensor(entry) for entry in entries if entry is not None)
@@ -132,7 +132,7 @@ class _Aligner:
         return self._add_transferred_value(tensor, entries, self._find_boxes(entries))
 
     def find_shard_value(self, tensor: int) -> int:
-        """Return the value of a tensor's shards. It is added if it is new."""
+        """Return the number of the `ProgramValue` with a tensor's shards. Add the value if it is new."""
         if tensor in self.shard_value_by_tensor:
             return self.shard_value_by_tensor[tensor]
         boxes = self.find_shards(tensor)

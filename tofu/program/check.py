@@ -140,10 +140,10 @@ def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
-    """Return the fetches from shards whose pieces do not cover their region.
+    """Return the fetches from shards that leave gaps in their region.
 
-    Two kinds of gaps are allowed: fetches without pieces, which are zeros in a sum, and gaps in results of operators,
-    such as the gradient of a slice.
+    Two kinds of gaps are allowed: a fetch without pieces, which passes zeros to a sum, and gaps in results of
+    operators, such as the gradient of a slice.
     """
     node_count = len(tables.node_kind)
     first_entry = tables.entry_node.searchsorted(np.arange(node_count))

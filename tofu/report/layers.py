@@ -130,7 +130,6 @@ def find_operator(partition: Partition, name: str) -> str:
 
 
 def _find_transfers(partition: Partition, layer_of_operator: Sequence[int]) -> dict[int, tuple[LayerTransfer, ...]]:
-    """Return the transfers of each layer, by the layer's first operator."""
     owners, tensors = _find_owners(partition), partition.problem.graph.tensors
     bytes_by_layer: dict[int, Counter[tuple[Phase, str, bool]]] = {}
     for group, tensor, phase, count, is_output in evaluate(partition.choices).items:
@@ -196,7 +195,7 @@ def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
 
 
 def explain_axis(access: OperatorAccess, axis: int) -> str:
-    """Return the dimension of the operator's first result that an axis splits, "dimension 1", or "summed over"."""
+    """Return what an axis splits: "dimension 1" of the operator's first result, for example, or "summed over"."""
     rows = access.outputs[0].rows
     dimensions = [d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)]
     return f"dimension {dimensions[0]}" if dimensions else "summed over"

@@ -136,7 +136,7 @@ class _FamilyKeys:
         return self.key_of[producer] if producer >= 0 else None
 
     def _find_producer_family(self, tensor: int) -> tuple[int, int] | None:
-        """Return the family of the operator that computes a tensor, and the output's number; None without a family."""
+        """Return the family of the operator that computes a tensor, with the number of the output. None if it has no family."""
         producer, output = self.dataflow.producers[tensor]
         key = self._key(producer)
         return None if key is None else (self._identify(key), output)
@@ -200,7 +200,6 @@ class _FamilyKeys:
         return ("backward", self.dataflow.signatures[position], self._identify(key), *parts)
 
     def _is_in_same_step(self, producer: int, operator: int) -> bool:
-        """Return True if two operators are in the same step, and `producer` has a family."""
         key = self._key(producer)
         beside = self.step_of.get(producer) == self.step_of.get(operator)
         return key is not None and key[0] != "step" and beside and producer in self.step_of

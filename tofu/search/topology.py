@@ -42,8 +42,8 @@ class Level:
     bytes_per_second
         Bandwidth that all workers together have across the level.
     workers
-        The number of groups into which the level divides the level above. None if each level is one prime factor of the
-        number of workers, in the best order.
+        The number of groups into which the level divides the level above. With None on all levels, each level is one
+        prime factor of the number of workers, and the search finds the best order.
     microseconds
         Latency of a fetch that crosses the level.
     """

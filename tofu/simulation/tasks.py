@@ -150,7 +150,6 @@ class _SharedResources:
         return latency, busy_seconds
 
     def _find_resource(self, name: tuple[object, ...], capacity: float = 1.0) -> int:
-        """Return the number of a resource, which is added when it is first used."""
         if name not in self._resource_numbers:
             self._resource_numbers[name] = len(self.capacity)
             self.capacity.append(capacity)

@@ -150,7 +150,6 @@ def measure_work(program: PlannedProgram, states: int) -> Work:
 
 
 def _count_bytes(program: PlannedProgram, sources: Sources) -> tuple[Column, npt.NDArray[np.bool_]]:
-    """Return the columns `size` and `is_computed_elsewhere` of a program's work."""
     tables, entry_bytes, count = program.tables, program.entry_bytes, len(program.tables.node_kind)
     written = np.bincount(tables.entry_node, entry_bytes, count)
     read = np.bincount(tables.read_node, entry_bytes[tables.read_entry], count)

@@ -49,7 +49,7 @@ class _Definitions:
             self.by_variable[variable].append(Definition(extent, is_declared, place))
 
     def add_reads(self, variable: str, value: Value | None, place: Place) -> None:
-        """Add the extents of the dimensions that `variable` alone indexes in the reads of `value`."""
+        """Add a definition for each read in `value` that indexes a dimension by `variable` alone."""
         symbol = variable_symbol(variable)
         for access in accesses(value) if value is not None else ():
             for extent, index in zip(access.tensor.extents, access.indices, strict=True):

@@ -239,6 +239,5 @@ class Interpreter:
 
 
 def _as_numbers(values: Anything) -> Array:
-    """Return numbers as complex128 if they are complex, otherwise as float64."""
     array = np.asarray(values)
     return np.asarray(array, np.complex128 if array.dtype.kind == "c" else np.float64)

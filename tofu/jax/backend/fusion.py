@@ -111,7 +111,6 @@ def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequ
 
 
 def _join(operation: Operation, fused_operations: Mapping[int, Operation]) -> Operation:
-    """Return an operation fused with the operations that compute its operands."""
     pairs = [(value, fused_operations.get(value)) for value in operation.reads]
     reads = dict.fromkeys(read for value, fused in pairs for read in (fused.reads if fused else (value,)))
     moved = reads if operation.name in MOVING else [value for _, fused in pairs if fused for value in fused.moved]

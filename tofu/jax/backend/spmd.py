@@ -207,7 +207,6 @@ class SpmdProgram:
         return self.program.shards[self.native.tensor_of[number]]
 
     def _find_result_value(self, number: int, layout_owner: int) -> int:
-        """Return the value that holds a result in the layout of `layout_owner`."""
         if self._find_layout(layout_owner) == self._find_layout(number):
             return self._find_shards(number)
         return self._value_by_result[self.native.tensor_of[number], self._find_layout(layout_owner)]

@@ -97,7 +97,7 @@ class UnevenSharding:
 
     @cached_property
     def _joined_positions(self) -> list[np.ndarray[Any, Any] | None]:
-        """For each dimension, the positions in the array of the joined array's elements, or None if they are equal."""
+        """For each dimension, where the elements of the joined array are in the original array. None if nothing moves."""
         return [
             None if len(begins) == 1 else np.concatenate([np.arange(begin, begin + extent) for begin in begins])
             for begins, extent in zip(self.begins, self.part, strict=True)
@@ -105,7 +105,7 @@ class UnevenSharding:
 
     @cached_property
     def _restored_positions(self) -> list[np.ndarray[Any, Any] | None]:
-        """For each dimension, the positions of the array's elements in the joined array, or None if they are equal."""
+        """For each dimension, where the elements of the original array are in the joined array. None if nothing moves."""
         all_positions: list[np.ndarray[Any, Any] | None] = []
         for begins, part_extent, shape_extent in zip(self.begins, self.part, self.shape, strict=True):
             positions = np.arange(shape_extent)

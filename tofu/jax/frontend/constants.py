@@ -23,8 +23,6 @@ def copy_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
 
 
 class _ConstantCopier:
-    """Copies each constant once. Jaxprs without constants stay."""
-
     def __init__(self) -> None:
         self._copies: dict[int, Any] = {}
         self._copied_jaxprs: dict[int, Any] = {}

@@ -46,10 +46,10 @@ class _Stride:
 
 @dataclass(frozen=True)
 class _FollowedDimension:
-    """The dimension of an array that follows a grid axis.
+    """How a dimension of an array follows a grid axis.
 
-    `positions` positions of the axis form a group. Each group has its own `elements` along `dimension`. If `dimension`
-    is None, all groups use the same elements.
+    `positions` positions of the axis form a group. Each group reads `elements` elements along `dimension`. If
+    `dimension` is None, all groups read the same elements.
     """
 
     positions: int = 1

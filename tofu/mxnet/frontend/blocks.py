@@ -187,7 +187,6 @@ class _BlockedOperator:
         return position if returned == "indices" else mx.sym.Group([largest[0], position])
 
     def _look_up(self, positions: Any, chosen: Any, count: int, dtype: str) -> Any:
-        """Return the positions of the chosen candidates."""
         if count == 1:
             return mx.sym.pick(positions, chosen, axis=self.axis, keepdims=True)
         candidates = self.blocks * count

@@ -332,7 +332,7 @@ class PartitionedOperator:
             array.move(bound.executor.variables[name])
 
     def _drop_executors(self, last_bound: BoundExecutor) -> None:
-        """Drop free executors whose parameters have an outdated layout, and executors that were not used for longest."""
+        """Drop free executors with outdated layouts of parameters, and those used least recently."""
         arrays = self._get_parameter_arrays()
         current = [
             bound

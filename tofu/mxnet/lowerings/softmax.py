@@ -62,7 +62,6 @@ def _has_classes(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _class_attributes(parts: Parts) -> tuple[int, dict[str, str]]:
-    """Return the dimension of the classes, and the attributes that all parts share."""
     rank = len(parts.shape(0))
     is_multi = is_true(parts.whole.attributes, "multi_output", False)
     axis = 1 if is_multi else rank - 1

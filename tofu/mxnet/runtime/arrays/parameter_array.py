@@ -91,7 +91,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         self.note_change()
 
     def lapse(self) -> None:
-        """Note that the shards' memory will be reused. Only a whole array that exists already can still be read."""
+        """Note that the shards' memory will be reused. Then only a whole array that was gathered before can be read."""
         if self._is_viewed:
             self._read_shards()
         self._shards, self._is_lapsed = self._shards.zeros_like(), True
