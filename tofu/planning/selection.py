@@ -251,7 +251,7 @@ def _solve(
     effort: Effort,
     restrict: Callable[[Problem], Problem | None] = lambda problem: problem,
 ) -> tuple[list[Solution], list[InfeasibleError]]:
-    """Solve all problems after `restrict`. Return the solutions, and the errors of the other problems."""
+    """Restrict and solve each problem. Return the solutions, and the errors of problems without one."""
     found, errors = [], []
     for problem in problems:
         searched = restrict(problem)

@@ -96,7 +96,7 @@ def _is_scanned(problem: Problem, operator: int, slot: int, dimension: int) -> b
 
 
 def _find_scanned(problem: Problem, propagated: Propagated) -> Iterator[tuple[int, int]]:
-    """Yield the tensors that loops take element by element along the split dimension, with the next dimension."""
+    """Find tensors that loops take element by element along the split dimension. Yield each with its next dimension."""
     split = ChainMap(propagated.tensors, propagated.short)
     for position, operator in enumerate(problem.graph.operators):
         for slot, tensor in enumerate(operator.inputs):

@@ -205,7 +205,7 @@ class _FamilyKeys:
         return key is not None and key[0] != "step" and beside and producer in self.step_of
 
     def _make_sum_key(self, position: int) -> Key | None:
-        """Return a key of the families of all gradients in a chain of sums, regardless of their number."""
+        """Return a key of a chain of sums: the families of the gradients that it adds, regardless of their number."""
         terms: set[object] = set()
         for tensor in self.dataflow.graph.operators[position].inputs:
             producer, output = self.dataflow.producers[tensor]

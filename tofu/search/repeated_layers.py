@@ -128,8 +128,8 @@ def _number(descriptions: Sequence[object]) -> list[int]:
 def _list_counted(dataflow: Dataflow, elementwise: frozenset[int]) -> list[bool]:
     """Return, for each tensor, True if refinement passes colours through it.
 
-    Tensors of a single element are never split, so they do not count. Neither do tensors between equal element-wise
-    operators, such as partial sums over the layers.
+    Colours do not pass through tensors of a single element, because these are never split. Nor do they pass through
+    tensors between equal element-wise operators, such as partial sums over the layers.
     """
     graph, is_counted = dataflow.graph, []
     for tensor, (producer, _), readers in zip(graph.tensors, dataflow.producers, dataflow.readers, strict=True):

@@ -230,7 +230,7 @@ def read_bits(array: Any, dtype: Any) -> Any:
 
 
 def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
-    """Return the results of an equation. Some primitives need changes that a program on one device does not need."""
+    """Return the results of an equation. Some operands are changed first, so that XLA computes the equation correctly on shards."""
     name = equation.primitive.name
     if name in ("dynamic_slice", "dynamic_update_slice"):
         operands = _move_inside(name, operands, equation.params)

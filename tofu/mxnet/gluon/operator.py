@@ -345,7 +345,7 @@ class PartitionedOperator:
 
 
 def _make_anchor(context: Any) -> Any:
-    """Return an array whose gradient counts the calls that one backward pass ran through."""
+    """Return an array that all calls read. Its gradient is the number of calls that one backward pass ran through."""
     anchor = mx.nd.zeros((1,), ctx=context)
     anchor.attach_grad()
     return anchor

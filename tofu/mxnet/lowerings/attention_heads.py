@@ -91,7 +91,7 @@ class _AttentionSearch:
         return subgraph
 
     def _is_attention(self, subgraph: _Subgraph, heads: int) -> bool:
-        """Return True if the scores weigh values, and all attention operators of the subgraph have as many heads."""
+        """Return True if the scores weigh values, and all attention operators of the subgraph have this number of heads."""
         operators = [self.graph.operators[number] for number in subgraph.operators]
         attention_operators = [operator for operator in operators if _find_replacement(operator) is not None]
         has_values = any(str(_find_replacement(operator)).endswith("_valatt") for operator in attention_operators)

@@ -180,7 +180,7 @@ def _find_common_layout(arrays: Sequence[Any]) -> ShardedTensor | None:
 def _run_on_each_worker(
     run: Invocation, inputs: list[Any], out: Any, outputs: list[Any], layout: ShardedTensor, cuts_whole_arrays: bool
 ) -> Any:
-    """Run an operator on each worker's shards, and on the same regions of arrays without shards, or all of them."""
+    """Run an operator on each worker's shards. Arrays without shards are cut into the same regions, or passed whole."""
 
     def take_part(array: Any, worker: int) -> Any:
         if isinstance(array, ShardedArray):
