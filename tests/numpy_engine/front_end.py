@@ -13,7 +13,7 @@ class NumpyFrontEnd:
     def infer_shapes(self, op, attributes, inputs):
         return SHAPES[op](*inputs, **attributes)
 
-    def draws_unsaid(self, operator, is_whole):
+    def draws_undescribed(self, operator, is_whole):
         return False
 
     def draws(self, operator, for_training):

@@ -173,7 +173,7 @@ def test_nothing_is_proved_of_plans_that_keep_fetched_tensors(monkeypatch):
     """Until the backward pass: such plans may move less than any plan that the bound covers."""
 
     def keep(tradeoff, limit):
-        point = tradeoff.free()
+        point = tradeoff.replicate_freely()
         weight = tradeoff.problem.graph.tensor_index["fc1_weight"]
         return replace(point, choices=replace(point.choices, kept=(weight,)))
 

@@ -28,7 +28,7 @@ def check_plan(spec, factors, operators, tensors, seed, kept=(), reread=()):
     native, data, requests, cost = emit_training(spec, factors, operators, tensors, kept, reread)
     program = read_program(spec, factors, data, requests)
     check_program(program, cost.total_bytes)
-    nodes, outputs = program.nodes, program.handed_out
+    nodes, outputs = program.nodes, program.output_entries
     check_order(nodes)
     assert _core.count_traffic(native, data).sum() == cost.total_bytes
     unread = outputs[len(requests) * program.workers :]
@@ -141,7 +141,7 @@ def test_the_forward_program_has_forward_operators_only():
     code = _core.emit(spec.native(), [2], *arrays, [0], [(3, None)])
     program = read_program(spec, [2], code, [(3, None)])
     assert {n.id for n in program.nodes if n.kind is NodeKind.OPERATOR} == {0, 1}
-    assert len(program.handed_out) == 2
+    assert len(program.output_entries) == 2
     message = r"tensor 4 is used by the list of outputs, but operator 2 of phase 1, which produces it"
     with pytest.raises(ValueError, match=message):
         _core.emit(spec.native(), [2], *arrays, [0], [(4, None)])
