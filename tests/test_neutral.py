@@ -1,7 +1,5 @@
 """Framework-neutral code: its imports, however they are spelled, and the words of its code."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

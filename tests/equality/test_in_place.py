@@ -1,7 +1,5 @@
 """Gradients that MXNet's kernels write in place. Some are wrong on one device, so the oracle is a graph without in-place writes."""
 
-from __future__ import annotations
-
 import mxnet as mx
 import numpy as np
 import pytest

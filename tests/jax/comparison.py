@@ -1,7 +1,5 @@
 """Compare partitioned steps with the original steps on one device."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

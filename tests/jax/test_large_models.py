@@ -1,7 +1,5 @@
 """Training steps of large models: their published numbers of parameters, and tiny ones on two devices."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """docs/tutorial-jax.md: its code runs from top to bottom and prints what the page shows."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Extents that the workers cannot share equally: shards within a step overlap, and nothing is counted twice."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """Arguments and states that the workers cannot share equally: shards are rounded up, and read as one array."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Every script of `examples/mxnet` trains on several devices as on one."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A `shard_map` within a step has the same results as on the devices that it names."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """Pallas kernels are split along the axes of their grids that can be split, and along no others."""
 
-from __future__ import annotations
-
 import warnings
 
 import jax

@@ -1,7 +1,5 @@
 """Blocks and calls that cannot be partitioned, or would silently be wrong, are refused with a remedy."""
 
-from __future__ import annotations
-
 import copy
 
 import mxnet as mx
