@@ -14,6 +14,11 @@ def assert_close(found, expected, rtol=1e-5, atol=1e-5):
         np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol)
 
 
+def list_differences(found, expected):
+    pairs = zip(*map(jax.tree.leaves, (found, expected)), strict=True)
+    return [pair for pair in pairs if not np.allclose(*pair, rtol=1e-12, atol=1e-12, equal_nan=True)]
+
+
 def check_step(step, workers, *arguments, rtol=1e-5, atol=1e-5, **options):
     made = tofu.jax.partition(step, workers, arguments, **options)
     assert_close(made(*arguments), jax.jit(step)(*arguments), rtol, atol)

@@ -12,7 +12,7 @@ import optax
 import pytest
 
 import tofu.jax
-from tests.jax.test_uneven import list_differences
+from tests.jax.comparison import list_differences
 from tofu.errors import ShapeError
 from tofu.jax import UnevenArray
 from tofu.jax.compare.traffic import count_traffic
