@@ -14,16 +14,7 @@ from tdl_ops.mxnet import DESCRIPTIONS
 ROOT = Path(__file__).parents[1]
 TOFU = ROOT / "tofu"
 KNOW_FRAMEWORKS = {
-    "__init__",
-    "__main__",
-    "command_line",
-    "engines",
-    "gluon",
-    "imports",
-    "jax",
-    "mod",
-    "mxnet",
-    "partition",
+    *("__init__", "__main__", "command_line", "engines", "gluon", "imports", "jax", "mod", "mxnet", "partition")
 }
 MODULES = {path.stem for path in TOFU.glob("*.py")} | {path.parent.name for path in TOFU.glob("*/__init__.py")}
 NEUTRAL = MODULES - KNOW_FRAMEWORKS

@@ -7,7 +7,7 @@
     python -m tests.campaigns.jax_equality --summary
 
 The steps are the models of the tests, or with `--source` those of examples of JAX's libraries. The folder of `--source` holds clones of the
-repositories flax, equinox, haiku, jraph, distrax, optax, jax and vit (see `jax_examples_zoo`), whose requirements are installed. The
+repositories flax, equinox, haiku, jraph, distrax, optax and jax (see `jax_examples_zoo`), whose requirements are installed. The
 examples' own code builds small models, losses, optimizers and steps; data is drawn at random. Steps are computed in float64, or in float32
 if the example's code says so. A plan is "searched", "free" (`replicate="free"`), "uneven" (`uneven="free"`), or "random", which no search
 would choose. Results are kept in a file, and a run continues where the last one stopped.
@@ -35,7 +35,7 @@ from tests.shared.campaigns import choose_names, print_problems, read_results, r
 DOCUMENT = Path(__file__).parents[2] / "docs/jax-examples.md"
 INTRODUCTION = """# Examples of JAX's libraries
 
-Training steps of examples of flax, equinox, haiku, jraph, distrax, optax, JAX and vision_transformer, built by the examples' own code. The
+Training steps of examples of flax, equinox, haiku, jraph, distrax, optax and JAX, built by the examples' own code. The
 table compares several workers with one device: it shows the largest error of an array after three steps, relative to its largest number.
 Plans are searched on 3 and 8 workers, searched with `replicate="free"` on 2, and random on 4.
 
