@@ -152,16 +152,6 @@ def test_a_step_without_a_backward():
         trainer.step(6)
 
 
-def test_an_operator_without_a_description():
-    class Odd(nn.HybridBlock):
-        def hybrid_forward(self, F, x):
-            return F.contrib.hawkesll(*[x] * 8)[0]
-
-    net = tofu.gluon.partition(Odd(), 2)
-    with refuses(TofuError, "hawkesll"):
-        net(mx.nd.ones((2, 3)))
-
-
 def test_a_failing_operator_leaves_the_parameters_unchanged():
     """Only positive definite matrices have a Cholesky factor: forward fails, and the next step runs."""
 

@@ -235,13 +235,9 @@ def test_parameters_of_other_names_are_named():
     module = start(split_module(ADAM), ADAM)
     arguments, states = module.get_params()
     named = {f"net_{name}": array for name, array in arguments.items()}
-    first = sorted(named)[:5]
-    with pytest.raises(tofu.TofuError) as caught:
+    message = f"- {max(arguments)}\n  - passed, but unknown to the model: {', '.join(sorted(named)[:5])} and 1 more$"
+    with pytest.raises(tofu.TofuError, match=message):
         module.set_params(named, states)
-    *_, before, last = str(caught.value).splitlines()
-    assert before == f"  - {max(arguments)}"
-    more = f" and {len(named) - 5} more" if len(named) > 5 else ""
-    assert last == f"  - passed, but unknown to the model: {', '.join(first)}{more}"
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "uint8", "int64", "int8"])
