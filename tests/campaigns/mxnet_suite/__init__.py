@@ -1,1 +1,0 @@
-"""Plugin of pytest and helpers of `tests.campaigns.mxnet_tests`."""
