@@ -138,7 +138,7 @@ def test_a_kernel_that_cannot_be_split_is_named(body, grid, spec, out, reason):
     message = str(found.value)
     assert reason.lower() in message.lower()
     assert f"the Pallas kernel {body.__name__} at " in message
-    assert "test_pallas.py:" in message
+    assert "tiles.py:" in message
     assert "@tofu.jax.describe(" in message
     tofu.jax.partition(lambda x: function(jnp.sin(x)), 2, (X,), undescribed="replicate")
 
