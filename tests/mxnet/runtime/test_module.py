@@ -196,12 +196,12 @@ def test_inference_reuses_a_plan_for_training(build):
     model = build()
     plan = tofu.Plan.from_json(tofu.partition(model.symbol, 4, **model.shapes).plan.to_json())
     symbol = tofu.partition(model.symbol, plan=plan)
-    values = draw_values(model.symbol, model.shapes)
+    values, worker = draw_values(model.symbol, model.shapes), mx.cpu(1)  # on cpu(0), MXNet fuses convolutions wrongly
     expected, found = (
-        run_step(s, model.shapes, values, {}, trains=False).inference.outputs[f"{model.symbol.name}_output"]
+        run_step(s, model.shapes, values, {"data": "null"}, worker, trains=False).inference.outputs["softmax_output"]
         for s in (model.symbol, symbol)
     )
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     forward = symbol.plan
     assert forward.operators == {name: plan.operators[name] for name in forward.operators}
     assert forward.communication_bytes < plan.communication_bytes
