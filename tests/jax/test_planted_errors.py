@@ -29,20 +29,6 @@ def test_a_missing_collective_is_found(monkeypatch, kind):
         partition()(X, W)
 
 
-def test_a_collective_along_the_wrong_axis_is_found(monkeypatch):
-    recognize = spmd.recognize
-
-    def turn(*given):
-        return tuple(
-            collective._replace(axis=1 - collective.axis) if hasattr(collective, "axis") else collective
-            for collective in recognize(*given)
-        )
-
-    monkeypatch.setattr(spmd, "recognize", turn)
-    with pytest.raises(InternalError, match="differ from its transfer"):
-        partition()(X, W)
-
-
 def test_unplanned_bytes_are_found_in_the_compiled_program(monkeypatch):
     """The program is right, but its translation is not."""
     made = partition()
