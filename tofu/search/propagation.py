@@ -160,8 +160,9 @@ def carrying_axis(
 
 
 def can_carry(access: OperatorAccess, axis: int, parts: int) -> bool:
-    """Return True if an axis has at least `parts` elements, and the framework's kernel computes a part of it."""
-    return access.extents[axis] >= parts and access.axes[axis] not in access.fetched_axes
+    """Return True if an axis has at least `parts` elements, and the framework's kernel computes each part of it."""
+    is_divided = access.axes[axis] in access.fetched_axes or access.axes[axis] in access.outer_axes
+    return access.extents[axis] >= parts and not is_divided
 
 
 def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
