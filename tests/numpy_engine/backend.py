@@ -107,7 +107,6 @@ class NumpyBackend:
         """Return nothing: the measured bytes include all buffers."""
 
     def measure(self, execution, choices):
-        """Return each worker's bytes: its shards of all variables, and values from their node to the last reader."""
         graph, program = execution.graph, execution.program
         held = np.zeros(program.workers, np.int64)
         for tensor, boxes in execution.boxes.items():
@@ -118,7 +117,7 @@ class NumpyBackend:
             sizes = [prod(s) * graph.tensors[t].item_bytes for s, t in zip(node.shapes, tensors, strict=True)]
             made.append(0 if node.kind is NodeKind.VARIABLE else sum(sizes))
             read.append({entry.node for entry in node.inputs})
-        kept = {entry.node for entry in program.handed_out}
+        kept = {entry.node for entry in program.output_entries}
         peaks = find_peaks([node.worker for node in program.nodes], made, read, kept)
         return Measured(tuple(int(held[worker]) + peaks.get(worker, 0) for worker in range(program.workers)))
 
@@ -173,7 +172,6 @@ def slice_box(begin: Shape, extent: Shape) -> tuple[slice, ...]:
 
 
 def join_shards(shards: Sequence[Array], boxes: Boxes, shape: Shape) -> Array:
-    """Return the whole tensor; replicas have to agree, and every element has to be present."""
     whole = np.full(shape, np.nan)
     for shard, box in zip(shards, boxes, strict=True):
         there = whole[slices(box)]

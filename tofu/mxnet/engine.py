@@ -23,7 +23,7 @@ class MXNetFrontEnd:
     lowerings = LOWERINGS
 
     infer_shapes = staticmethod(infer_operator_shapes)
-    draws_unsaid = staticmethod(draws_undescribed)
+    draws_undescribed = staticmethod(draws_undescribed)
     draws = staticmethod(draws_in)
 
 
@@ -37,7 +37,7 @@ class MXNetBackend:
     measure_whole = predict_whole_peak = staticmethod(measure_one_device)
 
     def measure(self, execution: ExecutionGraph, choices: Choices) -> Measured:
-        """Return each worker's bytes, computed by the memory planner that also places buffers when a graph is bound."""
+        """Return each worker's bytes, by the memory planner that also runs when a graph is bound."""
         planned = plan_buffers(choices, execution)
         return Measured(plan_worker_bytes(choices, execution, planned), planned)
 

@@ -1,4 +1,4 @@
-"""Attributes of the workers' copies of operators, where they differ from the operator's attributes."""
+"""Attributes that differ between a worker's copy of an operator and the operator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tofu.search.strategies import Box, region_shape
 def worker_attributes(choices: Choices, phases: Sequence[Phase]) -> tuple[list[dict[str, str]], npt.NDArray[np.int32]]:
     """Return a table of changed attributes, and the row of the table for each operator and worker.
 
-    Each row has the attributes in which a copy differs from its operator. Row 0 is empty.
+    Row 0 is for copies without changes.
     """
     problem = choices.problem
     workers = prod(problem.factors)
