@@ -63,6 +63,7 @@ class Graph:
         uneven_axes: Sequence[int] = (),
         absent: Sequence[tuple[int, int, Row]] = (),
         always_fetched: bool = False,
+        nestings: Sequence[tuple[int, int]] = (),
     ) -> int:
         """Add an operator and return its id.
 
@@ -72,7 +73,8 @@ class Graph:
         moves cells, and along these axes fetches replace its copies. `uneven_axes`: in a graph that splits equally, axes whose
         parts may overlap. `always_fetched`: fetches always replace its copies, and it
         reads exactly its rows. `absent`: (position among the inputs, then the outputs; dimension; row) for each dimension along
-        which cells move but which a tensor lacks.
+        which cells move but which a tensor lacks. `nestings`: pairs of axes, of which the first can be split only when every
+        part of the second has extent 1.
         """
     def add_operator_like(
         self,

@@ -87,7 +87,8 @@ int AddOperator(Graph* graph, std::vector<int64_t> axis_extents,
                 const std::vector<py::sequence>& inputs, const std::vector<OutputTuple>& outputs,
                 int phase, int64_t group, uint64_t label, int follows_tensor, int same_choice_as,
                 std::vector<int> fetched_axes, std::vector<int> uneven_axes,
-                const std::vector<AbsentTuple>& absent, bool is_always_fetched) {
+                const std::vector<AbsentTuple>& absent, bool is_always_fetched,
+                const std::vector<std::pair<int, int>>& nestings) {
   Operator op;
   op.axis_extents = std::move(axis_extents);
   for (const py::sequence& input : inputs) op.inputs.push_back(ToInput(input));
@@ -100,6 +101,7 @@ int AddOperator(Graph* graph, std::vector<int64_t> axis_extents,
   op.fetched_axes = std::move(fetched_axes);
   op.uneven_axes = std::move(uneven_axes);
   op.is_always_fetched = is_always_fetched;
+  for (const auto& [inner, outer] : nestings) op.nestings.push_back({inner, outer});
   SetAbsent(absent, &op);
   return graph->AddOperator(std::move(op));
 }
@@ -141,7 +143,8 @@ void RegisterGraph(py::module_* module) {
            py::arg("follows_tensor") = -1, py::arg("same_choice_as") = -1,
            py::arg("fetched_axes") = std::vector<int>(),
            py::arg("uneven_axes") = std::vector<int>(),
-           py::arg("absent") = std::vector<AbsentTuple>(), py::arg("always_fetched") = false)
+           py::arg("absent") = std::vector<AbsentTuple>(), py::arg("always_fetched") = false,
+           py::arg("nestings") = std::vector<std::pair<int, int>>())
       .def("add_operator_like", &AddOperatorLike, py::arg("model"), py::arg("inputs"),
            py::arg("outputs"), py::arg("phase"), py::arg("group"), py::arg("label"),
            py::arg("same_choice_as") = -1)

@@ -41,11 +41,9 @@ for _name, _reducer, _fill in (("sum", Sum, 0.0), ("max", Max, -math.inf), ("min
     )
 
 
-def _read_initial(attributes):
-    return dict(attributes["literals"]).get(1, 0.0)
-
-
-@op("reduce_window", concrete=True, bound={"padding": _local_padding}, pads=PADS, fill={"x0": _read_initial})
+# XLA leaves out the elements of a window that are outside the operand, and starts with the initial value. No element that
+# a fetch could put there is known to be neutral for the user's reducer, so padded dimensions are not split.
+@op("reduce_window", concrete=True, bound={"padding": _local_padding})
 def reduce_window(*x, window_dimensions, window_strides, padding, base_dilation=(), window_dilation=(), literals=()):
     if len(x) > 1 or [n for n, _ in literals] != [1]:
         raise UnsupportedError("windows of several tensors, or with a computed initial value, are not described")

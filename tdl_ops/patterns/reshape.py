@@ -2,11 +2,12 @@
 
 From (6, 4) to (2, 12), the description reads (a b, c) and writes (a, b c). The variables a, b and c have extents 2, 3
 and 4, the *common refinement* of both shapes. A variable can be split if it is outermost in its dimension in both
-shapes.
+shapes, or after all variables outside of it.
 
 From (6, 4) to (8, 3), there is no common refinement. But both shapes consist of two equal blocks, (3, 4) and (4, 3),
-with the same elements in the same order. The description has a variable over these blocks, which can be split. Only the
-interpreter computes where an element is within its block.
+with the same elements in the same order. The description has a variable over these blocks, which can be split. If a
+block has no outermost dimension left in one shape, as from (12, 4) to (2, 8, 3), it is divided again. Only the interpreter
+computes where an element is within its block.
 """
 
 from itertools import pairwise
@@ -77,24 +78,42 @@ def _refine(source, target, sizes):
 
 
 def _divide(source, target):
-    """Describe a run by its largest number of equal blocks in the outermost dimensions of both shapes.
+    """Describe a run by its largest number of equal blocks that are boxes of both shapes.
 
-    Return the same as `_refine`. The variable over the blocks is named 0.
+    Return the same as `_refine`. The variables over the blocks are named from 0 on.
     """
-    outer_in, outer_out = (next(d for d, extent in enumerate(shape) if extent > 1) for shape in (source, target))
-    count = gcd(source[outer_in], target[outer_out])
-    block_in, block_out = list(source), list(target)
-    block_in[outer_in] //= count
-    block_out[outer_out] //= count
-    names = [[0, d + 1] if d == outer_out else [d + 1] for d in range(len(target))]
+    blocks, counts, block_in, block_out = _find_blocks(source, target)
+    names = [[*(n for n, (_, j) in enumerate(blocks) if j == d), len(blocks) + d] for d in range(len(target))]
+    extents = dict(enumerate((*counts, *block_out)))
 
     def read(variables):
-        block, inside = variables[outer_out], (*variables[:outer_out], *variables[outer_out + 1 :])
+        values = dict(zip((name for group in names for name in group), variables, strict=True))
+        inside = [values[len(blocks) + d] for d in range(len(target))]
         # Only the interpreter can compute an index from the position within the block.
         cell = sum((position(v) * prod(block_out[d + 1 :]) for d, v in enumerate(inside)), constant(0.0))
         cells = [(cell // prod(block_in[d + 1 :])) % extent for d, extent in enumerate(block_in)]
-        index = [Any(cell) for cell in cells]
-        index[outer_in] = Any(cells[outer_in], block * block_in[outer_in], block_in[outer_in])
+        index = []
+        for d, extent in enumerate(block_in):
+            numbers = [values[n] for n, (i, _) in enumerate(blocks) if i == d]
+            index.append(Any(cells[d], merge(*numbers) * extent, extent) if numbers else Any(cells[d]))
         return index
 
-    return names, {outer_out + 1: block_out[outer_out]}, read
+    return names, {name: extents[name] for group in names for name in group[1:]}, read
+
+
+def _find_blocks(source, target):
+    """Divide the outermost dimensions of both shapes by common numbers of blocks, until they have none.
+
+    Return, for each number of blocks, the divided dimension of the source and of the target; the numbers; and both shapes
+    of the smallest blocks.
+    """
+    blocks, counts, block_in, block_out = [], [], list(source), list(target)
+    while True:
+        i, j = (next(d for d, extent in enumerate(block) if extent > 1) for block in (block_in, block_out))
+        count = gcd(block_in[i], block_out[j])
+        if count == 1:
+            return blocks, counts, block_in, block_out
+        block_in[i] //= count
+        block_out[j] //= count
+        blocks.append((i, j))
+        counts.append(count)

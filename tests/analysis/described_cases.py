@@ -147,7 +147,7 @@ CASES = [
         CONVOLUTION,
         [(4, 6, 5, 5), (6, 2, 3, 3)],
         [(4, 6, 3, 3)],
-        ("b", "g", "y", "x"),
+        ("b", "g", "co", "y", "x", "ci"),
         {"kernel": (3, 3), "num_filter": 6, "num_group": 3},
     ),
     DescribedCase(
@@ -178,5 +178,5 @@ CASES = [
     ),
     DescribedCase("reverse_blocks", describe(reverse_blocks), [(12, 2)], [(12, 2)], ("b", "j")),
     DescribedCase("broadcast", describe(add_broadcast), [(4, 6), (4, 1)], [(4, 6)], ("i0", "i1")),
-    DescribedCase("flatten", describe(flatten), [(4, 3, 2, 5)], [(4, 30)], ("n", "c")),
+    DescribedCase("flatten", describe(flatten), [(4, 3, 2, 5)], [(4, 30)], ("n", "c", "h", "w")),
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 from tests.analysis.described_cases import DescribedCase
@@ -18,18 +20,26 @@ def parts(extent: int, count: int) -> list[tuple[int, int]]:
     return [(j * extent // count, (j + 1) * extent // count) for j in range(count)]
 
 
-def region(rows: tuple[Row, ...], shape: tuple[int, ...], axis: int, part: tuple[int, int], extents: tuple[int, ...]):
+def list_parts(access: OperatorAccess, axis: int, count: int) -> list[dict[int, tuple[int, int]]]:
+    """Return the ranges of each part: of an axis, and of single positions of the axes that it is nested in."""
+    outer = [access.axes.index(name) for name in access.outer_axes.get(access.axes[axis], ())]
+    counts = {name: access.extents[name] for name in outer} | {axis: count}
+    ranges = [parts(access.extents[name], number) for name, number in counts.items()]
+    return [dict(zip(counts, chosen, strict=True)) for chosen in product(*ranges)]
+
+
+def region(rows: tuple[Row, ...], shape: tuple[int, ...], part: dict[int, tuple[int, int]], extents: tuple[int, ...]):
     """Return the box that a part accesses, by the rule of Row."""
     box = []
     for row, size in zip(rows, shape, strict=True):
-        if axis not in dict(row.terms):
+        if part.keys().isdisjoint(dict(row.terms)):
             box.append((0, size))
             continue
         begin, end = row.lower, row.upper
         for moved, stride in row.terms:
-            first, last = (part[0], part[1] - 1) if moved == axis else (0, extents[moved] - 1)
-            begin += stride * (first if stride > 0 else last)
-            end += stride * (last if stride > 0 else first)
+            first, after = part.get(moved, (0, extents[moved]))
+            begin += stride * (first if stride > 0 else after - 1)
+            end += stride * (after - 1 if stride > 0 else first)
         box.append((begin, end))
     return box
 
@@ -63,30 +73,33 @@ def move(local, needed, access: OperatorAccess, box: list[tuple[int, int]], writ
 
 
 def run_split(case: DescribedCase, access: OperatorAccess, axis: int, count: int) -> list[np.ndarray]:
+    """Split an operator along an axis, and along those that it is nested in into single positions."""
     inputs = case.random_inputs()
     results = [
         np.full(shape, STARTS[written.reducer]) for shape, written in zip(case.outputs, access.outputs, strict=True)
     ]
-    for number, part in enumerate(parts(access.extents[axis], count)):
+    for part in list_parts(access, axis, count):
         local, needed = [], []
         for array, read in zip(inputs, access.inputs, strict=True):
-            box = region(read.rows, array.shape, axis, part, access.extents)
+            box = region(read.rows, array.shape, part, access.extents)
             needed.append(box)
-            local.append(cut_box(array, box, read.fill) * (not (number and axis in read.addend_axes)))
+            is_later = any(part[name][0] > 0 for name in read.addend_axes if name in part)
+            local.append(cut_box(array, box, read.fill) * (not is_later))
             if not read.is_read:
                 local[-1] = np.full_like(local[-1], np.nan)
         boxes = [
-            region(written.rows, shape, axis, part, access.extents)
+            region(written.rows, shape, part, access.extents)
             for written, shape in zip(access.outputs, case.outputs, strict=True)
         ]
         shapes = [tuple(end - begin for begin, end in box) for box in boxes]
-        changed = access.worker_attributes({access.axes[axis]: part}, [a.shape for a in local], shapes)
+        ranges = {access.axes[name]: each for name, each in part.items()}
+        changed = access.worker_attributes(ranges, [a.shape for a in local], shapes)
         if access.axes[axis] in access.fetched_axes:  # no kernel runs
             outputs = [move(local, needed, access, *output) for output in zip(boxes, access.outputs, strict=True)]
         else:
             outputs = interpret(case.description, {**case.attributes, **changed}, local, shapes)
         for whole, own, box, written in zip(results, outputs, boxes, access.outputs, strict=True):
-            is_partial = written.combine[axis] in (Combine.REDUCE, Combine.OVERLAP_ADD)
+            is_partial = any(written.combine[name] in (Combine.REDUCE, Combine.OVERLAP_ADD) for name in part)
             together = REDUCERS[written.reducer]
             paste(whole, own, box, together if is_partial else None)
     return results

@@ -113,12 +113,23 @@ REASONS = [
     ),
     (scale_by_bias, [(4, 6), (4,)], VECTOR, {"k": "a term beside the sum over k would be added once per part"}),
     (
-        lambda x: output("(i j)", lambda i, j: x[i, j]),
+        lambda x: output("(i j)", lambda i, j: x[i, j] * position(i)),
         MATRIX,
         [(24,)],
-        {"j": "j is not the outermost variable of (i j)"},
+        {"i": "the position i is used as a number", "j": "j is not the outermost variable of (i j)"},
     ),
-    (lambda x: lambda i, j: x[merge(i, j)], [(24,)], MATRIX, {"j": "the stride of i is 6, but 1 in a part of j"}),
+    (
+        lambda x: lambda i, j: x[merge(i, j)] * position(i),
+        [(24,)],
+        MATRIX,
+        {"i": "the position i is used as a number", "j": "a part of j would be read at other positions than the same"},
+    ),
+    (
+        lambda x: output("(i j)", lambda i, j: x[merge(j, i)], extents={"j": 6}),
+        [(24,)],
+        [(24,)],
+        {"i": "the stride of j is 4, but 1 in a part of i", "j": "j is not the outermost variable of (i j)"},
+    ),
     (
         lambda x: lambda i: x[Any(position(i) // 2, first=i, extent=5)],
         LINE,
@@ -247,3 +258,15 @@ def test_a_failing_bound_function_names_its_attribute():
     description = describe(lambda x, *, n=1: lambda i: x[i], bound={"n": lambda local: local.extent("nothing")})
     with pytest.raises(DescriptionError, match="the function bound to `n` of <lambda> raised"):
         analyse(description, {}, VECTOR, VECTOR)
+
+
+def test_inner_variables_are_nested_in_outer_ones():
+    """Split each variable of a merged dimension after those outside of it, in the input and in the output."""
+    extents = {"j": 3, "k": 5}
+    flat = describe(lambda x: output("(i j k)", lambda i, j, k: x[i, j, k], extents=extents), concrete=True)
+    access = analyse(flat, {}, [(4, 3, 5)], [(60,)])
+    assert (access.axes, access.outer_axes) == (("i", "j", "k"), {"j": ("i",), "k": ("i", "j")})
+    assert access.outputs[0].combine == (Combine.CONCAT,) * 3
+    split = describe(lambda x: lambda i, j, k: x[merge(i, k), j])
+    access = analyse(split, {}, [(20, 3)], [(4, 3, 5)])
+    assert (access.axes, access.outer_axes) == (("i", "j", "k"), {"k": ("i",)})

@@ -29,6 +29,20 @@ void TestDigits() {
   CHECK_THROWS(std::invalid_argument, WorkerGrid({1 << 20}), "65536");
 }
 
+/*! \brief An axis can be split once all parts of those that it is nested in have extent 1. */
+void TestNestings() {
+  const WorkerGrid grid({2, 2, 2});
+  const SplitRules rules = {false, {}, {{1, 0}, {2, 0}, {2, 1}}};
+  CHECK(SplittableDimensions({2, 2, 8, 4}, grid, {}, rules) == std::vector<int>({0, 3}));
+  CHECK(SplittableDimensions({2, 2, 8, 4}, grid, {0}, rules) == std::vector<int>({1, 3}));
+  CHECK(SplittableDimensions({2, 2, 8, 4}, grid, {0, 1}, rules) == std::vector<int>({2, 3}));
+  CHECK(SplittableDimensions({1, 2, 8, 4}, grid, {1}, rules) == std::vector<int>({2, 3}));
+  // One of two parts of three elements has two of them.
+  CHECK(SplittableDimensions({3, 4, 8}, grid, {0}, rules) == std::vector<int>());
+  CHECK_THROWS(std::invalid_argument, CheckChoice("x", {2, 4}, grid, {1, 0}, rules),
+               "nested in 0, which has parts of several elements");
+}
+
 /*! \brief Overlapping parts have one extent and cover the whole; own boxes are disjoint. */
 void TestOverlappingParts() {
   for (int64_t extent = 8; extent <= 40; ++extent) {
@@ -53,9 +67,9 @@ void TestOverlappingParts() {
     }
   }
   const WorkerGrid grid({3, 2});
-  CHECK(SplittableDimensions({7, 6, 4}, grid, {}, true, {2}) == std::vector<int>({1, 2}));
-  CheckChoice("x", {7, 6, 4}, grid, {0, 1}, true, {0});
-  CHECK_THROWS(std::invalid_argument, CheckChoice("x", {7, 6, 2}, grid, {2, 1}, true, {2}),
+  CHECK(SplittableDimensions({7, 6, 4}, grid, {}, {true, {2}, {}}) == std::vector<int>({1, 2}));
+  CheckChoice("x", {7, 6, 4}, grid, {0, 1}, {true, {0}, {}});
+  CHECK_THROWS(std::invalid_argument, CheckChoice("x", {7, 6, 2}, grid, {2, 1}, {true, {2}, {}}),
                "3 parts are asked for");
 }
 
@@ -127,6 +141,7 @@ void TestCoverage() {
 int main() {
   TestDigits();
   TestOverlappingParts();
+  TestNestings();
   TestIntersections();
   TestCoverage();
   return tofu_test::Finish("geometry");

@@ -10,6 +10,7 @@ from jax import lax
 
 import tofu.jax
 from tests.jax.comparison import assert_close
+from tests.shared.random_plans import random_plan
 from tofu.errors import PlanError
 from tofu.jax import read_step
 from tofu.jax.frontend.versions import in_double_precision
@@ -59,6 +60,23 @@ def test_maximum_and_minimum_with_nan_equal_one_device(dtype):
         if dtype != "bool":
             made = tofu.jax.partition(segments, 2, (x,), hints={"scatter-max": "u0"})
             np.testing.assert_array_equal(np.asarray(made(x), float), np.asarray(jax.jit(segments)(x), float))
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("join", ["max", "min"])
+def test_extremes_of_complex_numbers_equal_one_device(join, workers):
+    """Reduce over workers, and exchange updates of rows that several workers scatter to, under random plans."""
+    draws = np.random.default_rng(3)
+    x, updates = ((draws.integers(-2, 3, size=(8, 6)) + 1j * draws.integers(-2, 3, size=(8, 6))) for _ in range(2))
+    x, updates, rows = x.astype("complex64"), updates.astype("complex64"), np.array([3, 5, 5, 0, 7, 3, 1, 1])
+
+    def step(x, updates):
+        return getattr(jnp, join)(x, 0), getattr(x.at[rows], join)(updates)
+
+    searched = tofu.jax.partition(step, workers, (x, updates)).partition
+    for seed in range(6):
+        made = tofu.jax.partition(step, workers, (x, updates), plan=random_plan(searched, seed))
+        jax.tree.map(np.testing.assert_array_equal, made(x, updates), jax.jit(step)(x, updates))
 
 
 @pytest.mark.parametrize(("dtype", "workers"), [("float64", 2), ("bfloat16", 4), ("int32", 4)])

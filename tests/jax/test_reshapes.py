@@ -9,12 +9,16 @@ from jax import lax
 import tofu.jax
 from tofu.jax.compare.traffic import count_traffic
 
-# Pairs of shapes whose sizes do not nest, with a dimension to split: each shape then has equal contiguous shards.
+# Pairs of shapes whose sizes do not nest, or whose first dimension is shorter than the number of workers, with a
+# dimension to split: each shape then has equal contiguous shards.
 SHAPES = [
     ((48, 10), (32, 15), 0),
     ((1, 48, 10), (32, 3, 5, 1), 1),
     ((3, 48, 10, 2), (3, 16, 30, 2), 1),
     ((16, 9), (24, 2, 3), 0),
+    ((48, 10), (2, 24, 10), 0),
+    ((3, 48, 10), (3, 2, 2, 12, 10), 1),
+    ((24, 10), (2, 20, 6), 0),
 ]
 
 

@@ -215,6 +215,20 @@ def test_windows_beyond_the_border_have_neutral_numbers(join, dtype, dimension):
     np.testing.assert_array_equal(made(x), pool(x))
 
 
+@pytest.mark.parametrize("padding", ["SAME", "VALID", ((1, 0), (2, 1), (0, 0))])
+@pytest.mark.parametrize("dimension", [0, 1])
+def test_windows_of_a_reducer_without_a_neutral_number(padding, dimension):
+    """Count the initial value once in a window that reaches over the border, and keep all of its 64 bits."""
+    with in_double_precision():
+        x = jnp.arange(384).reshape(12, 8, 4)
+
+        def pool(x):
+            return lax.reduce_window(x, jnp.int64(2**53 + 1), lambda a, b: a + 2 * b, (3, 2, 1), (1, 1, 1), padding)
+
+        made = tofu.jax.partition(pool, 4, (x,), hints={"x": dimension})
+        np.testing.assert_array_equal(made(x), pool(x))
+
+
 def test_padding_with_integers_of_64_bits():
     def pad(x):
         return lax.pad(x, np.asarray(np.iinfo(x.dtype).max, x.dtype), ((2, 3, 0),)), lax.cummin(x)

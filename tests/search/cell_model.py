@@ -31,8 +31,21 @@ class CellModel:
         smallest = [min(len(known.split(extents, choice, w)[d]) for w in known.workers) for d in range(len(extents))]
         return [d for d, length in enumerate(smallest) if length >= self.factors[len(choice)]]
 
+    def can_nest(self, operator, history, axis):
+        """Return True if all parts of the axes that `axis` is nested in are single positions.
+
+        All operators that share a choice must allow it.
+        """
+        known = CellModel(self.spec, self.factors[: len(history)])
+        boxes = [known.split(tuple(operator.extents), history, worker) for worker in known.workers]
+        position = self.spec.operators.index(operator)
+        alike = [operator, *(other for other in self.spec.operators if other.same_as == position)]
+        outer = {outer for one in alike for inner, outer in one.nestings if inner == axis}
+        return all(len(box[axis]) == 1 for axis in outer for box in boxes)
+
     def operator_choices(self, operator, history):
         found = self.list_feasible(tuple(operator.extents), history)
+        found = [axis for axis in found if self.can_nest(operator, history, axis)]
         return [*found, -1] if self.spec.repeats or not found else found
 
     def tensor_choices(self, tensor, history):

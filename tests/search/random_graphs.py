@@ -51,6 +51,7 @@ class OperatorSpec:
     follows: int = -1
     same_as: int = -1
     fetched: list = field(default_factory=list)
+    nestings: list = field(default_factory=list)  # (inner, outer) axes
 
 
 @dataclass
@@ -94,6 +95,7 @@ class GraphSpec:
                 o.same_as,
                 o.fetched,
                 absent=[(slot, *t.absent) for slot, t in enumerate((*o.reads, *o.written)) if t.absent is not None],
+                nestings=o.nestings,
             )
         for operator in range(len(self.operators)) if self.repeats else ():
             graph.repeat(operator)
@@ -159,7 +161,7 @@ def data_gradient(spec, dy, kernel, stride, pad, length, **rest):
 
 
 def merge_dimensions(spec, x, **rest):
-    """Add y[g * C + c] = x[g, c], and a reversed copy of g as a second output."""
+    """Add y[g * C + c] = x[g, c], and a reversed copy of g as a second output; c is split after g."""
     groups, size = spec.tensors[x].shape
     y, z = spec.tensor((groups * size,)), spec.tensor((groups,), replicable=True)
     merged, mirrored = row((0, size), 1), row((0, -1), lower=groups - 1, upper=groups)
@@ -167,6 +169,7 @@ def merge_dimensions(spec, x, **rest):
         [groups, size],
         [RandomRead(x, [row(0), row(1)])],
         [Written(y, [merged], [CONCAT, CONCAT]), Written(z, [mirrored], [CONCAT, REDUCE])],
+        nestings=[(1, 0)],
         **rest,
     )
     return y, z

@@ -127,6 +127,9 @@ class OperatorAccess:
     is_always_fetched
         True if a fetch always replaces the kernel, because the operator takes a part of a tensor, such as a slice. The
         rows then hold even if no axis in their terms is split.
+    outer_axes
+        For each *nested* axis, the axes whose parts must have extent 1 before it is split. From (6, 4) to (2, 12), a
+        reshape reads (a b, c) and writes (a, b c). A part of b is a box only within one position of a.
     description_names
         For each axis, its name in the description, if the names differ.
     undescribed
@@ -145,6 +148,7 @@ class OperatorAccess:
     is_random: bool = False
     fetched_axes: tuple[str, ...] = ()
     is_always_fetched: bool = False
+    outer_axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     description_names: Mapping[str, str] | None = None
     undescribed: str = ""
 

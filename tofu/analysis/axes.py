@@ -5,13 +5,17 @@ result. The kernel sees only the shapes of its part, and counts positions from z
 description at the whole shapes and at the shapes of a part. The axis is rejected if anything else in the description
 changes. Most axes (`Pattern.plain_axes`) need no comparison. Operators that only move elements need no kernel
 (`movement`).
+
+If several variables index one dimension, a part of an inner one is a box only within one position of the outer ones. So
+the inner one is a *nested* axis, which can be split after the outer ones, when their parts have extent 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from tofu.analysis.access import Absent, Combine, InputAccess, OperatorAccess, OutputAccess, Row
 from tofu.analysis.arithmetic import Arithmetic, count_arithmetic
@@ -57,6 +61,7 @@ class _Evaluation:
         self.numbers = self.evaluator.evaluate(self.sizes)
         self.extents = self.numbers.extents
         self._check_extents()
+        self.bound_axes = self._find_bound_axes()
         dimensions = iter(self.numbers.dimensions)
         self.tensor_indices = [[next(dimensions) for _ in shape] for shape in self.shapes]
         reads_part = self._reads_part()
@@ -66,7 +71,7 @@ class _Evaluation:
         self.is_always_fetched = reads_part and self.absent_elements is not None
 
     def find_access(self) -> OperatorAccess:
-        rejected, fetched_axes = self._judge_variables()
+        rejected, fetched_axes, self.outer_axes = self._judge_variables()
         axes = tuple(axis for axis in self.pattern.variables if axis not in rejected)
         rows = self._find_rows(axes)
         input_count = len(self.input_shapes)
@@ -83,26 +88,50 @@ class _Evaluation:
             self.pattern.is_random,
             fetched_axes,
             self.is_always_fetched,
+            self.outer_axes,
         )
 
-    def _judge_variables(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Return the variables that cannot be split, with reasons, and the axes along which fetches replace copies."""
+    def _judge_variables(self) -> tuple[dict[str, str], tuple[str, ...], dict[str, tuple[str, ...]]]:
+        """Return index variables that cannot be split, with reasons; axes that are fetched; and nested axes, with their outer axes."""
         rejected = dict(self.pattern.rejected)
         fetched_axes = []
-        bound_axes = self._find_bound_axes()
+        nested_axes = {}
         can_be_fetched = self.absent_elements is not None
         for axis in self.pattern.variables:
             if axis in rejected:
                 continue
             if (reason := next(self._find_region_problems(axis), None)) is not None:
                 rejected[axis] = reason
-            elif (reason := next(self._find_copy_problems(axis, axis in bound_axes, can_be_fetched), None)) is None:
+            elif (reason := next(self._find_copy_problems(axis, can_be_fetched), None)) is None:
                 continue
             elif can_be_fetched:
                 fetched_axes.append(axis)
             else:
                 rejected[axis] = reason
-        return rejected, tuple(fetched_axes)
+            if axis in rejected and not can_be_fetched and (outer := self._find_outer_variables(axis)):
+                nested_axes[axis] = outer
+        outer_axes: dict[str, tuple[str, ...]] = {}
+        while ready := [axis for axis, outer in nested_axes.items() if rejected.keys().isdisjoint(outer)]:
+            for axis in ready:
+                outer = nested_axes.pop(axis)
+                all_outer = (*outer, *chain.from_iterable(outer_axes.get(name, ()) for name in outer))
+                outer_axes[axis] = tuple(name for name in self.pattern.variables if name in all_outer)
+                del rejected[axis]
+        return rejected, tuple(fetched_axes), outer_axes
+
+    def _find_outer_variables(self, axis: str) -> tuple[str, ...]:
+        """Return the variables within whose positions `axis` can be split. Return () if there are none, or it cannot."""
+        names: set[str] = set()
+        for output in self.pattern.trace.outputs:
+            for group in output.groups or ():
+                names.update(group[: group.index(axis)] if axis in group else ())
+        part_numbers = self._evaluate_part({**self.extents, axis: 1}, {axis})
+        for whole_index, part_index in self._pair_indices(part_numbers) if part_numbers is not None else ():
+            pairs = zip(whole_index.terms, part_index.terms, strict=True)
+            names |= {name for (name, stride), (_, part_stride) in pairs if stride != part_stride}
+        outer = tuple(name for name in self.pattern.variables if name in names and self.extents[name] > 1)
+        problems = chain(self._find_region_problems(axis, outer), self._find_copy_problems(axis, False, outer))
+        return outer if outer and next(problems, None) is None else ()
 
     def _reads_part(self) -> bool:
         read_inputs = [number for number, access in enumerate(self.pattern.inputs) if access.is_read]
@@ -149,21 +178,24 @@ class _Evaluation:
             bound_axes |= set(self.pattern.variables) if local.asked_shapes else local.asked
         return bound_axes
 
-    def _find_region_problems(self, axis: str) -> Iterator[str]:
-        """Yield the reasons why the results for a part of `axis` are not a box of an output."""
+    def _find_region_problems(self, axis: str, outer: Sequence[str] = ()) -> Iterator[str]:
+        """Yield the reasons why the results for a part of `axis`, within one position of `outer`, are not a box of an output."""
         if self.extents[axis] == 1:
             yield f"the extent of {axis} is 1"
             return
         for output in self.pattern.trace.outputs:
             for group in output.groups or ():
                 outer_variables = group[: group.index(axis)] if axis in group else ()
-                if any(self.extents[name] > 1 for name in outer_variables):
+                if any(self.extents[name] > 1 and name not in outer for name in outer_variables):
                     yield f"{axis} is not the outermost variable of ({' '.join(group)}), so a part of it is not a box"
         if all(axis not in output.moving_axes and axis not in output.summed_axes for output in self.pattern.outputs):
             yield f"no output depends on {axis}"
 
-    def _find_copy_problems(self, axis: str, is_bound: bool, can_be_fetched: bool) -> Iterator[str]:
-        """Yield the reasons why the kernel, called with a part of `axis`, does not compute the results for this part."""
+    def _find_copy_problems(self, axis: str, can_be_fetched: bool, outer: Sequence[str] = ()) -> Iterator[str]:
+        """Yield the reasons why the kernel, called with a part of `axis`, does not compute the results for this part.
+
+        The part is within one position of the variables `outer`.
+        """
         description = self.pattern.trace.description
         is_padded = axis in description.pads and not can_be_fetched
         extent = self.extents[axis]
@@ -174,13 +206,14 @@ class _Evaluation:
         if not is_padded:
             yield from self._find_border_problems(axis)
         if (
-            not is_bound
+            axis not in self.bound_axes
             and any(d.is_fixed and d.is_declared for d in self.pattern.trace.definitions[axis])
             and not description.concrete
         ):
             yield f"the extent of {axis} is fixed by an attribute ({extent}) that no bound= rewrites"
         for part_extent in () if axis in self.pattern.plain_axes else sorted({1, extent - 1}):
-            yield from self._find_part_problems(axis, part_extent, is_bound, is_padded)
+            extents = {**self.extents, **dict.fromkeys(outer, 1), axis: part_extent}
+            yield from self._find_part_problems(axis, extents, {axis, *outer}, is_padded)
 
     def _find_value_problems(self, axis: str) -> Iterator[str]:
         changed_extents = {extent_symbol(f"{axis}.extent")}
@@ -209,20 +242,42 @@ class _Evaluation:
                 elif end < extent and axis in self.pattern.plain_axes and not self.pattern.trace.description.bound:
                     yield f"cut: {where}, and a copy would leave out {extent - end} elements of its part"
 
-    def _find_part_problems(self, axis: str, part_extent: int, is_bound: bool, is_padded: bool) -> Iterator[str]:
-        """Yield what a kernel would compute wrong if it had only `part_extent` elements of `axis`."""
-        extents = {**self.extents, axis: part_extent}
+    def _evaluate_part(self, extents: dict[str, int], changed: Set[str]) -> SignatureNumbers | None:
+        """Return the numbers of a part with other extents of the variables `changed`, or None if some are not integers."""
         sizes = [
-            _count_indexed(indices, extents) if _depend_on(indices, axis) else size
+            _count_indexed(indices, extents) if any(_depend_on(indices, axis) for axis in changed) else size
             for indices, size in zip(self.numbers.dimensions, self.sizes, strict=True)
         ]
         try:
-            part_numbers = self.evaluator.evaluate(sizes, {axis: part_extent} if is_bound else None)
+            return self.evaluator.evaluate(sizes, {name: extents[name] for name in self._find_known(changed)})
         except DescriptionError:
+            return None
+
+    def _find_known(self, changed: Set[str]) -> Set[str]:
+        """Return those of the variables `changed` whose extents in its part a kernel knows without their definitions.
+
+        The extents in a description of concrete shapes do not follow the shapes of a part. If several of them change, the
+        kernel knows them from its shapes.
+        """
+        is_concrete = self.pattern.trace.description.concrete and len(changed) > 1
+        return changed if is_concrete else changed & self.bound_axes
+
+    def _pair_indices(self, part_numbers: SignatureNumbers) -> Iterator[tuple[IndexNumbers, IndexNumbers]]:
+        """Yield each index of the whole with the same index of a part."""
+        for whole_indices, part_indices in zip(self.numbers.dimensions, part_numbers.dimensions, strict=True):
+            yield from zip(whole_indices, part_indices, strict=True)
+
+    def _find_part_problems(
+        self, axis: str, extents: dict[str, int], changed: Set[str], is_padded: bool
+    ) -> Iterator[str]:
+        """Yield the errors that a kernel would make in a part with other extents of `axis` and of all variables `changed`."""
+        part_numbers = self._evaluate_part(extents, changed)
+        if part_numbers is None:
             yield f"a part of {axis} would have extents that are not integers"
             return
+        known = self._find_known(changed)
         for name, value in part_numbers.definitions:
-            if value != extents[name] and not (is_bound and name == axis):
+            if value != extents[name] and name not in known:
                 yield (
                     f"a copy would take {name} to have {value} instead of {extents[name]} values when {axis} is split: "
                     f"no tensor's dimension follows it"
@@ -231,17 +286,16 @@ class _Evaluation:
             yield from self._find_index_problems(axis, extents, part_numbers)
 
     def _find_index_problems(self, axis: str, extents: dict[str, int], part_numbers: SignatureNumbers) -> Iterator[str]:
-        for whole_indices, part_indices in zip(self.numbers.dimensions, part_numbers.dimensions, strict=True):
-            for whole_index, part_index in zip(whole_indices, part_indices, strict=True):
-                for (name, stride), (_, part_stride) in zip(whole_index.terms, part_index.terms, strict=True):
-                    if stride != part_stride and extents[name] > 1:
-                        yield (
-                            f"the stride of {name} is {stride}, but {part_stride} in a part of {axis}; if {axis} is not the "
-                            "outermost variable of a merged dimension, its parts are not boxes; else write strides with merge()"
-                        )
-                shift = _span(part_index, extents)[0] - _span(whole_index, self.extents)[0]
-                if shift or part_index.upper - part_index.lower != whole_index.upper - whole_index.lower:
-                    yield f"a part of {axis} would be read at other positions than the same elements of the whole"
+        for whole_index, part_index in self._pair_indices(part_numbers):
+            for (name, stride), (_, part_stride) in zip(whole_index.terms, part_index.terms, strict=True):
+                if stride != part_stride and extents[name] > 1:
+                    yield (
+                        f"the stride of {name} is {stride}, but {part_stride} in a part of {axis}; if {axis} is not the "
+                        "outermost variable of a merged dimension, its parts are not boxes; else write strides with merge()"
+                    )
+            shift = _span(part_index, extents)[0] - _span(whole_index, self.extents)[0]
+            if shift or part_index.upper - part_index.lower != whole_index.upper - whole_index.lower:
+                yield f"a part of {axis} would be read at other positions than the same elements of the whole"
 
     def _find_rows(self, axes: tuple[str, ...]) -> list[tuple[Row, ...]]:
         number_by_axis = {axis: number for number, axis in enumerate(axes)}
@@ -303,7 +357,7 @@ class _Evaluation:
         for index in (index for indices in indices_by_dimension for index in indices):
             coefficient = abs(dict(index.terms).get(axis, 0))
             if coefficient:
-                low, high = _span(index, self.extents, {axis})
+                low, high = _span(index, self.extents, {axis, *self.outer_axes.get(axis, ())})
                 return Combine.CONCAT if coefficient > high - low else Combine.OVERLAP_ADD
         return Combine.REPLICATE
 

@@ -143,6 +143,11 @@ def _explain_infeasible(
     parts = int(np.prod([problem.factors[s] for s in range(number) if rounds[s] == choice], initial=1))
     is_tensor = kind == "tensor"
     uneven = problem.native.uneven_dimensions(position) if is_tensor else problem.native.uneven_axes(position)
+    if names and (outer := problem.accesses[position].outer_axes.get(names[choice])):
+        return (
+            f"in round {number + 1}, {title(choice)} can be split only if the rounds before split {' and '.join(map(repr, outer))} into "
+            f"single positions (possible: {offered})"
+        )
     is_equal = problem.rules.splits_equally and choice not in uneven
     more = f"{factor} more of each" + (", all equal" if is_equal else "")
     return (

@@ -248,6 +248,11 @@ def _add_operator(
         uneven_axes=find_uneven_axes(access) if overlaps else (),
         absent=_list_absent(access) if access.fetched_axes or access.is_always_fetched else (),
         always_fetched=access.is_always_fetched,
+        nestings=[
+            (access.axes.index(axis), access.axes.index(name))
+            for axis, outer in access.outer_axes.items()
+            for name in outer
+        ],
     )
 
 

@@ -162,8 +162,9 @@ def choose_axis(
 
 
 def can_split_along(access: OperatorAccess, axis: int, parts: int) -> bool:
-    """Return True if an axis has at least `parts` elements, and the kernel computes a part of it."""
-    return access.extents[axis] >= parts and access.axes[axis] not in access.fetched_axes
+    """Return True if an axis has at least `parts` elements, and the kernel computes each part of it."""
+    is_left_out = access.axes[axis] in access.fetched_axes or access.axes[axis] in access.outer_axes
+    return access.extents[axis] >= parts and not is_left_out
 
 
 def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:

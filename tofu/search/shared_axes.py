@@ -53,8 +53,10 @@ def _group(graph: Graph) -> list[list[int]]:
 def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess, lead: OperatorAccess) -> bool:
     """Return True if an operator can be split along an axis of `lead`, whose choice it shares.
 
-    A gradient cannot use the state of a forward operator that fetches replace.
+    A gradient cannot use the state of a forward operator that fetches replace. Nested axes are left out.
     """
+    if axis in access.outer_axes:
+        return False
     if axis not in access.axes:
         return bool(operator.dimension_names)
     is_fetched_before = operator.stateful and operator.leader is None and axis in lead.fetched_axes
@@ -96,6 +98,7 @@ def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
     `names` has the names of the inputs' dimensions, then of the outputs'. An axis is dropped if it moves along
     dimensions of several names, or another axis gets the same name.
     """
+    access = without_nested_axes(access)
     found: list[set[str]] = [set() for _ in access.axes]
     rows_of_tensors = [tensor.rows for tensor in access.inputs] + [tensor.rows for tensor in access.outputs]
     for rows, dimensions in zip(rows_of_tensors, names, strict=True):
@@ -113,8 +116,14 @@ def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
     )
 
 
+def without_nested_axes(access: OperatorAccess) -> OperatorAccess:
+    """Return the access with only the axes that can be split before any other."""
+    return restrict_axes(access, [axis for axis in access.axes if axis not in access.outer_axes])
+
+
 def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
-    """Return the access with only these `axes`, in that order. All other axes are not split."""
+    """Return the access with only these `axes`, in that order. All other axes are not split, nor axes nested in them."""
+    axes = [axis for axis in axes if set(axes).issuperset(access.outer_axes.get(axis, ()))]
     position = {access.axes.index(axis): new for new, axis in enumerate(axes)}
 
     def restrict(rows: Sequence[Row]) -> tuple[Row, ...]:
@@ -127,6 +136,7 @@ def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess
         access,
         axes=tuple(axes),
         fetched_axes=tuple(axis for axis in axes if axis in access.fetched_axes),
+        outer_axes={axis: access.outer_axes[axis] for axis in axes if axis in access.outer_axes},
         elementwise=access.elementwise and tuple(axes) == access.axes,
         extents=tuple(access.extents[access.axes.index(axis)] for axis in axes),
         inputs=tuple(

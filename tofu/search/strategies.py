@@ -185,8 +185,10 @@ def _find_disagreement(
 ) -> str:
     """Return why the framework's shape inference rules out a split along `axis`, or ""."""
     extent = access.extents[axis]
+    outer = access.outer_axes.get(access.axes[axis], ())
     for part in ((0, extent // 2), (extent // 2, extent)):
-        box = tuple(part if i == axis else (0, e) for i, e in enumerate(access.extents))
+        whole = ((0, 1) if name in outer else (0, e) for name, e in zip(access.axes, access.extents, strict=True))
+        box = tuple(part if i == axis else interval for i, interval in enumerate(whole))
         local_inputs = [
             region_shape(i.rows, shape, box, access.extents) for i, shape in zip(access.inputs, inputs, strict=True)
         ]

@@ -31,6 +31,21 @@ def split_range(extent: int, parts: int) -> list[Range]:
     return [(j * extent // parts, (j + 1) * extent // parts) for j in range(parts)]
 
 
+def count_parts(access: OperatorAccess, axes: Sequence[int], count: int) -> dict[int, int]:
+    """Return the numbers of parts for a split of `axes` into `count` parts each.
+
+    The axes that an axis is nested in come before it, and are split into single positions.
+    """
+    outer = {axis: [access.axes.index(name) for name in access.outer_axes.get(access.axes[axis], ())] for axis in axes}
+    counts = dict.fromkeys((a for axis in axes for a in (*outer[axis], axis)), count)
+    return counts | {a: access.extents[a] for each in outer.values() for a in each}
+
+
+def list_parts(splits: Mapping[int, Sequence[Range]]) -> list[Part]:
+    """Return all combinations of the ranges of each split axis, with the last axis varying fastest."""
+    return [dict(zip(splits, ranges, strict=True)) for ranges in product(*splits.values())]
+
+
 def find_region(rows: Sequence[Row], shape: Shape, part: Part, extents: Sequence[int]) -> Box:
     """Return the region of a tensor that a part reads or writes. The region may exceed the tensor."""
     split_ranges = {axis: axis_range for axis, axis_range in part.items() if axis_range != (0, extents[axis])}
@@ -146,8 +161,7 @@ def combine_outputs(
     `splits` has the ranges of each split axis. `part_outputs` has an array for each combination of ranges; the last
     axis varies fastest. Raises SplitError if concatenated parts overlap, or if replicated parts differ.
     """
-    parts = [dict(zip(splits, ranges, strict=True)) for ranges in product(*splits.values())]
-    regions = [find_part(access, shape, part, operator_access.extents) for part in parts]
+    regions = [find_part(access, shape, part, operator_access.extents) for part in list_parts(splits)]
     clipped_parts = [_clip_output(region, piece, shape) for region, piece in zip(regions, part_outputs, strict=True)]
     for axis, ranges in reversed(list(splits.items())):
         groups = [clipped_parts[n : n + len(ranges)] for n in range(0, len(clipped_parts), len(ranges))]

@@ -180,29 +180,49 @@ int64_t SmallestPart(int64_t extent, const WorkerGrid& grid, const std::vector<i
   return extent;
 }
 
-bool CanSplit(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice, int dimension,
-              int64_t parts, bool equally) {
-  const int64_t smallest = SmallestPart(extent, grid, choice, dimension);
-  // All parts are as long as the smallest one if all earlier splits were equal.
-  return smallest >= parts && !(equally && smallest % parts != 0);
-}
-
 namespace {
 
-bool Includes(const std::vector<int>& values, int value) {
-  return std::find(values.begin(), values.end(), value) != values.end();
+bool MustDivide(const SplitRules& rules, int dimension) {
+  return rules.equally &&
+         std::find(rules.uneven.begin(), rules.uneven.end(), dimension) == rules.uneven.end();
+}
+
+/*! \brief Return the extent of the largest part of a dimension after the rounds of `choice`. */
+int64_t LargestPart(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice,
+                    int dimension) {
+  for (size_t round = 0; round < choice.size(); ++round) {
+    const int64_t parts = grid.factor(static_cast<int>(round));
+    if (choice[round] == dimension) extent = (extent + parts - 1) / parts;
+  }
+  return extent;
+}
+
+/*! \brief Return the first axis that `axis` is nested in and that has a part of several elements,
+ * or -1. */
+int FindOuter(const std::vector<int64_t>& extents, const WorkerGrid& grid,
+              const std::vector<int>& choice, int axis, const SplitRules& rules) {
+  for (const auto& [inner, outer] : rules.nestings) {
+    if (inner == axis && LargestPart(extents[outer], grid, choice, outer) > 1) return outer;
+  }
+  return -1;
 }
 
 }  // namespace
 
-std::vector<int> SplittableDimensions(const std::vector<int64_t>& extents, const WorkerGrid& grid,
-                                      const std::vector<int>& choice, bool equally,
-                                      const std::vector<int>& uneven) {
-  std::vector<int> dimensions;
+bool CanSplit(const std::vector<int64_t>& extents, const WorkerGrid& grid,
+              const std::vector<int>& choice, int dimension, const SplitRules& rules) {
   const int64_t parts = grid.factor(static_cast<int>(choice.size()));
+  const int64_t smallest = SmallestPart(extents[dimension], grid, choice, dimension);
+  // All parts are as long as the smallest one if all earlier splits were equal.
+  return smallest >= parts && !(MustDivide(rules, dimension) && smallest % parts != 0) &&
+         FindOuter(extents, grid, choice, dimension, rules) < 0;
+}
+
+std::vector<int> SplittableDimensions(const std::vector<int64_t>& extents, const WorkerGrid& grid,
+                                      const std::vector<int>& choice, const SplitRules& rules) {
+  std::vector<int> dimensions;
   for (int d = 0; d < static_cast<int>(extents.size()); ++d) {
-    if (CanSplit(extents[d], grid, choice, d, parts, equally && !Includes(uneven, d)))
-      dimensions.push_back(d);
+    if (CanSplit(extents, grid, choice, d, rules)) dimensions.push_back(d);
   }
   return dimensions;
 }
@@ -215,8 +235,9 @@ const std::vector<int64_t>& ExtentsOf(const Graph& graph, Subject subject) {
   return subject.is_tensor ? graph.tensor(subject.id).shape : graph.op(subject.id).axis_extents;
 }
 
-std::vector<int> UnevenOf(const Graph& graph, Subject subject) {
-  return subject.is_tensor ? graph.UnevenDimensions(subject.id) : graph.UnevenAxes(subject.id);
+SplitRules RulesOf(const Graph& graph, Subject subject) {
+  if (subject.is_tensor) return {graph.splits_equally(), graph.UnevenDimensions(subject.id), {}};
+  return {graph.splits_equally(), graph.UnevenAxes(subject.id), graph.Nestings(subject.id)};
 }
 
 bool MayReplicate(const Graph& graph, Subject subject) {
@@ -226,15 +247,14 @@ bool MayReplicate(const Graph& graph, Subject subject) {
 
 std::vector<int> ListChoices(const Graph& graph, const WorkerGrid& grid, Subject subject,
                              const std::vector<int>& prefix) {
-  std::vector<int> choices = SplittableDimensions(ExtentsOf(graph, subject), grid, prefix,
-                                                  graph.splits_equally(), UnevenOf(graph, subject));
+  std::vector<int> choices =
+      SplittableDimensions(ExtentsOf(graph, subject), grid, prefix, RulesOf(graph, subject));
   if (choices.empty() || MayReplicate(graph, subject)) choices.push_back(kReplicated);
   return choices;
 }
 
 void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents,
-                 const WorkerGrid& grid, const std::vector<int>& choice, bool equally,
-                 const std::vector<int>& uneven) {
+                 const WorkerGrid& grid, const std::vector<int>& choice, const SplitRules& rules) {
   const int rounds = static_cast<int>(choice.size());
   if (rounds > grid.num_rounds()) {
     throw std::invalid_argument(subject + " has " + std::to_string(rounds) + " choices for " +
@@ -250,16 +270,18 @@ void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents
           std::to_string(round) + ": it has dimensions 0 to " +
           std::to_string(static_cast<int>(extents.size()) - 1) + ", or -1 for replicated");
     }
-    const bool must_divide = equally && !Includes(uneven, dimension);
-    if (dimension != kReplicated &&
-        !CanSplit(extents[dimension], grid, prefix, dimension, grid.factor(round), must_divide)) {
-      throw std::invalid_argument(
-          subject + " of extents " + FormatList(extents) + " cannot be split along " +
-          std::to_string(dimension) + " in round " + std::to_string(round) +
-          ": its smallest part has extent " +
-          std::to_string(SmallestPart(extents[dimension], grid, prefix, dimension)) + ", and " +
-          std::to_string(grid.factor(round)) + (must_divide ? " equal" : "") +
-          " parts are asked for");
+    if (dimension != kReplicated && !CanSplit(extents, grid, prefix, dimension, rules)) {
+      const int outer = FindOuter(extents, grid, prefix, dimension, rules);
+      const std::string reason =
+          outer >= 0
+              ? "it is nested in " + std::to_string(outer) + ", which has parts of several elements"
+              : "its smallest part has extent " +
+                    std::to_string(SmallestPart(extents[dimension], grid, prefix, dimension)) +
+                    ", and " + std::to_string(grid.factor(round)) +
+                    (MustDivide(rules, dimension) ? " equal" : "") + " parts are asked for";
+      throw std::invalid_argument(subject + " of extents " + FormatList(extents) +
+                                  " cannot be split along " + std::to_string(dimension) +
+                                  " in round " + std::to_string(round) + ": " + reason);
     }
     prefix.push_back(dimension);
   }
@@ -267,8 +289,7 @@ void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents
 
 void CheckChoice(const Graph& graph, const WorkerGrid& grid, Subject subject,
                  const std::vector<int>& choice) {
-  CheckChoice(NameOf(subject), ExtentsOf(graph, subject), grid, choice, graph.splits_equally(),
-              UnevenOf(graph, subject));
+  CheckChoice(NameOf(subject), ExtentsOf(graph, subject), grid, choice, RulesOf(graph, subject));
 }
 
 Boxes SplitAxes(const Graph& graph, const WorkerGrid& grid, int op,

@@ -139,16 +139,22 @@ Boxes ClipBoxes(const Boxes& boxes, const std::vector<int64_t>& shape);
 int64_t SmallestPart(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice,
                      int dimension);
 
-/*! \brief Return true if each part of a dimension, after the rounds of `choice`, can be split into
- * `parts`: it is long enough and, if `equally` is true, divisible. */
-bool CanSplit(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice, int dimension,
-              int64_t parts, bool equally);
+/*! \brief Rules by which the dimensions of a tensor, or the axes of an operator, can be split. */
+struct SplitRules {
+  bool equally = false;           // parts must be equal
+  std::vector<int> uneven;        // dimensions whose parts may overlap nevertheless
+  std::vector<Nesting> nestings;  // axes that can be split only after others
+};
 
-/*! \brief Return the dimensions that can be split in round choice.size(), ascending. If `equally`
- * is true, they must be divisible or in `uneven`. */
+/*! \brief Return true if each part of a dimension, after the rounds of `choice`, can be split in
+ * round choice.size(): it is long enough, divisible if the rules ask for that, and all axes that it
+ * is nested in have parts of extent 1. */
+bool CanSplit(const std::vector<int64_t>& extents, const WorkerGrid& grid,
+              const std::vector<int>& choice, int dimension, const SplitRules& rules);
+
+/*! \brief Return the dimensions that can be split in round choice.size(), ascending. */
 std::vector<int> SplittableDimensions(const std::vector<int64_t>& extents, const WorkerGrid& grid,
-                                      const std::vector<int>& choice, bool equally = false,
-                                      const std::vector<int>& uneven = {});
+                                      const std::vector<int>& choice, const SplitRules& rules);
 
 /*! \brief An operator or a tensor. */
 struct Subject {
@@ -162,8 +168,8 @@ std::string NameOf(Subject subject);
 /*! \brief Return the shape of a tensor, or the extents of an operator's axes. */
 const std::vector<int64_t>& ExtentsOf(const Graph& graph, Subject subject);
 
-/*! \brief Return the dimensions or axes whose parts may overlap in a graph that splits equally. */
-std::vector<int> UnevenOf(const Graph& graph, Subject subject);
+/*! \brief Return the rules of splits of an operator or a tensor. */
+SplitRules RulesOf(const Graph& graph, Subject subject);
 
 /*! \brief Return true if the search may replicate the subject although it can be split. */
 bool MayReplicate(const Graph& graph, Subject subject);
@@ -178,8 +184,7 @@ std::vector<int> ListChoices(const Graph& graph, const WorkerGrid& grid, Subject
  * \\throws std::invalid_argument naming `subject`, the dimension and the round
  */
 void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents,
-                 const WorkerGrid& grid, const std::vector<int>& choice, bool equally,
-                 const std::vector<int>& uneven = {});
+                 const WorkerGrid& grid, const std::vector<int>& choice, const SplitRules& rules);
 
 /*! \brief Check the choice of an operator or a tensor of a graph. */
 void CheckChoice(const Graph& graph, const WorkerGrid& grid, Subject subject,

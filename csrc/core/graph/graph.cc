@@ -202,6 +202,15 @@ void Graph::CheckFetched(int id, const Operator& op) const {
   }
 }
 
+void Graph::CheckNestings(int id, const Operator& op) const {
+  for (const Nesting& nesting : op.nestings) {
+    CheckAxis(OperatorName(id) + " nests", nesting.inner, op);
+    CheckAxis(OperatorName(id) + " nests an axis in", nesting.outer, op);
+    if (nesting.inner == nesting.outer)
+      Fail(OperatorName(id) + " nests axis " + std::to_string(nesting.inner) + " in itself");
+  }
+}
+
 void Graph::CheckGroup(int id, const Operator& op) {
   const auto inserted = group_first_.emplace(op.group, id);
   if (inserted.second) return;
@@ -227,6 +236,7 @@ int Graph::AddOperator(Operator op) {
   for (size_t i = 0; i < op.outputs.size(); ++i) CheckOutput(id, op, i);
   CheckChoiceLinks(id, op);
   CheckFetched(id, op);
+  CheckNestings(id, op);
   for (Input& input : op.inputs) {
     input.is_clipped = op.CanBeFetched();
     input.is_exact = op.is_always_fetched;
@@ -243,7 +253,7 @@ int Graph::AddOperator(Operator op) {
     tensors_[op.outputs[i].tensor].producer_output = static_cast<int>(i);
   }
   if (op.follows_tensor >= 0) tensors_[op.follows_tensor].followers.push_back(id);
-  if (root != id) KeepCommonUnevenAxes(root, op.uneven_axes);
+  if (root != id) KeepCommonSplits(root, op);
   operators_.push_back(std::move(op));
   choice_roots_.push_back(root);
   return id;
@@ -262,17 +272,26 @@ void Graph::ShareChoices(const std::vector<std::pair<int, int>>& bound) {
   for (int id = 0; id < num_operators(); ++id) {
     const int earlier = operators_[id].same_choice_as;
     choice_roots_[id] = earlier >= 0 ? choice_roots_[earlier] : id;
-    if (earlier >= 0) KeepCommonUnevenAxes(choice_roots_[id], operators_[id].uneven_axes);
+    if (earlier >= 0) KeepCommonSplits(choice_roots_[id], operators_[id]);
   }
 }
 
-void Graph::KeepCommonUnevenAxes(int root, const std::vector<int>& axes) {
+void Graph::KeepCommonSplits(int root, const Operator& op) {
+  const std::vector<int>& axes = op.uneven_axes;
   std::vector<int>& common_axes = operators_[root].uneven_axes;
   const auto is_missing = [&](int axis) {
     return std::find(axes.begin(), axes.end(), axis) == axes.end();
   };
   common_axes.erase(std::remove_if(common_axes.begin(), common_axes.end(), is_missing),
                     common_axes.end());
+  std::vector<Nesting>& all_nestings = operators_[root].nestings;
+  for (const Nesting& nesting : op.nestings) {
+    const auto is_same = [&](const Nesting& known) {
+      return known.inner == nesting.inner && known.outer == nesting.outer;
+    };
+    if (std::none_of(all_nestings.begin(), all_nestings.end(), is_same))
+      all_nestings.push_back(nesting);
+  }
 }
 
 std::vector<int> Graph::UnevenAxes(int op) const {

@@ -62,6 +62,13 @@ struct Absent {
   bool IsGiven() const { return dimension >= 0; }
 };
 
+/*! \brief Two axes of an operator. `inner` can be split only when every part of `outer` has extent
+ * 1, as the second of two axes that index one dimension: other parts are not boxes. */
+struct Nesting {
+  int inner;
+  int outer;
+};
+
 /*! \brief The way in which the parts of an output are combined when an axis is split. */
 enum class Combine : int { kConcat = 0, kReduce = 1, kReplicate = 2, kOverlapAdd = 3 };
 
@@ -119,6 +126,7 @@ struct Operator {
 
   bool may_repeat = false;       // the search may have every worker compute the whole operator
   std::vector<int> uneven_axes;  // in a graph that splits equally: axes whose parts may overlap
+  std::vector<Nesting> nestings;
 
   // Axes of an operator that only moves elements. If one is split, a fetch assembles each output:
   // an element of the output is the sum of one element of each input that is read. The distance
@@ -175,6 +183,8 @@ class Graph {
   /*! \brief Return the axes whose parts may overlap in an operator and all that share its choice.
    */
   std::vector<int> UnevenAxes(int op) const;
+  /*! \brief Return the nestings of an operator and of all that share its choice. */
+  const std::vector<Nesting>& Nestings(int op) const { return operators_[ChoiceRoot(op)].nestings; }
 
   /*! \brief Share each fetched region among all readers of the tensor in one phase (sharing.h). */
   void ShareRegions() { shares_regions_ = true; }
@@ -216,7 +226,8 @@ class Graph {
                    const Absent& absent) const;
   void CheckChoiceLinks(int id, const Operator& op) const;
   void CheckFetched(int id, const Operator& op) const;
-  void KeepCommonUnevenAxes(int root, const std::vector<int>& axes);
+  void CheckNestings(int id, const Operator& op) const;
+  void KeepCommonSplits(int root, const Operator& op);
   void CheckGroup(int id, const Operator& op);
 
   std::vector<Tensor> tensors_;

@@ -126,7 +126,7 @@ class Emitter {
                                   " choices for " + std::to_string(grid_.num_rounds()) + " rounds");
     }
     // Overlapping parts were checked for the tensor that has this layout in the plan.
-    CheckChoice(subject, graph_.tensor(request.tensor).shape, grid_, request.layout, false);
+    CheckChoice(subject, graph_.tensor(request.tensor).shape, grid_, request.layout, {});
   }
 
   void MarkUsed(int tensor, const std::string& user) {

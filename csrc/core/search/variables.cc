@@ -199,11 +199,13 @@ std::vector<int> SearchVariables::NumberSequences() const {
   for (int variable = 0; variable < size(); ++variable) {
     const Subject subject = subjects_[variable];
     const std::vector<int64_t>& extents = ExtentsOf(graph_, subject);
-    const std::vector<int> uneven = UnevenOf(graph_, subject);
+    const SplitRules rules = RulesOf(graph_, subject);
     std::vector<int64_t> key = {subject.is_tensor, MayReplicate(graph_, subject)};
     key.insert(key.end(), extents.begin(), extents.end());
     key.push_back(-1);
-    key.insert(key.end(), uneven.begin(), uneven.end());
+    key.insert(key.end(), rules.uneven.begin(), rules.uneven.end());
+    key.push_back(-1);
+    for (const auto& [inner, outer] : rules.nestings) key.insert(key.end(), {inner, outer});
     key.push_back(-1);
     key.insert(key.end(), hints_[variable].begin(), hints_[variable].end());
     numbers.push_back(numbering.Of(key));

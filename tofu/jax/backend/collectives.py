@@ -182,8 +182,10 @@ def _find_maximum(array: Any, axis_names: tuple[str, ...]) -> Any:
     """Return the maximum over devices, or NaN if any number is NaN, as on one device.
 
     On CPUs, XLA's maximum over devices ignores NaN. So numbers are converted to integers of the same order, in which
-    NaN is the largest.
+    NaN is the largest. XLA lacks maxima of complex numbers over devices.
     """
+    if jnp.issubdtype(array.dtype, jnp.complexfloating):
+        return _reduce_in_parts(jnp.max, array, axis_names)
     integer_type = {2: jnp.int16, 4: jnp.int32, 8: jnp.int64}.get(array.dtype.itemsize)
     if not jnp.issubdtype(array.dtype, jnp.floating) or integer_type is None:
         return lax.pmax(array, axis_names)
@@ -193,17 +195,23 @@ def _find_maximum(array: Any, axis_names: tuple[str, ...]) -> Any:
 
 
 def _find_minimum(array: Any, axis_names: tuple[str, ...]) -> Any:
+    if jnp.issubdtype(array.dtype, jnp.complexfloating):
+        return _reduce_in_parts(jnp.min, array, axis_names)
     if jnp.issubdtype(array.dtype, jnp.floating):
         return -_find_maximum(-array, axis_names)
     return lax.pmin(array, axis_names)
 
 
 def _find_product(array: Any, axis_names: tuple[str, ...]) -> Any:
-    """Return the product over devices, which XLA lacks. Each device multiplies some elements and receives the others."""
+    return _reduce_in_parts(jnp.prod, array, axis_names)  # XLA lacks products over devices
+
+
+def _reduce_in_parts(along_dimension: Callable[..., Any], array: Any, axis_names: tuple[str, ...]) -> Any:
+    """Return a reduction over devices. Each device reduces some elements, and receives the others."""
     count = lax.psum(1, axis_names)
     elements = jnp.pad(array.ravel(), (0, -array.size % count)).reshape(count, -1)
-    products = jnp.prod(lax.all_to_all(elements, axis_names, 0, 0, tiled=True), axis=0, dtype=array.dtype)
-    return all_gather(products, axis_names, 0)[: array.size].reshape(array.shape)
+    reduced = along_dimension(lax.all_to_all(elements, axis_names, 0, 0, tiled=True), axis=0).astype(array.dtype)
+    return all_gather(reduced, axis_names, 0)[: array.size].reshape(array.shape)
 
 
 def _reorder_negative(integers: Any) -> Any:
@@ -212,10 +220,14 @@ def _reorder_negative(integers: Any) -> Any:
 
 
 def _find_lowest(dtype: Any) -> Any:
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        return complex(-np.inf, -np.inf)  # complex numbers are ordered by their real part, then by their imaginary part
     return -jnp.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).min
 
 
 def _find_highest(dtype: Any) -> Any:
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        return complex(np.inf, np.inf)
     return jnp.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).max
 
 

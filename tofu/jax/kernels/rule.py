@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from tofu.analysis import Combine, OperatorAccess, Row
 from tofu.errors import DescriptionError
+from tofu.search.shared_axes import without_nested_axes
 
 Dimension: TypeAlias = "tuple[str, int] | tuple[()]"
 """(axis, elements for each position), or () for a dimension that every worker needs completely."""
@@ -188,6 +189,7 @@ def read_rule(access: OperatorAccess) -> SplitRule:
 
     It has the axes whose positions read different elements, and whose results are concatenated or added.
     """
+    access = without_nested_axes(access)
     rule = SplitRule(
         tuple(tuple(_read_dimension(row, access) for row in read.rows) for read in access.inputs),
         tuple(tuple(_read_dimension(row, access) for row in written.rows) for written in access.outputs),

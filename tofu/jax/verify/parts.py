@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from tofu.verification.split import (
     combine_outputs,
     cut_input,
     find_region,
+    list_parts,
     move_elements,
     region_shape,
     relative_error,
@@ -49,7 +49,7 @@ def run_in_parts(node: EquationCase, access: OperatorAccess, splits: Mapping[int
     Raise SplitError if the parts do not make up the complete outputs. Raise InternalError if workers with equal shards
     would need different programs.
     """
-    parts = _list_parts(splits)
+    parts = list_parts(splits)
     shapes = [output.shape for output in node.outputs]
     if any(access.axes[axis] in access.fetched_axes for axis in splits):
         pieces = [move_elements(node.inputs, access, part, shapes) for part in parts]
@@ -65,7 +65,7 @@ def run_in_overlapping_parts(
     node: EquationCase, access: OperatorAccess, splits: Mapping[int, Sequence[Range]]
 ) -> list[Array]:
     """Do the same as `run_in_parts` with parts of equal lengths, which overlap. Each part keeps only its own elements."""
-    parts, own_parts = _list_parts({axis: _round_up(ranges) for axis, ranges in splits.items()}), _list_parts(splits)
+    parts, own_parts = list_parts({axis: _round_up(ranges) for axis, ranges in splits.items()}), list_parts(splits)
     own_counts = {axis: tuple(part[axis][1] - part[axis][0] for part in own_parts) for axis in splits}
     pieces = _run_parts(node, access, parts, True, find_repeated_elements(node.equation, access, own_counts))
     outputs = []
@@ -74,10 +74,6 @@ def run_in_overlapping_parts(
         cropped = list(map(_crop, output_pieces, *regions))
         outputs.append(_read_bits(combine_outputs(cropped, written, splits, access, output.shape), output.dtype))
     return outputs
-
-
-def _list_parts(splits: Mapping[int, Sequence[Range]]) -> list[Part]:
-    return [dict(zip(splits, ranges, strict=True)) for ranges in product(*splits.values())]
 
 
 def _find_regions(output: Array, written: OutputAccess, access: OperatorAccess, parts: Sequence[Part]) -> list[Box]:

@@ -20,7 +20,7 @@ from tofu.tdl.walk import walk
 from tofu.verification.comparison import Compared, Comparison, count_numbers
 from tofu.verification.kernel import Array
 from tofu.verification.report import TOLERANCE, NodeReport, StrategyReport, find_precision
-from tofu.verification.split import split_range
+from tofu.verification.split import count_parts, split_range
 
 PARTS = (2, 3)
 """Numbers of parts in which each strategy is run. Pairs of strategies use the first number.
@@ -118,7 +118,7 @@ def _check_split(
     limit = find_precision(array.dtype.name for array in (*node.inputs, *node.outputs))
     errors, problems, compared_count = [0.0], list[str](), 0
     least_extent = min(access.extents[axis] for axis in axes)
-    equal_counts = [dict.fromkeys(axes, count) for count in counts if count <= least_extent]
+    equal_counts = [count_parts(access, axes, count) for count in counts if count <= least_extent]
     overlapping = _list_overlapping(access, axes, equal_counts)
     runs = [(run_in_parts, each) for each in equal_counts] + [(run_in_overlapping_parts, each) for each in overlapping]
     for run, numbers in runs:
@@ -145,7 +145,12 @@ def _list_overlapping(
     if any(access.axes[axis] in access.fetched_axes for axis in axes):
         return []
     uneven, extents = find_uneven_axes(access), access.extents
-    least_counts = {axis: _find_part_count(extents[axis], has_remainder=axis in uneven) for axis in axes}
+    least_counts = count_parts(access, axes, 0)
+    least_counts |= {
+        axis: _find_part_count(extents[axis], has_remainder=axis in uneven)
+        for axis, count in least_counts.items()
+        if count == 0
+    }
     candidates = [least_counts, *(counts for counts in equal_counts if counts != least_counts)]
     overlapping = []
     for counts in candidates:

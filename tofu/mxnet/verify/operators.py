@@ -28,11 +28,14 @@ from tofu.verification.comparison import (
 from tofu.verification.kernel import Array, Shape
 from tofu.verification.report import TOLERANCE, NodeReport, Report, StrategyReport, find_precision
 from tofu.verification.split import (
+    Part,
     Range,
     SplitError,
     combine_outputs,
+    count_parts,
     cut_input,
     find_region,
+    list_parts,
     move_elements,
     region_shape,
     relative_error,
@@ -146,7 +149,9 @@ class _Verification:
         errors, problems, elements_before = [0.0], list[str](), self.compared_elements.total()
         for count in part_counts:
             try:
-                errors += self._run_in_parts(access, axis, split_range(access.extents[axis], count))
+                counts = count_parts(access, [axis], count)
+                splits = {a: split_range(access.extents[a], n) for a, n in counts.items()}
+                errors += self._run_in_parts(access, axis, splits)
             except (SplitError, *KERNEL_ERRORS) as error:  # noqa: PERF203  every number of parts is tried
                 problems.append(f"in {count} parts: {str(error).strip().splitlines()[-1]}")
         if not max(errors) <= self._find_limit(access):
@@ -164,8 +169,9 @@ class _Verification:
         has_bound_number = any(isinstance(defaults[name], float) for name in access.description.bound)
         return self.tolerance if has_bound_number else self.precision
 
-    def _run_in_parts(self, access: OperatorAccess, axis: int, ranges: Sequence[Range]) -> list[float]:
-        part_results = [self._run_part(access, axis, part) for part in ranges]
+    def _run_in_parts(self, access: OperatorAccess, axis: int, splits: Mapping[int, Sequence[Range]]) -> list[float]:
+        parts = list_parts(splits)
+        part_results = [self._run_part(access, axis, part) for part in parts]
         errors = []
         for number, (whole, written) in enumerate(zip(self.node.outputs, access.outputs, strict=True)):
             if not written.is_written or not self.node.computes(number) or self.relation is not None:
@@ -173,14 +179,14 @@ class _Verification:
             if access.axes[axis] in self._list_axes_of_counts(access, number):
                 continue  # only the gradient of the same part reads this output, and that is compared
             pieces = [outputs[number] for outputs, _ in part_results]
-            combined = combine_outputs(pieces, written, {axis: ranges}, access, whole.shape)
+            combined = combine_outputs(pieces, written, splits, access, whole.shape)
             self.compared_elements[number] += count_numbers(combined, whole)
             errors.append(relative_error(combined, whole))
         for position in self.node.mutated_inputs:
             changed_input = self.node.inputs_after[position]
             rows = access.inputs[position].rows
-            for part, (_, inputs_after) in zip(ranges, part_results, strict=True):
-                region = find_region(rows, changed_input.shape, {axis: part}, access.extents)
+            for part, (_, inputs_after) in zip(parts, part_results, strict=True):
+                region = find_region(rows, changed_input.shape, part, access.extents)
                 expected = changed_input[tuple(slice(*span) for span in region)]
                 errors.append(relative_error(inputs_after[position], expected))
         return errors
@@ -193,20 +199,22 @@ class _Verification:
         position_axes = [element.index.variables for element in walk(value) if isinstance(element, Position)]
         return set().union(*position_axes) & access.description.counts
 
-    def _run_part(self, access: OperatorAccess, axis: int, part: Range) -> tuple[list[Array], list[Array]]:
+    def _run_part(self, access: OperatorAccess, axis: int, part: Part) -> tuple[list[Array], list[Array]]:
         if access.axes[axis] in access.fetched_axes:
-            return move_elements(self.node.inputs, access, {axis: part}, self.output_shapes), list(self.node.inputs)
+            return move_elements(self.node.inputs, access, part, self.output_shapes), list(self.node.inputs)
         inputs = [
-            cut_input(array, read, {axis: part}, access.extents)
+            cut_input(array, read, part, access.extents)
             for array, read in zip(self.node.inputs, access.inputs, strict=True)
         ]
         shapes = [
-            region_shape(find_region(written.rows, shape, {axis: part}, access.extents))
+            region_shape(find_region(written.rows, shape, part, access.extents))
             for written, shape in zip(access.outputs, self.output_shapes, strict=True)
         ]
-        attributes = _local_attributes(self.node, access, axis, part, [array.shape for array in inputs], shapes)
+        attributes = _local_attributes(self.node, access, part, [array.shape for array in inputs], shapes)
         if self.node.gradient is not None:
-            return self._run_part_with_forward(access.axes[axis], part, inputs, shapes), inputs
+            return self._run_part_with_forward(
+                {access.axes[a]: each for a, each in part.items()}, inputs, shapes
+            ), inputs
         outputs, inputs_after = self.node.run(attributes, inputs, shapes)
         if self.relation is not None:
             self._check_relation(inputs, outputs)
@@ -219,27 +227,28 @@ class _Verification:
         self.compared_elements.update({n: output.size for n, output in enumerate(outputs)})
 
     def _run_part_with_forward(
-        self, axis_name: str, part: Range, inputs: Sequence[Array], shapes: Sequence[Shape]
+        self, part_by_name: Mapping[str, Range], inputs: Sequence[Array], shapes: Sequence[Shape]
     ) -> list[Array]:
         gradient = self.node.gradient
         assert gradient is not None
         forward = gradient.forward
         description = DESCRIPTIONS.get(forward.op)
         access = analyse_node(description, forward) if description is not None else None
-        if access is None or axis_name not in access.axes:
-            raise SplitError(f"{forward.op} has no axis {axis_name}, and both must be split in the same way")
-        axis = access.axes.index(axis_name)
+        missing = [name for name in part_by_name if access is None or name not in access.axes]
+        if access is None or missing:
+            raise SplitError(f"{forward.op} has no axis {missing[0]}, and both must be split in the same way")
+        part = {access.axes.index(name): axis_range for name, axis_range in part_by_name.items()}
         forward_inputs = [  # the backward operator may read inputs that the forward operator does not
-            cut_input(array, replace(read, is_read=True), {axis: part}, access.extents)
+            cut_input(array, replace(read, is_read=True), part, access.extents)
             for array, read in zip(forward.inputs, access.inputs, strict=True)
         ]
         forward_shapes = [
-            region_shape(find_region(written.rows, output.shape, {axis: part}, access.extents))
+            region_shape(find_region(written.rows, output.shape, part, access.extents))
             for written, output in zip(access.outputs, forward.outputs, strict=True)
         ]
         forward_input_shapes = [array.shape for array in forward_inputs]
         self._check_shapes([array.shape for array in inputs], forward_input_shapes, forward_shapes)
-        attributes = _local_attributes(forward, access, axis, part, forward_input_shapes, forward_shapes)
+        attributes = _local_attributes(forward, access, part, forward_input_shapes, forward_shapes)
         outputs = run_with_forward(gradient, attributes, forward_inputs, inputs, shapes)
         if self.relation is not None:
             part_outputs, _ = forward.run(attributes, forward_inputs, forward_shapes)
@@ -288,10 +297,9 @@ def _is_opaque(traced: Trace) -> bool:
 def _local_attributes(
     node: VerifiedNode,
     access: OperatorAccess,
-    axis: int,
-    part: Range,
+    part: Part,
     input_shapes: Sequence[Shape],
     output_shapes: Sequence[Shape],
 ) -> dict[str, str]:
-    part_by_axis = {access.axes[axis]: part}
+    part_by_axis = {access.axes[axis]: axis_range for axis, axis_range in part.items()}
     return {**node.attributes, **access.worker_attributes(part_by_axis, input_shapes, output_shapes)}
