@@ -45,7 +45,7 @@ class HintedGraph:
 
     @property
     def searched(self):
-        return self.problem.hold(0.0) if self.is_free else self.problem
+        return self.problem.with_memory_price(0.0) if self.is_free else self.problem
 
     def without_ties(self):
         """Return the native graph for a search, without ties."""
