@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.numpy_engine.operators import DESCRIPTIONS, LOWERINGS, SHAPES
 from tofu.graph import Graph, Operator, Phase, Tensor, TensorKind
 

@@ -1,7 +1,5 @@
 """Engines that need equal shards: other splits are replaced by replication, and hints for them are refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -10,8 +10,8 @@ import pytest
 import tofu
 from tests.models.paper import PaperModel, rnn, transformer
 from tests.search.cell_model import CellModel
+from tests.search.plans import list_plans
 from tests.search.random_graphs import random_graph
-from tests.search.test_exact import list_plans
 from tofu import _core
 from tofu.errors import InfeasibleError, PlanError
 from tofu.planning.memory_limit import Tradeoff

@@ -1,7 +1,5 @@
 """Repeated layers are planned once: which layers are tied, the cost, and hints and claims."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest
