@@ -74,7 +74,7 @@ def check_plan(spec, factors, operators, tensors, seed, kept=(), reread=()):
     native, data, requests, cost = emit_training(spec, factors, operators, tensors, kept, reread)
     program = read_program(spec, factors, data, requests)
     check_program(program, cost.total_bytes)
-    nodes, outputs = program.nodes, program.handed_out
+    nodes, outputs = program.nodes, program.output_entries
     check_order(nodes)
     assert _core.count_traffic(native, data).sum() == cost.total_bytes
     unread = outputs[len(requests) * program.workers :]
