@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "check.h"
+#include "core/geometry/box_index.h"
 #include "core/geometry/geometry.h"
 
 namespace {
@@ -122,6 +123,42 @@ void TestCoverage() {
   CHECK(even > 500);
 }
 
+/*! \brief Compare the boxes that an index finds with all boxes, of products of parts and at random.
+ */
+void TestIndex() {
+  Random random(13);
+  const WorkerGrid grid({3, 2, 2});
+  int several = 0;
+  for (int trial = 0; trial < 2000; ++trial) {
+    const int rank = random.Draw(0, 3);
+    std::vector<int64_t> shape;
+    std::vector<int> choice(3, kReplicated);
+    for (int d = 0; d < rank; ++d) shape.push_back(random.Draw(6, 9));
+    for (int& one : choice) one = random.Draw(kReplicated, rank - 1);
+    Boxes boxes = SplitBoxes(shape, grid, choice, random.Draw(0, 1) == 0);
+    if (random.Draw(0, 2) == 0) {
+      for (int worker = 0; worker < boxes.count(); ++worker) {
+        for (int d = 0; d < rank; ++d) {
+          const int64_t begin = random.Draw(-2, 8);
+          boxes[worker][d] = {begin, random.Draw(begin, 9)};
+        }
+      }
+    }
+    Box wanted(rank);
+    for (int d = 0; d < rank; ++d) {
+      const int64_t begin = random.Draw(-3, 8);
+      wanted[d] = {begin, random.Draw(begin, 10)};
+    }
+    std::vector<int> met;
+    for (int worker = 0; worker < boxes.count(); ++worker) {
+      if (IntersectionVolume(wanted.data(), boxes[worker], rank) > 0) met.push_back(worker);
+    }
+    CHECK(BoxIndex(boxes).Find(wanted.data()) == met);
+    several += met.size() > 1 && met.size() < 12;
+  }
+  CHECK(several > 300);
+}
+
 }  // namespace
 
 int main() {
@@ -129,5 +166,6 @@ int main() {
   TestOverlappingParts();
   TestIntersections();
   TestCoverage();
+  TestIndex();
   return tofu_test::Finish("geometry");
 }

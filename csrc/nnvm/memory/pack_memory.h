@@ -9,12 +9,8 @@ namespace tofu {
 namespace nnvm_layer {
 
 /*!
- * \brief Replace the body of the pass. Graphs without fetches keep the plan of MXNet's body.
- *
- * MXNet's planner decides which outputs are computed in place. It places buffers node by node, and
- * enlarges free buffers as needed. Since shards and fetched regions have many sizes, a quarter of
- * that memory would be unused. The new body knows all lifetimes: it places the largest entries
- * first, and smaller ones into the gaps.
+ * \brief Replace the body of the pass: PlanBuffers (buffer_plan.h) plans graphs with fetches, and
+ * graphs with kept outputs. All other graphs keep the plan of MXNet's body.
  */
 void InstallPackMemory();
 
