@@ -39,7 +39,7 @@ class ExecutionGraphBuilder:
         tensor_names: Sequence[str],
         tensor_dtypes: Sequence[int],
         variables: Sequence[int],
-        own_operators: Mapping[int, tuple[str, str, Mapping[str, str], Sequence[int]]] = ...,
+        own_operators: Mapping[int, tuple[str, str, Mapping[str, str], Sequence[int], Sequence[int]]] = ...,
         reducers: Mapping[int, int] = ...,
         asked_outputs: Mapping[int, Sequence[int]] = ...,
     ) -> None: ...

@@ -22,8 +22,9 @@ using namespace nnvm_layer;  // NOLINT(build/namespaces)
 template <typename T>
 using Array = py::array_t<T, py::array::c_style | py::array::forcecast>;
 
-/*! \brief (name, operator, attributes). */
-using OwnOperatorFields = std::tuple<std::string, std::string, AttributeChanges, std::vector<int>>;
+/*! \brief (name, operator, attributes, types of inputs, types of outputs). */
+using OwnOperatorFields =
+    std::tuple<std::string, std::string, AttributeChanges, std::vector<int>, std::vector<int>>;
 
 ExecutionGraphBuilder MakeBuilder(
     SymbolHandle training, std::vector<int64_t> operator_nodes,
@@ -43,7 +44,8 @@ ExecutionGraphBuilder MakeBuilder(
   input.variables = std::move(variables);
   for (const auto& own : own_operators) {
     input.own_operators[own.first] = {std::get<0>(own.second), std::get<1>(own.second),
-                                      std::get<2>(own.second), std::get<3>(own.second)};
+                                      std::get<2>(own.second), std::get<3>(own.second),
+                                      std::get<4>(own.second)};
   }
   input.asked_outputs = std::move(asked_outputs);
   for (const auto& reducer : reducers) {

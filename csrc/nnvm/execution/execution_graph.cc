@@ -92,10 +92,6 @@ class TrainingGraph {
 
 namespace {
 
-// Makes the attributes of all nodes different. MXNet's executor merges nodes with equal operator,
-// attributes and inputs, and then adds copies without a worker.
-constexpr char kPositionAttribute[] = "__tofu_node__";
-
 /*! \brief Builder of the execution graph, which adds nodes in the order of the program. */
 class Builder {
  public:
@@ -346,16 +342,9 @@ std::vector<int> ExecutionGraphBuilder::ListInputTypes(int64_t op) const {
   return id < 0 ? FindOwnOperator(op).input_types : training_->InputTypes(id);
 }
 
-std::vector<int> ExecutionGraphBuilder::ListOutputTypes(const ProgramNode& node,
-                                                        const nnvm::NodeAttrs& attrs) const {
-  const int64_t id = input_->operator_nodes.at(node.id);
-  if (id >= 0) return training_->OutputTypes(id);
-  static const auto& infer = nnvm::Op::GetAttr<nnvm::FInferType>("FInferType");
-  std::vector<int> inputs = ListInputTypes(node.id);
-  std::vector<int> outputs(node.shapes.size(), -1);
-  CHECK(infer.contains(attrs.op)) << attrs.op->name << " does not infer types";
-  infer[attrs.op](attrs, &inputs, &outputs);
-  return outputs;
+std::vector<int> ExecutionGraphBuilder::ListOutputTypes(int64_t op) const {
+  const int64_t id = input_->operator_nodes.at(op);
+  return id < 0 ? FindOwnOperator(op).output_types : training_->OutputTypes(id);
 }
 
 const AttributeChanges* ExecutionGraphBuilder::ChangesOf(const ProgramNode& node) const {

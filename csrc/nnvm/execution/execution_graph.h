@@ -28,6 +28,7 @@ struct OwnOperator {
   std::string op;
   std::unordered_map<std::string, std::string> attributes;
   std::vector<int> input_types;  // MXNet's type codes
+  std::vector<int> output_types;
 };
 
 /*!
@@ -105,11 +106,9 @@ class ExecutionGraphBuilder {
   /*! \brief Return the attributes of a copy of an operator. */
   nnvm::NodeAttrs MakeAttributes(const ProgramNode& node) const;
 
-  /*! \brief Return the types of an operator's inputs. */
+  /*! \brief Return the types of an operator's inputs or outputs. */
   std::vector<int> ListInputTypes(int64_t op) const;
-
-  /*! \brief Return the types of the outputs of a copy with these attributes. */
-  std::vector<int> ListOutputTypes(const ProgramNode& node, const nnvm::NodeAttrs& attrs) const;
+  std::vector<int> ListOutputTypes(int64_t op) const;
 
  private:
   const OwnOperator& FindOwnOperator(int64_t op) const;

@@ -77,7 +77,7 @@ class Reader {
       memory.kernel = DescribeKernel(memory.attrs);
       memory.adds_to_outputs = AddsToOutputs(memory.attrs.op);
       memory.input_types = builder_.ListInputTypes(node.id);
-      types = builder_.ListOutputTypes(node, memory.attrs);
+      types = builder_.ListOutputTypes(node.id);
     } else {
       memory.adds_to_outputs = node.kind == NodeKind::kFetch;
       types[0] = builder_.input().tensor_types.at(node.id);

@@ -21,16 +21,6 @@ using nnvm::IndexedGraph;
 
 nnvm::PassFunction g_original_body;  // MXNet's pass
 
-/*! \brief Request outputs that are marked as such. MXNet requests none that nobody reads, but gives
- * them a buffer during their node. */
-void AskForOutputs(Graph* graph) {
-  auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
-  for (uint32_t entry : ListMarkedEntries(OutputMark::kAsked, graph->indexed_graph())) {
-    if (in_place.at(entry) == kUnread) in_place.at(entry) = kOwnBuffer;
-  }
-  SetGraphAttr(graph, "storage_inplace_index", std::move(in_place));
-}
-
 /*! \brief Describe a graph whose planned entries have a buffer of MXNet. The kernels are appended
  * to `kernels`. */
 MemoryGraph DescribeGraph(const Graph& graph, std::deque<KernelMemory>* kernels) {
@@ -71,12 +61,7 @@ MemoryGraph DescribeGraph(const Graph& graph, std::deque<KernelMemory>* kernels)
 
 Graph PackMemory(Graph graph) {
   graph = g_original_body(std::move(graph));
-  if (graph.attrs.count("device") == 0) return graph;
-  const IndexedGraph& index = graph.indexed_graph();
-  if (!HoldsFetch(index) && ListMarkedEntries(OutputMark::kKept, index).empty()) {
-    AskForOutputs(&graph);
-    return graph;
-  }
+  if (graph.attrs.count("device") == 0 || !IsPartitioned(graph.indexed_graph())) return graph;
   std::deque<KernelMemory> kernels;
   const MemoryGraph described = DescribeGraph(graph, &kernels);
   BufferPlan plan = PlanBuffers(described);

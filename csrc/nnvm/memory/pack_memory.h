@@ -1,6 +1,6 @@
 /*!
  * \file pack_memory.h
- * \brief MXNet's pass MXPlanMemory, with better packing for graphs with fetches.
+ * \brief MXNet's pass MXPlanMemory, with better packing for partitioned graphs.
  */
 #ifndef TOFU_NNVM_MEMORY_PACK_MEMORY_H_
 #define TOFU_NNVM_MEMORY_PACK_MEMORY_H_
@@ -9,8 +9,8 @@ namespace tofu {
 namespace nnvm_layer {
 
 /*!
- * \brief Replace the body of the pass: PlanBuffers (buffer_plan.h) plans graphs with fetches, and
- * graphs with kept outputs. All other graphs keep the plan of MXNet's body.
+ * \brief Replace the body of the pass: PlanBuffers (buffer_plan.h) plans partitioned graphs. All
+ * other graphs keep the plan of MXNet's body.
  */
 void InstallPackMemory();
 

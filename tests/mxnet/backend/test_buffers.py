@@ -53,6 +53,22 @@ def test_random_plans_need_what_the_execution_graph_needs(name, workers):
         assert drawn.plan.worker_bytes == measure_whole_program(drawn)
 
 
+WITHOUT_FETCHES = {
+    "an unread output": lambda data: mx.sym.moments(data, axes=(2, 3))[0],
+    "a sum of gradients": lambda data: mx.sym.linalg_gemm2(data, data) + data,
+    "an operator in two steps": lambda data: mx.sym.contrib.BilinearResize2D(data, height=6, width=6),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_FETCHES)
+def test_plans_without_fetches_need_what_the_execution_graph_needs(name):
+    symbol = WITHOUT_FETCHES[name](mx.sym.Variable("data"))
+    contexts = [mx.cpu(worker) for worker in range(2)]
+    made = tofu.partition(symbol, contexts=contexts, cache=False, data=(4, 3, 5, 5)).planned()
+    assert made.plan.communication_bytes == 0
+    assert made.plan.worker_bytes == measure_whole_program(made)
+
+
 def test_plans_are_made_without_the_program_of_all_workers():
     made = partition(MODELS["mlp"](), 4)
     assert "training" not in vars(made)

@@ -110,7 +110,13 @@ def make_builder(
         types,
         [number for number, tensor in enumerate(graph.tensors) if tensor.kind is not TensorKind.INTERMEDIATE],
         {
-            position: (operator.name, operator.op, dict(operator.attributes), [types[t] for t in operator.inputs])
+            position: (
+                operator.name,
+                operator.op,
+                dict(operator.attributes),
+                [types[tensor] for tensor in operator.inputs],
+                [types[tensor] for tensor in operator.outputs],
+            )
             for position, (operator, origin) in enumerate(zip(graph.operators, origins, strict=True))
             if origin.node < 0
         },
