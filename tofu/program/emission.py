@@ -12,7 +12,9 @@ import numpy.typing as npt
 
 from tofu import _core
 from tofu.graph import Phase
+from tofu.program.nodes import NodeKind
 from tofu.program.program import OutputShards, Program
+from tofu.program.tables import read_tables
 from tofu.search import Choices, Problem
 
 TRAINING = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
@@ -70,6 +72,18 @@ class Outlines:
     kinds: npt.NDArray[np.int64]
     codes: Sequence[npt.NDArray[np.int32]]
     workers: npt.NDArray[np.int32]
+
+    @property
+    def workers_by_operator(self) -> Mapping[int, Sequence[int]]:
+        """The workers whose copies of an operator are the distinct nodes."""
+        tables = read_tables(self.kinds)
+        is_copy = tables.node_kind == NodeKind.OPERATOR
+        found: dict[int, list[int]] = {}
+        for operator, worker in zip(
+            tables.node_id[is_copy].tolist(), tables.node_worker[is_copy].tolist(), strict=True
+        ):
+            found.setdefault(operator, []).append(worker)
+        return found
 
 
 def write_outlines(choices: Choices) -> Outlines:

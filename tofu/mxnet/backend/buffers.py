@@ -68,7 +68,8 @@ def measure_workers(source: Source, choices: Choices) -> tuple[int, ...]:
     The buffers are planned from outlines of the program, by the same function that places them in the execution graph.
     """
     outlines = write_outlines(choices)
-    pools = make_builder(source, choices, TRAINING, {}).count_pool_bytes(outlines.kinds, outlines.codes)
+    builder = make_builder(source, choices, TRAINING, {}, outlines.workers_by_operator)
+    pools = builder.count_pool_bytes(outlines.kinds, outlines.codes)
     return tuple(held + pools[outline] for held, outline in zip(_count_held(choices), outlines.workers, strict=True))
 
 

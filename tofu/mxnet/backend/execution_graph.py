@@ -18,6 +18,7 @@ from tofu.mxnet.frontend.inference import DTYPE_NAMES
 from tofu.mxnet.frontend.origin import find_origin
 from tofu.mxnet.frontend.read_symbol import wrap_symbol
 from tofu.program import OutputShards, PlannedProgram, worker_attributes
+from tofu.program.attributes import NO_ROW
 from tofu.search import Choices, Problem
 
 KERNEL_CHOICES: Mapping[str, Mapping[str, str]] = {
@@ -88,12 +89,19 @@ def build_symbol(source: Source, program: PlannedProgram) -> Any:
 
 
 def make_builder(
-    source: Source, choices: Choices, phases: Sequence[Phase], reducers: Mapping[int, str]
+    source: Source,
+    choices: Choices,
+    phases: Sequence[Phase],
+    reducers: Mapping[int, str],
+    workers_by_operator: Mapping[int, Sequence[int]] | None = None,
 ) -> _mxnet.ExecutionGraphBuilder:
-    """Return a builder of execution graphs for the operators of some phases. Memory does not depend on `reducers`."""
+    """Return a builder of execution graphs for the operators of some phases. Memory does not depend on `reducers`.
+
+    If `workers_by_operator` is passed, the builder knows these copies only.
+    """
     graph = choices.problem.graph
     origins = [find_origin(operator) for operator in graph.operators]
-    attributes, index = worker_attributes(choices, phases)
+    attributes, index = worker_attributes(choices, phases, workers_by_operator)
     kernels = KERNEL_CHOICES if Phase.BACKWARD in phases else {}
     rewritten = [
         {**kernels.get(operator.op, {}), **origin.rewritten}
@@ -133,11 +141,13 @@ def _add_rewritten(
         if not changed:
             continue
         text = tuple(sorted(changed.items()))
-        for worker, row in enumerate(index[position].tolist()):
+        found_by_row = {NO_ROW: NO_ROW}
+        for row in set(index[position].tolist()) - {NO_ROW}:
             found = known.setdefault((text, row), len(table))
             if found == len(table):
                 table.append({**changed, **table[row]})
-            index[position, worker] = found
+            found_by_row[row] = found
+        index[position] = [found_by_row[row] for row in index[position].tolist()]
 
 
 def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, list[int]]:
