@@ -14,8 +14,7 @@ from tofu.search import Choices, Problem
 from tofu.search.strategies import Box, region_shape
 
 NO_ROW = -1
-"""In place of a row: the attributes are those of the operator, or not asked for."""
-
+"""Marks copies that nobody asked for."""
 
 Rows = npt.NDArray[np.int32]
 
