@@ -49,7 +49,6 @@ STEPS, WARMING = 7, 2  # number of steps of each process, and of those that warm
 
 
 def run(name: str, workers: int, way: str) -> tuple[list[float], int]:
-    """Train in this process. Return the seconds of the steps, and the bytes of memory that were used."""
     model = MODELS[name]()
     contexts = [mx.cpu(worker) for worker in range(workers)]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

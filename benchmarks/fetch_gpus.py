@@ -35,7 +35,6 @@ class Library:
             raise GpuError(self.functions.TofuCudaError().decode())
 
     def describe(self) -> tuple[str, int]:
-        """Return name and compute capability (9.0 as 90) of the first GPU."""
         name, capability = ctypes.create_string_buffer(128), ctypes.c_int()
         self.call("TofuCudaDevice", 0, name, ctypes.byref(capability))
         return name.value.decode(), capability.value

@@ -71,7 +71,6 @@ def train_layers(policy: Any) -> Step:
 
 
 def differentiate_a_step() -> Step:
-    """Return a loss to be partitioned and then differentiated."""
     random = np.random.default_rng(0)
     weights = jnp.asarray(random.normal(size=(4, 512, 512)) / 16, jnp.float32)
     x = jnp.asarray(random.normal(size=(256, 512)), jnp.float32)
@@ -98,7 +97,6 @@ def make_cases() -> Mapping[str, Callable[[], Step]]:
 
 
 def compare(name: str, make: Callable[[], Step]) -> dict[str, Any]:
-    """Return the error of a step, and the scratch memory of both programs."""
     step, arguments = make()
     made: Any = tofu.jax.partition(step, 1, arguments)
     plain: Any = step

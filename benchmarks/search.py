@@ -52,7 +52,6 @@ def main() -> None:
 
 
 def measure_stages(name: str, workers: int, search_seconds: float) -> tuple[dict[str, float], int]:
-    """Return the seconds of each pass of the pipeline with the exact search, and the peak memory of the search."""
     stages = Stages()
     settings = Settings(workers, search_seconds=search_seconds, cache=False)
     partition = plan_task(MEASURED[name]().read(settings, stages), observe=stages)
@@ -60,7 +59,6 @@ def measure_stages(name: str, workers: int, search_seconds: float) -> tuple[dict
 
 
 def measure_algorithms(name: str, workers: int, search_seconds: float) -> dict[str, int | None]:
-    """Return the bytes that each algorithm's plan moves in a step, or None if the algorithm has no plan."""
     problem = MEASURED[name]().read(Settings(workers)).problem
     moved: dict[str, int | None] = {}
     for algorithm in ALGORITHMS.values():
@@ -100,7 +98,7 @@ def measure_family(family: str, size: int, workers: int, search_seconds: float) 
     model = FAMILIES[family][0](size)
     started = time.process_time()
     problem = model.read(Settings(workers)).problem
-    _ = problem.coarse
+    _ = problem.search_graph
     measured = {"operators": float(len(problem.graph.operators)), "reading": time.process_time() - started}
     for algorithm in SEARCHES:
         started = time.process_time()

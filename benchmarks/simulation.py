@@ -105,7 +105,6 @@ class SimulationRow:
 
 
 def make_plan(model: PaperModel, workers: int, plan: str) -> Plan:
-    """Return the plan of a configuration, which is found by an algorithm, fixed by hints, or random."""
     base = Settings(workers=workers, cache=False)
     if plan == BY_BATCH:
         names = [f"fc{layer}" for layer in range(4)]
@@ -130,7 +129,6 @@ def predict(name: str, workers: int, plan: str, machine_file: str) -> tuple[floa
 
 
 def run_module(name: str, workers: int, plan: str, skips_fetches: bool = False) -> list[float]:
-    """Train in this process and return the seconds of the steps."""
     if skips_fetches:
         os.environ["TOFU_SKIP_FETCH"] = "1"
     model = MODELS[name]()

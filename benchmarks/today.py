@@ -94,7 +94,6 @@ def list_requests(
 
 
 def draw_table(groups: Sequence[Group]) -> Table:
-    """Return a table with a section for each group."""
     table = Table("model", "devices", "levels", "plan", box=None, pad_edge=False)
     for heading in HEADINGS:
         table.add_column(heading, justify="right")

@@ -1,6 +1,6 @@
 import pytest
 
-from tofu.errors import find_near
+from tofu.errors import find_similar_names
 
 NAMES = ["params/w", "opt/0/mu/w", "params/bias", "jvp(encoder)/dot_general", "dot_general"]
 
@@ -15,4 +15,4 @@ NAMES = ["params/w", "opt/0/mu/w", "params/bias", "jvp(encoder)/dot_general", "d
     ],
 )
 def test_near_names_are_path_ends_misspellings_and_extensions(name, near):
-    assert find_near(name, NAMES) == near
+    assert find_similar_names(name, NAMES) == near

@@ -1,7 +1,5 @@
 """Framework-neutral code: its imports, however they are spelled, and the words of its code."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path
@@ -16,16 +14,7 @@ from tdl_ops.mxnet import DESCRIPTIONS
 ROOT = Path(__file__).parents[1]
 TOFU = ROOT / "tofu"
 KNOW_FRAMEWORKS = {
-    "__init__",
-    "__main__",
-    "command_line",
-    "engines",
-    "gluon",
-    "imports",
-    "jax",
-    "mod",
-    "mxnet",
-    "partition",
+    *("__init__", "__main__", "command_line", "engines", "gluon", "imports", "jax", "mod", "mxnet", "partition")
 }
 MODULES = {path.stem for path in TOFU.glob("*.py")} | {path.parent.name for path in TOFU.glob("*/__init__.py")}
 NEUTRAL = MODULES - KNOW_FRAMEWORKS

@@ -10,7 +10,7 @@ from tofu.pipeline import Observer, show_value
 from tofu.planning.settings import Settings
 
 PASSES = [
-    *("read", "completed", "lowered", "strategies", "stock", "problem", "selected"),
+    *("read", "completed", "lowered", "strategies", "whole_strategies", "problem", "selected"),
     *("restored", "cost", "memory", "plan"),
 ]
 WHEN_BOUND = ["program", "program-checked", "execution", "checked"]

@@ -1,14 +1,14 @@
-"""Tofu: train a model on several devices, although it was written for one.
+"""Tofu: run a training step that was written for one device on several.
 
 >>> import tofu
 >>> symbol = tofu.partition(symbol, ngpus=8)  # MXNet  # doctest: +SKIP
 >>> step = tofu.partition(step, 8, (state, batch))  # JAX  # doctest: +SKIP
 
-`partition` splits every tensor and every operator of the training step over k devices, so that each device holds about
-1/k of the memory. It chooses the split that moves the fewest bytes. Tensors below 64 KiB may be replicated.
+`partition` splits every tensor and every operator over k devices, so that each device needs about 1/k of the memory. It
+chooses the split that transfers the fewest bytes. Tensors below 64 KiB may be replicated.
 
-Importing Tofu imports no framework and no native code; both are loaded on first use. Import MXNet after Tofu, because
-Tofu makes MXNet importable with newer versions of NumPy.
+Importing Tofu is fast: frameworks and native code are loaded on first use. Import MXNet after Tofu, because MXNet alone
+does not import with newer versions of NumPy.
 """
 
 from __future__ import annotations

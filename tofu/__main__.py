@@ -1,4 +1,4 @@
-"""`python -m tofu` and `tofu`: start the command line, which is in `tofu.command_line.main`."""
+"""Start the command line: `python -m tofu` or `tofu`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def run() -> None:
-    """Run a command. If an import fails, such as MXNet's, print one line on stderr and exit with code 1."""
+    """Run a command. If an import fails, print one line on stderr and exit with code 1."""
     try:
         from tofu.command_line.main import main
     except ImportError as error:

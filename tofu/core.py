@@ -1,9 +1,9 @@
-"""The planner without a framework: everything that a new engine for another framework needs.
+"""The planner without a framework, for authors of a new engine.
 
     task = core.analyse_step(core.Source(graph), engine, core.Settings(workers=4), core.Observer())
     partition = core.make_partition(task, core.Observer())
 
-`import tofu.core` imports NumPy and SymPy, but no framework. docs/engines.md shows a complete engine.
+docs/engines.md shows a complete engine. `import tofu.core` imports NumPy and SymPy, but no framework.
 """
 
 from tofu.analysis import OperatorAccess, analyse
@@ -14,13 +14,13 @@ from tofu.pipeline import Observer, Partition, Task, analyse_step, build_partiti
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
 from tofu.program import OutputShards, PlannedProgram, Program, worker_attributes, write_program
-from tofu.search import Choices, Problem, find_strategies, pose_problem
-from tofu.search.native import COLLECTIVES, Moves
+from tofu.search import Choices, Problem, find_strategies, make_problem
+from tofu.search.native import COLLECTIVE_RULES, TransferRules
 from tofu.search.topology import Topology
 from tofu.tdl import Registry, interpret
 
 __all__ = [
-    "COLLECTIVES",
+    "COLLECTIVE_RULES",
     "Backend",
     "Choices",
     "Engine",
@@ -28,7 +28,6 @@ __all__ = [
     "Graph",
     "Lowering",
     "Measured",
-    "Moves",
     "Observer",
     "Operator",
     "OperatorAccess",
@@ -47,13 +46,14 @@ __all__ = [
     "Tensor",
     "TensorKind",
     "Topology",
+    "TransferRules",
     "analyse",
     "analyse_step",
     "build_partition",
     "find_strategies",
     "interpret",
     "make_partition",
-    "pose_problem",
+    "make_problem",
     "worker_attributes",
     "write_program",
 ]

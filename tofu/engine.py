@@ -1,8 +1,8 @@
 """The two protocols that connect the planner to a framework.
 
-A *front end* describes the framework's operators. A *backend* turns a plan into an *execution graph*, which is what the
-framework runs on all workers. Both together are an *engine*. `tofu.mxnet.engine` and `tofu.jax.engine` implement the
-protocols. So does a NumPy engine in the tests, which shows that the protocols do not depend on a framework.
+A *front end* describes the framework's operators. A *backend* turns a plan into an *execution graph*, which the
+framework runs on all workers. An *engine* has one of each. `tofu.mxnet.engine` and `tofu.jax.engine` implement the
+protocols, and the tests have an engine for NumPy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tofu.graph import Graph, Operator
 from tofu.lowering import LowerableOperators
 from tofu.program import PlannedProgram, Program
 from tofu.search import Choices
-from tofu.search.native import FETCHES, Moves
+from tofu.search.native import FETCH_RULES, TransferRules
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Measured:
     worker_bytes
         The shards and buffers that the backend allocates.
     predicted_bytes
-        The predicted peak, if `worker_bytes` does not include all memory of a step; otherwise None.
+        The predicted peak. None if `worker_bytes` is already the peak.
     """
 
     worker_bytes: tuple[int, ...]
@@ -51,7 +51,7 @@ class Measured:
 
     @property
     def peak_bytes(self) -> tuple[int, ...]:
-        """The most bytes that each worker needs at any time."""
+        """The largest number of bytes that each worker needs at any time."""
         return self.worker_bytes if self.predicted_bytes is None else self.predicted_bytes
 
     @property
@@ -61,19 +61,19 @@ class Measured:
 
 
 class FrontEnd(LowerableOperators, Protocol):
-    """Front end of a framework, which knows how operators can be split or replaced, and which draw random numbers."""
+    """Front end of a framework, which describes how its operators can be split or replaced."""
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
-        """Return True if an operator draws random numbers in training or, without `for_training`, in inference."""
+        """Return True if an operator draws random numbers, either in training or in inference."""
 
 
 class Backend(Protocol):
-    """Builder of execution graphs, which also measures and checks them before they run.
+    """Builder of execution graphs, which also measures their memory and checks them.
 
     Attributes
     ----------
     measured
-        Names the bytes that `measure` returns: "memory" or "arguments".
+        The memory that `measure` returns: "memory" for all buffers, or "arguments".
     unmeasured
         The name of the memory that `measure` leaves out.
     """
@@ -112,20 +112,20 @@ class Backend(Protocol):
         """Return the bytes that one device needs for the whole step."""
 
     def predict_whole_peak(self, source: Source) -> int:
-        """Return the peak bytes of one device for the whole step, including memory that can only be predicted."""
+        """Return the predicted peak, in bytes, of one device that runs the whole step."""
 
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int] | None:
-        """Return the bytes that the kernel of each operator reads and writes on a worker, for a framework that fuses operators.
+        """Return the bytes that the kernel of each operator reads and writes on a worker, for frameworks that fuse operators.
 
-        Operators that are computed inside another kernel are left out. Returns None if each operator is one kernel,
-        which reads its inputs and writes its outputs.
+        Operators that are fused into another operator's kernel are left out. Returns None if each operator is one
+        kernel.
         """
 
 
 @dataclass(frozen=True)
 class Engine:
-    """Front end and backend of a framework, and the rules by which it moves data between workers."""
+    """Front end and backend of a framework, and its rules for splitting and transferring data."""
 
     front_end: FrontEnd
     backend: Backend
-    moves: Moves = FETCHES
+    rules: TransferRules = FETCH_RULES

@@ -1,4 +1,4 @@
-"""The table of engines. `tofu.partition` and the command line use it to find the engine for a model.
+"""The table of engines, in which `tofu.partition` and the command line find the engine for a model.
 
 Importing this module imports no framework. Every engine is a folder with `partition.py`, `frontend/`, `backend/`,
 `verify/`, `simulation.py` and `commands.py`.
@@ -17,7 +17,7 @@ from tofu.errors import TofuError
 
 @dataclass(frozen=True)
 class Registration:
-    """Entry of the table of engines.
+    """Engine in the table of engines.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Registration:
             raise TofuError(str(error)) from error
 
     def defines(self, model: Any) -> bool:
-        """Return True if a model, or its class, is defined in the framework or in the engine."""
+        """Return True if a model, or its class, is defined in the framework or in the engine's folder."""
         for candidate in (*type(model).__mro__, model):
             module = getattr(candidate, "__module__", None) or ""
             if f"{module}.".startswith((f"{self.name}.", f"tofu.{self.name}.")):
@@ -62,7 +62,7 @@ ENGINES = (MXNET, JAX)
 
 
 def find_engine(model: Any) -> Registration | None:
-    """Return the engine whose framework defines a model, or else the engine for functions. Returns None if neither applies."""
+    """Return the engine for a model: the engine whose framework defines it, or the engine for plain functions, or None."""
     if _is_made_by_mxnet(model):
         return MXNET
     defining_engines = (engine for engine in ENGINES if engine.defines(model))
@@ -71,11 +71,11 @@ def find_engine(model: Any) -> Registration | None:
 
 
 def _is_made_by_mxnet(model: Any) -> bool:
-    """Return True for a function that makes symbols, such as mx.sym.FullyConnected. `defines` does not recognize these."""
+    """Return True for a function such as mx.sym.FullyConnected, which is in no module of MXNet."""
     symbols = getattr(sys.modules.get("mxnet"), "symbol", None)
     return symbols is not None and getattr(symbols, getattr(model, "__name__", ""), None) is model
 
 
 def find_engine_of_file(name: str) -> Registration:
-    """Return the engine for a file. FILE.py and FILE.py:STEP are steps for JAX; any other file is a symbol saved by MXNet."""
+    """Return the engine for a file: JAX for FILE.py and FILE.py:STEP, otherwise MXNet."""
     return next((engine for engine in ENGINES if engine.reads(name)), MXNET)

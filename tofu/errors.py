@@ -1,8 +1,8 @@
 """Errors that Tofu raises on purpose.
 
 A `TofuError` is for the user, who has to change the model, the shapes, the plan or the call. Its message names the
-problem, the value seen, the value expected, and what to do. It is a `ValueError`, so that code that does not know Tofu
-can catch it. An `InternalError` is a defect of Tofu; its message asks the user to report it.
+problem, the value seen, the value expected, and what to do. It is a `ValueError`, so callers need not know Tofu to
+catch it. An `InternalError` is a defect of Tofu; its message asks the user to report it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class DescriptionError(TofuError):
 
 
 class NotAffineError(DescriptionError):
-    """A description indexes a tensor by an expression that interval analysis cannot handle (section 4.2, Figure 4)."""
+    """A description indexes a tensor by an expression that is not affine in its index variables (section 4.2)."""
 
 
 class UndescribedOperatorError(TofuError):
@@ -90,17 +90,17 @@ class InternalError(RuntimeError):
 
 
 def raise_together(error: type[TofuError], headline: str, problems: Iterable[str]) -> None:
-    """Raise `error` with one line for each problem. Does nothing without problems."""
+    """Raise `error` with a headline and one line for each problem. Does nothing without problems."""
     lines = list(problems)
     if lines:
         raise error("\n".join([headline, *(f"  - {line}" for line in lines)]))
 
 
-def find_near(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+def find_similar_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     """Return up to `count` known names that the user probably meant by `name`.
 
-    Names that end with "/" and `name` come first, then names of similar spelling. If there are neither, names that
-    contain `name` are returned.
+    Names of similar spelling are preferred; if there are none, names that contain `name` are returned. If a known name
+    ends with "/" and `name`, it comes first.
     """
     known = list(known)
     names_in_folders = [known_name for known_name in known if known_name.endswith(f"/{name}")]
@@ -120,7 +120,7 @@ def suggest(name: str, known: Iterable[str], ending: str = "") -> str:
 
 
 def explain_call(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that turns the TypeError of a wrong call into an ArgumentTypeError, whose message has `example`."""
+    """Return a decorator that shows `example` in the error if a function is called with wrong arguments."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = signature(function)

@@ -1,7 +1,4 @@
-"""`tofu.partition`, `tofu.simulate` and `tofu.advise`: find the framework of a model, and call its engine.
-
-An engine connects Tofu to one framework (`tofu.engines`).
-"""
+"""`tofu.partition`, `tofu.simulate` and `tofu.advise`, which find the framework of a model and call its engine."""
 
 from __future__ import annotations
 
@@ -70,12 +67,12 @@ def simulate(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     Parameters
     ----------
     model
-        A partitioned model, which is simulated on its workers. Or a model that `tofu.partition` takes, which is
-        simulated on one device.
+        A partitioned model, which is simulated on its workers, or an unpartitioned model, which is simulated on one
+        device.
     *arguments
-        The machine. This is the name of a machine that comes with Tofu, such as "8xH100", or the path of a file that
-        `python -m tofu calibrate` wrote. For a JAX step that is not partitioned, pass its example arguments before the
-        machine, as a tuple of arrays or of their shapes.
+        The machine: a name such as "8xH100", or the path of a file that `python -m tofu calibrate` wrote. For a JAX
+            step that is not partitioned, pass its example arguments before the machine, as a tuple of arrays or of
+            their shapes.
     **options
         For an MXNet symbol, the shapes of its inputs, and `states`, the number of tensors that the optimizer keeps for
         each weight.
@@ -100,7 +97,7 @@ def simulate(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
 
 
 def advise(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
-    """Recommend how many devices of a machine to use for training a model, and a plan for them.
+    """Recommend how many devices of a machine to train on, and a plan for them.
 
     Parameters
     ----------
@@ -109,25 +106,24 @@ def advise(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     *arguments
         The machine, as in `tofu.simulate`. For a JAX step, pass its example arguments before the machine.
     **options
-        `workers`, a list of numbers of devices to try. The default is 2, 4, 8, ... up to the devices of the machine.
+        `workers`, the numbers of devices to try. The default is 2, 4, 8, ... up to the devices of the machine.
         For an MXNet symbol, also the options of `tofu.simulate`.
 
     Returns
     -------
     Advice
-        The ways to train that were simulated, the fastest that fits first. It prints as a table.
+        The simulated plans, the fastest one that fits first. It prints as a table.
 
     Raises
     ------
     TofuError
-        The machine is unknown, or has fewer devices than workers are to be tried.
+        The machine is unknown, or has fewer devices than `workers` asks for.
     """
     engine = _find_engine("advise", model, 'tofu.advise(step, (state, batch), "8xH100")')
     return engine.load("simulation").advise(model, *arguments, **options)
 
 
 def _find_engine(name: str, model: Any, jax_example: str) -> Registration:
-    """Return the engine of a model. If no engine takes it, raises ArgumentTypeError with examples of calls of `tofu.NAME`."""
     engine = None if model is MISSING else find_engine(model)
     if engine is None and "mxnet" in sys.modules:
         return MXNET  # its errors explain how to get a symbol

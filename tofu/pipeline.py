@@ -1,8 +1,8 @@
 """The pipeline: from a training step to a plan and an execution graph.
 
-`analyse_step` and `make_partition` call the passes of the planner, one on each line. A *pass* is a function that
-returns one frozen value. The caller's `observe` receives each value with the name of its pass. It measures the time of
-the pass (`python -m tofu plan --timings`), and prints the value if the environment variable TOFU_PRINT lists the name.
+`analyse_step` and `make_partition` call the passes of the planner in order. Each pass returns one frozen value. An
+`Observer` records the value and the time of each pass, for `python -m tofu plan --timings` and the environment variable
+TOFU_PRINT.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tofu.planning.selection import Selection, check_limit, remember_plan, selec
 from tofu.planning.settings import Settings
 from tofu.planning.undescribed import list_undescribed
 from tofu.program import PlannedProgram, check_program, is_checked, write_program
-from tofu.search import Choices, Problem, find_strategies, pose_problem
+from tofu.search import Choices, Problem, find_strategies, make_problem
 from tofu.search.choices import name_choices
 from tofu.search.cost import count_levels, evaluate
-from tofu.search.feasibility import check_drawn
+from tofu.search.feasibility import check_random_operators
 from tofu.search.geometry import count_state_bytes
 from tofu.search.solve import Progress
-from tofu.search.strategies import mark_drawing
+from tofu.search.strategies import mark_random
 
 T = TypeVar("T")
 
@@ -46,9 +46,9 @@ class Observer:
     Attributes
     ----------
     shown
-        The names of the passes whose values are printed; "all" prints all values.
+        The names of the passes whose values are printed. "all" prints all of them.
     seconds
-        Maps the name of each pass to its time, in the order of the passes.
+        The time of each pass, by name.
     """
 
     shown: frozenset[str] = frozenset()
@@ -66,7 +66,7 @@ class Observer:
 
 
 def show_value(value: Any) -> str:
-    """Return the value of a pass as text, with one line for each item of a sequence."""
+    """Return the value of a pass as text. A sequence has one line for each item."""
     return "\n".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
 
@@ -78,16 +78,16 @@ def observe_by_environment() -> Observer:
 
 @dataclass(frozen=True)
 class Task:
-    """A training step that has been read and analysed, so that plans can be made for it.
+    """A training step with everything that is needed to plan it.
 
     Attributes
     ----------
     source
         The step as the engine read it.
-    stock
-        The ways to split each operator of the step, without lowering.
+    whole_accesses
+        The ways to split each operator of the step's own graph.
     problem
-        The search problem. Its graph is *lowered*: operators are replaced by several smaller ones if these can be
+        The search problem. In its graph, some operators are *lowered*: replaced by several smaller ones that can be
         split in more ways.
     settings, engine
         The user's settings, and the engine of the framework.
@@ -96,7 +96,7 @@ class Task:
     """
 
     source: Source
-    stock: tuple[OperatorAccess, ...]
+    whole_accesses: tuple[OperatorAccess, ...]
     problem: Problem
     settings: Settings
     engine: Engine
@@ -115,30 +115,30 @@ class Task:
         return Measured(add_states(measured.worker_bytes), None if predicted is None else add_states(predicted))
 
     def write_program(self, choices: Choices) -> PlannedProgram:
-        """Return the program of a plan, with the bytes that its kernels read and write."""
+        """Return the program of all workers for a plan, with the bytes that its kernels read and write."""
         program = write_program(choices)
         return replace(program, kernel_bytes=self.engine.backend.find_kernel_bytes(program))
 
     def restore_whole_operators(self, choices: Choices) -> Choices:
-        """Return the choices for a graph in which an operator is lowered only if the plan needs it."""
+        """Return the same choices for a graph in which operators are lowered only if the plan needs it."""
         front_end, undescribed = self.engine.front_end, self.settings.undescribed
-        return restore_whole_operators(self.source.graph, self.stock, choices, front_end, undescribed)
+        return restore_whole_operators(self.source.graph, self.whole_accesses, choices, front_end, undescribed)
 
 
 @dataclass(frozen=True)
 class Partition:
-    """Result of the pipeline, with everything that a runtime needs to train on the workers.
+    """Result of the pipeline: everything that a runtime needs to train on the workers.
 
     Attributes
     ----------
     choices
-        The split of each operator and tensor, as indices into the graph that runs.
+        How each operator and tensor is split, by number in the graph that runs.
     plan
-        The same splits by name, with their cost.
+        The same choices by name, with their cost.
     task
         The step that was planned.
     selection
-        The result of the search: the splits for the lowered graph, and what is proved of them.
+        The choices that the search found for the lowered graph, and their optimality.
     """
 
     choices: Choices
@@ -158,7 +158,7 @@ class Partition:
 
     @property
     def graph(self) -> Graph:
-        """The graph of the model, in which no operator is lowered."""
+        """The graph of the model, without lowered operators."""
         return self.source.graph
 
     @property
@@ -173,26 +173,26 @@ class Partition:
 
     @property
     def program(self) -> PlannedProgram:
-        """The program of all workers. It may be large, so it is not stored but written at each access."""
+        """The program of all workers. It may be large, so each access builds it again."""
         return self.task.write_program(self.choices)
 
     def measure_whole(self) -> int:
-        """Return the bytes that one device needs for the same step. Nothing is allocated."""
+        """Return the bytes that one device would need for the whole step."""
         return self.task.engine.backend.measure_whole(self.source)
 
 
 @collect_rarely()
 def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Observer) -> Task:
-    """Run the first half of the pipeline: find the ways to split each operator. Raises TofuError if a pass fails."""
+    """Find the ways to split each operator. Raises TofuError if a pass fails."""
     lowered = observe("lowered", lower(source.graph, engine.front_end.lowerings))
     found = find_strategies(lowered, engine.front_end, settings.undescribed)
-    strategies = observe("strategies", mark_drawing(lowered, found, engine.front_end))
+    strategies = observe("strategies", mark_random(lowered, found, engine.front_end))
     is_lowered = lowered is not source.graph
-    stock = find_strategies(source.graph, engine.front_end, settings.undescribed) if is_lowered else found
-    observe("stock", stock)
+    whole_accesses = find_strategies(source.graph, engine.front_end, settings.undescribed) if is_lowered else found
+    observe("whole_strategies", whole_accesses)
     factors = settings.arrangements[0].factors
-    problem = observe("problem", pose_problem(lowered, strategies, factors, moves=engine.moves))
-    return Task(source, stock, problem, settings, engine)
+    problem = observe("problem", make_problem(lowered, strategies, factors, rules=engine.rules))
+    return Task(source, whole_accesses, problem, settings, engine)
 
 
 @collect_rarely()
@@ -208,9 +208,9 @@ def make_partition(task: Task, observe: Observer, progress: Progress | None = No
 
 
 def build_partition(task: Task, selection: Selection, observe: Observer, seconds: float = 0.0) -> Partition:
-    """Build the partition of a selected plan. `seconds` is the time of the search."""
+    """Build the partition of a selected plan, which took `seconds` to find."""
     front_end, backend = task.engine.front_end, task.engine.backend
-    check_drawn(selection.choices, lambda operator: front_end.draws(operator, task.settings.for_training))
+    check_random_operators(selection.choices, lambda operator: front_end.draws(operator, task.settings.for_training))
     choices = observe("restored", task.restore_whole_operators(selection.choices))
     cost = observe("cost", evaluate(choices))
     measured = observe("memory", backend.measure(task.source, choices))
@@ -239,7 +239,7 @@ def build_execution(partition: Partition, observe: Observer) -> Any:
 def describe(
     task: Task, selection: Selection, choices: Choices, cost: _core.Cost, worker_bytes: tuple[int, ...], seconds: float
 ) -> Plan:
-    """Return the plan of choices, which refers to tensors and operators by name."""
+    """Return the plan of these choices, with the names of tensors and operators."""
     problem, named, graph = choices.problem, name_choices(choices), task.source.graph
     level_bytes, level_waits = count_levels(choices)
     arrangement = selection.choices.problem.arrangement

@@ -1,11 +1,11 @@
 """Plans: how each tensor and each operator of a training step is split over the workers.
 
-A plan splits in *rounds*, one for each factor of the number of workers: 8 workers are three rounds of two parts. A round
-splits each tensor along a dimension and each operator along an *axis*, such as the batch or the output channels, or
-replicates them.
+A plan splits in *rounds*, one for each prime factor of the number of workers (some baselines have a single round). For
+example, 8 workers are three rounds of two parts. In each round, a tensor is split along a dimension and an operator
+along an *axis*, such as the batch or the output channels, or they are replicated.
 
-A plan is a frozen value that prints as a table and can be saved as JSON. It refers to tensors and operators by name, so
-it can be read, edited and applied again. Its fingerprint identifies the graph that it belongs to.
+A plan prints as a table and can be saved as JSON. It refers to tensors and operators by name, so you can read it, edit
+it and apply it again. Its fingerprint identifies the graph that it belongs to.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ AxisChoice = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class Undescribed:
-    """Cost of replicating an operator that has no valid description: every worker computes it whole.
+    """An operator that every worker computes whole, because it has no valid description, and the cost of this.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Undescribed:
     fetched_bytes
         Bytes that workers read from each other for the operator in a training step.
     work_share
-        Share of the operator in the bytes that all operators read and write on one device. Every worker has this work.
+        The operator's share, from 0 to 1, of the bytes that all operators read and write on one device.
     """
 
     reason: str
@@ -86,40 +86,38 @@ class Plan:
     Attributes
     ----------
     workers, factors
-        The number of workers, and its factors k1 >= k2 >= ..., one for each round (section 5.2).
+        The number of workers, and its factors, one for each round (section 5.2).
     tensors
-        Maps the name of each tensor to the dimension that each round splits, or None if the round replicates the
-        tensor.
+        For each tensor, by name, the dimension that each round splits. None if the round replicates the tensor.
     operators
-        Maps the name of each operator to the axis that each round splits, or None if the round replicates the operator.
-        The operator's description names its axes.
+        For each operator, by name, the axis that each round splits. None if the round replicates the operator. The
+        operator's description names its axes.
     communication_bytes
         Bytes that workers read from each other's memory in one training step.
     step_bytes
         The bytes that each round adds to `communication_bytes`. Negative if a round saves more bytes than it adds.
     level_bytes
-        Splits `communication_bytes` by the round that the bytes cross, the top level of the interconnect first. Bytes
-        between two workers cross round i if round i separates these workers and no earlier round does. In JAX, workers
-        that round i does not separate count as one worker. Empty for plans saved without it.
+        The bytes that cross each level of the interconnect, the top level first. They sum to `communication_bytes`.
+        There is one entry for each round: bytes between two workers count in the first round that puts these workers
+        into different parts. In JAX, workers that are still together after a round count as one worker in it. Empty for
+        plans saved without it.
     bandwidths
         Bytes per second of each level, if the search took them into account.
     latencies
-        Microseconds before a fetch across each level begins, if the search took them into account. A fetch is a read
-        from other workers.
+        Microseconds before a read across each level begins, if the search took them into account.
     level_waits
-        Number of fetches across each round in a training step, counted once for all workers, at the first round of each
-        level. Empty without latencies.
+        Number of reads across each level in a training step, counted once for all workers. Empty without latencies.
     kept
-        Tensors whose fetched regions a worker keeps until the last operator has read them, also from the forward to the
-        backward pass. Regions of other tensors are fetched again for each operator. Empty without a memory limit.
+        Tensors whose fetched regions a worker keeps until their last use, also from the forward to the backward pass.
+        Regions of other tensors are fetched again for each operator. Empty without a memory limit.
     reread
-        Tensors whose regions are fetched again even for each operator of a group, such as the time steps of a
-        recurrence. Without this, the operators of a group share a fetched region. Empty without a memory limit.
+        Tensors whose regions are fetched again even for operators that could share them, such as the time steps of a
+        recurrence. Empty without a memory limit.
     worker_bytes, measured
         Bytes that each worker needs. If `measured` is "memory", these are all buffers, without the temporary workspace
-        of kernels. If it is "arguments", these are the arguments of the step alone. `measured` is not compared.
+        of kernels. If it is "arguments", these are the arguments of the step alone. Comparisons ignore `measured`.
     algorithm, optimality
-        The algorithm that found the plan, and a sentence about what is proved of its cost.
+        The algorithm that found the plan, and a sentence about how close to optimal it is known to be.
     search_seconds
         Duration of the search; 0 for a loaded plan. Neither saved nor compared.
     search_bytes
@@ -127,14 +125,14 @@ class Plan:
     fingerprint
         Digest of the graph that the plan belongs to.
     inputs
-        Maps the name of each input to the shape that the plan was made for. Empty for plans saved without it.
+        The shape of each input that the plan was made for, by name. Empty for plans saved without it.
     digest
-        Digest of all other saved attributes, computed when the plan was found. If it does not match them, somebody
-        edited the plan, and `optimality` no longer holds. Empty for plans that Tofu did not find, or saved without it.
+        Digest of all other saved attributes. If it does not match them, the plan was edited, and `optimality` no longer
+        holds. Empty for plans that Tofu did not find, or saved without it.
     undescribed
-        Maps operators without a description to the cost of replicating them (`undescribed="replicate"`).
+        Operators without a description, by name, with the cost of replicating them (`undescribed="replicate"`).
     lines
-        Maps each operator to its line of the user's program as `file:line`, if the engine knows the line. Not saved.
+        The line of the user's program that computes each operator, as `file:line`, if it is known. Not saved.
     """
 
     workers: int
@@ -169,7 +167,7 @@ class Plan:
 
     @property
     def communication_seconds(self) -> float | None:
-        """Seconds that the communication of a training step takes if nothing overlaps it; None without `bandwidths`."""
+        """Seconds that a training step communicates if nothing overlaps. None without `bandwidths`."""
         if not self.bandwidths:
             return None
         moving_seconds = sum(
@@ -186,12 +184,12 @@ class Plan:
         return Plan.from_json, (self.to_json(),)
 
     def sealed(self) -> Plan:
-        """Return the plan with a digest of its content, so that later changes are noticed."""
+        """Return the plan with a digest of its content, by which later changes are noticed."""
         return replace(self, digest=self._compute_digest())
 
     @property
     def is_as_found(self) -> bool:
-        """True if the plan has not been edited since Tofu found it, so that `optimality` holds."""
+        """True if the plan was not edited after Tofu found it."""
         return self.digest == self._compute_digest()
 
     def _compute_digest(self) -> str:
@@ -215,10 +213,9 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Read a plan from the text of `to_json`.
+        """Read a plan from the text of `to_json`. Warns if the plan was edited after it was saved.
 
-        Raises PlanError if the text is truncated, is not a plan, or has another version. Warns if the plan was edited
-        after it was saved. To edit a plan on purpose, delete the line of its "digest".
+        To edit a plan on purpose, delete its "digest". Raises PlanError if the text is no plan, or has another version.
         """
         if isinstance(text, str) and not text.lstrip().startswith(("{", "[")):
             raise PlanError(
@@ -249,7 +246,6 @@ class Plan:
         return plan._warn_if_edited()
 
     def _warn_if_edited(self) -> Plan:
-        """Return the plan. If it was edited, warn and replace its `optimality`."""
         if not self.digest or self.is_as_found:
             return self
         warnings.warn(
@@ -283,7 +279,7 @@ class Plan:
             )
 
     def __str__(self) -> str:
-        """Return a heading, and tables of operators and tensors with the axis or dimension of each round."""
+        """Return a heading, and a table that shows how each round splits the operators and tensors."""
         rounds = f" ({' + '.join(map(format_bytes, self.step_bytes))})" if self.step_bytes else ""
         lines = [
             f"{format_workers(self.factors)}, {format_bytes(self.communication_bytes)} moved per training step{rounds}, "
@@ -311,7 +307,7 @@ class Plan:
         return "\n".join(lines)
 
     def describe_undescribed(self) -> str:
-        """Return a line about the operators without a description, and their cost; "" if all have one."""
+        """Return a line with the cost of the operators without a description; "" if all have one."""
         if not self.undescribed:
             return ""
         names = [f"{name} ({cost.reason})" for name, cost in self.undescribed.items()]

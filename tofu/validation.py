@@ -1,7 +1,7 @@
-"""Validation of values from files and from users: the size of a file, the depth of JSON, and the type of a value.
+"""Validation of values from files and from users.
 
-All functions raise ValueError with the problem, or OSError for a file. Callers turn the error into a TofuError that
-also explains what to do. `what` is the name of the value in the message.
+All functions raise ValueError, or OSError for a file. `what` names the value in the message. Callers turn the error
+into a TofuError that also explains what to do.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tofu.errors import suggest
 
 T = TypeVar("T")
 
-LONGEST_FILE = 2**30  # bytes; the plan of a graph of a million operators has a tenth of this size
-LARGEST_COUNT = 2**62  # bytes; leaves room for sums in 64 bits
+LONGEST_FILE = 2**30  # bytes; the plan of a million operators takes a tenth
+LARGEST_COUNT = 2**62  # bytes; sums of several still fit into 64 bits
 MOST_WORKERS = 65536  # of a plan
 MOST_DIMENSIONS = 32  # of a tensor
 LONGEST_VALUE = 60  # in a message
@@ -29,7 +29,7 @@ SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_text(path: str | Path) -> str:
-    """Return the text of a file. Raises OSError or ValueError if it is too long, not text, or a pipe or device."""
+    """Return the text of a file. Raises OSError or ValueError if it is too long, not text, or no ordinary file."""
     with open(path, "rb", opener=_open_without_waiting) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
@@ -43,7 +43,7 @@ def read_text(path: str | Path) -> str:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file without blocking. Opening a pipe that nobody writes to would otherwise wait forever."""
+    """Open a file. Without O_NONBLOCK, opening a pipe would wait for a writer."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -76,12 +76,12 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def is_integer(value: Any) -> bool:
-    """Return True if a value of JSON is an integer. `true` is not."""
+    """Return True if a JSON value is an integer. `true` is not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def read_integer(value: Any, what: str, least: int = 0, most: int = LARGEST_COUNT) -> int:
-    """Return an integer of [least, most]."""
+    """Return an integer from `least` to `most`."""
     if not is_integer(value) or not least <= value <= most:
         raise ValueError(f"{what} is {show(value)}, not an integer from {least} to {most}")
     return int(value)
@@ -119,21 +119,21 @@ def read_string(value: Any, what: str) -> str:
 
 
 def read_list(value: Any, what: str, read: Callable[[Any, str], T]) -> tuple[T, ...]:
-    """Return a list whose items `read` accepts."""
+    """Return a list, with each item converted by `read`."""
     if not isinstance(value, (list, tuple)):
         raise ValueError(f"{what} is {show(value)}, not a list")
     return tuple(read(item, what) for item in value)
 
 
 def read_mapping(value: Any, what: str, read: Callable[[Any, str], T]) -> dict[str, T]:
-    """Return an object whose values `read` accepts."""
+    """Return an object, with each value converted by `read`."""
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise ValueError(f"{what} is {show(value)}, not a mapping of names")
     return {name: read(item, f"{what} of {show(name)}") for name, item in value.items()}
 
 
 def read_object(value: Any, what: str, known: Collection[str]) -> Mapping[str, Any]:
-    """Return an object if all its fields are known. A misspelt field would otherwise be ignored silently."""
+    """Return an object whose fields are all known, so that a misspelt field is not ignored silently."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{what} is {show(value)}, not an object with fields")
     for name in value:
@@ -143,7 +143,7 @@ def read_object(value: Any, what: str, known: Collection[str]) -> Mapping[str, A
 
 
 def show(value: Any) -> str:
-    """Return a value as text for a message. Text beyond `LONGEST_VALUE` characters is replaced by the value's type."""
+    """Return a value as text for a message. If the text is too long, return the type of the value."""
     if is_integer(value) and value.bit_length() > 4 * LONGEST_VALUE:
         return f"a number of {value.bit_length()} bits"
     try:

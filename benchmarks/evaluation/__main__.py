@@ -34,7 +34,6 @@ SCALES = {"up": 1.3, "down": 1 / 1.3}
 
 
 def measure(machine: Machine, models: Sequence[str], is_sensitive: bool) -> Tables:
-    """Measure all figures on a machine, and the claims on machines with one number changed."""
     changed = {
         f"{number} {direction}": machine.scale(number, factor)
         for number in NUMBERS

@@ -30,7 +30,6 @@ class Claim:
 
 
 def list_claims(outcomes: OutcomeTable, algorithms: Sequence[AlgorithmResult]) -> Iterator[Claim]:
-    """Yield all claims that the figures and tables make in numbers."""
     shares = _list_ratios(outcomes, [*WRESNETS, *RNNS], TOFU, IDEAL)
     yield _check_range("Tofu's part of the ideal throughput, all models", shares, 0.60, 0.98)
     yield _check_range("of these, WResNet", _list_ratios(outcomes, WRESNETS, TOFU, IDEAL), 0.60, 0.95)

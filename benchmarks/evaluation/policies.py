@@ -16,7 +16,7 @@ from tofu.planning.settings import Settings
 from tofu.program import PlannedProgram
 from tofu.simulation.events import run_tasks
 from tofu.simulation.machine import Machine
-from tofu.simulation.simulate import emit_one_device, measure_one_device, measure_partition, simulate
+from tofu.simulation.simulate import measure_one_device, measure_partition, simulate, write_one_device_program
 from tofu.simulation.tasks import make_tasks
 
 STATES = 1  # the paper counts three times the weights: weight, gradient, one history
@@ -39,7 +39,7 @@ class Programs:
 
     def _emit_one_device(self, batch: int) -> tuple[PlannedProgram, int]:
         task = self._build(batch).read(Settings(workers=2, cache=False))
-        return emit_one_device(task), measure_one_device(task, STATES)
+        return write_one_device_program(task), measure_one_device(task, STATES)
 
     def _partition(self, batch: int, algorithm: str) -> Plan:
         settings = Settings(workers=DEVICES, algorithm=algorithm, cache=False)

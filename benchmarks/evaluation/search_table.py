@@ -76,13 +76,13 @@ def count_states(name: str) -> tuple[float, float]:
     same dimensions cut in another order count once.
     """
     problem = _read(name)
-    coarse, graph, factors = problem.coarse, problem.graph, problem.factors
+    search_graph, graph, factors = problem.search_graph, problem.graph, problem.factors
     groups: dict[int, set[int]] = {}
     for number, operator in enumerate(graph.operators):
-        group = coarse.choice_root(number if operator.forward is None else operator.forward)
-        tensors = {coarse.tensor_class(tensor) for tensor in (*operator.inputs, *operator.outputs)}
+        group = search_graph.choice_root(number if operator.forward is None else operator.forward)
+        tensors = {search_graph.tensor_class(tensor) for tensor in (*operator.inputs, *operator.outputs)}
         groups.setdefault(group, set()).update(tensors)
-    layouts = {tensor: list_layouts(coarse, tensor, factors) for tensor in set().union(*groups.values())}
+    layouts = {tensor: list_layouts(search_graph, tensor, factors) for tensor in set().union(*groups.values())}
 
     def count(rounds: int) -> float:
         sizes = {tensor: len({tuple(sorted(layout[:rounds])) for layout in own}) for tensor, own in layouts.items()}
@@ -91,13 +91,13 @@ def count_states(name: str) -> tuple[float, float]:
     return count(len(factors)), len(factors) * count(1)
 
 
-def list_layouts(coarse: _core.Graph, tensor: int, factors: Sequence[int]) -> list[tuple[int, ...]]:
+def list_layouts(search_graph: _core.Graph, tensor: int, factors: Sequence[int]) -> list[tuple[int, ...]]:
     layouts: list[tuple[int, ...]] = [()]
     for _ in factors:
         layouts = [
             (*prefix, choice)
             for prefix in layouts
-            for choice in _core.feasible_choices(coarse, list(factors), "tensor", tensor, list(prefix))
+            for choice in _core.feasible_choices(search_graph, list(factors), "tensor", tensor, list(prefix))
         ]
     return layouts
 

@@ -41,7 +41,6 @@ def megatron(tensor_axes: int) -> Peer:
 
 
 def list_peers(workers: int) -> Mapping[str, Peer]:
-    """Return the peers of any step, and Megatron's mixes of all degrees."""
     count = len(factorize(workers))
     mixes = {"Megatron, all axes": megatron(count)}
     mixes |= {f"Megatron, {n} {'axis' if n == 1 else 'axes'}": megatron(n) for n in reversed(range(1, count))}

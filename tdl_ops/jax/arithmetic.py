@@ -70,7 +70,6 @@ BINARY = {
 
 
 def describe_cells(function):
-    """Return a description that applies `function` to the operands, element by element."""
 
     def description(*x, literals=()):
         cells = find_cells(x, literals)
@@ -80,7 +79,6 @@ def describe_cells(function):
 
 
 def sum_powers(x, *coefficients):
-    """Return a polynomial in x. The first coefficient is the constant."""
     value = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         value = value * x + coefficient

@@ -55,7 +55,6 @@ _known = {}
 
 
 def typed(primitive, name, function):
-    """Return the element-wise function of a primitive for a type. It is built once."""
     if (primitive, name) not in _known:
         _known[primitive, name] = elementwise(f"{primitive}_of_{name}", function)
     return _known[primitive, name]
@@ -113,7 +112,6 @@ def bitcast_convert_type(x, *, input_types, output_types):
 
 
 def _count_bits(name):
-    """Return the number of bits of a type, which is the first number in its name: 8 for `float8_e4m3fn`."""
     return int(re.search(r"\d+", name)[0]) if name != "bool" else 8
 
 

@@ -49,7 +49,6 @@ class ConvolvedDimension:
 
     @property
     def first(self):
-        """Return the first kernel position that meets an input element."""
         return self.first_by(self.divisor)
 
     @property
@@ -59,7 +58,6 @@ class ConvolvedDimension:
 
     @property
     def count(self):
-        """Return the number of kernel positions that meet input elements."""
         return len(range(self.first, self.size, self.step))
 
     @property
@@ -72,7 +70,6 @@ class ConvolvedDimension:
         return d if self.divisor is None or self.step == 1 else Any(position(d) * self.step + self.first)
 
     def index_input(self, v, d):
-        """Return the index into the input."""
         if self.divisor is None:
             return Any(self._find_dilated(v, d) / self.lhs_dilation)
         if self.is_added:
@@ -82,7 +79,6 @@ class ConvolvedDimension:
         return v * (self.stride // self.divisor) + d * reach + begin
 
     def index_output(self, v, d):
-        """Return the index into the output."""
         if not self.is_added:
             return v
         reach = self.rhs_dilation * self.step // self.divisor

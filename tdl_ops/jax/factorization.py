@@ -131,7 +131,6 @@ def tridiagonal_solve(lower, diagonal, upper, b):
 
 @op("ormqr", concrete=True)
 def ormqr(reflectors, scales, c, *, left, transpose):
-    """Multiply a matrix, column by column or row by row, by a product of Householder reflections."""
 
     def multiply(reflectors, scales, vector):
         size = len(vector)

@@ -172,7 +172,6 @@ def dynamic_slice(operand, *starts, slice_sizes, literals=(), first=(), rows=())
     bound={"first": local_first, "rows": local_rows},
 )
 def dynamic_update_slice(*x, literals=(), first=(), rows=()):
-    """Describe an update. If its dimension is split, each worker writes into its shard, which begins at `first`."""
     tensors = put_together(x, literals)
     if any(isinstance(tensor, NUMBERS) for tensor in tensors[:2]):
         raise UnsupportedError("a dynamic update of a number is not described")

@@ -17,7 +17,6 @@ class Projection:
         self.tensor, self.part, self.parts = tensor, part, parts
 
     def __call__(self, t, b, h, d):
-        """Return one number of the part."""
         number = lambda part: self.tensor[t, b, (h * self.parts + part) * extent("d") + d]
         return number(self.part) + unread(number(0)) + unread(number(self.parts - 1))
 
@@ -48,16 +47,13 @@ class Attention:
         self.at = lambda b, h, i, j: (merge(b, h), i, j) if merged else (b, h, i, j)
 
     def scores(self, queries, keys):
-        """Return the scaled products of queries at i and keys at j."""
         product = lambda b, h, i, j: Sum(lambda d: queries(i, b, h, d) * keys(j, b, h, d), extents=self.depth)
         return output(self.pattern, lambda b, h, i, j: product(b, h, i, j) * self.scale, self.heads)
 
     def d_queries(self, d_scores, keys):
-        """Return the gradient of the queries at i."""
         return lambda i, b, h, d: Sum(lambda j: d_scores[self.at(b, h, i, j)] * keys(j, b, h, d)) * self.scale
 
     def d_keys(self, d_scores, queries):
-        """Return the gradient of the keys at j."""
         return lambda j, b, h, d: Sum(lambda i: d_scores[self.at(b, h, i, j)] * queries(i, b, h, d)) * self.scale
 
     def sums(self, weights, values):
@@ -67,13 +63,11 @@ class Attention:
         return output("i b (h d)", lambda i, b, h, d: total(i, b, h, d), self.heads | self.depth)
 
     def d_weights(self, d_out, values):
-        """Return the gradient of the weights."""
         term = lambda b, h, i, j, d: d_out[i, b, merge(h, d)] * values(j, b, h, d) + self.own(i, b, h, d)
         product = lambda b, h, i, j: Sum(lambda d: term(b, h, i, j, d), extents=self.depth)
         return output(self.pattern, lambda b, h, i, j: product(b, h, i, j), self.heads)
 
     def d_values(self, d_out, weights):
-        """Return the gradient of the values at j."""
         return lambda j, b, h, d: Sum(lambda i: weights[self.at(b, h, i, j)] * d_out[i, b, merge(h, d)])
 
 
@@ -93,7 +87,6 @@ def _start_attention(keys_values, heads, merged):
 
 
 def _describe_self_attention(merged):
-    """Return the descriptions of scores, their gradient, weighted sums and their gradient."""
 
     def scores(queries_keys_values, *, heads):
         _, attention, queries, keys, _ = _start_self_attention(queries_keys_values, heads, merged)

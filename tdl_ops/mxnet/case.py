@@ -42,7 +42,6 @@ class Case:
 
     @property
     def numbers(self) -> tuple[Numbers | Fixed, ...]:
-        """Sources of the inputs."""
         return tuple(map(read_given, self.inputs))
 
     @property

@@ -17,11 +17,9 @@ class Displacements:
         self.window = {"v": kernel_size, "u": kernel_size}
 
     def first(self, y, v):
-        """Return the position of an element of the patch around the output position y."""
         return y * self.stride1 + v + self.margin
 
     def second(self, y, v, p):
-        """Return the displaced position."""
         return self.first(y, v) + (p - self.radius) * self.stride2
 
 

@@ -55,7 +55,6 @@ class Planes:
         return {name: self.extents[name] for name in names if name in self.extents}
 
     def enlarge(self, planes):
-        """Return the joined planes."""
         split = 2 + len(self.rows)
         joined = list(zip(planes, self.begins, self.row_depths, self.column_depths, strict=True))
 

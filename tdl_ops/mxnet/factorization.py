@@ -111,7 +111,6 @@ def backward_syevd(d_vectors, d_values, vectors, values):
 
 
 def _factor_lu(matrix):
-    """Return both factors in one matrix, and the 1-based row exchanged with each row."""
     factors, pivots = matrix.T.copy(), np.zeros(len(matrix))
     for k in range(len(matrix)):
         row = k + np.argmax(np.abs(factors[k:, k]))
@@ -122,7 +121,6 @@ def _factor_lu(matrix):
 
 
 def _inverse_from_lu(factors, pivots):
-    """Return the inverse of the transposed matrix."""
     product = (np.tril(factors.T, -1) + np.eye(len(factors))) @ np.triu(factors.T)
     for k in reversed(range(len(factors))):
         product[[k, int(pivots[k]) - 1]] = product[[int(pivots[k]) - 1, k]]

@@ -24,7 +24,6 @@ class Groups:
         return Sum(lambda *v: value(v[0], v[1:]), names=f"{names[0]} {positions}", extents=extents)
 
     def mean(self, value, names):
-        """Return the mean of value(c, s)."""
         return self.sum(value, names) / self.count
 
 

@@ -61,7 +61,6 @@ def backward_slice_channel(*d_outs, num_outputs, axis=1, squeeze_axis=False):
 
 
 def _local_bound(name, whole):
-    """Return a bound attribute of a worker: the complete shard if its axis is split, since the slice is fetched."""
 
     def value(local):
         axis = local.attributes["axis"] % len(local.inputs[0].shape)

@@ -21,7 +21,6 @@ class Rows:
         self.axis, self.others = axis % rank, [f"b{d}" for d in range(rank - 2)]
 
     def __call__(self, b, row, column, transpose=False):
-        """Return the index of an element of a matrix, or of its transpose."""
         row, column = (column, row) if transpose else (row, column)
         return (*b[: self.axis], row, *b[self.axis :], column)
 
@@ -137,7 +136,6 @@ class Systems:
         self.triangle = np.tril if lower else np.triu
 
     def solve(self, matrix, vector, is_adjoint=False):
-        """Return the solution of a system, or of the transposed one."""
         triangle = self.triangle(matrix)
         return self.alpha * np.linalg.solve(triangle.T if self.is_transposed != is_adjoint else triangle, vector)
 
@@ -147,7 +145,6 @@ class Systems:
         return self.triangle(gradient.T if self.is_transposed else gradient)
 
     def vector(self, tensor, b, j):
-        """Return a column or a row."""
         return tensor[(*b, j, slice(None)) if self.rightside else (*b, slice(None), j)]
 
     def output(self, body):

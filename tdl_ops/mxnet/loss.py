@@ -1,9 +1,9 @@
 """Regression outputs and MakeLoss. Their backward operators start the gradient and ignore the head gradient.
 
-MXNet divides grad_scale by a size of its tensors, in single precision: the outputs of a sample, or the batch. MakeLoss
-does not divide on a worker, which gets the complete tensor's quotient as grad_scale. Regression outputs always divide by
-the outputs of a sample. So they are split within a sample only if this number equals grad_scale; otherwise another
-operator replaces them.
+MXNet divides grad_scale, in single precision, by a size of its tensors. MakeLoss divides by the batch; on a worker it
+gets the complete tensor's quotient as grad_scale, and does not divide. Regression outputs always divide by the outputs
+of a sample. So they are split within a sample only if this number equals grad_scale; otherwise another operator
+replaces them.
 """
 
 from math import prod
@@ -31,10 +31,6 @@ def _local_regression_scale(local):
 
 
 def _label_at(label, data, i):
-    """Return the label of an element.
-
-    Data (n, 1) may have labels (n,), and the reverse, since MXNet only compares sizes of samples.
-    """
     if label.ndim not in (1, data.ndim) and data.ndim > 1:
         raise UnsupportedError(
             f"a label of {label.ndim} dimensions for data of {data.ndim} is not described; give the label the shape of the data"

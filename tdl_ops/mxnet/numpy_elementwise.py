@@ -21,7 +21,6 @@ def _on_integers(name, function):
 
 INTEGER = {name: _on_integers(name, getattr(np, name)) for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "lcm")}
 BINARY = {"arctan2": arctan2, "copysign": copysign, "ldexp": lambda a, b: a * power(2.0, b)} | INTEGER
-# The gradients by a and by b, for a head gradient of 1.
 GRADIENTS = {
     "arctan2": (lambda a, b: b / (a * a + b * b), lambda a, b: -a / (a * a + b * b)),
     "copysign": (lambda a, b: copysign(1.0, a) * copysign(1.0, b), lambda a, b: 0 * a * b),

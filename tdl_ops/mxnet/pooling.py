@@ -2,8 +2,8 @@
 
 Axes: batch `b`, channel `c`, output positions `y0, y1, ..`; channels are second or last. Elements outside the data are
 minus infinity for a maximum, zero for a sum. On CPUs, max pooling may have a second output, oneDNN's workspace, which
-the gradient takes as an input, together with a gradient of the workspace. Workers ignore both inputs, since the packed
-workspace cannot be split. They run MXNet's plain gradient, which finds the maximum again.
+the gradient reads. Workers ignore it, because the packed workspace cannot be split. They run MXNet's plain gradient,
+which finds the maximum again.
 """
 
 import math

@@ -25,7 +25,6 @@ def _average(before, after):
 
 
 def _interpolate(before, after, align_corners):
-    """Return the matrix of linear interpolation between the two nearest elements."""
     if align_corners:
         places = np.arange(after) * ((before - 1) / (after - 1) if after > 1 else 0.0)
     else:

@@ -50,7 +50,6 @@ def backward_sequence_mask(d_out, sequence_length=None, *, use_sequence_length=F
 
 
 def _reverse(data, sequence_length):
-    """Reverse the first `sequence_length` steps of each sample; time is the first dimension."""
     if sequence_length is None:
         return lambda t, *i: data[(data.shape[0] - 1 - t, *i)]
     mirrored = lambda t, b: where(position(t) < sequence_length[b], sequence_length[b] - 1 - position(t), position(t))

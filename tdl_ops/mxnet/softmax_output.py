@@ -2,9 +2,9 @@
 
 The classes `k` are the second dimension under multi_output, otherwise the last. `normalization` divides the gradient by
 1 (under multi_output, by the positions of a sample), by the batch, or by the number of labels that are not ignored.
-MXNet divides grad_scale in single precision. If rows are split, workers get the quotient as grad_scale, and "null" in
-place of "batch". Other operators replace the gradient if positions are split under multi_output, or if it is divided by
-the number of valid labels.
+MXNet divides grad_scale in single precision. If rows are split, workers get the quotient as grad_scale, and "null"
+instead of "batch". Other operators replace the gradient if positions are split under multi_output, or if it is divided
+by the number of valid labels.
 """
 
 from math import prod
@@ -56,7 +56,6 @@ def label_dimensions(label, b, s):
 
 
 def line_label(label, i, axis):
-    """Return the label of the line of classes through an index, along the dimension `axis`."""
     others = (*i[:axis], *i[axis + 1 :])
     return label_at(label, others[0], others[1:])
 

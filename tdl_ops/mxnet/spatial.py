@@ -23,7 +23,6 @@ class AffineGrid:
             raise UnsupportedError("a grid of one row or column is not described: MXNet divides by its extent less one")
 
     def factors(self, y, x):
-        """Return x, y and 1 at a grid position."""
         return 2.0 / (self.width - 1) * x - 1, 2.0 / (self.height - 1) * y - 1, 1.0
 
     def coordinate(self, loc, b, d, y, x):
@@ -36,7 +35,6 @@ class AffineGrid:
         return lambda e, n: _choose(e, place(n))
 
     def d_loc(self, d_grid):
-        """Return the gradient of the six numbers, from the gradient of the coordinate d."""
         term = lambda b, d, e, y, x: d_grid(b, d, y, x) * _choose(e, self.factors(position(y), position(x)))
         extents = {"y": self.height, "x": self.width}
         total = lambda b, d, e: Sum(lambda y, x: term(b, d, e, y, x), extents=extents)
@@ -80,7 +78,6 @@ class Sampler:
         return (Any(floor(y) + position(v)), Any(floor(x) + position(u))), share(y, v), share(x, u)
 
     def value(self, b, c, y, x):
-        """Return the value of a sample."""
 
         def term(v, u):
             cell, share_y, share_x = self.corner(b, y, x, v, u)
@@ -89,7 +86,6 @@ class Sampler:
         return Sum(lambda v, u: term(v, u), extents={"v": 2, "u": 2})
 
     def d_data(self, d_out):
-        """Return the gradient of the data."""
 
         def place(b, c, y, x, v, u):
             cell, share_y, share_x = self.corner(b, y, x, v, u)

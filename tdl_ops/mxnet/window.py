@@ -41,24 +41,19 @@ class Layout:
 
     @property
     def first(self):
-        """Return the first spatial dimension."""
         return 1 if self.is_last else 2
 
     def cell(self, b, c, space):
-        """Return the index of a sample and a channel at a position in space."""
         return (b, *space, c) if self.is_last else (b, c, *space)
 
     def take_apart(self, cell):
-        """Return sample, channel and position of an index."""
         b, *rest = cell
         return (b, rest[-1], tuple(rest[:-1])) if self.is_last else (b, rest[0], tuple(rest[1:]))
 
     def extents(self, shape):
-        """Return the spatial extents."""
         return shape[1:-1] if self.is_last else shape[2:]
 
     def names(self, name, n):
-        """Return the names of a tensor's index variables as a pattern, such as `b c y0 y1`."""
         return " ".join(self.cell("b", "c", [numbered(name, n)]))
 
 

@@ -1,7 +1,5 @@
 """Interval arithmetic: the paper's examples, and enumeration of all values."""
 
-from __future__ import annotations
-
 import itertools
 import re
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.described_cases import DescribedCase
-from tests.analysis.test_split import run_split
+from tests.analysis.splitting import run_split
 from tofu.analysis import analyse
 from tofu.errors import DescriptionError
 from tofu.tdl import Sum, describe, exp, interpret, merge, scatter, where

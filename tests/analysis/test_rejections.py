@@ -1,7 +1,5 @@
 """Reasons why an index variable is not a strategy."""
 
-from __future__ import annotations
-
 import pytest
 
 from tofu.analysis import Absent, Combine, Row, analyse

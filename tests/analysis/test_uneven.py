@@ -1,7 +1,5 @@
 """Axes whose parts may overlap, and the neutral elements of reductions."""
 
-from __future__ import annotations
-
 import pytest
 
 from tofu.analysis import analyse, find_dimension, find_neutral, find_uneven_axes

@@ -1,169 +1,222 @@
-"""Compare JAX steps under many plans with one device.
+"""Compare three training steps in JAX over several workers with one device.
 
-    python -m tests.campaigns.jax_equality --plans 6 --jobs 2
-    python -m tests.campaigns.jax_equality --models attention,linen.resnet --workers 4 --plans 10
+    python -m tests.campaigns.jax_equality --jobs 2 --seed 1 --plans "2 random,3 random,4 uneven,6 random,8 random"
+    python -m tests.campaigns.jax_equality --models "attention;linen.*"
+    python -m tests.campaigns.jax_equality --source sources --models "flax lm1b;jraph sat" --plans "4 searched"
+    python -m tests.campaigns.jax_equality --source sources --write
     python -m tests.campaigns.jax_equality --summary
 
-A case is a model, a type and a number of workers. It runs the searched plan for 20 steps, then random plans, which no search would choose,
-for 2 steps, on virtual devices in a separate process. EqualityResults are kept in a file, and a run continues where the last one stopped.
+The steps are the models of the tests, or with `--source` those of examples of JAX's libraries. The folder of `--source` holds clones of the
+repositories flax, equinox, haiku, jraph, distrax, optax and jax (see `jax_examples_zoo`), whose requirements are installed. The
+examples' own code builds small models, losses, optimizers and steps; data is drawn at random. Steps are computed in float64, or in float32
+if the example's code says so. A plan is "searched", "free" (`replicate="free"`), "uneven" (`uneven="free"`), or "random", which no search
+would choose. Results are kept in a file, and a run continues where the last one stopped.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tests.shared.campaigns import choose_names, print_problems, read_results, run_waiting
+from tests.shared.campaigns import choose_names, print_problems, read_results, run_waiting, write_document
 
-CHUNK = 6  # random plans of a case
+DOCUMENT = Path(__file__).parents[2] / "docs/jax-examples.md"
+INTRODUCTION = """# Examples of JAX's libraries
+
+Training steps of examples of flax, equinox, haiku, jraph, distrax, optax and JAX, built by the examples' own code. The
+table compares several workers with one device: it shows the largest error of an array after three steps, relative to its largest number.
+Plans are searched on 3 and 8 workers, searched with `replicate="free"` on 2, and random on 4.
+
+An array is excused if a rounding of the inputs changes it as much on one device. Gradients that cancel cause such arrays with Adam, for
+example the gradient of the bias of attention's keys. "float32" marks steps whose own code computes in float32. Empty cells were not run.
+
+A solver of diffrax that is differentiated by recursive checkpoints, and an optimizer that searches along a line, have loops of unknown
+length. Every worker computes these completely.
+
+`python -m tests.campaigns.jax_equality --source sources --write` writes this page.
+"""
 RESULTS = Path("demo-output/jax-equality.jsonl")
 # The program of a random plan has thousands of small kernels, which LLVM should not optimize. XLA's own passes stay on.
 COMPILED_FAST = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 LIMIT = 1e-10  # in float64
+LIMITS = {"float64": LIMIT, "float32": 1e-4}  # of the largest number of each array
 # Some gradients cancel, and their numbers are roundings: of the bias of attention's keys before softmax, or of a bias before a
 # normalization. An array passes if a rounding of the step's inputs changes it as much on one device. The factor allows for roundings at
 # each operator.
-ROUNDING, ROUNDING_FACTOR = 2.0**-52, 30
-# Error in float32, over one device's own error, and the error that always passes.
-FLOAT32_FACTOR, FLOAT32_FLOOR = 4.0, 1e-6
+ROUNDING, ROUNDING_FACTOR = {"float64": 2.0**-52, "float32": 2.0**-23}, 30
+STEPS = 3
+PLANS = ("2 free", "3 searched", "4 random", "8 searched")
+"""Number of workers and kind of each plan."""
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "searched": {},
+    "free": {"replicate": "free"},
+    "uneven": {"uneven": "free"},
+    "random": {"uneven": "free"},  # small arguments are split unevenly only if this is free
+}
 
 
 @dataclass(frozen=True)
 class EqualityCase:
-    """Plans of a model: the searched one for `default_steps`, if requested, then random ones of these seeds for `steps`."""
-
     model: str
-    dtype: str
-    workers: int
-    seeds: tuple[int, ...]
-    has_default: bool
-    steps: int
-    default_steps: int
+    plans: str
+    source: str
+    seed: int = 0
 
     @property
     def key(self) -> str:
-        return repr(self)
+        return f"{self.model}, seed {self.seed}" if self.seed else self.model
 
     def __str__(self) -> str:
-        return f"{self.model}, {self.dtype}, {self.workers} workers"
+        return self.key
 
 
 @dataclass
 class EqualityResult:
-    """`error` is the largest error, relative to the largest number of its array. `excused` is the largest number of arrays
-    of a plan with an error that a rounding explains."""
+    """`errors` are the largest errors of the plans, relative to the largest number of an array. `excused` is the largest number of
+    arrays of a plan with an error that a rounding explains."""
 
-    plans: int = 0
+    dtype: str = ""
+    errors: dict[str, float] = field(default_factory=dict)
+    compared: int = 0
     excused: int = 0
-    error: float = 0.0
-    own_error: float = 0.0
-    seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
 
 
-EqualityResults = dict[str, tuple[EqualityCase, EqualityResult]]
-
-
-def run_case(case: EqualityCase) -> tuple[EqualityCase, EqualityResult]:
-    started, result = time.perf_counter(), EqualityResult()
-    try:
-        _run_plans(case, result)
-    except Exception as error:  # the other cases continue
-        result.problems.append(f"no plan at all: {type(error).__name__}: {error}"[:1000])
-    result.seconds = time.perf_counter() - started
-    return case, result
+Results = Mapping[str, tuple[EqualityCase, EqualityResult]]
 
 
 def run_alone(case: EqualityCase) -> tuple[EqualityCase, EqualityResult]:
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={case.workers} {COMPILED_FAST}"
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {COMPILED_FAST}"
     os.environ["JAX_PLATFORMS"] = "cpu"
+    warnings.simplefilter("ignore")  # the examples are of other versions than their libraries
     return run_case(case)
 
 
-def _run_plans(case: EqualityCase, result: EqualityResult) -> None:
+def run_case(case: EqualityCase) -> tuple[EqualityCase, EqualityResult]:
+    from tofu.jax.frontend.versions import in_precision
+
+    result = EqualityResult()
+    try:
+        result.dtype, build = load_steps(case.source)[case.model]
+        with in_precision(result.dtype == "float64"):
+            training = Training(result, *build())
+            for plan in case.plans.split(","):
+                training.compare(plan, case.seed)
+    except Exception as error:  # the other cases continue
+        result.problems.append(f"on one device: {type(error).__name__}: {str(error).strip()[:1000]}")
+    return case, result
+
+
+def load_steps(source: str) -> dict[str, tuple[str, Callable[[], Any]]]:
+    """Return the type of each step, and a function that builds the step and its arguments."""
+    if source:
+        from tests.campaigns.jax_examples_zoo.models import load_examples
+
+        examples = load_examples().items()
+        return {name: (made.dtype, lambda made=made: made.build(Path(source))) for name, made in examples}
+    from tests.models.jax import load_models
+
+    def split(step: Any, state: Any, others: tuple[Any, ...]) -> Any:
+        return step, (state, *others)
+
+    return {name: ("float64", lambda make=make: split(*make("float64"))) for name, make in load_models().items()}
+
+
+class Training:
+    def __init__(self, result: EqualityResult, step: Any, arguments: tuple[Any, ...]) -> None:
+        self._result, self._step, self._arguments = result, step, arguments
+        self._whole = _compile(step, arguments)
+        self._expected = _train(self._whole, *arguments)
+
+    @cached_property
+    def _rounded(self) -> list[Any]:
+        import jax
+
+        def round_differently(leaf: Any) -> Any:
+            is_real = hasattr(leaf, "dtype") and jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating)
+            return leaf * (1 + ROUNDING[self._result.dtype]) if is_real else leaf
+
+        return _train(self._whole, *jax.tree.map(round_differently, self._arguments))
+
+    def compare(self, plan: str, seed: int) -> None:
+        try:
+            self._compare(plan, seed)
+        except Exception as error:  # the other plans continue
+            self._result.problems.append(f"{plan}: {type(error).__name__}: {str(error).strip()[:1000]}")
+
+    def _compare(self, plan: str, seed: int) -> None:
+        made = self._partition(plan, seed)
+        str(made.plan), str(made.memory_report())
+        state, *others = self._arguments
+        found, limit = _train(made, made.place(state), *others), LIMITS[self._result.dtype]
+        error = largest_error(found, self._expected)
+        if not error <= limit:
+            excused = list_excused(found, self._expected, self._rounded, limit)
+            self._result.excused = max(self._result.excused, sum(excused))
+            error = largest_error(found, self._expected, excused)
+        self._result.errors[plan] = error
+        self._result.compared = len(found)
+        if not error <= limit:
+            self._result.problems.append(f"{plan}: off by {error:.1e}, allowed are {limit:.0e}")
+
+    def _partition(self, plan: str, seed: int) -> Any:
+        import tofu.jax
+        from tests.shared.random_plans import random_plan
+
+        count, kind = plan.split()
+        asked = self._step, int(count), self._arguments
+        made = tofu.jax.partition(*asked, search_seconds=5.0, **OPTIONS[kind])
+        if kind != "random":
+            return made
+        return tofu.jax.partition(*asked, plan=random_plan(made.partition, seed), **OPTIONS[kind])
+
+
+def _compile(step: Any, arguments: tuple[Any, ...]) -> Any:
+    """Compile the step by `jax.jit`, or by equinox if its modules hold functions and numbers."""
     import jax
 
-    import tofu.jax
-    from tests.models.jax import as_numbers, load_models
-    from tests.shared.random_plans import random_plan
-    from tofu.jax.frontend.versions import in_double_precision
+    if hasattr(step, "lower"):
+        return step
+    try:
+        jax.jit(step).lower(*arguments)
+    except Exception:  # JAX has many errors for arguments that are no arrays
+        import equinox
 
-    def train(step: Any, state: Any, others: Any, steps: int) -> list[Any]:
-        for _ in range(steps):
-            state, *results = step(state, *others)
-        return as_numbers((state, results))
-
-    @cache
-    def run(dtype: str, steps: int, is_rounded: bool = False) -> list[Any]:
-        step, state, others = build(dtype)
-        if is_rounded:
-            state, others = jax.tree.map(_round_differently, (state, others))
-        return train(step if hasattr(step, "lower") else jax.jit(step), state, others, steps)
-
-    with in_double_precision():
-        build = load_models()[case.model]
-        step, state, others = build(case.dtype)
-        # The arguments are small: they are split unevenly only with uneven="free".
-        options = {"uneven": "free"}
-        default = tofu.jax.partition(step, case.workers, (state, *others), search_seconds=2, **options)
-        plans = [("the default plan", None, case.default_steps)] if case.has_default else []
-        plans += [(f"random plan {seed}", seed, case.steps) for seed in case.seeds]
-        for what, seed, steps in plans:
-            expected = run("float64", steps)
-            own = 0.0 if case.dtype == "float64" else largest_error(run(case.dtype, steps), expected)
-            limit = LIMIT if case.dtype == "float64" else max(FLOAT32_FACTOR * own, FLOAT32_FLOOR)
-            result.plans += 1
-            try:
-                made = default
-                if seed is not None:
-                    plan = random_plan(default.partition, seed)
-                    made = tofu.jax.partition(step, case.workers, (state, *others), plan=plan, **options)
-                found = train(made, made.place(state), others, steps)
-                error = largest_error(found, expected)
-                if error > limit and case.dtype == "float64":
-                    rounded = run("float64", steps, is_rounded=True)
-                    result.excused = max(result.excused, sum(list_excused(found, expected, rounded)))
-                    error = largest_error(found, expected, rounded)
-            except Exception as error:  # the other plans continue
-                result.problems.append(f"{what}: {type(error).__name__}: {error}"[:1000])
-                continue
-            result.error, result.own_error = max(result.error, error), max(result.own_error, own)
-            if not error <= limit:
-                result.problems.append(f"{what}: off by {error:.1e}, allowed are {limit:.1e}")
+        return equinox.filter_jit(step)
+    return jax.jit(step)
 
 
-def _round_differently(value: Any) -> Any:
-    import jax.numpy as jnp
+def _train(step: Any, state: Any, *others: Any) -> list[Any]:
+    from tests.models.jax import as_numbers
 
-    is_real = hasattr(value, "dtype") and jnp.issubdtype(value.dtype, jnp.floating)
-    return value * (1 + ROUNDING) if is_real else value
+    for _ in range(STEPS):
+        state, *results = step(state, *others)
+    return as_numbers((state, results))
 
 
-def largest_error(found: list[Any], expected: list[Any], rounded: list[Any] | None = None) -> float:
-    """Return the largest error of arrays not in `list_excused`, relative to the largest finite number of each; NaN if only one is NaN."""
-    excused = list_excused(found, expected, rounded) if rounded is not None else [False] * len(found)
-    errors = [
-        _relative(*pair)
-        for pair, is_excused in zip(zip(found, expected, strict=True), excused, strict=True)
-        if not is_excused
-    ]
+def largest_error(found: list[Any], expected: list[Any], excused: list[bool] | None = None) -> float:
+    """Return the largest error of arrays that are not excused, relative to the largest finite number of each; NaN if only one is NaN."""
+    pairs = zip(found, expected, excused or [False] * len(found), strict=True)
+    errors = [_relative(array, exact) for array, exact, is_excused in pairs if not is_excused]
     return max(errors, key=lambda error: (error != error, error), default=0.0)
 
 
-def list_excused(found: list[Any], expected: list[Any], rounded: list[Any]) -> list[bool]:
+def list_excused(found: list[Any], expected: list[Any], rounded: list[Any], limit: float = LIMIT) -> list[bool]:
     """Return True for each array with an error above the limit that the rounded inputs of `rounded` explain."""
     return [
-        _relative(array, exact) > LIMIT and _measure(array, exact)[0] <= ROUNDING_FACTOR * _measure(again, exact)[0]
+        _relative(array, exact) > limit and _measure(array, exact)[0] <= ROUNDING_FACTOR * _measure(again, exact)[0]
         for array, exact, again in zip(found, expected, rounded, strict=True)
     ]
 
@@ -175,78 +228,54 @@ def _relative(array: Any, exact: Any) -> float:
 
 def _measure(array: Any, exact: Any) -> tuple[float, float]:
     """Return the largest difference of two arrays, and the largest finite number of the second."""
-    import numpy as np
-
     is_same = (array == exact) | (np.isnan(array) & np.isnan(exact))
     with np.errstate(invalid="ignore"):  # infinity minus infinity
         distance = float(np.max(np.abs(np.where(is_same, 0, array - exact)), initial=0.0))
     return distance, float(np.max(np.abs(exact[np.isfinite(exact)]), initial=0.0))
 
 
-def list_cases(
-    models: list[str], workers: list[int], plans: int, steps: int, default_steps: int
-) -> Iterator[EqualityCase]:
-    """Yield cases by seeds, then by models, so that an interrupted run has some plans of every model."""
-    for first in range(0, max(plans, 1), CHUNK):
-        seeds = tuple(range(first, min(first + CHUNK, plans)))
-        for count in workers:
-            for model in models:
-                for dtype in ("float64",) if "." in model else ("float64", "float32"):
-                    yield EqualityCase(model, dtype, count, seeds, first == 0, steps, default_steps)
+def make_table(results: Results) -> Table:
+    plans = sorted({plan for _, result in results.values() for plan in result.errors})
+    table = Table("example", "type", *plans, "arrays", "excused", box=box.SIMPLE)
+    for name, (case, result) in results.items():
+        errors = [_show(case, result, plan) for plan in plans]
+        table.add_row(name, result.dtype, *errors, str(result.compared), str(result.excused or ""))
+    return table
 
 
-def print_errors(results: EqualityResults, console: Console) -> None:
-    table = Table(
-        *("model", "type", "workers", "plans", "error", "excused", "one device", "problems", "seconds"),
-        title="Largest errors against one device in float64, relative to the largest number of an array, without excused ones",
-    )
-    rows: dict[tuple[str, str], list[tuple[EqualityCase, EqualityResult]]] = {}
-    for case, result in results.values():
-        rows.setdefault((case.model, case.dtype), []).append((case, result))
-    for names, found in sorted(rows.items()):
-        runs = [result for _, result in found]
-        table.add_row(
-            *names,
-            " ".join(sorted({str(case.workers) for case, _ in found})),
-            str(sum(run.plans for run in runs)),
-            f"{max(run.error for run in runs):.1e}",
-            str(max(run.excused for run in runs) or ""),
-            "" if names[1] == "float64" else f"{max(run.own_error for run in runs):.1e}",
-            str(sum(len(run.problems) for run in runs)),
-            f"{sum(run.seconds for run in runs):.0f}",
-        )
-    console.print(table)
+def _show(case: EqualityCase, result: EqualityResult, plan: str) -> str:
+    if plan in result.errors:
+        return f"{result.errors[plan]:.1e}"
+    return "failed" if plan in case.plans.split(",") else ""
+
+
+def write_page(results: Results) -> None:
+    failed = [f"- {case}: {'; '.join(result.problems)}" for case, result in results.values() if result.problems]
+    failures = ["", "Failures:", "", *(line.replace("\n", " ") for line in failed)] if failed else []
+    write_document(DOCUMENT, INTRODUCTION, make_table(results), *failures)
 
 
 @click.command(help=__doc__)
-@click.option("--models", help="Names, separated by commas. By default, all.")
-@click.option("--workers", default="2,3,4,6,8", show_default=True, help="Numbers of workers, separated by commas.")
-@click.option("--plans", default=30, show_default=True, help="Random plans of each model, type and number of workers.")
-@click.option("--steps", default=2, show_default=True, help="Steps under a random plan.")
-@click.option("--default-steps", default=20, show_default=True, help="Steps under the plan of the search.")
+@click.option("--source", type=click.Path(exists=True, file_okay=False), help="Folder of the repositories.")
+@click.option("--models", help="Names, separated by semicolons. By default, all.")
+@click.option("--plans", default=",".join(PLANS), show_default=True, help="Plans, separated by commas.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random plans.")
 @click.option("--jobs", default=1, show_default=True, help="Processes at a time.")
 @click.option("--results", "path", default=RESULTS, show_default=True, type=click.Path(path_type=Path))
 @click.option("--summary", is_flag=True, help="Only print the results in the file.")
+@click.option("--write", is_flag=True, help="Write the table of examples into docs/jax-examples.md.")
 def main(
-    models: str | None,
-    workers: str,
-    plans: int,
-    steps: int,
-    default_steps: int,
-    jobs: int,
-    path: Path,
-    summary: bool,
+    source: str | None, models: str | None, plans: str, seed: int, jobs: int, path: Path, summary: bool, write: bool
 ) -> None:
-    from tests.models.jax import load_models
-
-    console = Console(width=None if sys.stdout.isatty() else 140)
+    console = Console(width=None if sys.stdout.isatty() else 160)
     if not summary:
-        chosen = choose_names(models, load_models())
-        counts = [int(count) for count in workers.split(",")]
-        cases = list(list_cases(chosen, counts, plans, steps, default_steps))
+        chosen = choose_names(models, load_steps(source or ""), ";")
+        cases = [EqualityCase(name, plans, source or "", seed) for name in chosen]
         run_waiting(run_alone, cases, EqualityResult, jobs, path, console, cases_of_a_process=1)
     results = read_results(path, EqualityCase, EqualityResult)
-    print_errors(results, console)
+    console.print(make_table(results))
+    if write:
+        write_page({name: pair for name, pair in results.items() if pair[0].source})
     sys.exit(not print_problems(results, console))
 
 

@@ -1,7 +1,5 @@
 """The fuzzer finds planted bugs, and blames one device where it is wrong itself."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

@@ -3,8 +3,6 @@
 A row of `mistake_cases/*.toml` is a mistake: its code, the class of the error if that is not any TofuError, and parts of the message.
 """
 
-from __future__ import annotations
-
 import shlex
 import warnings
 from importlib.util import find_spec

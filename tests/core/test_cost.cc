@@ -105,14 +105,16 @@ std::vector<int64_t> Tabulate(const Graph& graph, const WorkerGrid& grid,
   return bytes;
 }
 
-void TestSharedTablesEqualTheirIncidences() {
+/*! \brief Compare tables, which count overlaps by dimension, with counts of each pair of choices.
+ */
+void TestTablesEqualTheirIncidences(const WorkerGrid& grid, bool relays) {
   Graph graph;
+  if (relays) graph.RelayInGroups();
   for (const auto& change : kDifferences) {
     Lookalike one = MakeLookalike();
     change(&one);
     AddLookalike(&graph, std::move(one));
   }
-  const WorkerGrid grid({3, 2});
   CostTables tables(graph);
   tables.SetGrid(grid);
   const ChoiceList choices = tables.Intern(ListChoices(grid, 3));
@@ -131,6 +133,9 @@ void TestSharedTablesEqualTheirIncidences() {
 }  // namespace
 
 int main() {
-  TestSharedTablesEqualTheirIncidences();
+  TestTablesEqualTheirIncidences(WorkerGrid({3, 2}), false);
+  TestTablesEqualTheirIncidences(WorkerGrid({5}), false);
+  for (const bool relays : {false, true})
+    TestTablesEqualTheirIncidences(WorkerGrid({2, 3}, {3, 1}, {7, 2}), relays);
   return tofu_test::Finish("cost");
 }

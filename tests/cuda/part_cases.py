@@ -1,12 +1,9 @@
 """Compare every part's CPU kernel with its GPU code under an emulated driver, on random arrays."""
 
-import ctypes
-
 import mxnet as mx
 import numpy as np
-from mxnet._ctypes.ndarray import _imperative_invoke
-from mxnet.base import _LIB, check_call
 
+from tests.shared.json_graph import invoke
 from tofu import _mxnet
 
 # Letters as in csrc/nnvm/parts/lowered_operator.h: d data, v vector, r vector (single precision for half), V vector in double, l line sums,
@@ -74,15 +71,6 @@ def draw(letter, rng, shape, axis, dtype):
     extents = {"d": shape, "v": shape[axis : axis + 1 or None], "l": line}[like]
     wide = {"V": "float64", "L": "float64", "r": "float32" if dtype == "float16" else dtype}
     return mx.nd.array(rng.uniform(0.5, 1.5, extents), dtype=wide.get(letter, dtype))
-
-
-def invoke(name, inputs, attributes, out=None):
-    handle = ctypes.c_void_p()
-    check_call(_LIB.NNGetOpHandle(name.encode(), ctypes.byref(handle)))
-    values = list(map(str, attributes.values()))
-    with mx.autograd.train_mode():
-        found = _imperative_invoke(handle.value, inputs, list(attributes), values, out, False, False)
-    return found if isinstance(found, list) else [found]
 
 
 def run(name, inputs, attributes):

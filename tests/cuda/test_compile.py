@@ -23,7 +23,6 @@ assert all(PARTS.values()), "a file without kernels would pass every test"
 
 
 def find_nvrtc() -> Path | None:
-    """Return the NVRTC of TOFU_NVRTC or of an installed PyPI package, or None."""
     if given := os.environ.get("TOFU_NVRTC"):
         return Path(given)
     for package in ("nvidia.cuda_nvrtc", "nvidia.cu13"):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.cuda import part_cases
-from tests.cuda.part_cases import invoke
+from tests.shared.json_graph import invoke
 from tofu.mxnet.verify.kernels import compose
 
 SHAPE, AXIS = (3, 7, 5), 1

@@ -55,10 +55,11 @@ except RuntimeError as error:
     print(error)
 """
     overwrite = """
-from tests.nnvm.test_multi_fetch import invoke
+from tests.shared.json_graph import invoke
 array = mx.nd.ones(6)
 try:
-    invoke(array, array, num_args=1, shape="(6,)", pieces="0:3:0@3;3:3:0@0")
+    attributes = {"num_args": 1, "shape": "(6,)", "pieces": "0:3:0@3;3:3:0@0"}
+    invoke("_tofu_multi_fetch", [array], attributes, array)
     array.wait_to_read()
 except mx.MXNetError as error:
     print(str(error).splitlines()[-1])

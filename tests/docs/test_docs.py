@@ -108,7 +108,6 @@ def test_make_targets_exist():
 
 
 def find_commands(document):
-    """Return the commands in code and on indented lines, without the comments after them."""
     lines = re.findall(r"^    (?:\$ )?(\S.*)$", document.read_text(), re.MULTILINE)
     commands = [
         re.match(r"(?:\S+/)?(python -m (?:tofu|tests|benchmarks)\b[^#]*)", code)
@@ -121,7 +120,6 @@ COMMANDS = {command for document in [*DOCUMENTS, *READMES] for command in find_c
 
 
 def find_command(words):
-    """Return the click command that `python -m` runs with these words, and the words after its name."""
     if words[0] == "tofu":
         command = main
         while isinstance(command, click.Group) and len(words) > 1:

@@ -77,5 +77,4 @@ def list_operators(executor: ShardedExecutor) -> set[str]:
 
 @cache
 def spread_workers(names: tuple[str, ...]) -> list[tuple[str, int]]:
-    """Pair each model with a number of workers, such that every number occurs often."""
     return [(name, (4, 6, 3, 8, 2)[i % 5]) for i, name in enumerate(names)]

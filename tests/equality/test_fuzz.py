@@ -1,7 +1,5 @@
 """A few random models of each kind under random plans. `make fuzz` runs thousands."""
 
-from __future__ import annotations
-
 import mxnet as mx
 import pytest
 

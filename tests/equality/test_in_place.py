@@ -1,7 +1,5 @@
 """Gradients that MXNet's kernels write in place. Some are wrong on one device, so the oracle is a graph without in-place writes."""
 
-from __future__ import annotations
-
 import mxnet as mx
 import numpy as np
 import pytest
@@ -9,6 +7,7 @@ import pytest
 import tofu
 from tests.equality.comparison import compare_split
 from tests.models.plain import PlainModel
+from tofu.mxnet.compare import run_step
 from tofu.mxnet.verify.cases import load_cases
 from tofu.mxnet.verify.kernels import compose
 
@@ -49,17 +48,10 @@ def compare_gradients(expected, found, tolerance):
 
 def find_gradients(symbol, values, dtype, asked=None):
     asked = values if asked is None else asked
-    executor = symbol.simple_bind(
-        mx.cpu(),
-        grad_req={name: "write" if name in asked else "null" for name in values},
-        type_dict=dict.fromkeys(values, dtype),
-        **{name: v.shape for name, v in values.items()},
-    )
-    for name, value in values.items():
-        executor.arg_dict[name][:] = value
-    executor.forward(is_train=True)
-    executor.backward()
-    return {name: executor.grad_dict[name].asnumpy() for name in asked}
+    requests = {name: "write" if name in asked else "null" for name in values}
+    shapes = {name: value.shape for name, value in values.items()}
+    values = {name: value.astype(dtype) for name, value in values.items()}
+    return run_step(symbol, shapes, values, requests).training.gradients
 
 
 @pytest.mark.parametrize(

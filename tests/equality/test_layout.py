@@ -79,7 +79,6 @@ PINNED = {
 
 
 def pin(names, axis) -> dict[str, str]:
-    """Hints that split operators and their gradients along an axis."""
     return {f"{name}{suffix}": axis for name in names for suffix in ("", "_backward")}
 
 

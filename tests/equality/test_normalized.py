@@ -73,7 +73,6 @@ def check_states_are_equal(executor):
 
 
 def check_inference(model, executor):
-    """Compare inference with the weights and moving statistics after training."""
     rest = {name: value for name, value in random_values(model, "float64", seed=5).items() if name in model.shapes}
     weights = {name: variable.gather().asnumpy() for name, variable in executor.variables.items()}
     for name, value in rest.items():

@@ -1,7 +1,5 @@
 """Each output and each gradient requested alone equals one device, in memory full of NaN."""
 
-from __future__ import annotations
-
 import mxnet as mx
 import numpy as np
 import pytest

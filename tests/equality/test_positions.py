@@ -11,7 +11,6 @@ from tests.models.recurrent import stacked
 
 
 def compare_axes(model: PlainModel, workers: int, axes: dict[str, str], parts: set[str]) -> None:
-    """Compare the plan that splits operators along these axes, which takes these parts, with one device."""
     assert parts <= list_operators(compare_split(model, workers, axes, steps=2))
 
 

@@ -1,7 +1,5 @@
 """Compare partitioned steps with the original steps on one device."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest
@@ -14,6 +12,11 @@ from tofu.jax import UnevenArray
 def assert_close(found, expected, rtol=1e-5, atol=1e-5):
     for ours, theirs in zip(as_numbers(found), as_numbers(expected), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol)
+
+
+def list_differences(found, expected):
+    pairs = zip(*map(jax.tree.leaves, (found, expected)), strict=True)
+    return [pair for pair in pairs if not np.allclose(*pair, rtol=1e-12, atol=1e-12, equal_nan=True)]
 
 
 def check_step(step, workers, *arguments, rtol=1e-5, atol=1e-5, **options):

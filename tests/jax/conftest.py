@@ -1,7 +1,5 @@
 """Set up the tests of the JAX engine. Without JAX, only `test_installed.py` is collected, and then skipped."""
 
-from __future__ import annotations
-
 import os
 from importlib.util import find_spec
 

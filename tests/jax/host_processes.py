@@ -31,7 +31,6 @@ def find_port() -> int:
 
 
 def make_environment() -> dict[str, str]:
-    """Return the environment of a process that sets its own number of devices."""
     kept = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES")}
     own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1"}
     return kept | own | {"XLA_FLAGS": COMPILED_FAST}

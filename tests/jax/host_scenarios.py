@@ -1,7 +1,5 @@
 """Scenarios that several processes of `jax.distributed` run together, by name and with words as arguments."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """Branches and loops whose course is known only at run time, split or replicated."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

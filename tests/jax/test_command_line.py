@@ -1,7 +1,5 @@
 """`python -m tofu plan`, `memory` and the other commands on steps in files, for more devices than exist."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

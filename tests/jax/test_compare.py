@@ -1,7 +1,5 @@
 """`python -m tofu compare`: bytes that a step moves under Tofu's plans and under plans made by hand."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

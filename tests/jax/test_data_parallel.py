@@ -1,7 +1,5 @@
 """Data parallelism of steps with loops: the batch is split inside the loops, and gradients are all-reduced once."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -11,26 +9,30 @@ from tests.shared import campaigns
 
 
 @pytest.fixture
-def small(monkeypatch):
-
+def run(monkeypatch, tmp_path):
     def one_product(dtype):
         loss = lambda params, data: ((data @ params) ** 2).mean()  # noqa: E731
         return plain.descend(loss), plain.draw((128, 128), dtype), plain.draw((16, 128), dtype, 1)
 
-    monkeypatch.setattr(plain, "STEPS", {"one_product": one_product})
-    monkeypatch.setattr("tests.models.jax.STEPS", plain.STEPS)
-
-
-def test_differences_are_reported_and_saved(small, monkeypatch, tmp_path):
-    path, arguments = (tmp_path / "results.jsonl", ["--models", "one_product", "--workers", "2", "--plans", "1"])
-    monkeypatch.setattr(jax_equality, "LIMIT", -1.0)  # nothing is near enough
+    monkeypatch.setattr("tests.models.jax.STEPS", {"one_product": one_product})
     monkeypatch.setattr(campaigns, "_run_in_processes", lambda _, cases, *__: map(jax_equality.run_case, cases))
-    found = CliRunner().invoke(jax_equality.main, [*arguments, "--results", str(path)])
-    assert found.exit_code == 1
-    assert "one_product, float64, 2 workers, the default plan: off by" in found.output
-    assert "random plan 0: off by" in found.output
-    again = CliRunner().invoke(jax_equality.main, ["--summary", "--results", str(path)])
-    assert (again.exit_code, found.output.endswith(again.output)) == (1, True)
+    arguments = ["--models", "one_product", "--plans", "2 searched,2 random", "--results", str(tmp_path / "results")]
+    return lambda *more: CliRunner().invoke(jax_equality.main, [*arguments, *more])
+
+
+def test_differences_are_reported_and_saved(run, monkeypatch):
+    monkeypatch.setitem(jax_equality.LIMITS, "float64", -1.0)  # nothing is near enough
+    found, again = run(), run("--summary")
+    assert found.exit_code == again.exit_code == 1
+    assert found.output.endswith(again.output)
+    assert "one_product, 2 searched: off by" in again.output
+    assert "one_product, 2 random: off by" in again.output
+
+
+def test_equal_steps_have_no_problem(run):
+    found = run("--seed", "3")
+    assert found.exit_code == 0, found.output
+    assert "one_product, seed 3" in found.output
 
 
 def test_errors_are_relative_and_nan_counts():
@@ -43,10 +45,13 @@ def test_errors_are_relative_and_nan_counts():
 
 def test_errors_of_a_rounding_on_one_device_are_excused():
     noise, number = np.array([1e-17]), np.array([3.0])
-    assert largest_error([-noise, number], [noise, number]) == 2
-    assert largest_error([-noise, number], [noise, number], [0.5 * noise, number]) == 0
-    assert largest_error([-noise, 1.01 * number], [noise, number], [0.5 * noise, number * (1 + 1e-15)]) > 0.009
-    assert largest_error([100 * noise], [noise], [0.5 * noise]) == 99
-    near = [number * (1 + 1e-12)]  # as far off as a rounding takes it, and allowed: it counts
-    assert 5e-13 < largest_error(near, [number], near) < 2e-12
-    assert list_excused([-noise, *near], [noise, number], [0.5 * noise, *near]) == [True, False]
+    near, far = number * (1 + 1e-12), number * 1.01
+    # An array that is as far off as a rounding takes it, and allowed, is not excused: it counts.
+    found, rounded = [-noise, 100 * noise, near, far], [0.5 * noise, 0.5 * noise, near, number * (1 + 1e-15)]
+    expected = [noise, noise, number, number]
+    excused = list_excused(found, expected, rounded)
+    assert excused == [True, False, False, False]
+    assert [largest_error(*one) for one in zip(*([[x] for x in xs] for xs in (found, expected)), strict=True)] == [
+        pytest.approx(error, rel=1e-3) for error in (2, 99, 1e-12, 0.01)
+    ]
+    assert largest_error(found, expected, excused) == 99

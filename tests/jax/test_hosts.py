@@ -1,7 +1,5 @@
 """Steps on the devices of several processes, which stand for hosts, compared with one device."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

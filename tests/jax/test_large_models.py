@@ -1,7 +1,5 @@
 """Training steps of large models: their published numbers of parameters, and tiny ones on two devices."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +11,7 @@ from tests.jax.comparison import assert_close
 pytest.importorskip("optax", reason="it is not installed")
 from tests.models.jax.large import MODELS
 from tests.models.jax.large.graph import sage
-from tests.models.jax.large.language import decode, dispatch, gpt, llama, lora, mixtral
+from tests.models.jax.large.language import LlamaSize, decode, dispatch, gpt, llama, lora, mixtral
 from tests.models.jax.large.training import Precision, count_parameters
 from tests.models.jax.large.vision import dit, unet, vit
 from tofu.jax.frontend.versions import in_double_precision
@@ -33,7 +31,7 @@ PARAMETERS = {  # trained, and frozen; exact except for GPT-3, of which only "17
     "llama-8b-lora": (3_407_872, 8_030_261_248),
 }
 DOUBLE = Precision("float64", "float64")
-LLAMA = {"layers": 2, "width": 32, "hidden": 48, "heads": 4, "groups": 2, "vocabulary": 64}
+LLAMA = {"size": LlamaSize(layers=2, width=32, hidden=48, heads=4, groups=2), "vocabulary": 64}
 TINY = {
     "llama": lambda: llama(4, **LLAMA, length=16, precision=DOUBLE),
     "unrolled llama": lambda: llama(4, **LLAMA, length=16, is_scanned=False, precision=DOUBLE),
@@ -101,7 +99,7 @@ def test_unrolled_and_scanned_layers_compute_the_same():
         state, data = draw(scanned)
 
         def unroll(tree):
-            layers = [jax.tree.map(lambda a, n=n: a[n], tree["layers"]) for n in range(LLAMA["layers"])]
+            layers = [jax.tree.map(lambda a, n=n: a[n], tree["layers"]) for n in range(LLAMA["size"].layers)]
             return {**tree, "layers": layers}
 
         own = {"weights": unroll(state["weights"]), "master": unroll(state["master"])}

@@ -1,7 +1,5 @@
 """Steps of many equal layers, which are planned once."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """Windows, lookups, positions and transforms in parts, where XLA would compute something else for many devices."""
 
-from __future__ import annotations
-
 import re
 
 import jax

@@ -1,7 +1,5 @@
 """Sums that loops carry: if tensors may be replicated, each worker adds up its own part, reduced once after the loop."""
 
-from __future__ import annotations
-
 import random
 
 import jax

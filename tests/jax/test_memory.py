@@ -1,7 +1,5 @@
 """Predicted memory of a step on each device, compared with XLA's own count."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

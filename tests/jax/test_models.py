@@ -1,7 +1,5 @@
 """Training steps of flax, equinox and optax, as their users write them, compared with one device."""
 
-from __future__ import annotations
-
 import jax
 import optax
 import pytest

@@ -1,7 +1,5 @@
 """Partitioned steps except for their numbers: placement, donation, saved plans, constants, types and meshes."""
 
-from __future__ import annotations
-
 import re
 
 import jax

@@ -1,7 +1,5 @@
 """Wrong arguments of `tofu.jax.partition` and of partitioned steps: the error says what to pass instead."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

@@ -1,7 +1,5 @@
 """Equations that are rewritten when a step is read: results stay the same, and the replaced primitives are gone."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -26,7 +26,6 @@ from tofu.search import find_strategies
 
 
 def draw_hints(step, arguments, workers, seed, share=0.5):
-    """Return axes for some operators, whose extents all workers can share equally."""
     graph = read_step(step, arguments).graph
     rng = random.Random(seed)
     hints = {}

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import pytest
@@ -8,7 +6,7 @@ import tofu
 import tofu.jax
 from tofu.errors import TofuError, UnsupportedError
 from tofu.simulation.advise import DATA_PARALLEL
-from tofu.simulation.simulate import emit_one_device
+from tofu.simulation.simulate import write_one_device_program
 
 WEIGHT, BATCH = jax.ShapeDtypeStruct((2048, 2048), jnp.float32), jax.ShapeDtypeStruct((4096, 2048), jnp.float32)
 WEIGHT_BYTES, BATCH_BYTES = 4 * 2048 * 2048, 4 * 4096 * 2048
@@ -21,7 +19,7 @@ def step(weight, batch):
 
 def find_kernels(function, *arguments, workers=1):
     partition = tofu.jax.partition(function, max(workers, 2), arguments).partition
-    program = emit_one_device(partition.task) if workers == 1 else partition.program
+    program = write_one_device_program(partition.task) if workers == 1 else partition.program
     return {program.graph.operators[n].name: size for n, size in program.kernel_bytes.items()}
 
 

@@ -1,7 +1,5 @@
 """Threads that XLA gets for virtual CPU devices: too few of them deadlock."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Partitioned steps under `jax.grad`, `jax.vmap` and `jax.jit`: numbers as on one device, or one clear error."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

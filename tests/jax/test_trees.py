@@ -1,7 +1,5 @@
 """Trees that JAX cannot flatten are refused with the path of the node."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,18 +1,16 @@
 """docs/tutorial-jax.md: its code runs from top to bottom and prints what the page shows."""
 
-from __future__ import annotations
-
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 from tests.campaigns.jax_equality import COMPILED_FAST
-from tests.docs.test_docs import BLOCK
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/tutorial-jax.md").read_text()
-BLOCKS = [(block[1], block[2]) for block in BLOCK.finditer(TEXT)]
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
 def run(*arguments, folder):

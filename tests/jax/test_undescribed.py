@@ -1,7 +1,5 @@
 """Operators without a description under undescribed="replicate": what plans report."""
 
-from __future__ import annotations
-
 import json
 
 import jax.numpy as jnp

@@ -1,7 +1,5 @@
 """Extents that the workers cannot share equally: shards within a step overlap, and nothing is counted twice."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +7,7 @@ import pytest
 from jax import lax
 
 import tofu.jax
+from tests.jax.comparison import list_differences
 from tests.shared.random_plans import random_plan
 from tofu.jax.backend.collectives import take_box
 from tofu.jax.compare.traffic import count_traffic
@@ -56,11 +55,6 @@ def train(params, batch):
 
 PARAMS = {"w": RANDOM.randn(11, 13), "v": RANDOM.randn(13, 10), "b": RANDOM.randn(10)}
 BATCH = RANDOM.randn(10, 11), np.eye(10)
-
-
-def list_differences(found, expected):
-    pairs = zip(*map(jax.tree.leaves, (found, expected)), strict=True)
-    return [pair for pair in pairs if not np.allclose(*pair, rtol=1e-12, atol=1e-12, equal_nan=True)]
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

@@ -1,7 +1,5 @@
 """Arguments and states that the workers cannot share equally: shards are rounded up, and read as one array."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from importlib import import_module
@@ -14,7 +12,7 @@ import optax
 import pytest
 
 import tofu.jax
-from tests.jax.test_uneven import list_differences
+from tests.jax.comparison import list_differences
 from tofu.errors import ShapeError
 from tofu.jax import UnevenArray
 from tofu.jax.compare.traffic import count_traffic

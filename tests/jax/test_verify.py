@@ -1,7 +1,5 @@
 """Verification of the descriptions of JAX's primitives: true ones pass, and planted errors are found."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Every script of `examples/mxnet` trains on several devices as on one."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -32,20 +30,8 @@ def test_example_trains_on_several_devices_as_on_one(path):
     assert re.search(r"^The plan.*: \d workers move [\d,]+ bytes in a step", done.stdout, re.MULTILINE)
     losses = re.findall(r"^ +\d +(-?\d+\.\d+) +(-?\d+\.\d+)$", done.stdout, re.MULTILINE)
     assert len(losses) == 3
+    assert all(float(found) == pytest.approx(float(expected), rel=1e-4) for expected, found in losses)
     assert len(set(losses)) == 3, "the step does not train"
-
-
-def test_an_example_with_other_numbers_fails(tmp_path):
-    text = (ROOT / "examples/mxnet/cnn.py").read_text()
-    line = "net = tofu.partition(net, ngpus=workers)"
-    assert line in text
-    path = tmp_path / "other.py"
-    path.write_text(
-        text.replace(line, "net = tofu.partition(mx.sym.SoftmaxOutput(net * 2, name='other'), ngpus=workers)")
-    )
-    (tmp_path / "side_by_side.py").symlink_to(ROOT / "examples/mxnet/side_by_side.py")
-    done = run(path, "--steps", "1")
-    assert done.returncode != 0
 
 
 @pytest.mark.parametrize("name", [*LIBRARIES][:1])

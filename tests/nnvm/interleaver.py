@@ -24,7 +24,6 @@ class InterleavedGraph:
         self.find_values()
 
     def find_values(self):
-        """Compute the value of each entry and the inputs of each node without shared memory."""
         self.value = {self.entries[n][0]: ("variable", n, frozenset()) for n in self.variables}
         self.found = {}  # (node, entry) -> value
         for node in range(len(self.entries)):
@@ -50,7 +49,6 @@ class InterleavedGraph:
         return "result", entry
 
     def waits_for(self):
-        """Return the nodes that the engine lets each node wait for."""
         read = {n: {self.buffer[e] for e, _ in self.reads[n]} for n in self.nodes}
         written = {n: {self.buffer[e] for e in self.entries[n]} for n in self.nodes}
         return {

@@ -1,6 +1,5 @@
 """The kernel of _tofu_multi_fetch equals NumPy on random geometry."""
 
-import ctypes
 import os
 import subprocess
 import sys
@@ -11,10 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mxnet._ctypes.ndarray import _imperative_invoke
-from mxnet.base import _LIB, check_call
 
-from tests.shared.json_graph import JsonGraph, bind, pieces_text
+from tests.shared.json_graph import JsonGraph, bind, invoke, pieces_text
 from tofu import _mxnet
 from tofu.mxnet.check.traffic import read_tables
 
@@ -216,16 +213,10 @@ def test_regions_larger_than_caches_are_written_to_memory(dtype):
     np.testing.assert_array_equal(result, expected_region((rows, 133), inputs, pieces, 3, dtype))
 
 
-def invoke(array, out, **attributes):
-    handle = ctypes.c_void_p()
-    check_call(_LIB.NNGetOpHandle(b"_tofu_multi_fetch", ctypes.byref(handle)))
-    _imperative_invoke(handle.value, [array], list(attributes), list(map(str, attributes.values())), out, False, False)
-
-
 def test_overwrites_its_input():
     array = mx.nd.array(np.arange(6, dtype="float32"))
     pieces = pieces_text([((0,), (3,), [(0, (3,))]), ((3,), (3,), [(0, (0,)), (0, (1,))])])
-    invoke(array, array, num_args=1, shape="(6,)", pieces=pieces)
+    invoke("_tofu_multi_fetch", [array], {"num_args": 1, "shape": "(6,)", "pieces": pieces}, array)
     np.testing.assert_array_equal(array.asnumpy(), [3, 4, 5, 1, 3, 5])
 
 

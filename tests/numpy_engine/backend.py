@@ -119,7 +119,7 @@ class NumpyBackend:
             sizes = [prod(s) * graph.tensors[t].item_bytes for s, t in zip(node.shapes, tensors, strict=True)]
             made.append(0 if node.kind is NodeKind.VARIABLE else sum(sizes))
             read.append({entry.node for entry in node.inputs})
-        kept = {entry.node for entry in program.handed_out}
+        kept = {entry.node for entry in program.output_entries}
         peaks = find_peaks([node.worker for node in program.nodes], made, read, kept)
         return Measured(tuple(int(held[worker]) + peaks.get(worker, 0) for worker in range(program.workers)))
 
@@ -174,7 +174,6 @@ def slice_box(begin: Shape, extent: Shape) -> tuple[slice, ...]:
 
 
 def join_shards(shards: Sequence[Array], boxes: Boxes, shape: Shape) -> Array:
-    """Return the whole tensor; replicas have to agree, and every element has to be present."""
     whole = np.full(shape, np.nan)
     for shard, box in zip(shards, boxes, strict=True):
         there = whole[slices(box)]

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.numpy_engine.operators import DESCRIPTIONS, LOWERINGS, SHAPES
 from tofu.graph import Graph, Operator, Phase, Tensor, TensorKind
 
@@ -13,7 +11,7 @@ class NumpyFrontEnd:
     def infer_shapes(self, op, attributes, inputs):
         return SHAPES[op](*inputs, **attributes)
 
-    def draws_unsaid(self, operator, is_whole):
+    def draws_undescribed(self, operator, is_whole):
         return False
 
     def draws(self, operator, for_training):

@@ -12,8 +12,6 @@ SHAPES: dict[str, Callable[..., list[Shape]]] = {}
 
 
 def operator(shapes, **options):
-    """Register a description as `np.NAME`, with the function that infers shapes."""
-
     def register_both(function):
         name = f"np.{function.__name__}"
         SHAPES[name] = shapes

@@ -1,7 +1,5 @@
 """Steps planned by the pipeline and run by the NumPy backend, and the same steps computed whole."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.numpy_engine.front_end import NumpyStep
 from tofu.graph import Phase
 

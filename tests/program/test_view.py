@@ -42,5 +42,5 @@ def test_fetches_with_fills_and_sums_are_decoded():
         ((0,),),
     )
     assert program.nodes[8] == Node(NodeKind.FETCH, 2, 1, Phase.BACKWARD, ((),), fill=1.5, begins=((),))
-    assert program.handed_out == (Entry(4, 0), Entry(5, 0), Entry(8, 0))
+    assert program.output_entries == (Entry(4, 0), Entry(5, 0), Entry(8, 0))
     assert program.remote_bytes == 2 * 4 * 3 * 4 + 2 * 3 * 8

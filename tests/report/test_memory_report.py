@@ -24,7 +24,6 @@ MODELS = {
 
 
 def bytes_in_use(table, group, at):
-    """Return the bytes of a device's buffers at a node: of each buffer, the largest live entry."""
     buffers = {}
     for row in range(len(table["node"])):
         alive = table["node"][row] <= at <= table["last"][row]
@@ -35,7 +34,6 @@ def bytes_in_use(table, group, at):
 
 
 def plan(name):
-    """Return a partitioned model and its entries as the native planner has them."""
     model = MODELS[name]
     symbol = tofu.partition(model.symbol, WORKERS, **model.shapes)
     partition = symbol.planned()

@@ -22,15 +22,15 @@ from tests.search.hinted_graphs import draw_graph
 from tests.search.written_steps import WrittenOperators
 from tofu import _core
 from tofu.errors import InfeasibleError, PlanError
-from tofu.search import find_strategies, pose_problem, repeated_layers
+from tofu.search import find_strategies, make_problem, repeated_layers
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.choices import FREE, Choices
 from tofu.search.cost import price
 from tofu.search.hints import resolve_hints
-from tofu.search.native import COLLECTIVES, FETCHES, UNEVEN, list_cheap_operators
+from tofu.search.native import COLLECTIVE_RULES, FETCH_RULES, UNEVEN, list_cheap_operators
 from tofu.search.topology import Arrangement
 
-RULES = {"fetches": FETCHES, "collectives": COLLECTIVES}
+RULES = {"fetches": FETCH_RULES, "collectives": COLLECTIVE_RULES}
 FACTORS = ((2,), (2, 2), (3, 2), (4, 2), (2, 2, 2))
 MOST_HINTS = 4
 
@@ -47,12 +47,12 @@ class HintedGraph:
     def searched(self):
         return self.problem.hold(0.0) if self.is_free else self.problem
 
-    def untie(self):
+    def without_ties(self):
         """Return the native graph for a search, without ties."""
         native = self.problem.native.copy()
         for tensor in range(len(self.problem.graph.tensors)) if self.is_free else ():
             native.hold(tensor, 0.0)
-        if self.is_free and self.problem.moves.repeats_operators:
+        if self.is_free and self.problem.rules.repeats_operators:
             for operator in list_cheap_operators(self.problem.graph, self.problem.accesses):
                 native.repeat(operator)
         return native
@@ -63,8 +63,8 @@ def draw_case(seed, rules):
     graph, factors = draw_graph(rng), rng.choice(FACTORS)
     accesses = find_strategies(graph, WrittenOperators())
     with mock.patch.object(repeated_layers, "LEAST_OPERATORS", 0):
-        moves = replace(RULES[rules], overlaps_given=rng.choice(UNEVEN))
-        problem = pose_problem(graph, accesses, factors, moves=moves)
+        transfer_rules = replace(RULES[rules], overlaps_given=rng.choice(UNEVEN))
+        problem = make_problem(graph, accesses, factors, rules=transfer_rules)
     if rng.random() < 0.25:
         rates = tuple(rng.choice((1e6, 1e7, 1e9)) for _ in factors)
         waits = tuple(rng.choice((0.0, 5.0)) for _ in factors)
@@ -97,7 +97,7 @@ def draw_hint(problem, rng, kind, position):
 
 def tie_parts(case, fixed):
     """Return the native graph of the plans that treat equal parts alike where the hints do."""
-    tied = case.untie()
+    tied = case.without_ties()
     for parts in (case.problem.equal, case.problem.layers):
         for alike in (part for family in parts.tensors for part in split_family(family, fixed.tensors) if part):
             for tensor in alike[1:]:
@@ -154,7 +154,7 @@ def judge(case, rng):
 def judge_refusal(case, fixed, error):
     """Return a text if hints are refused although a search without ties finds a plan."""
     try:
-        search(case.problem, case.untie(), fixed)
+        search(case.problem, case.without_ties(), fixed)
     except (ValueError, RuntimeError):
         return ""
     return f"refused: {error}"
@@ -171,7 +171,7 @@ def honours(choices, fixed):
 def list_rivals(case, solution, fixed, rng):
     """Yield names and costs of other plans that honour the hints and that the claim covers."""
     problem = case.problem
-    rival = search(problem, tie_parts(case, fixed) if solution.ties else case.untie(), fixed).plan
+    rival = search(problem, tie_parts(case, fixed) if solution.ties else case.without_ties(), fixed).plan
     yield "the search without ties", price(Choices(problem, rival.operators, rival.tensors))
     for _ in range(2):
         more = draw_hints(problem, rng, rng.randint(1, 3), case.hints)
@@ -186,12 +186,12 @@ def list_rivals(case, solution, fixed, rng):
 
 
 def is_tied_alike(problem, fixed, more):
-    return problem.keep_apart(*fixed).tied_steps == problem.keep_apart(*more).tied_steps
+    return problem.with_fixed_choices(*fixed).tied_steps == problem.with_fixed_choices(*more).tied_steps
 
 
 def asks_more(case, fixed, more, choices):
     """Return True if some of these choices are infeasible without the further hints, so that the claim does not cover them."""
-    native, factors = case.untie(), list(case.problem.factors)
+    native, factors = case.without_ties(), list(case.problem.factors)
     asked = (
         ("operator", more.operators.keys() - fixed.operators.keys(), choices.operators),
         ("tensor", more.tensors.keys() - fixed.tensors.keys(), choices.tensors),

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tests.search.written_steps import OPERATORS, Writer, recurrence

@@ -1,10 +1,13 @@
-"""Programs of random graphs: decoding, and the order of their nodes."""
+"""Programs of random graphs: emitting, decoding, and checks."""
 
 from itertools import groupby
 from math import prod
 
+import numpy as np
+
+from tofu import _core
 from tofu.graph import Graph, Operator, Phase, Tensor, TensorKind
-from tofu.program import NodeKind, OutputShards, Program
+from tofu.program import NodeKind, OutputShards, Program, check_program
 
 
 def read_program(spec, factors, code, requests):
@@ -52,3 +55,36 @@ def check_order(nodes):
         assert copies == sorted(set(copies))
         assert all(operator >= last for _, operator in copies)
         last = max(operator for _, operator in copies)
+
+
+ALL_PHASES = [0, 1, 2]
+
+
+def emit_training(spec, factors, operators, tensors, kept=(), reread=()):
+    """Return the program of a training step: the graph's outputs, and every gradient in its weight's layout."""
+    native = spec.native()
+    arrays = (np.array(operators), np.array(tensors))
+    requests = [(t, None) for t in dict.fromkeys(spec.outputs)]
+    requests += [(o.reads[0].tensor, list(tensors[o.follows])) for o in spec.operators if o.follows >= 0]
+    data = _core.emit(native, list(factors), *arrays, ALL_PHASES, requests, kept, reread)
+    return native, data, requests, _core.evaluate(native, list(factors), *arrays, kept=kept, reread=reread)
+
+
+def check_plan(spec, factors, operators, tensors, seed, kept=(), reread=()):
+    native, data, requests, cost = emit_training(spec, factors, operators, tensors, kept, reread)
+    program = read_program(spec, factors, data, requests)
+    check_program(program, cost.total_bytes)
+    nodes, outputs = program.nodes, program.output_entries
+    check_order(nodes)
+    assert _core.count_traffic(native, data).sum() == cost.total_bytes
+    unread = outputs[len(requests) * program.workers :]
+    read = [*outputs[: len(outputs) - len(unread)], *(entry for node in nodes for entry in node.inputs)]
+    wanted = {node for node, _ in read}
+    assert [i for i, _ in unread] == [
+        i for i, n in enumerate(nodes) if i not in wanted and n.kind is not NodeKind.VARIABLE
+    ]
+    for i, output in unread:  # kept by an output that is read of the same operator elsewhere, if there is one
+        same = {n for n, node in enumerate(nodes) if (node.kind, node.id) == (NodeKind.OPERATOR, nodes[i].id)}
+        read_of_others = {index for n, index in read if n in same}
+        assert output in (read_of_others if nodes[i].kind is NodeKind.OPERATOR and read_of_others else {0})
+    return nodes

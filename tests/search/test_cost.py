@@ -7,26 +7,12 @@ import numpy as np
 import pytest
 
 from tests.search.cell_model import CellModel
+from tests.search.plans import choice_roots, draw_plan, list_rows
 from tests.search.random_graphs import random_graph
 from tofu import _core
 
 FACTORS = [(2,), (3,), (2, 2), (3, 2)]
 LARGEST_SPACE = 6000  # plans of one round that are enumerated
-
-
-def choice_roots(spec):
-    """Return the decider of each operator: ("operator", root) or ("tensor", followed)."""
-    roots = []
-    for position, operator in enumerate(spec.operators):
-        if operator.follows >= 0:
-            roots.append(("tensor", operator.follows))
-        else:
-            roots.append(roots[operator.same_as] if operator.same_as >= 0 else ("operator", position))
-    return roots
-
-
-def list_rows(result):
-    return [tuple(map(int, r)) for r in result.operators], [tuple(map(int, r)) for r in result.tensors]
 
 
 def least_bytes(spec, factors, round_, operators, tensors):
@@ -51,32 +37,6 @@ def least_bytes(spec, factors, round_, operators, tensors):
         sum(count(*key, (*past_o, plan[o]), (*past_t, plan[t])) for count, key, o, past_o, t, past_t in incidences)
         for plan in product(*domains)
     )
-
-
-def draw_plan(rng, spec, factors, replicate):
-    """Return any feasible plan, including ones that replicate large tensors."""
-    model = CellModel(spec, factors)
-    roots = choice_roots(spec)
-    tensors, operators = [], {}
-    for tensor in spec.tensors:
-        layout = ()
-        while len(layout) < len(factors):
-            layout += (-1 if rng.random() < replicate else rng.choice(model.tensor_choices(tensor, layout)),)
-        tensors.append(layout)
-    for position, operator in enumerate(spec.operators):
-        kind, root = roots[position]
-        if kind == "tensor":
-            operators[position] = tensors[root]
-        elif root != position:
-            operators[position] = operators[root]
-        else:
-            choice = ()
-            while len(choice) < len(factors):
-                choice += (
-                    -1 if rng.random() < replicate / 2 else rng.choice(model.operator_choices(operator, choice)),
-                )
-            operators[position] = choice
-    return [operators[i] for i in range(len(spec.operators))], tensors
 
 
 @pytest.mark.parametrize("block", range(8))

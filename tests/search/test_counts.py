@@ -5,7 +5,7 @@ import pytest
 from tests.search.written_steps import Writer, WrittenOperators
 from tofu.errors import InfeasibleError, UnsupportedError
 from tofu.graph import TensorKind
-from tofu.search import find_strategies, pose_problem
+from tofu.search import find_strategies, make_problem
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import price
 from tofu.search.topology import Arrangement
@@ -17,7 +17,7 @@ def pose(shape, operators=1, factors=(2, 2)):
     for _ in range(operators):
         x = write.apply("activate", x)
     graph = write.graph([x])
-    return pose_problem(graph, find_strategies(graph, WrittenOperators()), factors)
+    return make_problem(graph, find_strategies(graph, WrittenOperators()), factors)
 
 
 @pytest.mark.parametrize("shape", [(2**31, 2**33), (2**29, 2**29)])

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from tests.search.plans import list_rows
 from tests.search.random_graphs import GraphSpec, OperatorSpec, random_graph
-from tests.search.test_cost import list_rows
 from tofu import _core
 
 

@@ -1,7 +1,5 @@
 """Engines that need equal shards: other splits are replaced by replication, and hints for them are refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -11,9 +9,9 @@ from tests.numpy_engine.steps import perceptron
 from tofu import _core, core
 from tofu.errors import InfeasibleError, PlanError
 
-EVEN = core.Engine(NumpyFrontEnd(), NumpyBackend(), core.Moves(splits_equally=True))
+EVEN = core.Engine(NumpyFrontEnd(), NumpyBackend(), core.TransferRules(splits_equally=True))
 
-OVERLAPPING = core.Engine(NumpyFrontEnd(), NumpyBackend(), core.Moves(splits_equally=True, overlaps=True))
+OVERLAPPING = core.Engine(NumpyFrontEnd(), NumpyBackend(), core.TransferRules(splits_equally=True, overlaps=True))
 
 
 def partition_graph(engine, graph=None, workers=4, **settings):
@@ -55,7 +53,7 @@ def test_shards_within_a_step_may_overlap(workers):
         if extent.prod() * parts > np.prod(tensor.shape):
             overlapping.add(t)
     assert overlapping
-    assert not any(graph.tensors[t].is_given or t in graph.outputs for t in overlapping)
+    assert not any(graph.tensors[t].exists_before_step or t in graph.outputs for t in overlapping)
 
 
 def test_splits_without_equal_parts_are_refused():

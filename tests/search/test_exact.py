@@ -2,64 +2,25 @@
 
 import random
 import resource
-from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.search.cell_model import CellModel
+from tests.search.plans import (
+    LIMITS,
+    list_decisions,
+    list_plans,
+    list_rows,
+    list_sequences,
+    search_with_limits,
+)
 from tests.search.random_graphs import GraphSpec, elementwise, entangled_graph, matmul, random_graph
-from tests.search.test_cost import choice_roots, list_rows
 from tofu import _core
 
 FACTORS = [(2,), (2, 2), (3, 2), (2, 2, 2)]
 LARGEST_SPACE = 2_000_000  # plans that are enumerated
-# No elimination, which leaves all to message passing and mini-buckets, or small tables, little time or little memory.
-LIMITS = (
-    {"max_table_entries": 1, "time_budget_seconds": 0.0},
-    {"max_table_entries": 1, "time_budget_seconds": 0.2},
-    {"max_table_entries": 100, "time_budget_seconds": 0.01},
-    {"max_bytes": 3e3},
-    {"max_bytes": 1e5},
-)
-
-
-def list_sequences(choices, steps):
-    found = [()]
-    for _ in range(steps):
-        found = [(*history, choice) for history in found for choice in choices(history)]
-    return found
-
-
-def list_decisions(model, spec):
-    roots = choice_roots(spec)
-    deciders = sorted(set(roots) | {("tensor", t) for t in range(len(spec.tensors))})
-    domains = [
-        list_sequences(
-            lambda history, kind=kind, i=i: (
-                model.operator_choices(spec.operators[i], history)
-                if kind == "operator"
-                else model.tensor_choices(spec.tensors[i], history)
-            ),
-            len(model.factors),
-        )
-        for kind, i in deciders
-    ]
-    return roots, deciders, domains
-
-
-def list_plans(spec, factors, most, model_type=CellModel):
-    """Return all plans as (operators, tensors) arrays, or nothing if there are more than `most`."""
-    roots, deciders, domains = list_decisions(model_type(spec, factors), spec)
-    if np.prod([float(len(domain)) for domain in domains]) > most:
-        return []
-    plans = []
-    for values in product(*domains):
-        choice = dict(zip(deciders, values, strict=True))
-        operators = [choice[root] for root in roots]
-        plans.append((np.array(operators), np.array([choice["tensor", t] for t in range(len(spec.tensors))])))
-    return plans
 
 
 def count_all_plans(spec, factors):
@@ -81,18 +42,6 @@ def count_all_plans(spec, factors):
             table = table if a < b else table.T
         total += table.reshape(shape)
     return total
-
-
-def search_with_limits(native, factors, limits, least, prices=()):
-    """Return the result of a search; no bound that it reports exceeds `least`, and its claim is true."""
-    bounds = []
-    result = _core.search_exact(
-        native, list(factors), prices=list(prices), progress=lambda stage, best, bound: bounds.append(bound), **limits
-    )
-    found = sum(result.plan.round_bytes)
-    assert max(*bounds, result.lower_bound) <= least <= found
-    assert not result.is_optimal or found == result.lower_bound
-    return result
 
 
 @pytest.mark.parametrize("is_free", [False, True])

@@ -4,11 +4,11 @@ from tests.search.hinted_campaign import RULES, run
 from tests.search.written_steps import Writer, WrittenOperators, recurrence
 from tofu.errors import PlanError
 from tofu.graph import TensorKind
-from tofu.search import find_strategies, pose_problem
+from tofu.search import find_strategies, make_problem
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.choices import REPLICATED
 from tofu.search.cost import price
-from tofu.search.native import FETCHES
+from tofu.search.native import FETCH_RULES
 
 
 @pytest.mark.parametrize("rules", list(RULES))
@@ -25,8 +25,8 @@ def join_of_a_sum():
     return write.graph([], next_values={a: write.apply("add", c, write.apply("add", a, b))})
 
 
-def pose(graph, moves, factors=(2,)):
-    return pose_problem(graph, find_strategies(graph, WrittenOperators()), factors, moves=moves)
+def pose(graph, rules, factors=(2,)):
+    return make_problem(graph, find_strategies(graph, WrittenOperators()), factors, rules=rules)
 
 
 def solve(problem, hints):
@@ -34,9 +34,9 @@ def solve(problem, hints):
     return solution, price(solution.choices)
 
 
-@pytest.mark.parametrize("moves", RULES.values(), ids=RULES)
-def test_a_hint_for_one_operand_leaves_the_other_free(moves):
-    problem = pose(join_of_a_sum(), moves)
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
+def test_a_hint_for_one_operand_leaves_the_other_free(rules):
+    problem = pose(join_of_a_sum(), rules)
     hints = {"a": 0, "b": 0, "c": 1}
     solution, moved = solve(problem, hints)
     assert moved == solve(problem, {**hints, "add0_output": 0})[1] == 256 * 256 * 4 // 2
@@ -47,17 +47,17 @@ def test_a_hint_for_one_operand_leaves_the_other_free(moves):
 def test_a_hint_for_a_later_round_restricts_earlier_rounds(algorithm):
     write = Writer()
     x = write.variable("x", 2, 6, TensorKind.INPUT)
-    problem = pose(write.graph([write.apply("activate", x)]), FETCHES, (2, 2))
+    problem = pose(write.graph([write.apply("activate", x)]), FETCH_RULES, (2, 2))
     choices = ALGORITHMS[algorithm].solve(problem, {"x": [..., 0]}).choices
     assert list(choices.layout(x)) == [1, 0]
 
 
-@pytest.mark.parametrize("moves", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 @pytest.mark.parametrize("algorithm", ["exact", "recursive"])
-def test_rounds_before_a_hint_replicate_if_every_split_excludes_it(algorithm, moves):
+def test_rounds_before_a_hint_replicate_if_every_split_excludes_it(algorithm, rules):
     write = Writer()
     x = write.variable("x", 2, 4, TensorKind.INPUT)
-    problem = pose(write.graph([write.apply("activate", write.apply("activate", x))]), moves, (4, 2))
+    problem = pose(write.graph([write.apply("activate", write.apply("activate", x))]), rules, (4, 2))
     choices = ALGORITHMS[algorithm].solve(problem, {"activate0": [..., "j"]}).choices
     assert choices.operators.tolist() == [[REPLICATED, 1], [1, 0]]
 
@@ -65,7 +65,7 @@ def test_rounds_before_a_hint_replicate_if_every_split_excludes_it(algorithm, mo
 def test_infeasible_and_unknown_hints_are_refused():
     write = Writer()
     x = write.variable("x", 2, 4, TensorKind.INPUT)
-    problem = pose(write.graph([write.apply("activate", x)]), FETCHES, (2, 4))
+    problem = pose(write.graph([write.apply("activate", x)]), FETCH_RULES, (2, 4))
     with pytest.raises(PlanError, match="operator activate0 is fixed to 0 in round 1"):
         ALGORITHMS["exact"].solve(problem, {"activate0": [..., "i"]})
     with pytest.raises(PlanError, match=r"params/weight: .*; print\(plan\) lists the names, such as x"):
@@ -73,7 +73,7 @@ def test_infeasible_and_unknown_hints_are_refused():
 
 
 def test_hints_for_single_time_steps_leave_the_others_tied():
-    problem = pose(recurrence(6), FETCHES, (2, 2))
+    problem = pose(recurrence(6), FETCH_RULES, (2, 2))
     solution, _ = solve(problem, {"x2": 0, "x3": 1})
     assert solution.ties == " among plans that treat equal time steps alike where hints do"
     assert solution.exact.is_optimal

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.search.cell_model import CellModel
+from tests.search.plans import list_decisions
 from tests.search.random_graphs import random_graph
-from tests.search.test_exact import list_decisions
 from tests.shared.pairwise_solvers import SOLVERS
 from tofu import _core
 

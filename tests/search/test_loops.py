@@ -7,7 +7,7 @@ import pytest
 from tests.search.written_steps import Writer, WrittenOperators
 from tofu.graph import Carry, Phase, TensorKind
 from tofu.program import check_program, write_program
-from tofu.search import factorize, find_strategies, pose_problem
+from tofu.search import factorize, find_strategies, make_problem
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate, price
 
@@ -30,7 +30,7 @@ def make_loop(times):
 
 def solve(times, **hints):
     graph = make_loop(times)
-    problem = pose_problem(graph, find_strategies(graph, WrittenOperators()), factorize(4))
+    problem = make_problem(graph, find_strategies(graph, WrittenOperators()), factorize(4))
     choices = ALGORITHMS["exact"].solve(problem, hints).choices
     moved = evaluate(choices).total_bytes
     program = write_program(choices)
@@ -67,7 +67,7 @@ def test_the_search_multiplies_bytes_by_iterations():
 )
 def test_claims_name_loops(algorithm, claim):
     graph = make_loop(7)
-    problem = pose_problem(graph, find_strategies(graph, WrittenOperators()), factorize(4))
+    problem = make_problem(graph, find_strategies(graph, WrittenOperators()), factorize(4))
     solution = ALGORITHMS[algorithm].solve(problem)
     assert ALGORITHMS[algorithm].describe_optimality(solution, price(solution.choices)) == claim
 

@@ -10,8 +10,8 @@ import pytest
 import tofu
 from tests.models.paper import PaperModel, rnn, transformer
 from tests.search.cell_model import CellModel
+from tests.search.plans import list_plans
 from tests.search.random_graphs import random_graph
-from tests.search.test_exact import list_plans
 from tofu import _core
 from tofu.errors import InfeasibleError, PlanError
 from tofu.planning.memory_limit import Tradeoff
@@ -173,7 +173,7 @@ def test_nothing_is_proved_of_plans_that_keep_fetched_tensors(monkeypatch):
     """Until the backward pass: such plans may move less than any plan that the bound covers."""
 
     def keep(tradeoff, limit):
-        point = tradeoff.free()
+        point = tradeoff.replicate_freely()
         weight = tradeoff.problem.graph.tensor_index["fc1_weight"]
         return replace(point, choices=replace(point.choices, kept=(weight,)))
 

@@ -1,5 +1,5 @@
 """The theorems of the paper's appendix hold under formula (3), and fail under the bytes between workers
-(docs/decisions/0024-theorems-of-the-appendix.md)."""
+(docs/decisions/0012-cost-at-the-leaves.md)."""
 
 from itertools import pairwise, product
 
@@ -58,7 +58,6 @@ def test_under_formula_3_the_theorems_hold(sizes):
 
 
 def read_bytes(shape, choice, layout):
-    """Return the bytes to read a tensor in a layout by an element-wise operator with that choice."""
     spec = GraphSpec()
     y = elementwise(spec, [spec.tensor(shape)])
     spec.outputs.append(y)

@@ -5,43 +5,11 @@ import random
 import numpy as np
 import pytest
 
-from tests.search.programs import check_order, read_program
+from tests.search.plans import draw_plan, list_rows
+from tests.search.programs import check_plan, read_program
 from tests.search.random_graphs import GraphSpec, RandomRead, Written, elementwise, matmul, random_graph, row, update
-from tests.search.test_cost import draw_plan, list_rows
 from tofu import _core
-from tofu.program import NodeKind, check_program
-
-ALL_PHASES = [0, 1, 2]
-
-
-def emit_training(spec, factors, operators, tensors, kept=(), reread=()):
-    """Return the program of a training step: the graph's outputs, and every gradient in its weight's layout."""
-    native = spec.native()
-    arrays = (np.array(operators), np.array(tensors))
-    requests = [(t, None) for t in dict.fromkeys(spec.outputs)]
-    requests += [(o.reads[0].tensor, list(tensors[o.follows])) for o in spec.operators if o.follows >= 0]
-    data = _core.emit(native, list(factors), *arrays, ALL_PHASES, requests, kept, reread)
-    return native, data, requests, _core.evaluate(native, list(factors), *arrays, kept=kept, reread=reread)
-
-
-def check_plan(spec, factors, operators, tensors, seed, kept=(), reread=()):
-    native, data, requests, cost = emit_training(spec, factors, operators, tensors, kept, reread)
-    program = read_program(spec, factors, data, requests)
-    check_program(program, cost.total_bytes)
-    nodes, outputs = program.nodes, program.handed_out
-    check_order(nodes)
-    assert _core.count_traffic(native, data).sum() == cost.total_bytes
-    unread = outputs[len(requests) * program.workers :]
-    read = [*outputs[: len(outputs) - len(unread)], *(entry for node in nodes for entry in node.inputs)]
-    wanted = {node for node, _ in read}
-    assert [i for i, _ in unread] == [
-        i for i, n in enumerate(nodes) if i not in wanted and n.kind is not NodeKind.VARIABLE
-    ]
-    for i, output in unread:  # kept by an output that is read of the same operator elsewhere, if there is one
-        same = {n for n, node in enumerate(nodes) if (node.kind, node.id) == (NodeKind.OPERATOR, nodes[i].id)}
-        read_of_others = {index for n, index in read if n in same}
-        assert output in (read_of_others if nodes[i].kind is NodeKind.OPERATOR and read_of_others else {0})
-    return nodes
+from tofu.program import NodeKind
 
 
 @pytest.mark.parametrize("factors", [(2,), (3, 2), (2, 2, 2)])
@@ -141,7 +109,7 @@ def test_the_forward_program_has_forward_operators_only():
     code = _core.emit(spec.native(), [2], *arrays, [0], [(3, None)])
     program = read_program(spec, [2], code, [(3, None)])
     assert {n.id for n in program.nodes if n.kind is NodeKind.OPERATOR} == {0, 1}
-    assert len(program.handed_out) == 2
+    assert len(program.output_entries) == 2
     message = r"tensor 4 is used by the list of outputs, but operator 2 of phase 1, which produces it"
     with pytest.raises(ValueError, match=message):
         _core.emit(spec.native(), [2], *arrays, [0], [(4, None)])

@@ -1,7 +1,5 @@
 """Repeated layers are planned once: which layers are tied, the cost, and hints and claims."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest
@@ -14,7 +12,7 @@ from tofu.search import find_strategies, repeated_layers, solve
 from tofu.search.repeated_layers import LEAST_LAYERS, find_repeated_layers
 
 TYING, APART, SHARING, SHARING_APART = (
-    core.Engine(NumpyFrontEnd(), NumpyBackend(), core.Moves(ties_layers=tied, shares_regions=shared))
+    core.Engine(NumpyFrontEnd(), NumpyBackend(), core.TransferRules(ties_layers=tied, shares_regions=shared))
     for shared in (False, True)
     for tied in (True, False)
 )

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from tests.search.cell_model import CellModel
+from tests.search.plans import LIMITS, draw_plan, list_plans, list_rows, search_with_limits
+from tests.search.programs import check_plan
 from tests.search.random_graphs import GraphSpec, elementwise, matmul, random_graph, transpose_read, update
-from tests.search.test_cost import draw_plan, list_rows
-from tests.search.test_exact import LIMITS, list_plans, search_with_limits
-from tests.search.test_program import check_plan
 from tofu import _core
 
 MOST_PLANS = 3000

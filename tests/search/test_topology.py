@@ -8,10 +8,9 @@ import pytest
 
 import tofu
 from tests.models.paper import rnn
+from tests.search.plans import draw_plan, list_plans
+from tests.search.programs import emit_training
 from tests.search.random_graphs import GraphSpec, matmul, random_graph
-from tests.search.test_cost import draw_plan
-from tests.search.test_exact import list_plans
-from tests.search.test_program import emit_training
 from tofu import _core
 
 LARGEST_SPACE = 2000  # plans that are listed

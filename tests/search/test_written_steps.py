@@ -8,7 +8,7 @@ import pytest
 from tests.search.written_steps import WrittenOperators, perceptron, recurrence
 from tofu.errors import UndescribedOperatorError
 from tofu.program import write_program
-from tofu.search import factorize, find_strategies, pose_problem
+from tofu.search import factorize, find_strategies, make_problem
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.choices import Choices
 from tofu.search.cost import evaluate
@@ -18,7 +18,7 @@ FOUR = factorize(4)
 
 
 def pose(graph, **rest):
-    return pose_problem(graph, find_strategies(graph, WrittenOperators()), FOUR, **rest)
+    return make_problem(graph, find_strategies(graph, WrittenOperators()), FOUR, **rest)
 
 
 def solve(problem, algorithm="exact", **rest):

@@ -43,7 +43,7 @@ class WrittenOperators:
     def infer_shapes(self, op, attributes, inputs):
         return None
 
-    def draws_unsaid(self, operator, is_whole):
+    def draws_undescribed(self, operator, is_whole):
         return False
 
 

@@ -29,7 +29,6 @@ class Digits:
 
 
 def load(train_samples: int | None = None) -> Digits:
-    """Return 360 of the 1,797 digits for testing, and at most `train_samples` for training."""
     images, labels = load_digits(return_X_y=True)
     images = (images / 16).reshape(-1, 1, 8, 8).astype(np.float32)
     train, test, train_classes, test_classes = train_test_split(

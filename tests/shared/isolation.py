@@ -16,13 +16,10 @@ Send = Callable[[Any], None]
 
 @dataclass(frozen=True)
 class Failure:
-    """Last message of a run that did not end by itself, or that raised an exception."""
-
     reason: str
 
 
 def run_cold(work: Callable[..., T], *arguments: Any) -> T:
-    """Return the result of `work(*arguments)` in a new process, which inherits the environment variables."""
     with get_context("spawn").Pool(1) as pool:
         return pool.apply(work, arguments)
 

@@ -1,6 +1,9 @@
+import ctypes
 import json
 
 import mxnet as mx
+from mxnet._ctypes.ndarray import _imperative_invoke
+from mxnet.base import _LIB, check_call
 
 # A default context that no node uses: MXNet fuses nodes of graphs without gradients only on the context cpu(0).
 UNUSED = mx.cpu(1000)
@@ -21,6 +24,15 @@ def pieces_text(pieces):
         f"{numbers(begin)}:{numbers(extent)}:" + "+".join(f"{source}@{numbers(at)}" for source, at in sources)
         for begin, extent, sources in pieces
     )
+
+
+def invoke(name, inputs, attributes, out=None):
+    handle = ctypes.c_void_p()
+    check_call(_LIB.NNGetOpHandle(name.encode(), ctypes.byref(handle)))
+    values = list(map(str, attributes.values()))
+    with mx.autograd.train_mode():
+        found = _imperative_invoke(handle.value, inputs, list(attributes), values, out, False, False)
+    return found if isinstance(found, list) else [found]
 
 
 class JsonGraph:

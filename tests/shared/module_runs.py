@@ -83,7 +83,6 @@ def parameters_of(module: Any) -> dict[str, np.ndarray]:
 
 
 def split_module(case: ModuleCase, workers: int = 4) -> Any:
-    """Return a module with weights split along rows, columns, both, and replicated in a round."""
     names = model(case.bias).list_arguments()
     hints = {name: hint for name, hint in HINTS.items() if name in names} if workers == 4 else None
     return tofu.mod.Module(tofu.partition(model(case.bias), workers, hints=hints))

@@ -84,17 +84,14 @@ class StepSize:
 
     @property
     def state_bytes(self) -> int:
-        """Weights, gradients, and the state of the optimizer."""
         return self.weight_bytes + self.gradient_bytes + self.optimizer_bytes
 
     @property
     def between_layers_bytes(self) -> int:
-        """Activations between two layers, for the whole batch."""
         return NUMBER_BYTES * self.tokens * self.width
 
     @property
     def messages(self) -> int:
-        """Collectives that move all weights or gradients once."""
         return self.layers + 1
 
 
@@ -155,7 +152,6 @@ def list_hand_plans(size: StepSize, links: Sequence[Link]) -> Iterator[HandPlan]
 
 
 def _start(size: StepSize, links: Sequence[Link]) -> tuple[Traffic, tuple[int, ...]]:
-    """Return the traffic that every data-parallel plan has, and the group of all devices."""
     traffic, everyone = Traffic(links), tuple(link.size for link in links)
     # Forward, each layer gathers its inputs. Backward, the gradients of all inputs but the first are reduced.
     traffic.gather(everyone, size.exchanged_bytes, 2 * size.layers - 1)

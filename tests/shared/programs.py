@@ -25,7 +25,6 @@ class ProgramWriter:
         return self.add(NodeKind.FETCH, tensor, worker, phase, [shape], inputs, pieces, fill)
 
     def add(self, kind, number, worker, phase, shapes, inputs=(), pieces=(), fill=0.0, begins=None):
-        """Add a node of any kind. Each output begins at `begins` in its tensor, by default at the first element."""
         fill_bits = struct.unpack("<q", struct.pack("<d", fill))[0]
         data = [kind, number, worker, phase, fill_bits, len(shapes)]
         for shape in shapes:

@@ -54,7 +54,6 @@ def random_plan(partition: Partition, seed: int, taken: Taken | None = None) -> 
 
 
 def feasible_axes(partition: Partition, name: str) -> list[str | None]:
-    """Return the axes that an operator can be split along in the first round, with None for replicated computation."""
     problem = partition.searched.problem
     operator = problem.graph.operator_index[name]
     axes = problem.accesses[operator].axes

@@ -39,7 +39,6 @@ class Traffic:
                 self.level_waits[level] += messages
 
     def reduce(self, group: Sequence[int], size_bytes: float, messages: float) -> None:
-        """Add all-reduces, each a reduce-scatter and an all-gather."""
         self.gather(group, 2 * size_bytes, 2 * messages)
 
     def send(self, group: Sequence[int], size_bytes: float, messages: float) -> None:
@@ -51,7 +50,6 @@ class Traffic:
 
     @property
     def seconds(self) -> float:
-        """Return the time of all transfers, one after the other."""
         each = zip(self.links, self.level_bytes, self.level_waits, strict=True)
         return sum(size / link.bytes_per_second + waits * link.latency_seconds for link, size, waits in each)
 

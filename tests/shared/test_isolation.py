@@ -1,7 +1,5 @@
 """Runs in processes of their own."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

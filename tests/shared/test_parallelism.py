@@ -1,7 +1,5 @@
 """Formulas of hand plans, compared with values computed by hand."""
 
-from __future__ import annotations
-
 import doctest
 
 import pytest

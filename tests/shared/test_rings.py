@@ -1,7 +1,5 @@
 """Collectives over rings, compared with values computed by hand."""
 
-from __future__ import annotations
-
 import doctest
 
 import pytest

@@ -101,7 +101,6 @@ def bind_partitioned(
 def run_partitioned(
     executor: ShardedExecutor, values: Mapping[str, np.ndarray], steps: int = 1
 ) -> tuple[RunNumbers, Arrays, int]:
-    """Return the results of `run_single`, and the bytes that the kernels read from other workers in the first step."""
     for name, value in values.items():
         executor.variables[name].scatter(value)
     mx.nd.waitall()

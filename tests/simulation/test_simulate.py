@@ -18,8 +18,8 @@ from tofu.simulation import read_machine
 from tofu.simulation.advise import DATA_PARALLEL, advise
 from tofu.simulation.kernels import FETCH
 from tofu.simulation.memory_order import order_by_memory
-from tofu.simulation.simulate import emit_one_device, simulate, simulate_one_device, simulate_partition
-from tofu.simulation.work import find_work
+from tofu.simulation.simulate import simulate, simulate_one_device, simulate_partition, write_one_device_program
+from tofu.simulation.work import measure_work
 
 MACHINE = read_machine("8xV100")
 MODELS = {
@@ -40,14 +40,14 @@ def count_contracted(work):
 @pytest.mark.parametrize(("name", "workers"), [("perceptron", 2), ("convolutions", 8), ("recurrence", 8)])
 def test_products_are_divided_and_never_repeated(name, workers):
     partition = plan(name, workers)
-    whole = count_contracted(find_work(emit_one_device(partition.task), 1))
-    assert count_contracted(find_work(partition.program, 1)) == whole > 0
+    whole = count_contracted(measure_work(write_one_device_program(partition.task), 1))
+    assert count_contracted(measure_work(partition.program, 1)) == whole > 0
 
 
 def test_kernels_and_fetches_count_the_bytes_of_their_tensors():
     partition = plan("perceptron", 2)
     program = partition.program
-    work = find_work(program, 0)
+    work = measure_work(program, 0)
     for number, node in enumerate(program.nodes):
         tensors = program.graph.tensors
         item = 4

@@ -1,7 +1,5 @@
 """The language of descriptions, and the messages about what it does not accept."""
 
-from __future__ import annotations
-
 import inspect
 import math
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tofu.tdl import Any, Max, Opaque, Random, Sum, describe, exp, scatter, trace, unread, unwritten, where
 
 

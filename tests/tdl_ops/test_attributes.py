@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from tdl_ops.mxnet import DESCRIPTIONS

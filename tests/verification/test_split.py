@@ -1,7 +1,5 @@
 """Shards along several axes at a time: inputs, and combination of outputs."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,8 +1,7 @@
-"""Analysis of descriptions: strategies and regions from symbolic intervals (section 4.2).
+"""Analysis of descriptions: the axes along which an operator can be split, and the regions that its parts read (section 4.2).
 
-A *strategy* is an axis along which an operator can be split, and a *region* is the box of a tensor that one part of the
-operator reads or writes. `analyse` finds both. It analyses a description symbolically (`symbolic`, `linearity`,
-`interval`), and compiles the result to a function of the shapes (`evaluator`). `axes` evaluates this function.
+`analyse` is the entry point (`signatures`). It analyses a description symbolically (`symbolic`, `linearity`,
+`interval`), compiles the result to a function of the shapes (`evaluator`), and evaluates it (`axes`).
 """
 
 from tofu.analysis.access import Absent, Combine, InputAccess, OperatorAccess, OutputAccess, Row

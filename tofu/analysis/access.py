@@ -19,27 +19,26 @@ MOST_REASONS = 3  # in a message
 
 
 class Combine(IntEnum):
-    """Way in which the workers' results make up an output when an axis is split."""
+    """Way to combine the parts of an output if an axis is split."""
 
     CONCAT = 0  # the parts are disjoint regions
-    REDUCE = 1  # the parts are partial results, which the output's reducer combines
+    REDUCE = 1  # the parts are partial results, to be reduced
     REPLICATE = 2  # the parts are equal
-    OVERLAP_ADD = 3  # the parts are regions that overlap, and are summed there
+    OVERLAP_ADD = 3  # the parts overlap, and are summed
 
     @property
     def word(self) -> str:
-        """The combination's name in printed reports."""
+        """The name in printed reports."""
         return ("concatenated", "reduced", "replicated", "summed")[self]
 
 
 class Row(NamedTuple):
     """Range of one dimension of a tensor that a part reads or writes, affine in the part's ranges of axes.
 
-    `terms` holds pairs (a, c) of an axis and its coefficient. A part whose range of axis a is [begin_a, end_a) reads or
-    writes the elements
+    `terms` has pairs (a, c) of an axis and its coefficient. A part with the range [begin_a, end_a) of axis a accesses
         [lower + sum(c * begin_a if c > 0 else c * (end_a - 1)), upper + sum(c * (end_a - 1) if c > 0 else c * begin_a))
-    `lower` and `upper` include all index variables that are not axes. If no axis in `terms` is split, the range is the
-    whole dimension.
+    `lower` and `upper` cover the whole ranges of all other index variables. If no axis in `terms` is split, the range
+    is the whole dimension.
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -48,10 +47,10 @@ class Row(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """Dimension that a tensor lacks in an operator that only moves elements, such as an input of a stack.
+    """Dimension that one tensor of an operator lacks, because the tensor is a single slice along it.
 
-    The tensor is one slice along dimension `dimension` of the stack. `row` is the range of a part along this dimension,
-    relative to the slice: a part reads or writes the tensor if `row` contains 0.
+    For example, each input of a stack lacks dimension `dimension` of the output. `row` is the range of a part along
+    this dimension, relative to the slice. A part accesses the tensor if `row` contains 0.
     """
 
     dimension: int
@@ -60,14 +59,14 @@ class Absent(NamedTuple):
 
 @dataclass(frozen=True)
 class InputAccess:
-    """Region of an input that each part of an operator reads, as one row per dimension.
+    """Region of an input that a part reads, as one row for each dimension.
 
     Attributes
     ----------
     addend_axes
-        Axes along which only the first part reads the input, and all other parts read zeros. A bias is an example.
+        Axes along which only the first part reads the input, such as a bias. All other parts read zeros.
     fill
-        The value that reads outside the tensor yield.
+        The value of elements outside the tensor.
     is_read
         False if the kernel uses only the input's shape.
     absent
@@ -83,18 +82,18 @@ class InputAccess:
 
 @dataclass(frozen=True)
 class OutputAccess:
-    """Region of an output that each part of an operator computes, as one row per dimension.
+    """Region of an output that a part computes, as one row for each dimension.
 
     Attributes
     ----------
     combine
-        For each axis, how the results of the parts make up the output.
+        For each axis, how the parts of the output combine.
     reducer
         The function that combines partial results: "Sum", "Max", "Min" or "Prod".
     absent
         A dimension of the inputs that the output lacks, or None.
     has_zero_terms
-        True if inputs of zeros add nothing to the sums in the output.
+        True if zeros in the inputs give zero terms in the output's sums.
     """
 
     rows: tuple[Row, ...]
@@ -116,19 +115,19 @@ class OperatorAccess:
     inputs, outputs
         The regions of each input and output.
     elementwise
-        True if each element of each output depends only on the same element of each input.
+        True if each output element depends only on the same element of each input.
     rejected
         All other index variables, each with the reason why it cannot be split.
     is_random
         True if the operator draws random numbers, so that replicated copies would differ.
     fetched_axes
-        Axes along which the operator only moves elements, so that a fetch can replace the kernel, which cannot compute a
-        part. The fetch sums the inputs. It shifts each input by the distance between the lower ends of the input's rows
-        and of the output's rows, and puts `fill` around it.
+        Axes along which fetches replace the kernel, because the operator only moves elements along them. A fetch shifts
+        each input by the distance between the lower ends of the input's rows and of the output's rows, puts `fill`
+        around it, and sums the shifted inputs.
     is_always_fetched
-        True if the operator takes a part of a tensor, such as a slice. A fetch then always replaces the kernel, so that
-        no worker reads other elements. The rows then hold even if no axis in their terms is split.
-    own_names
+        True if a fetch always replaces the kernel, because the operator takes a part of a tensor, such as a slice. The
+        rows then hold even if no axis in their terms is split.
+    description_names
         For each axis, its name in the description, if the names differ.
     undescribed
         The reason why no description applies to the operator, or "".
@@ -146,7 +145,7 @@ class OperatorAccess:
     is_random: bool = False
     fetched_axes: tuple[str, ...] = ()
     is_always_fetched: bool = False
-    own_names: Mapping[str, str] | None = None
+    description_names: Mapping[str, str] | None = None
     undescribed: str = ""
 
     def explain_whole(self) -> str:
@@ -157,11 +156,11 @@ class OperatorAccess:
         more = f"; and {len(reasons) - MOST_REASONS} more" if len(reasons) > MOST_REASONS else ""
         return "; ".join(reasons[:MOST_REASONS]) + more if reasons else "its results have no dimensions"
 
-    def by_own_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
-        """Return a mapping from axes with the description's names as keys. Axes that the description lacks are left out."""
-        if self.own_names is None:
+    def with_description_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
+        """Return `ranges` with the description's names of axes as keys."""
+        if self.description_names is None:
             return ranges
-        return {self.own_names[axis]: value for axis, value in ranges.items() if axis in self.own_names}
+        return {self.description_names[axis]: value for axis, value in ranges.items() if axis in self.description_names}
 
     def worker_attributes(
         self,
@@ -169,11 +168,11 @@ class OperatorAccess:
         local_input_shapes: Sequence[Sequence[int]],
         local_output_shapes: Sequence[Sequence[int]],
     ) -> dict[str, Anything]:
-        """Return the attributes that a worker's copy of the operator must change, in the framework's form.
+        """Return the attributes that differ on a worker's copy of the operator, in the framework's form.
 
-        `local_ranges` maps each split axis to this worker's first value of it and the value after the last one.
+        `local_ranges` has the half-open range of each split axis on this worker.
         """
-        local_ranges = self.by_own_names(local_ranges)
+        local_ranges = self.with_description_names(local_ranges)
         local = Local(self.attributes, self.variable_extents, local_ranges, local_input_shapes, local_output_shapes)
         changed: dict[str, Anything] = {}
         for name, bound in self.description.bound.items():

@@ -1,13 +1,12 @@
 """Count the arithmetic operations of an operator, so that a simulation can predict the time of its kernel.
 
-- Each function and arithmetic operator counts as one operation for each element that it computes. A reduction counts one
-  more for each element that it reduces.
-- A value that does not depend on a variable, such as a mean that each element subtracts, counts once for all values of
-  the variable.
-- If a description selects elements by `where(position(v) == x, value, 0)`, kernels look them up, so only one value of v
-  counts.
+- Each function and arithmetic operator is one operation for each element that it computes. A reduction adds one for
+  each element that it reduces.
+- A value that does not depend on a variable, such as a mean that is subtracted from each element, counts once for all
+  values of the variable.
+- Kernels look up the one element that `where(position(v) == x, value, 0)` selects, so only one value of v counts.
 
-A *contraction* is a sum of products in which each factor is used several times, as in a matrix product or a
+A *contraction* is a sum of products in which each factor is used several times, such as a matrix product or a
 convolution. Kernels keep the factors near the arithmetic units and run at the units' speed. All other kernels wait for
 memory.
 """
@@ -36,10 +35,10 @@ Variables = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Operations:
-    """Operations that are repeated for all values of `variables`, `per_point` of them each time.
+    """Operations that run for each combination of values of `variables`: `per_point` of them each time.
 
-    For a sum of products, `depth` lists the variables that are summed over. `reuse` lists, for each factor, the variables
-    that the factor does not depend on. Each element of the factor is used again for all values of these variables.
+    For a sum of products, `depth` lists the variables that are summed over. For each factor, `reuse` lists the
+    variables that the factor does not depend on. The factor is used again for all their values.
     """
 
     per_point: int
@@ -56,7 +55,7 @@ class Operations:
         return _volume(self.depth, extents)
 
     def is_contraction(self, extents: Mapping[str, int]) -> bool:
-        """Return True for a sum of products in which each factor is used more than once."""
+        """Return True for a sum of products in which each factor is used several times."""
         return bool(self.reuse) and all(_volume(variables, extents) > 1 for variables in self.reuse)
 
     def __str__(self) -> str:
@@ -94,7 +93,6 @@ def _count_output(output: Output) -> Iterator[Operations]:
 
 
 def _count_value(value: Value, scope: Variables) -> Iterator[Operations]:
-    """Yield the operations of a value. They are repeated for the variables in `scope` that the value depends on."""
     variables = _list_variables(value) | _list_positions(value)
     scope = _drop_selected_variables(value, tuple(name for name in scope if name in variables))
     if isinstance(value, Call):
@@ -107,7 +105,6 @@ def _count_value(value: Value, scope: Variables) -> Iterator[Operations]:
 
 
 def _count_sum(body: Value, scope: Variables, variables: Variables, reducer: str) -> Iterator[Operations]:
-    """Yield the operations of a reduction of `body` over `variables`, which are in `scope`."""
     scope = _drop_selected_variables(body, scope)
     reuse = _find_reuse(body, scope) if reducer == "Sum" else ()
     operations = list(_count_value(body, scope))
@@ -118,7 +115,6 @@ def _count_sum(body: Value, scope: Variables, variables: Variables, reducer: str
 
 
 def _find_reuse(value: Value, scope: Variables) -> tuple[Variables, ...]:
-    """Return `Operations.reuse` for the first product in `value` whose factors are all reused, or () if no product is."""
     for node in walk(value):
         if isinstance(node, Reduction):  # counted with its body
             break
@@ -131,7 +127,7 @@ def _find_reuse(value: Value, scope: Variables) -> tuple[Variables, ...]:
 
 
 def _drop_selected_variables(value: Value, scope: Variables) -> Variables:
-    """Return `scope` without the variables by which `value`, if it is a `where`, selects one element."""
+    """Return `scope` without the variables by which a `where` selects one element."""
     if not (isinstance(value, Call) and value.function == "where" and _is_zero(value.arguments[2])):
         return scope
     selecting: set[str] = set()
@@ -148,12 +144,10 @@ def _is_zero(value: Value) -> bool:
 
 
 def _list_positions(value: Value) -> frozenset[str]:
-    """Return the index variables whose positions `value` uses as numbers."""
     return frozenset().union(*(node.index.variables for node in walk(value) if isinstance(node, Position)))
 
 
 def _list_variables(value: Value) -> frozenset[str]:
-    """Return the variables that index the tensors which `value` reads."""
     indices = (index for access in accesses(value) for index in access.indices)
     return frozenset().union(*(index.variables for index in indices if isinstance(index, (Index, AnyOf))))
 

@@ -1,9 +1,10 @@
-"""The numeric half of the analysis: find the axes that can be split at concrete shapes, and the rows of every region.
+"""The numeric half of the analysis: find the axes that can be split at concrete shapes, and the regions of the parts.
 
-An axis can be split if the framework's kernel, called with one part of the tensors, computes that part of the result.
-The kernel sees only the shapes of its part, and counts positions from zero. So a split may change nothing else in the
-description. This module evaluates the description at the whole shapes and at the shapes of a part, and compares. Most
-axes (`Pattern.plain_axes`) need no comparison. Operators that only move elements (`movement`) need no kernel.
+An axis can be split if the framework's own kernel, called with one part of the tensors, computes that part of the
+result. The kernel sees only the shapes of its part, and counts positions from zero. So this module evaluates the
+description at the whole shapes and at the shapes of a part. The axis is rejected if anything else in the description
+changes. Most axes (`Pattern.plain_axes`) need no comparison. Operators that only move elements need no kernel
+(`movement`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tofu.tdl.local import Local
 
 @dataclass(frozen=True)
 class Signature:
-    """Symbolic analysis of one signature, which is evaluated at any shapes."""
+    """Symbolic analysis of one signature, which can be evaluated at any shapes."""
 
     pattern: Pattern
     evaluator: Evaluator
@@ -42,8 +43,8 @@ class Signature:
 class _Evaluation:
     """Evaluation of a signature at concrete shapes.
 
-    Tensors are numbered, inputs first. `numbers` has the extents and indices at the whole shapes, and `tensor_indices`
-    has the indices of each dimension of each tensor.
+    Tensors are numbered, inputs first. `numbers` has the extents and indices at the whole shapes. `tensor_indices` has
+    the indices of each dimension of each tensor.
     """
 
     def __init__(self, signature: Signature, input_shapes: Shapes, output_shapes: Shapes) -> None:
@@ -85,7 +86,7 @@ class _Evaluation:
         )
 
     def _judge_variables(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Return the reason for each index variable that cannot be split, and the axes along which fetches replace copies."""
+        """Return the variables that cannot be split, with reasons, and the axes along which fetches replace copies."""
         rejected = dict(self.pattern.rejected)
         fetched_axes = []
         bound_axes = self._find_bound_axes()
@@ -104,7 +105,6 @@ class _Evaluation:
         return rejected, tuple(fetched_axes)
 
     def _reads_part(self) -> bool:
-        """Return True if the operator reads only a part of its single input, as a slice does."""
         read_inputs = [number for number, access in enumerate(self.pattern.inputs) if access.is_read]
         if len(read_inputs) != 1 or len(self.pattern.outputs) != 1:
             return False
@@ -115,7 +115,6 @@ class _Evaluation:
         return any(low > 0 or high + 1 < size for (low, high), size in zip(spans, self.shapes[number], strict=True))
 
     def _check_extents(self) -> None:
-        """Raise DescriptionError if two definitions of a variable's extent differ at these shapes."""
         description = self.pattern.trace.description
         definitions = iter(
             (name, definition)
@@ -133,7 +132,6 @@ class _Evaluation:
                 )
 
     def _find_bound_axes(self) -> set[str]:
-        """Return the index variables whose extents on a worker its copy receives in a bound attribute."""
         description = self.pattern.trace.description
         bound_axes: set[str] = set()
         for attribute, bound in description.bound.items():
@@ -152,7 +150,7 @@ class _Evaluation:
         return bound_axes
 
     def _find_region_problems(self, axis: str) -> Iterator[str]:
-        """Yield the reasons why a part of `axis` does not compute a box of an output, the most specific one first."""
+        """Yield the reasons why the results for a part of `axis` are not a box of an output."""
         if self.extents[axis] == 1:
             yield f"the extent of {axis} is 1"
             return
@@ -165,7 +163,7 @@ class _Evaluation:
             yield f"no output depends on {axis}"
 
     def _find_copy_problems(self, axis: str, is_bound: bool, can_be_fetched: bool) -> Iterator[str]:
-        """Yield the reasons why a worker's kernel would not compute its part of `axis`, the most specific one first."""
+        """Yield the reasons why the kernel, called with a part of `axis`, does not compute the results for this part."""
         description = self.pattern.trace.description
         is_padded = axis in description.pads and not can_be_fetched
         extent = self.extents[axis]
@@ -194,7 +192,7 @@ class _Evaluation:
             yield f"the value depends on the extent {symbol}, which is smaller on a part of {axis}"
 
     def _find_border_problems(self, axis: str) -> Iterator[str]:
-        """Yield the dimensions whose elements the indices along `axis` exceed, or do not cover."""
+        """Yield a reason for each dimension in which the operator reads outside its input, or only a part of it, along `axis`."""
         names = [tensor.name for tensor in self.pattern.trace.tensors]
         names += [f"output {number}" for number in range(len(self.output_shapes))]
         for name, shape, indices_by_dimension in zip(names, self.shapes, self.tensor_indices, strict=True):
@@ -212,7 +210,7 @@ class _Evaluation:
                     yield f"cut: {where}, and a copy would leave out {extent - end} elements of its part"
 
     def _find_part_problems(self, axis: str, part_extent: int, is_bound: bool, is_padded: bool) -> Iterator[str]:
-        """Yield the errors that a kernel would make if it had only `part_extent` elements of `axis`."""
+        """Yield what a kernel would compute wrong if it had only `part_extent` elements of `axis`."""
         extents = {**self.extents, axis: part_extent}
         sizes = [
             _count_indexed(indices, extents) if _depend_on(indices, axis) else size
@@ -233,7 +231,6 @@ class _Evaluation:
             yield from self._find_index_problems(axis, extents, part_numbers)
 
     def _find_index_problems(self, axis: str, extents: dict[str, int], part_numbers: SignatureNumbers) -> Iterator[str]:
-        """Yield the indices with other strides or offsets in a part of `axis`, which has these extents and numbers."""
         for whole_indices, part_indices in zip(self.numbers.dimensions, part_numbers.dimensions, strict=True):
             for whole_index, part_index in zip(whole_indices, part_indices, strict=True):
                 for (name, stride), (_, part_stride) in zip(whole_index.terms, part_index.terms, strict=True):
@@ -247,7 +244,6 @@ class _Evaluation:
                     yield f"a part of {axis} would be read at other positions than the same elements of the whole"
 
     def _find_rows(self, axes: tuple[str, ...]) -> list[tuple[Row, ...]]:
-        """Return the rows of each tensor, if the operator can be split along `axes`."""
         number_by_axis = {axis: number for number, axis in enumerate(axes)}
 
         def find_row(dimension: Dimension, indices: tuple[IndexNumbers, ...], size: int) -> Row:
@@ -269,7 +265,7 @@ class _Evaluation:
         for tensor, pattern, tensor_rows in zip(trace.tensors, self.pattern.inputs, rows, strict=True):
             addend_axes = self.pattern.addend_axes.get(tensor.position, set())
             addend_axis_numbers = tuple(number for number, axis in enumerate(axes) if axis in addend_axes)
-            fill = trace.description.find_fill(tensor.name, trace.attributes)
+            fill = trace.description.find_fill_value(tensor.name, trace.attributes)
             absent = self._find_absent_row(tensor.position, axes)
             inputs.append(InputAccess(tensor_rows, addend_axis_numbers, fill, pattern.is_read, absent))
         return tuple(inputs)
@@ -291,7 +287,6 @@ class _Evaluation:
         return tuple(outputs)
 
     def _find_absent_row(self, tensor: int, axes: tuple[str, ...]) -> Absent | None:
-        """Return the dimension that a tensor lacks, with the range of a part along it."""
         absent_element = None if self.absent_elements is None else self.absent_elements[tensor]
         if absent_element is None:
             return None
@@ -318,12 +313,11 @@ class _Evaluation:
 
 
 def _depend_on(indices: Sequence[IndexNumbers], axis: str) -> bool:
-    """Return True if an index of a dimension has a term of `axis`."""
     return any(name == axis for index in indices for name, _ in index.terms)
 
 
 def _span(index: IndexNumbers, extents: Mapping[str, int], zero_variables: Container[str] = ()) -> tuple[int, int]:
-    """Return the smallest and largest value of an index, in which `zero_variables` are zero."""
+    """Return the smallest and largest value of an index if `zero_variables` are zero."""
     low, high = index.lower, index.upper
     for name, coefficient in index.terms:
         if name not in zero_variables:
@@ -333,6 +327,5 @@ def _span(index: IndexNumbers, extents: Mapping[str, int], zero_variables: Conta
 
 
 def _count_indexed(indices: Sequence[IndexNumbers], extents: dict[str, int]) -> int:
-    """Return the number of elements from the smallest to the largest of several indices."""
     spans = [_span(index, extents) for index in indices]
     return max(high for _, high in spans) - min(low for low, _ in spans) + 1

@@ -1,7 +1,7 @@
 """Fast evaluation of a description's symbolic extents and indices at concrete shapes.
 
-The expressions of one signature are compiled to a Python function of the shapes. A call takes microseconds, while
-substitution in SymPy takes milliseconds.
+The expressions of one signature are compiled to a Python function of the shapes. A call takes microseconds; SymPy's
+substitution takes milliseconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tofu.tdl.expression import ExtentSymbol, extent_symbol
 
 
 class IndexNumbers(NamedTuple):
-    """Affine index at concrete extents: the coefficients of the axes, and the inclusive range of all other terms."""
+    """Affine index at concrete extents: the coefficients of the axes, and the inclusive range of the other terms."""
 
     terms: tuple[tuple[str, int], ...]
     lower: int
@@ -35,9 +35,9 @@ class SignatureNumbers:
     extents
         The extent of each index variable.
     definitions
-        For each definition of an index variable's extent, the name of the variable and the extent.
+        The name of the variable and the extent, for each definition of an extent.
     dimensions
-        For each dimension of the inputs, then of the outputs, the indices with which it is accessed.
+        The indices of each dimension of the inputs, then of the outputs.
     """
 
     extents: Mapping[str, int]
@@ -68,7 +68,7 @@ class Evaluator:
         self._evaluate = _compile(pattern, [extent for _, extent in definitions], self._expressions)
 
     def _add_index(self, index: AffineIndex) -> tuple[str, ...]:
-        """Add the coefficients of an index's axes and the range of its other terms to the expressions. Return the axes."""
+        """Compile an index: the coefficients of its axes, and the range of its other terms. Return the axes."""
         axes = tuple(name for name in index.terms if name not in self._pattern.rejected)
         other_terms: Interval = index.without(frozenset(axes)).infer_interval()
         self._expressions += [*(index.terms[name] for name in axes), other_terms.lower, other_terms.upper]
@@ -109,7 +109,7 @@ _Evaluated = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 def _compile(
     pattern: Pattern, definitions: Sequence[sympy.Expr], expressions: Sequence[sympy.Expr]
 ) -> Callable[[Sequence[int], Mapping[str, int]], _Evaluated]:
-    """Compile a function of `sizes` and `overrides` (`Evaluator.evaluate`).
+    """Compile the function that `Evaluator.evaluate` calls with `sizes` and `overrides`.
 
     It returns the extents of all index variables, and the values of `definitions` and of `expressions`.
     """
@@ -138,12 +138,10 @@ def _compile(
 
 
 def _write_tuple(items: Sequence[str]) -> str:
-    """Return Python code of a tuple, also for fewer than two items."""
     return f"({''.join(f'{item}, ' for item in items)})"
 
 
 def _order_variables(pattern: Pattern) -> list[str]:
-    """Return the index variables in an order in which each extent depends only on earlier ones."""
     remaining = dict(pattern.trace.definitions)
     ordered: list[str] = []
     while remaining:
@@ -162,7 +160,6 @@ def _order_variables(pattern: Pattern) -> list[str]:
 
 
 def _write_expression(expression: sympy.Expr, code_by_symbol: Mapping[ExtentSymbol, str]) -> str:
-    """Return Python code that computes an expression of extents."""
 
     def write(operand: sympy.Expr) -> str:
         return _write_expression(operand, code_by_symbol)

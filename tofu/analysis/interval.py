@@ -1,12 +1,12 @@
-"""Symbolic intervals, the ranges that index expressions take (section 4.2, Figure 4).
+"""Symbolic intervals, the ranges of index expressions (section 4.2, Figure 4).
 
-An interval [lower, upper] includes both ends. They are affine in the symbolic extents X_i of the index variables:
+An interval [lower, upper] includes both ends. The ends are affine in the extents X_i of the index variables:
 
     lower = sum_i l_i X_i + c,   upper = sum_i u_i X_i + c'
 
-`Interval.vector` returns the coefficients <l_1 ... l_n, u_1 ... u_n, c, c'>. The paper has continuous intervals [0, X]
-and one constant. Here indices are integers, so the last one is X - 1, and the two ends have different constants. A
-coefficient may be a product of extents, as in the row-major position g * CO + co. SymPy does the algebra.
+A coefficient may be a product of extents, as in the row-major position g * CO + co. SymPy does the algebra. The paper
+has continuous intervals [0, X] with one constant. Indices are integers, so the upper end is X - 1 here, and each end
+has its own constant.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from tofu.tdl.expression import ExtentSymbol, Index, VariableSymbol, extent_symb
 
 @dataclass(frozen=True)
 class Interval:
-    """All integers from `lower` to `upper`. Both ends are inclusive and symbolic."""
+    """All integers from `lower` to `upper`, both included."""
 
     lower: sympy.Expr
     upper: sympy.Expr
 
     @classmethod
     def single_point(cls, at: sympy.Expr | int) -> Interval:
-        """Return the interval that holds one number, which may be an extent."""
+        """Return the interval of a single number."""
         return cls(sympy.sympify(at), sympy.sympify(at))
 
     @classmethod
     def whole_range(cls, variable: str) -> Interval:
-        """Return the range [0, X - 1] of an index variable of extent X: ZV[u = 1] in the paper."""
+        """Return [0, X - 1], the range of an index variable of extent X. The paper writes it ZV[u = 1]."""
         return cls.part(variable, 0, 1)
 
     @classmethod
     def part(cls, variable: str, begin: sympy.Expr | int, end: sympy.Expr | int) -> Interval:
-        """Return the range of an index variable from the fraction `begin` of its extent to the fraction `end`, exclusive."""
+        """Return a part of an index variable's range. `begin` and `end` are fractions of its extent; `end` is exclusive."""
         extent = extent_symbol(f"{variable}.extent")
         return cls(sympy.sympify(begin) * extent, sympy.sympify(end) * extent - 1)
 
@@ -87,13 +87,13 @@ class Interval:
 
 @dataclass(frozen=True)
 class AffineIndex:
-    """Index expression as a sum. `terms` maps each index variable to its coefficient."""
+    """Index expression as a sum of terms. `terms` maps each index variable to its coefficient."""
 
     terms: Mapping[str, sympy.Expr]
     constant: sympy.Expr
 
     def infer_interval(self, ranges: Mapping[str, Interval] | None = None) -> Interval:
-        """Return the interval of the index. `ranges` limits some variables; all others run over their extents."""
+        """Return the interval of the index. Variables in `ranges` have these ranges, all others their whole range."""
         interval = Interval.single_point(self.constant)
         for name, coefficient in self.terms.items():
             interval = interval + (ranges or {}).get(name, Interval.whole_range(name)) * coefficient
@@ -105,7 +105,7 @@ class AffineIndex:
 
 
 def split_affine(index: Index) -> AffineIndex:
-    """Split an index expression into its terms. Raises NotAffineError if it is not affine in the index variables."""
+    """Return an index expression as a sum of terms. Raises NotAffineError if it is not affine in the index variables."""
     terms: dict[str, sympy.Expr] = {}
     constant = sympy.Integer(0)
     for term in sympy.Add.make_args(sympy.expand(index.expression)):

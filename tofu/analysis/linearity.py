@@ -1,11 +1,12 @@
 """Check that an output is linear in a sum, so that the sum can be split over workers.
 
-If a sum is split, each worker evaluates the output with its part of the sum, and the results are added. This is correct
-if only these operations are applied to the sum: +, -, negation, and multiplication or division by factors that do not
-depend on the summed axis.
+If a sum is split, each worker computes the output with its part of the sum, and the results are added. This is correct
+if the output only adds, subtracts or negates the sum, and multiplies or divides it by factors that do not depend on the
+summed axis.
 
-A term that is added to the sum (an *addend*, such as a bias) would count once per worker. It is allowed if one input is
-a factor of the term and is used nowhere else. Only one worker then reads this input, and all others read zeros.
+A term that is added to the sum, such as a bias, is an *addend*. It would count once per worker. So an addend is allowed
+only if one input is a factor of it and is used nowhere else. One worker then reads this input, and all others read
+zeros.
 """
 
 from __future__ import annotations
@@ -31,26 +32,26 @@ from tofu.tdl.walk import children
 
 @dataclass(frozen=True)
 class Linear:
-    """Result for a value that is linear in the sum over an axis. `addends` are its terms that do not depend on the axis."""
+    """A value that is linear in the sum over an axis. `addends` are the terms that do not depend on the axis."""
 
     addends: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True)
 class Nonlinear:
-    """Result for a value that is not linear in the sum over an axis."""
+    """A value that is not linear in the sum over an axis."""
 
     reason: str
 
 
 @dataclass
 class VariableCache:
-    """Finds the index variables that a value depends on, including the variables of its reductions, and remembers them."""
+    """Cache of the index variables that values depend on."""
 
     _variables_by_value: dict[int, frozenset[str]] = field(default_factory=dict)
 
     def variables_of(self, value: Value) -> frozenset[str]:
-        """Return the names of the index variables in `value`."""
+        """Return the names of the index variables in `value`, including the variables of its reductions."""
         variables = self._variables_by_value.get(id(value))
         if variables is None:
             variables = _find_variables_of_node(value).union(*(self.variables_of(child) for child in children(value)))
@@ -59,7 +60,6 @@ class VariableCache:
 
 
 def _find_variables_of_node(value: Value) -> frozenset[str]:
-    """Return the index variables in `value`, without those in its operands."""
     if isinstance(value, Reduction):
         return frozenset(value.variables)
     if isinstance(value, Position):
@@ -74,7 +74,7 @@ def _find_variables_of_node(value: Value) -> frozenset[str]:
 
 
 def classify_sum(value: Value, axis: str, cache: VariableCache) -> Linear | Nonlinear:
-    """Return how `value` depends on the sum over `axis`."""
+    """Check if `value` is linear in the sum over `axis`."""
     if isinstance(value, Reduction):
         return _classify_reduction(value, axis, cache)
     if isinstance(value, Call):
@@ -91,7 +91,7 @@ def classify_sum(value: Value, axis: str, cache: VariableCache) -> Linear | Nonl
 
 
 def find_outermost_reducer(value: Value, axis: str) -> str | None:
-    """Return the reducer if `value` is a reduction over the axis, so that this reducer can combine partial results."""
+    """Return the reducer of `value` if it is a reduction over `axis`, which can combine partial results."""
     return value.reducer if isinstance(value, Reduction) and axis in value.variables else None
 
 
@@ -140,7 +140,8 @@ def is_zero(value: Value) -> bool:
 class MovedElement(NamedTuple):
     """Input element that an operator copies to an output.
 
-    If `chosen` is (variable, value), it is copied only where the index variable has this value. Elsewhere it is zero.
+    If `chosen` is (variable, value), the element is copied only where the index variable has this value. The output is
+    zero elsewhere.
     """
 
     element: Element
@@ -148,7 +149,7 @@ class MovedElement(NamedTuple):
 
 
 def find_moved_elements(value: Value) -> tuple[MovedElement, ...] | None:
-    """Return the elements whose plain sum is `value`, or None if `value` is anything but a sum of elements."""
+    """Return the elements whose sum is `value`, or None if it is not a plain sum of elements."""
     if isinstance(value, Element):
         return (MovedElement(value),)
     if is_zero(value):
@@ -165,7 +166,6 @@ def find_moved_elements(value: Value) -> tuple[MovedElement, ...] | None:
 
 
 def _read_choice(condition: Value) -> tuple[str, int] | None:
-    """Return (variable, value) for the condition `position(variable) == value`, and None for any other condition."""
     if not (isinstance(condition, Call) and condition.function == "equal"):
         return None
     left, right = condition.arguments
@@ -179,7 +179,7 @@ def _read_choice(condition: Value) -> tuple[str, int] | None:
 
 
 def find_factors(value: Value) -> frozenset[int]:
-    """Return the positions of the inputs that make `value` zero when they are zero."""
+    """Return the numbers of the inputs that make `value` zero if they are zero."""
     if isinstance(value, Element):
         return frozenset((value.tensor.position,))
     if isinstance(value, Reduction) and value.reducer == "Sum":

@@ -1,10 +1,10 @@
 """Recognition of operators that only move elements: concatenation, slices, padding and stacks.
 
-The framework's kernel cannot always compute a part of such an operator. For example, a concatenation cannot be split
-along the dimension that it joins, because a kernel counts positions from the start of its part. But each input is only
-shifted by a fixed distance. So a fetch, which assembles a region from several workers' memory, can replace the kernel.
+A kernel cannot always compute a part of such an operator. For example, it cannot concatenate a part of the joined
+dimension, because it counts positions from the start of its part. But the operator only shifts each input by a fixed
+distance. So a fetch, which assembles a region from several workers' memory, can replace the kernel.
 
-An input of a stack lacks a dimension that the output has: the input is one slice along that dimension.
+An input of a stack is one slice along a dimension that only the output has.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Indices = Sequence[IndexNumbers] | None
 
 
 class AbsentElement(NamedTuple):
-    """Dimension that a tensor lacks, the index variable along this dimension, and the tensor's position along it."""
+    """Dimension that a tensor lacks, the index variable of this dimension, and the tensor's position along it."""
 
     dimension: int
     axis: str
@@ -31,16 +31,16 @@ class AbsentElement(NamedTuple):
 def find_absent(
     pattern: Pattern, evaluator: Evaluator, numbers: SignatureNumbers, shapes: Shapes, *, reads_part: bool
 ) -> tuple[AbsentElement | None, ...] | None:
-    """Return the dimension that each tensor lacks. Return None for an operator that does more than shift its inputs.
+    """Return the dimension that each tensor lacks, inputs first, or None if the operator does more than shift its inputs.
 
-    `shapes` and the result list the inputs, then the outputs. `reads_part` is True if the operator reads a part of its input.
+    `shapes` lists the inputs, then the outputs. `reads_part` is True if the operator reads a part of its input.
     """
     if pattern.moved_elements is None:
         return None
     description, attributes = pattern.trace.description, pattern.trace.attributes
     indices_by_tensor = _list_indices(evaluator, numbers, shapes)
     read_positions = [n for n, access in enumerate(pattern.inputs) if access.is_read]
-    fills = {description.find_fill(pattern.trace.tensors[n].name, attributes) for n in read_positions}
+    fills = {description.find_fill_value(pattern.trace.tensors[n].name, attributes) for n in read_positions}
     is_zero_outside = len(read_positions) > 1 or any(
         moved.chosen is not None for elements in pattern.moved_elements for moved in elements
     )
@@ -71,8 +71,8 @@ def _find_absent_element(
 ) -> tuple[AbsentElement | None, AbsentElement | None] | None:
     """Compare the indices of an input, the source, with the indices of an output, the target.
 
-    Return the dimension that the source lacks, and the dimension that the target lacks; one of the two is always None.
-    Return None if the indices differ in any other way. `chosen` is `MovedElement.chosen`.
+    Return the dimension that the source lacks and the dimension that the target lacks. At most one of them exists; the
+    other is None. Return None if the indices differ in any other way. `chosen` is `MovedElement.chosen`.
     """
     if chosen is None:
         return (None, None) if _are_shifted(source, target, extents) else None
@@ -104,7 +104,7 @@ def _are_shifted(source: Sequence[Indices], target: Sequence[Indices], extents: 
 
 
 def _is_shifted(source: Indices, target: Indices, extents: Mapping[str, int]) -> bool:
-    """Return True if a dimension of an output has the elements of a dimension of an input, shifted by a fixed distance."""
+    """Return True if a dimension of an output is a dimension of an input, shifted by a fixed distance."""
     if source is None or target is None or len(source) != 1 or len(target) != 1:
         return False
     (a,), (b,) = source, target

@@ -1,7 +1,7 @@
 """The entry point of the analysis, with caches for operators of equal signatures and shapes.
 
-The *signature* of an operator consists of its description, the described attributes, the ranks of its tensors, and which
-input extents are 1. If the description is registered with `concrete=True`, the signature includes the input shapes.
+A *signature* consists of a description, the described attributes, the ranks of the tensors, and which input extents are
+1. If the description is registered with `concrete=True`, it includes the input shapes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def analyse(
 ) -> OperatorAccess:
     """Find the axes along which an operator can be split, and the regions that each part reads and writes.
 
-    Raises DescriptionError, with the description's file and line, if it is malformed or contradicts the shapes.
+    Raises DescriptionError if the description is malformed or contradicts the shapes.
 
     >>> from tofu.tdl import describe, Sum
     >>> dot = describe(lambda a, b: lambda i, j: Sum(lambda k: a[i, k] * b[k, j]))

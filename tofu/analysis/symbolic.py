@@ -1,13 +1,12 @@
 """The symbolic half of the analysis: collect the indices of each tensor, and reject variables that can never be split.
 
-An index variable cannot be split at any shapes if
+An index variable can never be split if
 - its position is used as a number,
 - it indexes the result of an opaque function,
 - the output is not linear in the sum over it, or
 - it indexes one dimension of a tensor in two ways.
 
-Other reasons depend on the shapes, and are found in `axes`. A *reason* is a sentence that explains why a variable cannot
-be split. Functions yield it with the name of the variable.
+`axes` finds the reasons that depend on the shapes. A *reason* is a sentence for the user.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ from tofu.tdl.walk import accesses, walk
 
 @dataclass(frozen=True)
 class Dimension:
-    """All indices with which one dimension of a tensor is accessed. `is_whole` is True if a read takes the whole dimension."""
+    """All indices of one dimension of a tensor. `is_whole` is True if a read takes the whole dimension."""
 
     indices: tuple[AffineIndex, ...]
     is_whole: bool
@@ -59,7 +58,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class InputPattern:
-    """Indices with which an input is read. `is_read` is False if only its shape is used."""
+    """Indices by which an input is read. `is_read` is False if only its shape is used."""
 
     dimensions: tuple[Dimension, ...]
     is_read: bool
@@ -67,7 +66,7 @@ class InputPattern:
 
 @dataclass(frozen=True)
 class OutputPattern:
-    """Indices with which an output is written.
+    """Indices by which an output is written.
 
     Attributes
     ----------
@@ -78,7 +77,7 @@ class OutputPattern:
     is_written
         False if the kernel never writes the output.
     has_zero_terms
-        True if inputs of zeros add nothing to the sums in the output.
+        True if zeros in the inputs give zero terms in the output's sums.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -96,18 +95,18 @@ class Pattern:
     Attributes
     ----------
     rejected
-        The reason for each index variable that cannot be split.
+        The index variables that cannot be split, each with the reason.
     addend_axes
-        For the position of an input, the axes along which all parts except one must read zeros instead of the input.
+        For an input, by number, the axes along which all parts except one read zeros instead of the input.
     value_extents
-        The extents whose numbers enter the values of elements.
+        The extents that are used as numbers.
     plain_axes
-        Axes that can be split without any effect on other extents, strides and offsets.
+        Axes whose split changes no other extent, stride or offset.
     moved_elements
         If the operator only moves elements: for each output, the input elements whose sum is an element of the output,
-        one from each input that is read. Otherwise None.
+            one from each input that is read. Otherwise None.
     choosing_variables
-        Variables whose positions are used as numbers, but only to choose one of `moved_elements`.
+        Variables whose positions only choose one of `moved_elements`.
     """
 
     trace: Trace
@@ -129,7 +128,7 @@ class Pattern:
 
 
 def analyse_symbolically(trace: Trace) -> Pattern:
-    """Analyse a traced description symbolically, for all extents at once."""
+    """Analyse a traced description for all extents at once."""
     cache = VariableCache()
     rejected: dict[str, str] = {}
     addend_axes: dict[int, set[str]] = {}
@@ -177,7 +176,7 @@ def _analyse_input(trace: Trace, position: int) -> InputPattern:
 
 
 def _make_dimension(indices: list[AnyIndex | None]) -> Dimension:
-    """Return the distinct indices of one dimension, as sums of terms. A range from `Any` has two: its first and its last index."""
+    """Return one dimension with its distinct indices. A range from `Any` has two: its first and its last index."""
     distinct_indices: dict[str, AffineIndex] = {}
     for index in indices:
         for end in (index.first, index.last) if isinstance(index, AnyOf) else (index,):
@@ -190,7 +189,6 @@ def _make_dimension(indices: list[AnyIndex | None]) -> Dimension:
 def _analyse_output(
     trace: Trace, output: Output, cache: VariableCache, rejected: dict[str, str], addend_axes: dict[int, set[str]]
 ) -> OutputPattern:
-    """Return the pattern of an output. Adds variables that cannot be split to `rejected`, and axes to `addend_axes`."""
     dimensions = tuple(_make_dimension([coordinate]) for coordinate in output.coordinates)
     moving = [name for dimension in dimensions for index in dimension.indices for name in index.terms]
     for name in {name for name in moving if moving.count(name) > 1}:
@@ -215,9 +213,9 @@ def _analyse_output(
 
 
 def _has_zero_terms(trace: Trace, output: Output, is_scatter_sum: bool) -> bool:
-    """Return True if inputs of zeros add nothing to the sums in an output.
+    """Return True if zeros in the inputs give zero terms in the output's sums.
 
-    Sums over axes in the description's `starts` are exempt, because a copy that knows its start skips terms by position.
+    Axes in `starts` do not count, because copies know their position there and skip terms.
     """
     if output.value is None:
         return True
@@ -232,7 +230,7 @@ def _has_zero_terms(trace: Trace, output: Output, is_scatter_sum: bool) -> bool:
 def _find_addend_inputs(
     trace: Trace, axis: str, linear: Linear, rejected: dict[str, str], addend_axes: dict[int, set[str]]
 ) -> None:
-    """For each addend of the sum over `axis`, find an input that makes the addend zero, and is used in no other term."""
+    """For each addend of the sum over `axis`, find an input that makes it zero and is used nowhere else."""
     reads_in_addends = Counter(access.tensor.position for addend in linear.addends for access in accesses(addend))
     reads = Counter(access.tensor.position for value in _list_values(trace) for access in accesses(value))
     for addend in linear.addends:
@@ -245,7 +243,7 @@ def _find_addend_inputs(
 
 
 def _reject_positions(trace: Trace) -> Iterator[tuple[str, str]]:
-    """Yield the variables whose positions are used as numbers, except those that the description handles."""
+    """Yield the variables that the description uses as numbers. Those that it declares in `starts` are allowed."""
     for value in _list_values(trace):
         for node in walk(value):
             if isinstance(node, Position):
@@ -266,7 +264,7 @@ def _reject_opaque_results(trace: Trace) -> Iterator[tuple[str, str]]:
 
 
 def _reject_shared_randomness(trace: Trace, outputs: tuple[OutputPattern, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the variables along which several parts would have to draw the same random element."""
+    """Yield the variables along which several parts would draw the same random number."""
     for output, pattern in zip(trace.outputs, outputs, strict=True):
         if output.value is not None and any(isinstance(node, RandomElement) for node in walk(output.value)):
             for name in trace.definitions:
@@ -278,7 +276,7 @@ def _reject_shared_randomness(trace: Trace, outputs: tuple[OutputPattern, ...]) 
 
 
 def _reject_inconsistent_reads(trace: Trace, inputs: tuple[InputPattern, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the variables whose parts do not shift all reads of a dimension by the same number of elements."""
+    """Yield the variables that index a dimension in two ways, such as `x[i]` and `x[2 * i]`."""
     for tensor, pattern in zip(trace.tensors, inputs, strict=True):
         for d, dimension in enumerate(pattern.dimensions):
             for name in dict.fromkeys(name for index in dimension.indices for name in index.terms):
@@ -294,7 +292,7 @@ def _reject_inconsistent_reads(trace: Trace, inputs: tuple[InputPattern, ...]) -
 
 
 def _is_plain(trace: Trace, inputs: tuple[InputPattern, ...], outputs: tuple[OutputPattern, ...], axis: str) -> bool:
-    """Return True if a split of `axis` leaves all other extents, strides and offsets unchanged at any shapes."""
+    """Return True if a split of `axis` changes no other extent, stride or offset at any shapes."""
     symbols = [extent for tensor in trace.tensors for extent in tensor.extents]
     symbols += [extent for extents in trace.output_extents for extent in extents]
     dimensions = [dimension for pattern in inputs for dimension in pattern.dimensions]
@@ -360,7 +358,6 @@ def _find_choosing_variables(moved_elements: tuple[tuple[MovedElement, ...], ...
 
 
 def _list_values(trace: Trace) -> Iterator[Value]:
-    """Yield the values of all outputs, and the values that choose the coordinates of scatters."""
     for output in trace.outputs:
         if output.value is not None:
             yield output.value

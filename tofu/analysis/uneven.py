@@ -1,8 +1,8 @@
-"""Axes whose parts may overlap, for engines where all workers need parts of the same length.
+"""Axes whose parts may overlap, for engines in which all workers need parts of the same length.
 
-An extent of 10 is split over 3 workers into the parts [0, 4), [3, 7) and [6, 10). Each length is rounded up, so that a
-part also has the first element of the next part. Nothing is padded, and both workers compute the shared element alike.
-A reduction must count the shared element once, so the worker with the earlier part replaces it by a neutral number.
+For example, an extent of 10 is split over 3 workers into [0, 4), [3, 7) and [6, 10). Nothing is padded, and two workers
+compute the shared element alike. A reduction must count the shared element once, so the worker with the earlier part
+replaces it by a neutral number.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ NEUTRAL = {"Sum": 0, "Prod": 1}
 def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
     """Return the numbers of the axes whose parts may overlap.
 
-    If the parts compute partial sums, the shared elements are replaced by zeros. Then two conditions hold: each position
-    along the axis is one slice of each input, unlike in windows and their gradients. And zeros add nothing to the sum,
-    which is unknown for an opaque function.
+    A partial sum replaces the shared elements by zeros. This requires that one position along the axis is one slice of
+    each input, unlike in windows and their gradients, and that zeros add nothing to the sum.
     """
     return tuple(axis for axis in range(len(access.axes)) if _may_overlap(access, axis))
 
 
 def find_neutral(access: OperatorAccess, axis: int) -> int | None:
-    """Return the number that replaces elements shared with the next part of `axis`, or None if they may count twice."""
+    """Return the number that replaces shared elements along `axis`, or None if they may count twice."""
     neutral_numbers = {
         NEUTRAL.get(output.reducer) for output in access.outputs if output.combine[axis] is Combine.REDUCE
     }

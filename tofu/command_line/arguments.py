@@ -1,4 +1,4 @@
-"""Readers of command line arguments: shapes, hints, topologies, optimizers. Their errors show the expected form."""
+"""Readers of command line arguments. Their errors show the expected form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from tofu.errors import TofuError
 from tofu.search.topology import Topology, read_topology
 
-MOST_DIGITS = 9  # of a dimension; a longer number is read as the name of an axis, which is then unknown
+MOST_DIGITS = 9  # a longer number is read as the name of an axis
 
 
 def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""`python -m tofu doctor`: check that the installed packages fit together, and suggest remedies."""
+"""`python -m tofu doctor`: check that the installed packages fit together."""
 
 from __future__ import annotations
 
@@ -114,7 +114,6 @@ def _examine_gpus(gpus: int) -> Iterator[Finding]:
 
 
 def _try(check: Callable[[], object]) -> str:
-    """Return the error of a check as one line, or an empty string if it passes."""
     try:
         check()
     except (ImportError, OSError, RuntimeError, ValueError) as error:

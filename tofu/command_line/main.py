@@ -1,8 +1,8 @@
 """The command line: `python -m tofu COMMAND`.
 
 Each command calls an engine (`tofu.engines`) and prints the result with `tofu.report`. An error that the user can
-correct ends the command with one message and exit code 1. The module of a command, and the framework that the command
-needs, are imported when the command is called.
+correct ends the command with one message and exit code 1. A command, and the framework that it needs, are imported when
+the command is called.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Commands(click.Group):
     """Group of the commands in `FILES`. A TofuError is printed as a message without a traceback."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        """Return the commands that `--help` lists: those whose native code and framework are installed.
+        """Return the commands whose native code and framework are installed, for `--help`.
 
         The other commands can still be called. They report what is missing.
         """
@@ -56,7 +56,6 @@ class _Commands(click.Group):
         return [name for name in FILES if has_mxnet or name not in NEED_MXNET]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        """Import a command from its module."""
         if name not in FILES:
             return None
         try:
@@ -73,7 +72,8 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that the user typed.
 
-        `verify MODEL` becomes `verify-model MODEL`. The word `jax`, which version 0.3 had before some commands, is dropped.
+        `verify MODEL` becomes `verify-model MODEL`. The word `jax`, which came before some commands in version 0.3, is
+        dropped.
         """
         if arguments[:1] == ["jax"]:
             arguments = arguments[1:] or ["--help"]
@@ -90,7 +90,7 @@ class _Commands(click.Group):
         return super().resolve_command(context, arguments)
 
     def _suggest_option(self, context: click.Context, name: str) -> str:
-        """Return a hint for an unknown command that is the name of an option, such as `why` of `plan`; otherwise ""."""
+        """Return a hint if an unknown command is the name of an option, such as `why` of `plan`; otherwise ""."""
         commands = []
         for each in self.list_commands(context):
             command = self.get_command(context, each)
@@ -115,7 +115,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tofu")
 def main() -> None:
-    """Tofu trains a model on several devices, although the model was written for one.
+    """Tofu takes a training step written for one device, and runs it on several.
 
     The commands below plan, compare and verify models. They do not train. To train, add one line to your script:
 

@@ -253,7 +253,6 @@ def _import_cases(module: str) -> list[Case]:
 
 
 def _find_cases(names: Collection[str], cases: Sequence[Case]) -> list[Case]:
-    """Return the cases in which the operators `names` occur, directly or in a gradient."""
     operators = [_list_operators(case) for case in cases]
     unknown = sorted(set(names).difference(*operators))
     if unknown:

@@ -49,7 +49,7 @@ SHOWN: tuple[Decorator, ...] = (
 
 @dataclass
 class _CheckingLayers(Observer):
-    """Observer that raises PlanError for unknown `layers` as soon as the model is analysed, before a long search."""
+    """Observer that raises PlanError for unknown `layers` before a long search begins."""
 
     layers: tuple[str, ...] = ()
 

@@ -1,4 +1,4 @@
-"""`python -m tofu plan` and `memory`: show how a model is split, and the memory that it needs. No devices are used."""
+"""`python -m tofu plan` and `memory`, which use no devices."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _describe_fewest_workers(
 ) -> str:
     """Return a sentence with the smallest number of workers whose memory fits into `device_bytes`, or why there is none.
 
-    The search begins with the bytes that one device needs, divided by `device_bytes`.
+    The search begins at the bytes of one device divided by `device_bytes`.
     """
     one_device = report.columns[0][1]
     first_count = max(1, ceil(one_device.total[1] / device_bytes))

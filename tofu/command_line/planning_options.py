@@ -56,7 +56,7 @@ PLANNING: tuple[Decorator, ...] = (
     click.option("--plan", type=FILE, help="Apply the plan in this file, which `python -m tofu plan --save` wrote."),
     *(_make_option(name, option) for name, option in OPTIONS.items() if option.help),
 )
-# Maps arguments of `tofu.partition` to options of the command line.
+# Arguments of `tofu.partition` -> options of the command line.
 SPELLED = {
     "ngpus": "--workers",
     "workers": "--workers",
@@ -85,7 +85,7 @@ def takes(options: tuple[Decorator, ...]) -> Decorator:
 def pop_planning(command_options: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
     """Remove the planning options from the options of a command, and return them for `tofu.partition`.
 
-    Returns the number of workers, and the other options as keyword arguments. The number is None if `--plan` decides it.
+    Returns the number of workers, or None if `--plan` decides it, and the other options as keyword arguments.
     """
     workers = command_options.pop("workers")
     texts = {name: command_options.pop(name) for name in OPTIONS if name in command_options}
@@ -94,13 +94,13 @@ def pop_planning(command_options: dict[str, Any]) -> tuple[int | None, dict[str,
 
 
 def check_folder(option: str, path: Path | None) -> None:
-    """Raise TofuError if the folder of an output file does not exist. Commands call this before a long search."""
+    """Raise TofuError if the folder of an output file does not exist, before a long search."""
     if path is not None and not path.absolute().parent.is_dir():
         raise TofuError(f"{option} {path}: there is no folder {path.absolute().parent}. Make it first.")
 
 
 def check_plot(path: Path | None) -> None:
-    """Raise TofuError if a picture cannot be written. Commands call this before a long search."""
+    """Raise TofuError if a picture cannot be written, before a long search."""
     check_folder("--plot", path)
     if path is not None:
         check_picture(path)
@@ -108,7 +108,7 @@ def check_plot(path: Path | None) -> None:
 
 _NAMES_WITH_UNDERSCORES = [
     name for name in SPELLED if "_" in name
-]  # no English words, so messages that name them mean the argument
+]  # these are not English words, so messages use them only for the argument
 _ARGUMENT = re.compile(
     rf"\b({'|'.join(SPELLED)})=(?:['\"]([^'\"]+)['\"]|\[([^\]]+)\]|([\w.]*\w))?"  # with a value, or without
     rf"|\b(ngpus|{'|'.join(_NAMES_WITH_UNDERSCORES)}|plan(?= says))\b"
@@ -116,7 +116,7 @@ _ARGUMENT = re.compile(
 
 
 def spell_as_options(message: str) -> str:
-    """Return an error message of the library in which options of the command line replace Python arguments.
+    """Return an error message with command line options instead of Python arguments.
 
     >>> spell_as_options("describe it, or undescribed='replicate'; leave plan= out")
     'describe it, or --undescribed replicate; leave --plan out'

@@ -1,4 +1,4 @@
-"""`python -m tofu verify --jax`: verify the descriptions of JAX's primitives. MXNet is not needed."""
+"""`python -m tofu verify --jax`: verify the descriptions of JAX's primitives."""
 
 from __future__ import annotations
 

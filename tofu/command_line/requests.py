@@ -88,7 +88,7 @@ class ModelRequest(Protocol):
 
     @property
     def states(self) -> int:
-        """The number of arrays that an optimizer keeps for each weight, unless `--states` sets it."""
+        """The number of arrays that an optimizer keeps for each weight; `--states` overrides it."""
 
     def read(self) -> Task:
         """Return the model, analysed but without a plan."""
@@ -100,7 +100,7 @@ class ModelRequest(Protocol):
         """Return the request for another number of workers."""
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Return the ways to train on a machine, with `counts` numbers of workers and `states` arrays for each weight.
+        """Return the simulated ways to train on a machine, with `counts` numbers of workers and `states` arrays for each weight.
 
         Before each way is planned, `report` is called with its name.
         """
@@ -109,7 +109,7 @@ class ModelRequest(Protocol):
         """Run the model on one device and on all workers, and compare. `own` has options that only one engine takes."""
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Return a function that prints Tofu's plans beside hand-made ones.
+        """Return a function that prints Tofu's plans and hand-made ones.
 
         Before each plan is made, `report` is called with its name.
         """
@@ -123,9 +123,9 @@ def takes_model(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds the argument MODEL and the planning options to a command.
 
-    The command receives a `ModelRequest` instead of them. If it supports one engine only, pass the engine as `only`, and
-    advice for users of other engines as `instead`. `stores=False` leaves out `--uneven` and `--donate`, which decide how
-    the arguments of a JAX step are stored. `context` is passed to the engine's `read_request`.
+    The command receives a `ModelRequest` instead of them. If it supports one engine only, pass the engine as `only`,
+    and advice for users of other engines as `instead`. `stores=False` leaves out `--uneven` and `--donate`, which
+    decide how the arguments of a JAX step are stored. `context` is passed to the engine's `read_request`.
     """
     options: tuple[Decorator, ...] = (MODEL, *PLANNING) if only == JAX else (MODEL, SHAPE, *PLANNING, UNROLL)
     if only != MXNET:

@@ -30,7 +30,7 @@ Result = TypeVar("Result", bound=HasProblems)
 
 
 def collect(case_results: Generator[Result, None, None], count: int, results: list[Result]) -> None:
-    """Append the results of `count` cases to `results`, and print progress and the first problem of each case on stderr.
+    """Append the results of `count` cases to `results`, and print progress and problems on stderr.
 
     After an interrupt, `results` holds the cases finished so far.
     """

@@ -18,8 +18,8 @@ WIDER = "in float64, to tell errors from rounding; with the model's own types, f
 class Traffic:
     """Bytes that workers read from each other in one run, counted three times.
 
-    `planned` is the count of the plan, or None if the plan was not made for this run. `emitted` is counted in the
-    execution graph, which the framework runs. `read` is counted by the kernels while they run.
+    `planned` is counted by the plan; None if the plan was made for another run. `emitted` is counted in the execution
+    graph, and `read` by the kernels while they run.
     """
 
     planned: int | None
@@ -45,14 +45,14 @@ class Agreement:
     tolerance
         The largest difference that counts as rounding.
     traffic
-        Maps "training" and "inference" to the bytes that workers read from each other.
+        The bytes that workers read from each other, by "training" and "inference".
     excused
-        Maps tensors that were not compared to the reason. Such a tensor depends on random numbers, or the framework
-        itself computes it wrongly.
+        Tensors that were not compared, with the reason: they depend on random numbers, or the framework itself computes
+            them wrongly.
     notes
         Changes that were made to the model for the comparison: shapes, types, dropout.
     seconds
-        Maps each stage of the comparison to its time.
+        The time of each stage of the comparison, by name.
     """
 
     workers: int

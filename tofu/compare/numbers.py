@@ -1,4 +1,4 @@
-"""Difference of two runs: the largest difference of each tensor, divided by the tensor's largest magnitude."""
+"""Differences between the results of two runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CANCELLED_IN_FLOAT32 = 1e-5
 
 @dataclass(frozen=True)
 class RunNumbers:
-    """Whole tensors of one run, by name. `states` are the auxiliary states after the run."""
+    """Results of one run as whole tensors, by name. `states` are the auxiliary states after the run."""
 
     outputs: Arrays
     gradients: Arrays = field(default_factory=dict)
@@ -27,13 +27,13 @@ class RunNumbers:
 
     @property
     def by_kind(self) -> dict[str, Arrays]:
-        """Maps "output", "gradient" and "state" to the tensors."""
+        """The tensors of each kind: "output", "gradient" and "state"."""
         return {"output": self.outputs, "gradient": self.gradients, "state": self.states}
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Largest difference between two runs of one tensor, relative to the largest magnitude. See `relative_error`."""
+    """Largest difference of one tensor between two runs, relative to its largest magnitude (`relative_error`)."""
 
     kind: str
     name: str
@@ -48,9 +48,9 @@ class Difference:
 
 
 def relative_error(found: Array, expected: Array, least: float = TINIEST) -> float:
-    """Return the largest difference, relative to the largest magnitude of `expected` or to `least`, if that is more.
+    """Return the largest difference, relative to the largest magnitude of `expected` or to `least`, whichever is more.
 
-    Infinite if `found` has another shape, or a number that is not finite.
+    Infinite if the shapes differ, or `found` has a number that is not finite.
     """
     if found.shape != expected.shape:
         return inf

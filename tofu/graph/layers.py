@@ -1,7 +1,7 @@
 """Layers of a model, which are the rows of a printed plan.
 
-If the lines of the user's program are known, a layer is everything that one line computes in one part of the model.
-Otherwise it is a forward operator with its gradient.
+A layer is everything that one line of the user's program computes in one part of the model. If the lines are unknown,
+it is a forward operator with its gradient.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tofu.graph.semantic import Graph, Operator
 
 
 def find_layers(graph: Graph) -> list[int]:
-    """Return, for each operator, the number of the first operator of its layer."""
+    """Return the layer of each operator, as the number of the layer's first operator."""
     layers: list[int] = []
     layer_by_line: dict[tuple[str, str], int] = {}
     for position, operator in enumerate(graph.operators):
@@ -28,7 +28,7 @@ def find_layers(graph: Graph) -> list[int]:
 
 
 def name_layers(graph: Graph) -> dict[int, str]:
-    """Return the names of layers, by the number of the first operator of each."""
+    """Return the name of each layer, by the number of its first operator."""
     first_operators = {position: graph.operators[position] for position in dict.fromkeys(find_layers(graph))}
     short_names = {
         position: _join_words(operator.scope, PurePath(operator.line).name) if operator.find_line else operator.name
@@ -61,6 +61,6 @@ def is_backward(operator: Operator) -> bool:
 
 
 def choose_main_operator(operators: Sequence[Operator], count_points: Callable[[Operator], int]) -> Operator:
-    """Return the forward operator of a layer that computes most, which stands for the layer in a printed plan."""
+    """Return the forward operator that computes most, which stands for the layer in a printed plan."""
     forward = [operator for operator in operators if not is_backward(operator)] or operators
     return max(forward, key=count_points) if len(forward) > 1 else forward[0]

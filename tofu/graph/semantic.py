@@ -1,9 +1,8 @@
 """The semantic graph: the operators, tensors and attributes of one training step, as a frozen value.
 
-An engine's front end builds it from the framework's form of the step (`tofu.mxnet.frontend`, `tofu.jax.frontend`).
-Analysis, search and plans use only this graph. Operators are in an executable order, and refer to tensors by number. At
-most one operator writes a tensor. *Variables* are tensors that no operator writes: arguments, auxiliary states (such as
-moving statistics) and head gradients.
+Front ends build it (`tofu.mxnet.frontend`, `tofu.jax.frontend`), and analysis, search and plans use only this graph.
+Operators are in an executable order and refer to tensors by number. At most one operator writes a tensor. *Variables*
+are tensors that no operator writes: arguments, auxiliary states (such as moving statistics) and head gradients.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any
 
 
 class Phase(enum.IntEnum):
-    """Phase of a training step in which an operator runs. Operators share fetched regions within one phase only."""
+    """Phase of a training step. Operators share fetched regions only within one phase."""
 
     FORWARD = 0
     BACKWARD = 1
@@ -30,7 +29,7 @@ class TensorKind(enum.Enum):
 
     INPUT = "input"  # data and labels, passed at each step
     PARAMETER = "parameter"  # a learned or fixed argument
-    AUXILIARY = "auxiliary"  # a state that operators update in place (moving statistics)
+    AUXILIARY = "auxiliary"  # a state that operators update in place, such as moving statistics
     HEAD_GRADIENT = "head gradient"  # the gradient of an output, passed between forward and backward
     INTERMEDIATE = "intermediate"  # the output of an operator
     CARRY = "carry"  # a value that a loop passes to its next iteration, or its value after the loop
@@ -47,7 +46,7 @@ class Tensor:
     is_inner
         True if the tensor connects two parts of a lowered operator (`tofu.lowering`). Plans do not list such tensors.
     times
-        The number of times that a training step transfers the tensor: 1, or the number of iterations of its loop.
+        How often a training step transfers the tensor: 1, or the number of iterations of its loop.
     addends
         For a sum over iterations of a loop, the number of iterations that are summed before each transfer; otherwise 1.
     """
@@ -68,11 +67,11 @@ class Tensor:
 
     @property
     def moved_item_bytes(self) -> int:
-        """The bytes per element that a training step transfers if it transfers each new value."""
+        """The bytes per element that a training step transfers if it transfers each computed value of the tensor."""
         return self.item_bytes * self.times
 
     @property
-    def is_given(self) -> bool:
+    def exists_before_step(self) -> bool:
         """True if the tensor exists before the step begins."""
         return self.kind not in (TensorKind.INTERMEDIATE, TensorKind.CARRY)
 
@@ -89,18 +88,18 @@ class Operator:
     forward
         For a backward operator, the number of its forward operator, if the framework provides it.
     stateful
-        True if the operator reads a hidden state that its forward operator saved, so that both must be split alike.
+        True if the operator reads a hidden state that its forward operator saved. Both must be split alike.
     mutates
-        The positions of the inputs that the operator updates in place.
+        The inputs that the operator updates in place, by position.
     ignored
-        The positions of the inputs of which the operator reads only the shapes.
+        The inputs of which the operator reads only the shapes, by position.
     annotations
         Names of attributes that do not affect the results.
     sums_gradients
         True if the operator adds up the gradients of a tensor that several operators read.
     leader
-        For a *part* of a lowered operator (`tofu.lowering`), the number of the first part. All parts of an operator share
-        one choice and their fetches.
+        For a *part* of a lowered operator (`tofu.lowering`), the number of the first part. All parts of an operator
+        share one choice and their fetches.
     is_inner
         True for all parts except the last, which has the name of the lowered operator. Plans do not list inner parts.
     is_added
@@ -108,10 +107,11 @@ class Operator:
     origin
         Data that the front end passes to its backend, which builds the workers' copies.
     dimension_names
-        For each tensor of a part, the names that its dimensions have in the lowered operator, or "". The axes of the part
-        take these names if its description has others.
+        For each tensor of a part, the names of its dimensions in the lowered operator, or "". The part's axes get these
+        names.
     find_line
-        Function that returns the line of the user's program as `file:line`, or "". It is called when the line is printed.
+        Function that returns the line of the user's program as `file:line`, or "". It is called when the line is
+        printed.
     scope
         Path of the operator in the user's model, such as `encoder/block_0`.
     is_gradient
@@ -146,7 +146,7 @@ class Operator:
 
     @property
     def full_name(self) -> str:
-        """The name, followed by the line of the user's program if it is known."""
+        """The name, with the line of the user's program if it is known."""
         return f"{self.name} at {self.line}" if self.line else self.name
 
     def __str__(self) -> str:
@@ -154,7 +154,7 @@ class Operator:
 
 
 class SourceLines(Mapping[str, str]):
-    """Lines of the user's program, by operator. A line is looked up when it is accessed."""
+    """Lines of the user's program, by operator. Each line is looked up when it is first needed."""
 
     def __init__(self, operators: tuple[Operator, ...] = ()) -> None:
         self._find_line_by_name = {
@@ -202,15 +202,15 @@ class Graph:
     Attributes
     ----------
     outputs
-        The numbers of the tensors that the model returns, in order.
+        The tensors that the model returns, by number.
     gradients
-        For each differentiated argument, the number of its gradient. Arguments may share a gradient.
+        The gradient of each differentiated argument, by number. Arguments may share a gradient.
     updated
-        The arguments that an optimizer updates after the step. A gradient of such an argument needs the argument's layout.
+        The arguments that an optimizer updates after the step. Their gradients need the same layout.
     next_values
-        For each variable that the step itself updates, the number of its next value, which needs the variable's layout.
+        The next value of each variable that the step itself updates, by number. It needs the variable's layout.
     carries
-        The values that loops pass from one iteration to the next. The operators of a loop's body are listed once.
+        The values that loops pass from one iteration to the next. A loop's body is in the graph once.
     """
 
     tensors: tuple[Tensor, ...]
@@ -223,7 +223,7 @@ class Graph:
 
     @cached_property
     def updates(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of a variable and a tensor that is needed in its layout: a gradient, a next value, or a value for a carry."""
+        """Pairs of a variable and a tensor that needs its layout: a gradient, a next value, or a value for a carry."""
         gradients = ((variable, self.gradients[variable]) for variable in sorted(self.updated))
         carried_values = ((carry.tensor, value) for carry in self.carries for value in carry.values)
         return (*gradients, *sorted(self.next_values.items()), *carried_values)
@@ -251,7 +251,7 @@ class Graph:
 
     @cached_property
     def named_parts(self) -> tuple[int, ...]:
-        """For each operator, the number of the part that has the lowered operator's name, or its own number if it is no part."""
+        """For each operator, the number of the part that has the lowered operator's name, or its own number."""
         last_part_by_leader = {
             operator.leader: position
             for position, operator in enumerate(self.operators)
@@ -264,12 +264,12 @@ class Graph:
 
     @cached_property
     def written_in_place(self) -> frozenset[int]:
-        """The tensors that operators update in place. Each worker must hold all elements that its copies write."""
+        """The tensors that operators update in place. Each worker must hold all elements that it updates."""
         return frozenset(operator.inputs[position] for operator in self.operators for position in operator.mutates)
 
     @cached_property
     def tensor_labels(self) -> tuple[int, ...]:
-        """A number for each tensor that depends on its kind, shape, type and `times`, but not on its name."""
+        """A number for each tensor, by its kind, shape, type and `times`, but not by its name."""
         return tuple(
             make_label(tensor.kind, tensor.shape, tensor.dtype, *([tensor.times] if tensor.times > 1 else []))
             for tensor in self.tensors
@@ -277,7 +277,7 @@ class Graph:
 
     @cached_property
     def operator_labels(self) -> tuple[int, ...]:
-        """A number for each operator that depends on its operation, attributes and shapes, but not on its name."""
+        """A number for each operator, by its operation, attributes and shapes, but not by its name."""
         return tuple(
             make_label(o.op, sorted(o.attributes.items()), [self.tensors[t].shape for t in (*o.inputs, *o.outputs)])
             for o in self.operators

@@ -1,1 +1,1 @@
-"""The operating system and the Python process: files, other processes, Ctrl-C, memory, garbage collection."""
+"""The operating system and the Python process: files, processes, Ctrl-C, memory, garbage collection."""

@@ -12,7 +12,7 @@ NEW_OBJECTS = 50_000
 
 @contextmanager
 def collect_rarely() -> Iterator[None]:
-    """Collect garbage only after `NEW_OBJECTS` new objects, in a block or, as a decorator, in a function.
+    """Collect garbage less often, after `NEW_OBJECTS` new objects. A context manager, or a decorator of a function.
 
     Does nothing if the user has turned collection off or made it rarer.
     """

@@ -1,4 +1,4 @@
-"""Memory that this process may use: within the machine, its control group, and its limit of address space."""
+"""How much more memory this process may use: the least of three limits (machine, control group, address space)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ IN_USE = ("memory.current", "memory/memory.usage_in_bytes")
 
 
 def read_free_bytes() -> float:
-    """Return the bytes that this process can still use without swapping; infinity if the system reports nothing."""
+    """Return the bytes that this process can still use without swapping; infinity if unknown."""
     free_bytes = [_read_meminfo("MemAvailable"), _find_free_address_bytes()]
     for limit_file, used_file in zip(LIMITS, IN_USE, strict=True):
         free_bytes.append(_subtract(_read_number(CGROUP / limit_file), _read_number(CGROUP / used_file)))
@@ -20,7 +20,7 @@ def read_free_bytes() -> float:
 
 
 def read_total_bytes() -> float:
-    """Return the bytes of memory and swap for this process, used or not; infinity if the system reports nothing."""
+    """Return the bytes of memory and swap for this process, used or not; infinity if unknown."""
     memory, swap = _read_meminfo("MemTotal"), _read_meminfo("SwapTotal")
     total = None if memory is None else memory + (swap or 0)
     total_bytes = [total, *(_read_number(CGROUP / limit) for limit in LIMITS)]

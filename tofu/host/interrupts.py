@@ -1,4 +1,4 @@
-"""Let SIGTERM unwind the stack like Ctrl-C, and delay both while a block completes."""
+"""Let SIGTERM end a program like Ctrl-C, and delay both while a block completes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from typing import Any
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived. It unwinds the stack like Ctrl-C, so that files and processes are cleaned up."""
+    """SIGTERM arrived. Like Ctrl-C, it unwinds the stack, so that files and processes are cleaned up."""
 
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Raise Terminated in the main thread if SIGTERM arrives in the block, unless the process ignores or handles SIGTERM."""
+    """Raise Terminated in the main thread if SIGTERM arrives in the block.
+
+    Does nothing if the process ignores or handles SIGTERM.
+    """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
@@ -35,8 +38,8 @@ def _raise_terminated(_number: int, _frame: Any) -> None:
 def uninterrupted() -> Iterator[None]:
     """Delay a Ctrl-C or SIGTERM that arrives in the block until the block is complete.
 
-    Use this for blocks of milliseconds that must not stop halfway, such as issuing work to a framework. In other threads
-    it does nothing, because Python interrupts only the main thread.
+    Use this for blocks of milliseconds that must not stop halfway. In other threads it does nothing, because Python
+    interrupts only the main thread.
     """
     is_main = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()

@@ -1,4 +1,4 @@
-"""Run a function in parallel processes, and end them with the work."""
+"""Run a function in parallel processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write files atomically, and remove temporary files that dead processes left behind."""
+"""Write files atomically, and remove temporary files of dead processes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import IO
 from tofu.errors import FileError
 
 SUFFIX = ".tofu-tmp"
-OLD_SUFFIX = re.compile(r"\.(\d+)\.tmp")  # ending of Tofu 0.1's temporary files, with the process number
+OLD_SUFFIX = re.compile(r"\.(\d+)\.tmp")  # ending of Tofu 0.1's temporary files
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
 def replace_atomically(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Yield a temporary file that replaces `path` once it is complete and on the disk. After an error, `path` is unchanged.
+    """Yield a temporary file that replaces `path` when it is complete and on the disk.
 
-    Also removes temporary files that dead processes left in the folder. Raises FileError if writing fails.
+    After an error, `path` is unchanged. Raises FileError if writing fails.
     """
     target, temporary = os.fspath(path), ""
     try:
@@ -48,7 +48,7 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> None:
 
 
 def remove_left_behind(target: str) -> None:
-    """Remove temporary files in the folder of `target` whose writers are dead. Living writers hold a lock on their file."""
+    """Remove temporary files of dead processes in the folder of `target`. Living processes hold a lock on their file."""
     folder, base_name = os.path.split(target)
     with suppress(OSError):
         for name in os.listdir(folder or "."):
@@ -62,8 +62,7 @@ def remove_left_behind(target: str) -> None:
 def _open_temporary(target: str) -> tuple[str, IO[bytes]]:
     """Return a new, locked file in the folder of `target`.
 
-    Until the file is locked, another process may take it for a file of a dead process and remove it. If this happens,
-    another file is opened.
+    Another process may remove the file before it is locked. Then another file is opened.
     """
     while True:
         temporary = f"{target}.{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"

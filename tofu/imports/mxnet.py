@@ -1,8 +1,8 @@
 """Make MXNet 1.9.1 importable, and check that Tofu was built for the installed MXNet.
 
 After `import tofu`, `import mxnet` works with every NumPy from 1.21 to 1.26. To this end, Tofu installs an import
-finder. Before MXNet is loaded, it restores names that NumPy has removed. Afterwards, it extends MXNet's functions that
-load files, so that they also load partitioned models.
+finder. Before MXNet is loaded, the finder restores names that NumPy has removed. Afterwards, it extends MXNet's
+functions that load files, so that they also load partitioned models.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def restore_numpy_names() -> None:
 
 
 def _numpy_has_deprecated_name(name: str) -> bool:
-    """Return True for NumPy 1.20 to 1.23, which still has the name, and warns when it is read."""
+    """Return True for NumPy 1.20 to 1.23, which has the name but warns when it is read."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return hasattr(np, name)
@@ -68,7 +68,7 @@ def _is_installed(package: str) -> bool:
 
 
 def load_cuda_libraries() -> None:
-    """Load the CUDA libraries of the nvidia-*-cu11 packages, because the dynamic loader does not find them."""
+    """Load the CUDA libraries of the nvidia-*-cu11 packages, which the dynamic loader does not find."""
     if not _is_installed("mxnet-cu112"):
         return
     packages = importlib.util.find_spec("nvidia")
@@ -135,7 +135,7 @@ class MXNetHook(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the usual spec of MXNet, with a loader that prepares the import and extends MXNet."""
+        """Return MXNet's spec with another loader."""
         if fullname != "mxnet":
             return None
         spec = PathFinder.find_spec(fullname, path, target)
@@ -145,8 +145,6 @@ class MXNetHook(MetaPathFinder):
 
 
 class _PreparingLoader(Loader):
-    """Loader of MXNet that prepares the import and afterwards extends MXNet."""
-
     def __init__(self, loader: Any) -> None:
         self._loader = loader
 

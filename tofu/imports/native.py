@@ -42,7 +42,6 @@ def import_native(name: str) -> ModuleType:
 
 
 def _explain_missing(name: str) -> str:
-    """Return the remedy for a missing module."""
     if name == "_mxnet" and any(FOLDER.glob("_core.*.so")):
         reinstall_command = f"pip install --force-reinstall --no-deps --no-binary :all: {DISTRIBUTION}"
         return f"Tofu is compiled for MXNet only if MXNet is installed first: make build in a clone, or {reinstall_command}"

@@ -56,7 +56,7 @@ def _is_on_devices(leaf: Any) -> bool:
 
 
 def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
-    """Raise ShapeError if a leaf is a shape instead of an array. A step can be planned, but not run, with shapes."""
+    """Raise ShapeError if a leaf is a shape instead of an array. Shapes are enough to plan a step, but not to run it."""
     for leaf, name in zip(leaves, names, strict=True):
         if isinstance(leaf, jax.ShapeDtypeStruct):
             raise ShapeError(
@@ -65,16 +65,16 @@ def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
 
 
 def list_weak(leaves: Sequence[Any]) -> WeakTypes:
-    """Return which leaves have weak types: Python numbers, and arrays computed from Python numbers alone."""
+    """Return True for each leaf with a weak type: a Python number, or an array computed from Python numbers alone."""
     return tuple(bool(getattr(leaf, "weak_type", type(leaf) in NUMBERS and type(leaf) is not bool)) for leaf in leaves)
 
 
 class WeakTypeCheck:
     """Checks if a step that was planned for a Python number accepts an array in its place, and vice versa.
 
-    A Python number has a weak type: `x * 0.1` has the type of `x`, but `x * np.float32(0.1)` has the wider type of
-    both. `jax.jit` traces a step again if weak types change. Here, the step is traced again too, once for each
-    combination of weak types. If all its types then agree with the plan, the planned program computes the result.
+    The types may differ: `x * 0.1` has the type of `x`, but `x * np.float32(0.1)` has the wider type of both, because a
+    Python number has a *weak type*. `jax.jit` traces a step again if weak types change. Tofu does this, too, once for
+    each combination of weak types. If all types then agree with the plan, the planned program is still correct.
     """
 
     def __init__(self, function: Callable[..., Any], native: Native, names: Sequence[str]) -> None:
@@ -127,8 +127,6 @@ class WeakTypeCheck:
 
 
 class _EquationTypes(NamedTuple):
-    """The types of the operands and results of an equation."""
-
     name: str
     operands: tuple[Any, ...]
     results: tuple[Any, ...]
@@ -143,7 +141,6 @@ class _EquationTypes(NamedTuple):
 
 
 def _list_types(step: Step) -> list[_EquationTypes]:
-    """Return the types of all equations, except conversions to the same type."""
     equation_types = []
     for equation in step.walk():
         operands = tuple((x.type if isinstance(x, Literal) else step.types[x]).dtype for x in equation.inputs)

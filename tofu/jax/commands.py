@@ -31,7 +31,7 @@ MOST_VIRTUAL_DEVICES = 512
 
 @dataclass(frozen=True)
 class StepRequest:
-    """A step from a file, with the settings of the plan that a command asks for."""
+    """A step from a file, with the settings of its plan."""
 
     file: StepFile
     source: Source
@@ -51,7 +51,7 @@ class StepRequest:
         return analyse(self.source, self.settings, Observer(), self.engine)
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Plan the step. `observe` is called after every pass of the pipeline."""
+        """Return the partition. `observe` is called after every pass of the pipeline."""
         return plan_step(self.source, self.settings, observe, self.engine)
 
     def over(self, workers: int) -> StepRequest:
@@ -59,7 +59,7 @@ class StepRequest:
         return replace(self, settings=self.settings.over(workers))
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Simulate ways to train on a machine with different numbers of devices, and return them."""
+        """Return the simulated ways to train on a machine."""
         return advise_source(self.source, self.over(1).settings, machine, counts, engine=self.engine, report=report)
 
     def verify(self, dtype: str | None, seed: int, **_: Any) -> Agreement:
@@ -67,7 +67,7 @@ class StepRequest:
         return verify_step(self.file.step, self.file.arguments, self.settings, self.engine, dtype, seed)
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Compile Tofu's plans, data parallelism and FSDP with XLA, and return a function that prints a comparison.
+        """Return a function that prints Tofu's plans, data parallelism and FSDP, all compiled by XLA.
 
         `batch` is the extent of the batch, which data parallelism and FSDP split.
         """

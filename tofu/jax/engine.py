@@ -1,4 +1,4 @@
-"""Connect JAX to the planner: the front end provides descriptions of primitives, and the backend builds programs."""
+"""The JAX engine: the front end has the descriptions of primitives, and the backend builds programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tofu.lowering import Lowerings
 from tofu.program import PlannedProgram, Program
 from tofu.search import Choices
 from tofu.search.geometry import find_shards
-from tofu.search.native import COLLECTIVES, UNEVEN
+from tofu.search.native import COLLECTIVE_RULES, UNEVEN
 from tofu.validation import show
 
 Shape = tuple[int, ...]
@@ -29,16 +29,16 @@ LOWERINGS: Lowerings = {}
 
 
 class JaxFrontEnd:
-    """The descriptions of JAX's primitives. JAX draws all random numbers from keys, so no operator draws by itself."""
+    """The descriptions of JAX's primitives. JAX draws random numbers from keys, so no operator draws by itself."""
 
     descriptions = DESCRIPTIONS
     lowerings = LOWERINGS
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return None, because the descriptions give the shapes of shards, and `SpmdProgram` checks them."""
+        """Return None. Shapes of shards follow from the descriptions, and `SpmdProgram` checks them."""
         return None
 
-    def draws_unsaid(self, operator: Operator, is_whole: bool) -> bool:
+    def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
         """Return False: every primitive draws from keys."""
         return False
 
@@ -51,8 +51,8 @@ class JaxFrontEnd:
 class JaxBackend:
     """Builds one program that all workers run under `jax.shard_map`.
 
-    If `predicts_peak` is True, a memory limit applies to the predicted peak memory of a worker. Otherwise it applies to
-    the worker's arguments and constants alone.
+    A memory limit applies to the predicted peak memory of a worker if `predicts_peak` is True. Otherwise it applies to
+    the worker's arguments and constants.
     """
 
     predicts_peak: bool = True
@@ -87,7 +87,7 @@ class JaxBackend:
         worker_bytes: Sequence[int] | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Do nothing. The pipeline checks the program, and `SpmdProgram` checks collectives before they first run."""
+        """Do nothing. The pipeline checks the program, and `SpmdProgram` checks its collectives."""
 
     def measure_whole(self, source: Source) -> int:
         """Return the bytes of all arguments and constants."""
@@ -98,15 +98,15 @@ class JaxBackend:
         return predict_one_device(source.native).needed_bytes
 
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int]:
-        """Return the bytes that each kernel accesses. XLA fuses many operators, so there are fewer kernels."""
+        """Return the bytes that each kernel accesses. XLA fuses operators, so there are fewer kernels than operators."""
         return find_kernel_bytes(program)
 
 
 def _list_arguments(graph: Graph) -> list[int]:
-    return [n for n, tensor in enumerate(graph.tensors) if tensor.is_given]
+    return [n for n, tensor in enumerate(graph.tensors) if tensor.exists_before_step]
 
 
-JAX = Engine(JaxFrontEnd(), JaxBackend(), replace(COLLECTIVES, overlaps_given="needed"))
+JAX = Engine(JaxFrontEnd(), JaxBackend(), replace(COLLECTIVE_RULES, overlaps_given="needed"))
 JAX_LIMITING_ARGUMENTS = replace(JAX, backend=JaxBackend(predicts_peak=False))
 """The JAX engine with memory limits on arguments alone, to compare plans that store equally much of the state."""
 
@@ -117,4 +117,4 @@ def make_engine(uneven: str | None) -> Engine:
         return JAX
     if not isinstance(uneven, str) or uneven not in UNEVEN:
         raise UnsupportedError(f"uneven is {show(uneven)}, and not one of {', '.join(map(repr, UNEVEN))}.")
-    return replace(JAX, moves=replace(JAX.moves, overlaps_given=cast(Any, uneven)))
+    return replace(JAX, rules=replace(JAX.rules, overlaps_given=cast(Any, uneven)))

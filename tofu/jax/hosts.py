@@ -64,7 +64,7 @@ def check_devices(devices: Sequence[Any]) -> None:
 
 
 def find_topology(devices: Sequence[Any]) -> Topology | None:
-    """Return an interconnect of two levels, between hosts and within hosts.
+    """Return an interconnect of two levels: between hosts and within hosts.
 
     Return None if there is only one host or one device per host, or if devices are not listed host by host.
     """
@@ -90,21 +90,20 @@ def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
 
 
 class ProcessAgreement:
-    """Checks that all processes have the same plan, and pass the same arguments.
+    """Checks that all processes have the same plan and pass the same arguments.
 
-    Only arguments that a process has completely are checked: each leaf once, when it is first passed to a call or to
-    `place`. All processes must make these calls in the same order.
+    Each leaf is checked once, when it is first passed to a call or to `place`. Leaves of which a process has only a
+    part are not checked. All processes must make these calls in the same order.
     """
 
     def __init__(self, mesh: Mesh, plan: Plan, names: Sequence[Sequence[str]]) -> None:
-        """Take the mesh, the plan, and the names of each argument's leaves for error messages."""
         self._mesh, self._plan, self._names = mesh, plan, names
         self._has_single_process = len({_find_process(device) for device in mesh.devices.flat}) == 1
         self._checked_positions: dict[int, set[int]] = {}  # positions of checked leaves, by argument
         self._has_checked_plan = False
 
     def check(self, arguments: Mapping[int, Sequence[Any]]) -> None:
-        """Compare the plan and some arguments among processes, unless they were compared before.
+        """Compare the plan and some arguments among processes, unless this was done before.
 
         `arguments` maps the position of an argument to its leaves. Raise PlanError if plans differ, UnsupportedError if
         values differ.
@@ -116,7 +115,7 @@ class ProcessAgreement:
             return
         names = [name for argument in unchecked for name in self._names[argument]]
         leaves = [leaf for argument in unchecked for leaf in arguments[argument]]
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):  # a traced value cannot be compared yet
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):  # a traced value has no checksum yet
             return
         digest = hashlib.sha256(self._plan.to_json().encode()).digest()[:16]
         checksums = [*np.frombuffer(digest, np.uint32), *map(_checksum, leaves)]
@@ -140,7 +139,7 @@ class ProcessAgreement:
             self._checked_positions.setdefault(argument, set()).update(positions)
 
     def _list_unchecked(self, argument: int, leaves: Sequence[Any]) -> list[int]:
-        """Return the positions of leaves that must be compared. This runs in every step, so it must be fast."""
+        """Return the positions of the leaves to compare. This runs in every step, so it must be fast."""
         checked = self._checked_positions.get(argument, ())
         if len(checked) == len(leaves):
             return []

@@ -1,4 +1,4 @@
-"""Lower the program of a step for XLA, as a function of the same trees as the step."""
+"""Lower the program of a step for XLA, as `jax.jit(step).lower` does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def lower_program(
     constants: Sequence[Any],
     donated_arguments: Sequence[int],
 ) -> Any:
-    """Return a stage like those of `jax.jit(step).lower`. `leaves` are arrays or shapes."""
+    """Return a stage like that of `jax.jit(step).lower`. `leaves` are arrays or shapes."""
     function, native = program.function(mesh), program.native
 
     def step(*arguments: Any) -> Any:
@@ -60,7 +60,7 @@ class BoundStage:
         return BoundStage(self.stage.compile(*args, **named), self.constants)
 
     def __call__(self, *args: Any) -> Any:
-        """Run a compiled step on its arguments."""
+        """Run a compiled step."""
         return self.stage(*args, self.constants)
 
     def __getattr__(self, name: str) -> Any:

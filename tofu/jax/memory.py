@@ -1,6 +1,6 @@
 """Predict the memory of a step on one device and on each worker, and read XLA's count for the compiled program.
 
-All workers run the same program on shards of equal shapes, so every worker needs the same memory.
+All workers run the same program on shards of equal shapes, so they need the same memory.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def read_compiled(compiled: Any) -> StepDeviceMemory:
 
 
 def read_worker_program(program: SpmdProgram) -> Step:
-    """Return the program of a worker as equations over its shards, with collectives as equations."""
+    """Return the program of a worker as equations over its shards. Collectives are equations, too."""
     shape, names = program.workers.mesh_axes
     mesh: Any = AbstractMesh(shape, names, axis_types=(AxisType.Auto,) * len(names))
     closed = jax.make_jaxpr(program.map_over_mesh(mesh))(*program.argument_structs(mesh))

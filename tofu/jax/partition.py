@@ -1,4 +1,4 @@
-"""Implement `tofu.jax.partition`, which turns a training step for one device into a step on several devices."""
+"""`tofu.jax.partition`, which turns a training step for one device into a step for several."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Devices: TypeAlias = "int | Mesh | Sequence[Any]"
 class DeferredStep:
     """A step that is planned at its first call, for the arguments of that call.
 
-    `tofu.jax.partition` returns it if no example arguments are passed. It is called like the original step. After the
-    first call, it also has the attributes of a `PartitionedStep`, such as `plan`.
+    `tofu.jax.partition` returns it if no example arguments are passed. After the first call, it also has the attributes
+    of a `PartitionedStep`, such as `plan`.
     """
 
     def __init__(
@@ -128,8 +128,6 @@ def partition(
 ) -> Any:
     """Plan a training step and return a step that runs on several devices.
 
-    The returned step is called like `step`. If `step` or `example_args` is left out, planning waits for the first call.
-
     Parameters
     ----------
     step
@@ -159,6 +157,12 @@ def partition(
         `memory_limit`, `replicate`, `undescribed`, `cache` and `plan`. `plan` replaces the search: it is a `Plan`, its
         JSON, or the path of a file with the JSON. Without `topology`, transfers between processes are assumed to be
         slower than transfers within a process.
+
+    Returns
+    -------
+    PartitionedStep or DeferredStep
+        The step on several devices. It is called like `step`, and takes and returns complete or placed arrays. A
+        DeferredStep is planned at its first call.
 
     Raises
     ------
@@ -205,7 +209,7 @@ def partition(
 def _require_workers(workers: Any) -> None:
     """Raise DeviceError if `workers` is missing.
 
-    The devices themselves are looked up later, when the step is planned, because JAX may not be initialized yet.
+    The devices are looked up later, because JAX may not be initialized yet.
     """
     if workers is None:
         raise DeviceError(

@@ -1,4 +1,4 @@
-"""Define `PartitionedStep`, a planned training step that runs on its devices."""
+"""`PartitionedStep`, a training step that runs on several devices."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def in_planned_precision(method: Method) -> Method:
-    """Make a method run in the precision in which its step was planned, whatever `jax_enable_x64` is now."""
+    """Make a method run in the precision of its plan, whatever `jax_enable_x64` is now."""
 
     @wraps(method)
     def run(self: PartitionedStep, *args: Any, **named: Any) -> Any:
@@ -136,7 +136,7 @@ class PartitionedStep:
 
     @in_planned_precision
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Run one step. Arguments that are not placed as planned are moved first; `place` avoids that."""
+        """Run one step. Arguments that are not placed as planned are moved in each call; call `place` to avoid this."""
         leaves = self._arguments.flatten(order_arguments(self._step, args, named))
         refuse_shapes(leaves, self._arguments.names)
         self._agreement.check(dict(enumerate(self._arguments.split(leaves))))
@@ -161,7 +161,7 @@ class PartitionedStep:
 
     @cached_property
     def _run_traced(self) -> Callable[..., list[Any]]:
-        """The step as a function that JAX can transform, from complete arrays to complete results, without donation."""
+        """The step as a function that JAX can transform. It takes and returns complete arrays, and donates nothing."""
         jitted = jax.jit(self._program.function(self.mesh))
 
         def run_whole(*leaves: Any) -> list[Any]:
@@ -216,13 +216,25 @@ class PartitionedStep:
 
     @in_planned_precision
     def place(self, value: Any, argument: int = 0) -> Any:
-        """Store an argument of the step on the devices as planned, and return the stored arrays.
+        """Store an argument of the step on the devices as planned. Each device receives only its own shard.
 
-        By default, this is the first argument, the state. Each device receives only its own shard. The stored arrays
-        share no memory with `value`, so that the step may donate them.
+        Parameters
+        ----------
+        value
+            The argument, as a tree of complete arrays. If several processes run the step, each of them passes the
+            complete argument, or arrays that are on the devices of all processes already.
+        argument
+            The position of the argument. The default is the first one, the state.
 
-        If several processes run the step, each process passes the complete argument, or arrays that already are on the
-        devices of all processes. Raises ShapeError if the tree, a shape or a type differs from the plan.
+        Returns
+        -------
+        tree of jax.Array or UnevenArray
+            The stored arrays. They share no memory with `value`, so that the step may donate them.
+
+        Raises
+        ------
+        ShapeError
+            The tree, a shape or a type differs from the plan.
         """
         leaves = self._arguments.flatten_one(value, argument)
         names, types, shardings = self._describe_leaves(argument)
@@ -233,11 +245,27 @@ class PartitionedStep:
 
     @in_planned_precision
     def place_part(self, value: Any, argument: int = 1) -> Any:
-        """Store an argument of the step, by default the second, of which each process passes only some rows.
+        """Store an argument of which each process passes only some rows, such as its own part of the batch.
 
-        Use this method if each process loads its own part of the batch. For an array of B rows and P processes, process
-        n passes rows n B/P up to (n + 1) B/P, counted along dimension 0. Rows that the plan stores in another process
-        are sent there. Every process passes the same scalars. Raises ShapeError if the arrays do not have these shapes.
+        Rows that the plan stores in another process are sent there.
+
+        Parameters
+        ----------
+        value
+            The argument, as a tree of arrays. For an array of B rows (dimension 0) and P processes, process n passes
+            rows n B/P up to (n + 1) B/P. Every process passes the same scalars.
+        argument
+            The position of the argument. The default is the second one.
+
+        Returns
+        -------
+        tree of jax.Array or UnevenArray
+            The stored arrays, with the shapes of the complete argument.
+
+        Raises
+        ------
+        ShapeError
+            An array does not have the expected number of rows.
         """
         leaves = self._arguments.flatten_one(value, argument)
         names, types, shardings = self._describe_leaves(argument)
@@ -247,7 +275,6 @@ class PartitionedStep:
         return unflatten_arrays(self._arguments.trees[argument], list(placed))
 
     def _describe_leaves(self, argument: int) -> tuple[list[Any], ...]:
-        """Return the names, types and shardings of the leaves of an argument."""
         leaf_lists = self._arguments.names, self._arguments.types, self._argument_shardings
         return tuple(self._arguments.split(values)[argument] for values in leaf_lists)
 
@@ -358,7 +385,6 @@ class PartitionedStep:
 
 
 def _as_type(result: Any, type_: ValueType) -> Any:
-    """Return a result with the weak type of a type."""
     return (
         replace(result, joined=as_type(result.joined, type_))
         if isinstance(result, UnevenArray)

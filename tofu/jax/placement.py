@@ -1,4 +1,4 @@
-"""Place arrays on devices, so that each device receives only its own shard."""
+"""Place arrays on devices. Each device receives only its own shard."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def place_array(value: Any, sharding: Sharding) -> Any:
 
 
 def place_operand(value: Any, sharding: Sharding) -> Any:
-    """Place an argument where the step reads it, in each call.
+    """Place an argument for a call of the step.
 
-    - An array that JAX has not committed to a device is left to `jax.jit`, if all devices belong to this process.
-    - Of an array with overlapping shards, the shards are placed side by side.
+    - An array that is not committed to a device is left to `jax.jit` if this process has all devices.
+    - Overlapping shards become one array: `jax.jit` sees them side by side, without overlap.
     """
     if isinstance(sharding, UnevenSharding):
         return _join_shards(value, sharding)
@@ -67,7 +67,7 @@ def place_operand(value: Any, sharding: Sharding) -> Any:
 
 
 def place_copy(value: Any, sharding: Sharding) -> Any:
-    """Place a value in new memory, so that a step may reuse that memory while `value` stays valid.
+    """Place a copy of a value, so that a step may reuse the copy's memory while `value` stays valid.
 
     JAX would not copy an array that is already on a device, and on CPUs it reads NumPy arrays in place.
     """
@@ -81,7 +81,7 @@ def place_copy(value: Any, sharding: Sharding) -> Any:
 
 
 def _copy_host_array(value: Any) -> Any:
-    """Return a copy of a NumPy array. Python numbers are not copied, because a copy would lose their weak type."""
+    """Return a copy of a NumPy array. A copy of a Python number would lose its weak type, so numbers are returned unchanged."""
     return value if isinstance(value, (jax.Array, UnevenArray, *NUMBERS)) else np.array(value)
 
 
@@ -91,9 +91,9 @@ def _read_complete(array: UnevenArray) -> Any:
 
 
 def _join_shards(value: Any, sharding: UnevenSharding) -> Any:
-    """Return one array of all shards side by side, each on its devices.
+    """Return one array in which all shards are side by side.
 
-    No device ever holds all of the value, unless it is on devices of several processes.
+    No device ever holds the whole value, unless it is on devices of several processes.
     """
     if isinstance(value, UnevenArray):
         if value.parts == sharding:
@@ -108,7 +108,7 @@ def _join_shards(value: Any, sharding: UnevenSharding) -> Any:
 
 
 def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding], donated: Sequence[int]) -> None:
-    """Copy donated arrays that occur more than once among the leaves, because JAX can donate an array only once."""
+    """Copy donated arrays that occur more than once, because JAX can donate an array only once."""
     kept_positions = set(range(len(leaves))).difference(donated) if donated else ()
     ids_in_use = {id(leaves[position]) for position in kept_positions}
     for position in donated:
@@ -121,8 +121,8 @@ def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding
 def place_local_rows(name: str, local_rows: Any, planned: jax.ShapeDtypeStruct, sharding: Sharding) -> Any:
     """Place the array `name`, of which each process passes an equal number of rows (positions of dimension 0).
 
-    Rows follow each other in the order of the processes. All processes pass scalars. Rows that the sharding stores in
-    another process are sent there. Raise ShapeError if the rows do not have the expected shape.
+    Rows follow each other in the order of the processes, and every process passes the same scalars. Rows that the
+    sharding stores in another process are sent there. Raise ShapeError if the rows do not have the expected shape.
     """
     shape = planned.shape
     mesh = (sharding.joined if isinstance(sharding, UnevenSharding) else sharding).mesh

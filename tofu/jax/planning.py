@@ -15,7 +15,7 @@ from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partitio
 from tofu.plan import Plan
 from tofu.planning.progress import search_progress
 from tofu.planning.settings import OPTIONS, Settings, read_options
-from tofu.search.topology import arrange_as
+from tofu.search.topology import read_arrangement
 from tofu.validation import MOST_WORKERS
 
 PLANNING_OPTIONS = tuple(name for name in OPTIONS if name != "for_training")
@@ -49,16 +49,15 @@ def plan_step(source: Source, settings: Settings, observe: Observer | None = Non
 
 
 def analyse(source: Source, settings: Settings, observe: Observer, engine: Engine = JAX) -> Task:
-    """Return the planning task of a step. The settings choose the form of the step (`choose_form`)."""
+    """Return the planning task of a step."""
     return analyse_step(observe("read", choose_form(source, settings)), engine, settings, observe)
 
 
 def choose_form(source: Source, settings: Settings) -> Source:
     """Return the form of the step that allows plans with the least communication.
 
-    A step can be rewritten before it is planned, for example with sums moved out of loops. If a plan is given, its
-    fingerprint selects the form that it was made for. If a hint names a tensor or operator that a form lacks, that form
-    is skipped.
+    A step may have several forms, for example with sums moved out of loops. If a plan was passed, its fingerprint
+    selects the form. Forms without a tensor or operator that a hint names are skipped.
     """
     given = settings.plan or settings.saved
     for form in _list_forms(source, settings):
@@ -70,7 +69,6 @@ def choose_form(source: Source, settings: Settings) -> Source:
 
 
 def _list_lost(source: Source, form: Source) -> set[str]:
-    """Return the names of tensors and operators that a form of a step lacks."""
     before, now = source.graph, form.graph
     return (before.tensor_index.keys() - now.tensor_index) | (before.operator_index.keys() - now.operator_index)
 
@@ -78,8 +76,8 @@ def _list_lost(source: Source, form: Source) -> set[str]:
 def _list_forms(source: Source, settings: Settings) -> Iterator[Source]:
     """Yield the forms of a step, the best first.
 
-    If sums are moved out of loops, plans communicate less or equally much, but each worker may hold a complete sum.
-    Therefore this form is only used if tensors may be replicated.
+    Sums that are moved out of loops never communicate more, but each worker may hold a complete sum. So this form is
+    only used if tensors may be replicated.
     """
     is_free = settings.replicate == "free" or settings.memory_limit is not None or settings.algorithm == "data-parallel"
     may_hoist = is_free or settings.plan is not None or settings.saved is not None
@@ -131,8 +129,8 @@ def plan_on_same_state(
 ) -> Partition:
     """Plan another step whose first argument has the layout of a part of a planned step's state.
 
-    `name` is that of the planned step. Raise ShapeError if the part differs from the argument, or PlanError if `options`
-    contradict the layout.
+    `name` is the name of the planned step. Raise ShapeError if the part differs from the argument, or PlanError if
+    `options` contradict the layout.
     """
     planned = partition.plan
     hints = make_state_hints(source, *read_state_layouts(partition, part))
@@ -153,4 +151,4 @@ def plan_on_same_state(
             f"The plan has factors {settings.plan.factors}, and that of {name} {planned.factors}, whose layouts the state has. "
             "Remove plan= to search for a plan with these factors."
         )
-    return plan_step(source, replace(settings, arrangement=arrange_as(planned)), engine=engine)
+    return plan_step(source, replace(settings, arrangement=read_arrangement(planned)), engine=engine)

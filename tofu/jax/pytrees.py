@@ -1,4 +1,4 @@
-"""Build the trees that users receive, and give another step's first argument the layout of a step's state."""
+"""Build trees for users, and give another step's first argument the layout of a step's state."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def _show_tree(structure: Structure | None) -> str:
 def unflatten_values(
     structure: Structure, leaves: Sequence[Any], name: str, restore: Callable[[StaticLeaf], Any]
 ) -> Any:
-    """Return a tree with shardings or other values in the place of arrays. `name` names the tree in errors.
+    """Return a tree with shardings or other values instead of arrays. `name` names the tree in errors.
 
-    Raise UnsupportedError if a class in the tree accepts nothing but arrays.
+    Raise UnsupportedError if a class in the tree accepts only arrays.
     """
     try:
         return structure.unflatten(leaves, restore)
@@ -74,7 +74,7 @@ def unflatten_values(
 def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
     """Return True if the hints do not mention a tensor, or split it along the dimensions `steps`.
 
-    A hint is a list with a dimension for each round of the plan, or one dimension for all rounds.
+    A hint is one dimension for all rounds of the plan, or a list with a dimension for each round.
     """
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)

@@ -84,13 +84,13 @@ class StepArguments:
     def find_result_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
         """Return the types of the results if a call has other weak types than planned, otherwise None.
 
-        Raise ShapeError if the step would then compute in other types.
+        Raise ShapeError if the step would compute in other types than planned.
         """
         weak_types = list_weak(leaves)
         return None if weak_types == self._weak_types.planned else self._weak_types.find_result_types(weak_types)
 
     def _describe_nodes(self, tree: Any) -> str:
-        """Describe the first argument whose tree has other nodes than planned, or the number of arguments if that differs."""
+        """Describe the first argument whose tree differs from the plan. If the number of arguments differs, describe this instead."""
         planned_trees = self._native.arguments_tree.tree.children()
         pairs = zip(planned_trees, tree.children(), name_parameters(self._step, len(planned_trees)), strict=False)
         differences = (describe_node_difference(*pair) for pair in pairs)

@@ -32,7 +32,7 @@ class StepFile:
 
 
 def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
-    """Run a Python file and return the step in it, with its example arguments.
+    """Run a Python file, and return its step with example arguments.
 
     In the file, `arguments` is the name of a tuple, or of a function that returns a tuple. Raise TofuError if the step
     or its arguments are missing, or have the wrong type.
@@ -60,7 +60,7 @@ def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
 
 @contextmanager
 def locate_errors(file: Path, action: str) -> Iterator[None]:
-    """Convert an error in a user's file to a TofuError with the last line of that file in the traceback."""
+    """Convert an error in a user's file to a TofuError that names the last line of this file in the traceback."""
     try:
         yield
     except (TofuError, InternalError):

@@ -1,10 +1,8 @@
 """Apply `jax.grad` and `jax.vmap` to a partitioned step.
 
-The reverse-mode derivative of a step and its `jax.vmap` are steps too, which Tofu plans like any other.
-
-JAX cannot transform the program that a worker runs, because a collective does not record whether its operand is
-replicated. The transposed program would count replicas several times, and a batched program would mix workers. So the
-traced step is transformed, before it is planned.
+Tofu plans the reverse-mode derivative of a step, or its `jax.vmap`, as a step of its own. It does not transform the
+program that a worker runs, because a collective does not record if its operand is replicated. The transposed program
+would count replicas several times, and a batched program would mix workers.
 """
 
 from __future__ import annotations
@@ -27,10 +25,10 @@ from tofu.jax.frontend.versions import find_key_implementation
 from tofu.jax.kernels.call import is_differentiable
 from tofu.pipeline import Partition
 from tofu.planning.settings import DEFAULTS, Settings
-from tofu.search.topology import arrange_as
+from tofu.search.topology import read_arrangement
 
 Run = Callable[..., list[Any]]
-MOST_SEARCH_SECONDS = 2.0  # limit for plans made while the user's program runs
+MOST_SEARCH_SECONDS = 2.0  # for plans made while the user's program runs
 FORWARD_MODE = (
     "A partitioned step has no forward-mode derivative (jax.jvp, jax.jacfwd, jax.linearize, jax.hessian). Use reverse mode (jax.grad, "
     "jax.vjp, jax.jacrev; jax.jacrev twice for a Hessian), or differentiate inside the step and partition that."
@@ -50,16 +48,16 @@ class Transformation(Protocol):
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class Pullback:
-    """A vector-Jacobian product.
+    """A vector-Jacobian product: from cotangents of the results to cotangents of the leaves.
 
-    It maps cotangents of the results at the positions `seeded` to cotangents of the leaves at the positions `wanted`.
+    `seeded` and `wanted` are the positions of these results and leaves.
     """
 
     wanted: tuple[int, ...]
     seeded: tuple[int, ...] = ()
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the function from leaves and results' cotangents to leaves' cotangents, and its argument shapes."""
+        """Return the function from leaves and cotangents of results to cotangents of leaves."""
         function = core.jaxpr_as_fun(traced)
 
         def pullback(leaves: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
@@ -77,7 +75,7 @@ class Pullback:
         return pullback, (list(map(_shape, traced.in_avals)), seeds)
 
     def is_kept(self, leaf: int) -> bool:
-        """Return True, because the derivative reads all leaves where the step read them."""
+        """Return True, because the derivative reads all leaves unchanged."""
         return True
 
 
@@ -89,7 +87,7 @@ class Batch:
     batched: tuple[bool, ...]
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the step as a function of batched leaves, and its argument shapes."""
+        """Return the step as a function of batched leaves."""
         batched = jax.vmap(
             core.jaxpr_as_fun(traced), [0 if is_batched else None for is_batched in self.batched], axis_size=self.size
         )
@@ -113,10 +111,9 @@ def _shape(aval: Any, leading: tuple[int, ...] = ()) -> jax.ShapeDtypeStruct:
 def make_transformable(
     run: Run, run_transformed: Callable[[Transformation, Sequence[Any]], Sequence[Any]], native: Native
 ) -> Run:
-    """Return `run` as a function that `jax.grad` and `jax.vmap` accept.
+    """Return `run`, a partitioned step, as a function that `jax.grad` and `jax.vmap` accept.
 
-    `run` is the partitioned step as a function of flat lists of complete arrays. `run_transformed` runs a transformed
-    step and returns its results.
+    `run` takes and returns flat lists of complete arrays. `run_transformed` runs a transformed step.
     """
     types = [native.step.types[number] for number in native.step.inputs]
     key_implementations = [find_key_implementation(type_.dtype) if type_.is_key else None for type_ in types]
@@ -141,7 +138,7 @@ def make_transformable(
     def forward(*leaves: Any) -> tuple[list[Any], tuple[Pullback, list[Any]]]:
         values = [jnp.asarray(leaf.value) if isinstance(leaf.value, NUMBERS) else leaf.value for leaf in leaves]
         differentiated = (n for n, leaf in enumerate(leaves) if leaf.perturbed and is_differentiable(values[n]))
-        # JAX cannot save random keys in branches, so their data is saved.
+        # JAX cannot save random keys in branches, so their data are saved.
         saved_leaves = [
             x if key is None else jax.random.key_data(x) for x, key in zip(values, key_implementations, strict=True)
         ]
@@ -177,9 +174,9 @@ def make_transformable(
 
 
 def choose_settings(partition: Partition, transformation: Transformation, source: Source) -> Settings:
-    """Return the settings for a transformed step.
+    """Return the settings for a transformed step: those of the original step, with its rounds and layouts.
 
-    They are the settings of the original step, whose rounds and layouts of unchanged leaves are kept.
+    Only leaves that the transformation does not change keep their layouts.
     """
     native, transformed_step = partition.source.native, source.native
     numbers = enumerate(zip(transformed_step.step.inputs, native.step.inputs, strict=False))
@@ -200,5 +197,5 @@ def choose_settings(partition: Partition, transformation: Transformation, source
         topology=None,
         memory_limit=None,
         on_infeasible="accept",
-        arrangement=arrange_as(partition.plan),
+        arrangement=read_arrangement(partition.plan),
     )

@@ -10,7 +10,7 @@ from tofu.lowering.parts import Lowerings, Parts, find_lowering
 
 
 def lower(graph: Graph, lowerings: Lowerings, is_lowered: Callable[[Operator], bool] = lambda operator: True) -> Graph:
-    """Replace operators that have a lowering by their parts, if `is_lowered` returns True for them.
+    """Replace operators by their parts, if they have a lowering and `is_lowered` returns True for them.
 
     Tensors keep their numbers. The tensors that connect parts are added at the end.
     """
@@ -37,6 +37,6 @@ def lower(graph: Graph, lowerings: Lowerings, is_lowered: Callable[[Operator], b
 
 
 def keep_whole(lowerings: Lowerings, operator: Operator, tensors: Sequence[Tensor]) -> Operator:
-    """Return the operator as it runs in a lowered graph if it is not replaced by parts."""
+    """Return the form of an operator that runs if it is not replaced by parts."""
     lowering = find_lowering(lowerings, operator, tensors)
     return operator if lowering is None else lowering.as_whole(operator)

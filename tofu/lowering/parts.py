@@ -1,7 +1,6 @@
-"""Lowerings of operators: functions that replace an operator of the semantic graph by smaller operators, its *parts*.
+"""Lowerings: functions that replace an operator of the semantic graph, the *whole* operator, by smaller ones, its *parts*.
 
-Parts are ordinary operators with descriptions, so the search and the program treat them like any others. The operator
-that they replace is called *whole* here.
+Parts are ordinary operators with descriptions, so the search and the program treat them like any others.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 @dataclass
 class Parts:
-    """Parts of the operator `whole`. Its lowering calls the methods, which add parts and the tensors that connect them.
+    """Parts of the operator `whole`. A lowering calls the methods to add parts and the tensors between them.
 
-    `position` and `first_tensor` are the numbers that the first part and the first new tensor get in the lowered graph.
+    `position` and `first_tensor` are the numbers of the first part and the first new tensor in the lowered graph.
     """
 
     whole: Operator
@@ -35,11 +34,11 @@ class Parts:
     tensors: list[Tensor] = field(default_factory=list)
 
     def shape(self, slot: int) -> tuple[int, ...]:
-        """Return the shape of input `slot` of the replaced operator."""
+        """Return the shape of input `slot` of the whole operator."""
         return self.graph_tensors[self.whole.inputs[slot]].shape
 
     def output_shape(self, slot: int) -> tuple[int, ...]:
-        """Return the shape of output `slot` of the replaced operator."""
+        """Return the shape of output `slot` of the whole operator."""
         return self.graph_tensors[self.whole.outputs[slot]].shape
 
     def inner_tensor(self, name: str, shape: tuple[int, ...], dtype: str = "float64") -> int:
@@ -58,10 +57,7 @@ class Parts:
         origin: Any = None,
         names: DimensionNames = (),
     ) -> None:
-        """Add a part before the last one.
-
-        `names` becomes the part's `Operator.dimension_names`.
-        """
+        """Add a part before the last one. `names` becomes the part's `Operator.dimension_names`."""
         full_name = f"{self.whole.name}/{name}"
         self._add(full_name, op, attributes, inputs, outputs, (), is_inner=True, origin=origin, names=names)
 
@@ -75,9 +71,9 @@ class Parts:
         origin: Any = None,
         names: DimensionNames = (),
     ) -> None:
-        """Add the last part, which has the replaced operator's name and outputs.
+        """Add the last part, which has the whole operator's name and outputs.
 
-        If the part's kernel writes only some of the outputs, because no operator reads the rest, `outputs` lists them.
+        `outputs` lists the outputs that the part's kernel writes, if no operator reads the others.
         """
         outputs = self.whole.outputs if outputs is None else outputs
         name = self.whole.name
@@ -126,7 +122,7 @@ def _always(operator: Operator, inputs: Inputs) -> bool:
 
 @dataclass(frozen=True)
 class Lowering:
-    """Lowering of a kind of operator, as functions.
+    """Lowering of a kind of operator.
 
     Attributes
     ----------
@@ -159,7 +155,7 @@ class LowerableOperators(OperatorDescriptions, Protocol):
 
 
 def find_lowering(lowerings: Lowerings, operator: Operator, tensors: Sequence[Tensor]) -> Lowering | None:
-    """Return the lowering of an operator, or None if it cannot be lowered. `tensors` are the graph's."""
+    """Return the lowering of an operator, or None if it cannot be lowered. `tensors` are the graph's tensors."""
     lowering = lowerings.get(operator.op)
     if lowering is None:
         return None

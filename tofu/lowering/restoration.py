@@ -1,7 +1,7 @@
 """Restore lowered operators after the search, if their own kernels can be split as the plan chooses.
 
-The search runs on the fully lowered graph, in which every operator with a lowering is replaced by its parts. But whole
-operators are faster. So an operator runs in parts only if its own kernel cannot be split along the axes of the plan.
+The search runs on a graph in which every operator with a lowering is replaced by its parts. But whole operators are
+faster. So an operator runs in parts only if its own kernel cannot be split along the axes of the plan.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tofu.graph import Graph, Operator, Phase
 from tofu.lowering.expansion import keep_whole, lower
 from tofu.lowering.parts import LowerableOperators, find_lowering
 from tofu.plan import AxisChoice, DimensionChoice
-from tofu.search import Choices, Problem, find_strategies, pose_problem
+from tofu.search import Choices, Problem, find_strategies, make_problem
 from tofu.search.choices import REPLICATED, NamedChoices, make_choices, name_choices
 from tofu.search.cost import evaluate
 from tofu.search.native import find_live_operators
@@ -23,20 +23,20 @@ from tofu.search.native import find_live_operators
 
 def restore_whole_operators(
     graph: Graph,
-    stock: Sequence[OperatorAccess],
+    whole_accesses: Sequence[OperatorAccess],
     searched: Choices,
     framework: LowerableOperators,
     undescribed: str = "error",
 ) -> Choices:
     """Return the choices for the graph that runs, in which operators run in parts only if they have to.
 
-    `graph` is the semantic graph, `stock` has the axes of its whole operators, and `searched` has the choices for the
+    `graph` is the semantic graph, `whole_accesses` has the axes of its whole operators, and `searched` has the choices for the
     fully lowered graph. Tensors keep their numbers. Raises InternalError if the result transfers more bytes than
     `searched`.
     """
     if searched.problem.graph is graph:
         return searched
-    restored = _restore(graph, stock, searched, framework, undescribed)
+    restored = _restore(graph, whole_accesses, searched, framework, undescribed)
     restored_bytes, searched_bytes = evaluate(restored).total_bytes, evaluate(searched).total_bytes
     if restored_bytes > searched_bytes:
         raise InternalError(
@@ -58,23 +58,23 @@ def prepare_inference(
             attributes = operator.attributes if lowering is None else lowering.in_inference(operator.attributes)
             operators.append(replace(operator, attributes=attributes))
     forward = replace(graph, operators=tuple(operators), gradients={}, updated=frozenset(), next_values={})
-    stock = find_strategies(forward, framework, undescribed)
-    return _restore(forward, stock, searched, framework, undescribed)
+    whole_accesses = find_strategies(forward, framework, undescribed)
+    return _restore(forward, whole_accesses, searched, framework, undescribed)
 
 
 def _restore(
     graph: Graph,
-    stock: Sequence[OperatorAccess],
+    whole_accesses: Sequence[OperatorAccess],
     searched: Choices,
     framework: LowerableOperators,
     undescribed: str,
 ) -> Choices:
     named_choices, lowered = name_choices(searched), searched.problem.graph
-    # The parts of an operator whose outputs nobody reads do not run. The whole operator would run, to update its states.
+    # If nobody reads an operator's outputs, its parts do not run. The whole operator would, to update its states.
     live_names = {lowered.operators[number].name for number in find_live_operators(lowered, searched.problem.accesses)}
     whole_names = {
         operator.name
-        for operator, access in zip(graph.operators, stock, strict=True)
+        for operator, access in zip(graph.operators, whole_accesses, strict=True)
         if operator.name in live_names
         and _can_be_split(
             keep_whole(framework.lowerings, operator, graph.tensors),
@@ -84,10 +84,10 @@ def _restore(
         )
     }
     final = lower(graph, framework.lowerings, lambda operator: operator.name not in whole_names)
-    # The search counted fetches that equal time steps of its graph share, so the same time steps must share them here.
-    equal = searched.problem.equal.carry_over(lowered, final)
+    # The search counted fetches that equal time steps of its graph share, so they must be shared here, too.
+    equal = searched.problem.equal.for_graph(lowered, final)
     accesses = find_strategies(final, framework, undescribed)
-    problem = pose_problem(final, accesses, searched.problem.factors, equal, searched.problem.moves)
+    problem = make_problem(final, accesses, searched.problem.factors, equal, searched.problem.rules)
     return _resolve_names(problem, named_choices)
 
 
@@ -120,7 +120,7 @@ def _can_be_split(
 
 
 def _find_layout(access: OperatorAccess, position: int, axes: AxisChoice) -> DimensionChoice:
-    """Return the layout of an input in which each worker holds exactly the region that its copy reads or updates."""
+    """Return the layout of an input in which each worker holds exactly the region that its copy accesses."""
     rows = access.inputs[position].rows
     dimension_by_axis = {access.axes[axis]: dimension for dimension, row in enumerate(rows) for axis, _ in row.terms}
     return tuple(None if axis is None else dimension_by_axis.get(axis) for axis in axes)

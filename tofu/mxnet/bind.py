@@ -1,4 +1,4 @@
-"""`tofu.bind`: binds a model to an executor whose arguments, gradients and outputs are shards."""
+"""`tofu.bind`: bind a model to an executor over shards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of the command line about a model that is saved as a symbol. Only `verify` allocates arrays."""
+"""Answer the commands about a model that is saved as a symbol. Only `verify` allocates arrays."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SymbolRequest:
     """Number of tensors that an optimizer keeps for each weight, unless the user passes another."""
 
     def read(self, observe: Observer | None = None) -> Task:
-        """Return the training step, ready to be planned. All arguments of the symbol except the inputs are trained."""
+        """Return the analysed training step. All arguments of the symbol except the inputs are trained."""
         return read_trained(self.symbol, self.shapes, self.settings, observe)
 
     def compile(self, observe: Observer | None = None) -> Partition:
@@ -59,7 +59,7 @@ class SymbolRequest:
         return replace(self, settings=self.settings.over(workers))
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Return a simulation for each number of workers in `counts`, on a machine; see `tofu.advise`."""
+        """Return a simulation for each number of workers in `counts` (`tofu.advise`)."""
         make_partition = plan_in_best_form(self.symbol, self.shapes)
         return advise(self.over(1).read(), machine, counts, states, report, make_partition)
 

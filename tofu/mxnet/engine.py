@@ -31,7 +31,7 @@ class MXNetFrontEnd:
     lowerings = LOWERINGS
 
     infer_shapes = staticmethod(infer_operator_shapes)
-    draws_unsaid = staticmethod(draws_undescribed)
+    draws_undescribed = staticmethod(draws_undescribed)
     draws = staticmethod(draws_in)
 
 

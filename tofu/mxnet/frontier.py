@@ -19,7 +19,7 @@ from tofu.mxnet.planning import read_trained
 from tofu.mxnet.runtime.symbol.arguments import read_settings, read_shapes
 from tofu.pipeline import Observer, Task, build_partition
 from tofu.plan import Plan
-from tofu.planning.memory_limit import Point, price_plan
+from tofu.planning.memory_limit import Point, measure_plan
 from tofu.planning.selection import Selection, make_tradeoffs
 from tofu.planning.settings import Settings
 from tofu.report.picture import choose_unit, new_figure
@@ -72,7 +72,7 @@ class Frontier:
         return fitting[-1]
 
     def __str__(self) -> str:
-        """Return a table with a row for each plan. A row names the tensors that it replicates or keeps and the row above does not."""
+        """Return a table with a row for each plan, which names the tensors that it newly replicates or keeps."""
         rows = [
             ("", "memory per worker", "of the smallest", "moved per step", "of the first", "replicated", "kept", "new")
         ]
@@ -126,7 +126,6 @@ class Frontier:
         figure.savefig(path)
 
     def _list_reference_plans(self) -> list[tuple[str, Plan]]:
-        """Return plans to compare the frontier with, each with a name."""
         plans = ("all but small tensors split", self.split_all), ("data parallelism", self.data_parallel)
         return [(name, plan) for name, plan in plans if plan is not None]
 
@@ -173,8 +172,25 @@ def frontier(
 ) -> Frontier:
     """Find plans that trade memory per worker for communication, from splitting every tensor to data parallelism.
 
-    It takes the arguments of `tofu.partition`, and trains all arguments of the model except its inputs. No array is
-    allocated. The search takes about ten times as long as for one plan, and calls MXNet's memory planner each time.
+    All arguments of the model except its inputs are trained. No array is allocated. The search takes about ten times
+    as long as for one plan.
+
+    Parameters
+    ----------
+    symbol, ngpus, hints, algorithm, search_seconds, undescribed, topology
+        As in `tofu.partition`.
+    **shapes
+        The shape of each input, by name.
+
+    Returns
+    -------
+    Frontier
+        The plans, which print as a table. `plan.worker_bytes` and `plan.communication_bytes` have their numbers.
+
+    Raises
+    ------
+    TofuError
+        The model cannot be partitioned, or shapes or options are wrong.
 
     Examples
     --------
@@ -198,8 +214,8 @@ def frontier(
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
     """Return the frontier of a symbol that is not partitioned.
 
-    Workers are split in rounds, one for each prime factor of their number. Only the first order of the rounds is
-    searched. Raises PlanError for one worker, and for an algorithm that makes a plan without a search.
+    Only the first order of the rounds is searched. Raises PlanError for one worker, and for an algorithm without a
+    search.
     """
     if settings.workers == 1:
         raise PlanError("ngpus is 1; a frontier needs 2 workers or more.")
@@ -211,7 +227,7 @@ def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings:
     first_arrangement, *_ = task.settings.arrangements
     (tradeoff,) = make_tradeoffs([task.problem.arrange(first_arrangement)], task.settings, None, task.measure)
     split_all = tradeoff.split_all()
-    tradeoff.sweep()
+    tradeoff.try_more_prices()
     data_parallel = _plan_data_parallel(task, tradeoff.problem)
     candidates = [*tradeoff.points, *([] if data_parallel is None else [data_parallel])]
     points: list[Point] = []
@@ -235,4 +251,4 @@ def _plan_data_parallel(task: Task, problem: Problem) -> Point | None:
         choices = ALGORITHMS[DATA_PARALLEL].solve(problem).choices
     except InfeasibleError:
         return None
-    return price_plan(choices, task.measure)
+    return measure_plan(choices, task.measure)

@@ -59,6 +59,11 @@ def memory_report(
         tells if they fit into a device. `tofu.mxnet.memory.plot.plot_memory` draws it. Parameters, gradients,
         optimizer states, activations and fetch buffers are exact; the workspace of kernels is an estimate.
 
+    Raises
+    ------
+    TofuError
+        The model cannot be partitioned, or shapes, options or the optimizer are wrong.
+
     Examples
     --------
     >>> import mxnet as mx, tofu

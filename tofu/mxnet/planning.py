@@ -1,4 +1,4 @@
-"""Pipeline of a symbol and its shapes."""
+"""Plan a symbol for given shapes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read_task(
     observe: Observer | None = None,
     states: int = 0,
 ) -> Task:
-    """Run the first half of the pipeline, up to each operator's strategies, for the arguments of `compile_partition`.
+    """Read and analyse a symbol, up to the strategies of each operator. Takes the arguments of `compile_partition`.
 
     Plans within a memory limit leave room for `states` tensors for each weight, which an optimizer keeps.
     """
@@ -69,10 +69,10 @@ def read_task(
 
 
 def _list_forms(symbol: Any, settings: Settings) -> list[SymbolForm]:
-    """Return the forms in which a symbol may be planned, starting with the form that needs no search.
+    """Return the forms in which a symbol may be planned. The first one needs no search.
 
-    RNN operators may be unrolled, and operators along a dimension may be computed in blocks, one for each worker. The
-    plan, if there is one already, determines which operators are in blocks. Operators with a hint are never in blocks.
+    RNN operators may be unrolled, and operators along a dimension may be computed in blocks, one for each worker. If a
+    plan was passed, it determines which operators are in blocks. Operators with a hint are never in blocks.
     """
     unroll = find_unroll(settings) if has_recurrences(symbol) else "never"
     unroll_choices = {"never": (False,), "always": (True,), "cheaper": (False, True)}[unroll]
@@ -99,8 +99,8 @@ def _choose_form(
 ) -> Task:
     """Return the task of the form whose plan has the least communication, or the first of several equal ones.
 
-    With an interconnect, the time of communication is compared. If the best plan does not split an operator in blocks
-    by its blocks, that operator is left whole.
+    With an interconnect, the time of communication is compared. If the best plan replicates the blocks of an operator,
+    this operator is left whole.
     """
     best_task, best_form, best_plan = first_task, AS_WRITTEN, _plan_form(first_task)
     if isinstance(best_plan, Plan) and best_plan.communication_bytes == 0:
@@ -123,7 +123,6 @@ def _choose_form(
 
 
 def _plan_form(task: Task) -> Plan | TofuError:
-    """Return the form's plan, or the error if it has none, for example because a hint names an operator of another form."""
     try:
         return plan_task(task).plan
     except (InfeasibleError, PlanError) as error:
@@ -137,7 +136,6 @@ def _is_better(plan: Plan | TofuError, best_plan: Plan | TofuError) -> bool:
 
 
 def _find_cost(plan: Plan) -> float:
-    """Return the cost that the search minimised: seconds of communication if the plan has them, otherwise bytes."""
     seconds = plan.communication_seconds
     return plan.communication_bytes if seconds is None else seconds
 
@@ -187,7 +185,7 @@ def compile_partition(
 ) -> Partition:
     """Run the pipeline for one model at given shapes.
 
-    `differentiated` names the arguments that get gradients, and `updated` those that an optimizer updates.
+    `differentiated` names the arguments that get gradients, and `updated` the arguments that an optimizer updates.
     Raises the TofuError of the pass that fails.
     """
     observe = observe_by_environment()
@@ -198,7 +196,7 @@ def compile_partition(
 
 
 def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Callable[[Task], Partition]:
-    """Return a function that plans a plain symbol for the settings of a task, in the form that suits these settings."""
+    """Return a function that plans a plain symbol in the form that suits the settings of a task."""
 
     def plan(task: Task) -> Partition:
         if len(_list_forms(symbol, task.settings)) == 1:
@@ -209,5 +207,5 @@ def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Cal
 
 
 def plan_task(task: Task, progress: Progress | None = None, observe: Observer | None = None) -> Partition:
-    """Run the second half of the pipeline: the plan that the settings ask for, and everything made from it."""
+    """Select the plan of a task, and build its partition."""
     return make_partition(task, observe or observe_by_environment(), progress)

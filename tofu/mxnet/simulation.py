@@ -86,7 +86,6 @@ def _read_task(symbol: Any, shapes: Any, settings: Settings, options: Sequence[s
 
 
 def _read_model(symbol: Any, shapes: Any, options: Sequence[str]) -> tuple[Any, dict[str, tuple[int, ...]]]:
-    """Return a plain symbol and the shapes of its inputs."""
     check_symbol(symbol)
     whole = symbol.whole if isinstance(symbol, PartitionedSymbol) else symbol
     if not shapes:

@@ -1,1 +1,1 @@
-"""Planning: read the user's settings, and select a plan that the user passed, that is remembered, or that is searched."""
+"""Planning: read the user's settings, and select a plan: a plan that was passed, remembered or searched."""

@@ -1,4 +1,4 @@
-"""Find how many workers a training step needs to fit into a device's memory, or explain why no number fits."""
+"""Find the number of workers on which a training step fits into the devices' memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tofu.sizes import format_limit
 
 T = TypeVar("T")
 
-MOST_COUNTS = 12  # numbers of workers to try; each takes a search
+MOST_COUNTS = 12  # each number takes a search
 MOST_WORKERS = 64  # largest number of workers to try
 MOST_NAMES = 3  # in a message
 GENERAL_ADVICE = "Make these smaller, or describe the operator with axes that split them."
@@ -22,10 +22,10 @@ GENERAL_ADVICE = "Make these smaller, or describe the operator with axes that sp
 def find_fitting(
     least: int, limit_bytes: int, plan_for: Callable[[int], T], count_needed_bytes: Callable[[T], int]
 ) -> T | None:
-    """Return `plan_for(workers)` for the smallest number of workers that fits into `limit_bytes` on each worker.
+    """Return `plan_for(workers)` for the smallest number of workers that fits, or None if no number fits.
 
-    The numbers from `least` on are tried, at most `MOST_COUNTS` of them, up to `MOST_WORKERS`. Numbers without a plan
-    are skipped. `count_needed_bytes` returns the bytes that a result needs on a worker. Returns None if no number fits.
+    At most `MOST_COUNTS` numbers are tried, from `least` to `MOST_WORKERS`. Numbers without a plan are skipped. A
+    result fits if `count_needed_bytes`, its bytes on a worker, is at most `limit_bytes`.
     """
     for workers in _list_counts(least):
         try:
@@ -44,8 +44,8 @@ def _list_counts(least: int) -> range:
 def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
     """Explain why no number of workers from `least` on fits, and what to do.
 
-    Every worker holds the tensors that no axis of an operator splits. If the largest sum of such tensors of an operator
-    takes half of the limit or more, that operator is named. Otherwise a smaller batch is advised.
+    Every worker holds the tensors that no axis of an operator splits. If such tensors of one operator take half of the
+    limit or more, the operator is named. Otherwise a smaller batch is advised.
     """
     graph = problem.graph
     unsplit_by_operator = [_list_unsplit(problem, position) for position in range(len(graph.operators))]

@@ -1,17 +1,18 @@
-"""Find the plan that moves the fewest bytes and fits into the memory of a worker (`memory_limit=`).
+"""Find the plan that transfers the fewest bytes and fits into the memory of a worker (`memory_limit=`).
 
-Replicating a tensor saves communication and costs memory. So the search may replicate every tensor in every round, and
-pays a price for each byte that a worker holds (a Lagrangian of the memory limit). It minimises
-    bytes moved + price * bytes held
+Replicating a tensor saves communication and costs memory. So the search may replicate any tensor, and pays a price for
+each byte that a worker holds (a Lagrange multiplier of the memory limit). It minimises
+    bytes transferred + price * bytes held
 At price 0, it replicates whatever saves communication. At a high price, it splits everything, as the paper does. Memory
 falls as the price rises, so bisection finds the lowest price at which the plan fits:
 
-1. Plan at each price. The sum above ignores that buffers are reused, so each plan's program is built, and the backend
-   plans its buffers or predicts its peak.
-2. The next larger plan replicates more tensors. Replicate as many of them as fit, the smallest first.
+1. Plan at each price. The sum above ignores that buffers are reused, so the memory of each plan is measured on its
+program.
+2. The next lower price gives a plan that is too large and replicates more tensors. Replicate as many of them as fit,
+the smallest first.
 3. Use the memory that is left to keep fetched regions for later readers, also from the forward to the backward pass.
 4. If no plan fits, let operators that share fetched regions (the time steps of a recurrence) fetch them again, for as
-   few tensors as necessary.
+few tensors as necessary.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ from tofu.sizes import format_limit
 
 Measure = Callable[[Choices], Measured]
 
-HIGHEST_PRICE = 4.0  # of a held byte, in moved bytes; high enough to split everything
+HIGHEST_PRICE = 4.0  # bytes transferred per byte held; high enough to split everything
 LOWEST_PRICE = 2.0**-9
 BISECTIONS = 8
 REFINEMENTS = 5
 SEARCHES_OF_A_TRADEOFF = 1 + BISECTIONS + REFINEMENTS  # at most, between the two end points of a `Tradeoff`
 NEARLY = 1.1  # if plans exceed the limit by less than this factor, more prices are tried
-KEEPING_PLANS = 3  # number of plans, the cheapest first, for which step 3 keeps fetched regions
+KEEPING_PLANS = 3  # the cheapest plans, for which step 3 keeps fetched regions
 
 
 @dataclass(frozen=True)
@@ -65,16 +66,16 @@ class Point:
         return self.memory.is_predicted
 
 
-def price_plan(choices: Choices, measure: Measure) -> Point:
-    """Return a plan with its cost and its memory."""
+def measure_plan(choices: Choices, measure: Measure) -> Point:
+    """Return a plan with its cost and memory."""
     return Point(choices, price(choices), measure(choices))
 
 
 @dataclass
 class Tradeoff:
-    """Plans of one search problem at several prices of memory, collected in `points`.
+    """Plans of one search problem at several prices of memory.
 
-    `effort` is the effort of one search. The searches for the two end points have `whole_effort`, as without a limit.
+    `effort` is the effort of each search. The searches at the highest price and at price 0 have `whole_effort`.
     """
 
     problem: Problem
@@ -88,21 +89,21 @@ class Tradeoff:
     """The solution at price 0. Its lower bound holds for every memory limit."""
 
     def split_all(self) -> Point:
-        """Add the plan that splits everything, except small tensors if replicating them is cheaper."""
+        """Add the plan at the highest price, which splits everything except small tensors."""
         return self._add(self._solve_with_all(lambda problem: problem).choices)
 
-    def free(self) -> Point:
+    def replicate_freely(self) -> Point:
         """Add the plan at price 0."""
-        self.unlimited = self._solve_with_all(lambda problem: problem.hold(price=0.0))
+        self.unlimited = self._solve_with_all(lambda problem: problem.with_memory_price(price=0.0))
         return self._add(self.unlimited.choices)
 
     def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
-        """Add the plan for `held_price` moved bytes as the price of a held byte. Tensors in `split` are split."""
+        """Add the best plan if a byte held costs as much as `held_price` bytes transferred. Tensors in `split` are split."""
         unit = max(self.problem.arrangement.nanoseconds["prices"], default=1.0)
-        return self._add(self._solve(self.problem.hold(held_price * unit, split), self.effort).choices)
+        return self._add(self._solve(self.problem.with_memory_price(held_price * unit, split), self.effort).choices)
 
     def _solve_with_all(self, restrict: Callable[[Problem], Problem]) -> Solution:
-        """Solve with `whole_effort`. First add a plan without needless overlaps, in case this search runs out of time."""
+        """Solve with `whole_effort`. A plan without needless overlaps is added first, in case this search runs out of time."""
         even = self.problem.split_evenly()
         if even is not None:
             self._add(self._solve(restrict(even), self.whole_effort).choices)
@@ -113,30 +114,30 @@ class Tradeoff:
 
     def _add(self, choices: Choices) -> Point:
         same_plans = (point for point in self.points if point.choices.is_same(choices))
-        point = next(same_plans, None) or price_plan(choices.apply_to(self.problem), self.measure)
+        point = next(same_plans, None) or measure_plan(choices.apply_to(self.problem), self.measure)
         self.points.append(point)
         return point
 
-    def keep(self, point: Point, tensors: Sequence[int]) -> Point:
-        """Add the plan `point`, changed so that fetched regions of `tensors` are kept for all readers."""
+    def keep_regions(self, point: Point, tensors: Sequence[int]) -> Point:
+        """Add a variant of the plan `point` that keeps fetched regions of `tensors` for all readers."""
         return self._add(replace(point.choices, kept=tuple(sorted(tensors))))
 
-    def sweep(self) -> None:
+    def try_more_prices(self) -> None:
         """Add plans at more prices."""
         for held_price in (HIGHEST_PRICE, 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.03, LOWEST_PRICE, 0.0):
             point = self.at_price(held_price)
             candidates = list_worth_keeping(point.choices)
             for count in {len(candidates), (len(candidates) + 1) // 2} - {0}:
-                self.keep(point, candidates[:count])
+                self.keep_regions(point, candidates[:count])
 
     def find_fitting(self, limit: int) -> Point | None:
-        """Return the plan with the least cost that needs at most `limit` bytes on every worker, or None."""
-        replicated = self.free()
-        self.split_all()  # may move less if the search above ran out of time
+        """Return the cheapest plan that needs at most `limit` bytes on every worker, or None."""
+        replicated = self.replicate_freely()
+        self.split_all()  # may transfer less if the search above ran out of time
         if replicated.most_bytes > limit:
             self._bisect_price(limit, replicated)
             if limit < self._find_smallest_peak() <= NEARLY * limit:
-                self.sweep()  # other prices may hold less at the same time
+                self.try_more_prices()  # other prices may need less memory at the peak
         for point in sorted(self._list_fitting(limit), key=_rank)[:KEEPING_PLANS]:
             self._keep_fitting(point, limit)
         if not self._list_fitting(limit):
@@ -150,11 +151,10 @@ class Tradeoff:
         return min(point.most_bytes for point in self.points)
 
     def _keep_fitting(self, point: Point, limit: int) -> None:
-        """Bisect for the number of tensors whose fetched regions can be kept."""
         candidates = list_worth_keeping(point.choices)
 
         def fits(count: int) -> bool:
-            return self.keep(point, candidates[:count]).most_bytes <= limit
+            return self.keep_regions(point, candidates[:count]).most_bytes <= limit
 
         _bisect_count(0, len(candidates) + 1, len(candidates), fits)
 
@@ -168,7 +168,6 @@ class Tradeoff:
         _bisect_count(0, len(candidates) + 1, len(candidates), is_too_large)
 
     def _bisect_price(self, limit: int, too_large: Point) -> None:
-        """Bisect for the lowest price at which the plan fits, then refine."""
         low, high = LOWEST_PRICE, HIGHEST_PRICE
         price_too_large = 0.0
         fits = self.at_price(high)
@@ -186,7 +185,7 @@ class Tradeoff:
         self._refine(limit, fits, too_large, price_too_large)
 
     def _refine(self, limit: int, fitting: Point, too_large: Point, held_price: float) -> None:
-        """Bisect for how many tensors of the too large plan can stay replicated, the smallest first."""
+        """Bisect for the number of tensors of `too_large` that can stay replicated, the smallest first."""
         copies, fitting_copies = ((point.choices.tensors == REPLICATED).sum(axis=1) for point in (too_large, fitting))
         sizes = [tensor.size_bytes for tensor in self.problem.graph.tensors]
         candidates = sorted(np.flatnonzero(copies > fitting_copies), key=lambda t: (sizes[t], t))
@@ -225,7 +224,7 @@ def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
     variable_bytes = sum(size for _, size in bytes_by_variable)
     by_size = sorted(bytes_by_variable, key=lambda item: -item[1])
     largest = ", ".join(f"{name} {format_bytes(size)}" for name, size in by_size[:3])
-    total_bytes = sum(t.size_bytes for t in problem.graph.tensors if t.is_given)
+    total_bytes = sum(t.size_bytes for t in problem.graph.tensors if t.exists_before_step)
     return (
         f"No plan over {workers} workers fits into a memory limit of {format_limit(limit)} per worker. The smallest one found needs "
         f"{format_bytes(point.most_bytes)} on worker {worker}, {format_bytes(point.most_bytes - limit)} too much: "
@@ -237,18 +236,18 @@ def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
 
 def _list_variable_bytes(choices: Choices) -> Iterator[tuple[str, int]]:
     for position, tensor in enumerate(choices.problem.graph.tensors):
-        if tensor.is_given:
+        if tensor.exists_before_step:
             shards = find_shards(choices.problem, position, choices.layout(position))
             yield tensor.name, int((shards[:, :, 1] - shards[:, :, 0]).prod(axis=1).max()) * tensor.item_bytes
 
 
 def _advise_workers(tradeoff: Tradeoff, limit: int, least_workers: int) -> str:
-    """Return how many workers would be enough, at least `least_workers`, or why no number is."""
+    """Return the smallest number of workers that is enough, from `least_workers` on, or why there is none."""
 
     def plan_for(workers: int) -> Point:
         problem = tradeoff.problem.arrange(Arrangement(factorize(workers)))
         choices = ALGORITHMS["recursive"].solve(problem, effort=tradeoff.effort).choices
-        return price_plan(choices, tradeoff.measure)
+        return measure_plan(choices, tradeoff.measure)
 
     fitting = find_fitting(least_workers, limit, plan_for, lambda point: point.most_bytes)
     if fitting is None:

@@ -1,4 +1,4 @@
-"""Select a plan: the plan that the user passed, the plan remembered for this graph, or the result of a search."""
+"""Select a plan: the user's plan, the plan remembered for this graph, or the result of a search."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS, describe_gap
 from tofu.search.choices import FREE, ChoiceArray
 from tofu.search.cost import evaluate, price
-from tofu.search.feasibility import find_unfed
+from tofu.search.feasibility import explain_unsplit_round
 from tofu.search.hints import resolve_hints, resolve_plan
 from tofu.search.rounds import MOST_ORDERS, count_orders
 from tofu.search.solve import Effort, Progress, Solution
-from tofu.search.topology import arrange_as
+from tofu.search.topology import read_arrangement
 from tofu.sizes import format_limit
 
 logger = logging.getLogger("tofu")
@@ -40,7 +40,7 @@ NO_PART_OF_THE_KEY = (
 
 @dataclass(frozen=True)
 class Selection:
-    """Choices selected for a graph, and how good they are known to be.
+    """Selected choices, and how close to optimal they are known to be.
 
     Attributes
     ----------
@@ -54,8 +54,7 @@ class Selection:
     search_bytes
         Peak memory of the exact search.
     claimed_bytes
-        For a plan that was passed or remembered, the bytes that it claims to move. If it moves more or fewer,
-        `optimality` is dropped.
+        The bytes that a passed or remembered plan claims to transfer. If they are wrong, `optimality` is dropped.
     is_predicted
         True if a memory limit was checked with predicted memory. Such plans are not remembered, because predictions
         depend on more than the cache key.
@@ -70,7 +69,7 @@ class Selection:
     is_predicted: bool = False
 
     def describe_optimality(self, communication_bytes: int) -> str:
-        """Return a sentence about what is proved of the plan, given the bytes that it moves."""
+        """Return a sentence about what is proved of the plan, which transfers this many bytes."""
         claim = self.optimality if self.claimed_bytes in (None, communication_bytes) else AS_GIVEN
         return describe_gap(communication_bytes, 0) or claim if UNPROVED in claim else claim
 
@@ -81,13 +80,13 @@ _plans: dict[tuple[object, ...], Plan] = {}
 def select_plan(
     graph: Graph, problem: Problem, settings: Settings, progress: Progress | None, measure: Measure
 ) -> Selection:
-    """Select the choices for `graph`: from the user's plan, from the remembered plan, or by a search.
+    """Select the choices for `graph`.
 
     `problem` is the search problem of the lowered graph, for any order of the rounds. `measure` returns the memory that
-    choices need. Logs a warning if workers compute the same because nothing can be split.
+    choices need. Logs a warning if workers repeat computations because nothing can be split.
     """
     selection = _select(graph, problem, settings, progress, measure)
-    unfed = find_unfed(selection.choices) if settings.on_infeasible == "replicate" else ""
+    unfed = explain_unsplit_round(selection.choices) if settings.on_infeasible == "replicate" else ""
     if unfed:
         logger.warning("%s With on_infeasible='replicate', workers compute the same where nothing can be split.", unfed)
     return selection
@@ -101,7 +100,7 @@ def _select(
         return _apply_users_plan(graph, problem.arrange(arrangement), settings.plan, settings)
     remembered = _find_remembered(graph, problem, settings) if settings.cache else None
     if remembered is not None:
-        return _make_selection(graph, problem.arrange(arrange_as(remembered)), remembered)
+        return _make_selection(graph, problem.arrange(read_arrangement(remembered)), remembered)
     problems = [problem.arrange(arrangement) for arrangement in settings.arrangements]
     requested = [name for name in ("memory_limit", "replicate") if getattr(settings, name) != DEFAULTS[name]]
     if requested and not ALGORITHMS[settings.algorithm].is_search:
@@ -116,7 +115,7 @@ def _select(
 def make_tradeoffs(
     problems: Sequence[Problem], settings: Settings, progress: Progress | None, measure: Measure
 ) -> list[Tradeoff]:
-    """Return the trade-off between memory and communication for each order of the rounds."""
+    """Return an empty trade-off between memory and communication for each order of the rounds."""
     algorithm = ALGORITHMS[settings.algorithm]
     seconds = settings.search_seconds / len(problems)
     whole, effort = Effort(seconds, progress), Effort(seconds / SEARCHES_OF_A_TRADEOFF, progress)
@@ -141,9 +140,9 @@ def _search_within(
 
 
 def _take_smallest(tradeoffs: Sequence[Tradeoff], limit: int, settings: Settings) -> Selection:
-    """Return the plan that needs least memory, with a warning, if only its predicted memory exceeds the limit.
+    """Return the plan that needs least memory if only its predicted memory exceeds the limit. Logs a warning.
 
-    Raises InfeasibleError otherwise.
+    Raises InfeasibleError if its known memory exceeds the limit.
     """
     points = [point for tradeoff in tradeoffs for point in tradeoff.points]
     best = min(points, key=lambda point: (point.most_bytes, point.cost))
@@ -163,14 +162,13 @@ def _describe_misfit(needed: int, limit: int) -> str:
 
 
 def _find_lower_bound(tradeoffs: Sequence[Tradeoff]) -> int:
-    """Return a lower bound on the cost of all plans, whatever memory they need; 0 if it is unknown for some order of the rounds."""
+    """Return a lower bound on the cost of all plans, whatever memory they need; 0 if an order of the rounds has none."""
     solutions = [tradeoff.unlimited for tradeoff in tradeoffs]
     exact = [solution.exact for solution in solutions if solution is not None]
     return min((0 if result is None else result.lower_bound for result in exact), default=0)
 
 
 def _apply_users_plan(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Selection:
-    """Return the choices of the user's plan. Raises PlanError if the plan does not fit the graph or the hints."""
     if settings.strict_plan and plan.fingerprint != graph.fingerprint:
         forward = _take_forward_part(plan, graph)
         if forward is None:
@@ -195,14 +193,13 @@ def _apply_users_plan(graph: Graph, problem: Problem, plan: Plan, settings: Sett
 
 
 def _make_selection(graph: Graph, problem: Problem, plan: Plan) -> Selection:
-    """Return the choices of a plan. Its claim of optimality only holds for an unedited plan of this graph."""
+    """Return the choices of a plan. Its optimality is kept if the plan is unedited and belongs to this graph."""
     is_known = plan.is_as_found and plan.fingerprint == graph.fingerprint
     optimality = plan.optimality if is_known else AS_GIVEN
     return Selection(resolve_plan(problem, plan), plan.algorithm, optimality, claimed_bytes=plan.communication_bytes)
 
 
 def _search(problems: Sequence[Problem], settings: Settings, progress: Progress | None) -> Selection:
-    """Return the cheapest plan over all orders of the rounds, with a proof for all of them."""
     algorithm = ALGORITHMS[settings.algorithm]
     effort = Effort(settings.search_seconds / len(problems), progress)
     is_free = settings.replicate == "free"
@@ -227,12 +224,11 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
 
 
 def _is_nearly_optimal(solution: Solution) -> bool:
-    """Return True if no plan of this problem is better by more than a thousandth, so that it need not be searched again."""
+    """Return True if the plan is within 0.1 % of the lower bound, so that another search is not worth it."""
     return solution.exact is not None and price(solution.choices) <= 1.001 * solution.exact.lower_bound
 
 
 def _describe_orders(problems: Sequence[Problem], planned: int | None = None) -> str:
-    """Return how many orders of the rounds a proof covers; "" if it covers all. Levels of an interconnect fix the order."""
     count = len(problems) if planned is None else planned
     levels_fix_order = bool(problems[0].arrangement.bandwidths) and len(problems) < MOST_ORDERS
     known = len(problems) if levels_fix_order else count_orders(problems[0].factors)
@@ -240,11 +236,11 @@ def _describe_orders(problems: Sequence[Problem], planned: int | None = None) ->
 
 
 def _make_memory_free(problem: Problem) -> Problem:
-    return problem.hold(price=0.0)
+    return problem.with_memory_price(price=0.0)
 
 
 def _split_evenly_with_free_memory(problem: Problem) -> Problem | None:
-    """Return the problem without choices whose shards overlap needlessly, and with free replication."""
+    """Return the problem with free replication, but without overlapping parts that are not needed."""
     even = problem.split_evenly()
     return even and _make_memory_free(even)
 
@@ -255,7 +251,7 @@ def _solve(
     effort: Effort,
     restrict: Callable[[Problem], Problem | None] = lambda problem: problem,
 ) -> tuple[list[Solution], list[InfeasibleError]]:
-    """Solve all problems after `restrict`. Return the solutions, and the errors of problems without a solution."""
+    """Restrict and solve each problem. Return the solutions, and the errors of problems without one."""
     found, errors = [], []
     for problem in problems:
         searched = restrict(problem)
@@ -273,7 +269,7 @@ def _solve(
 
 
 def check_limit(plan: Plan, settings: Settings, measure: Callable[[], Measured]) -> None:
-    """Raise PlanError if the user's plan exceeds the memory limit. If only its predicted memory does, log a warning."""
+    """Raise PlanError if the user's plan exceeds the memory limit, or log a warning if only its predicted memory does."""
     limit, needed = settings.memory_limit, max(plan.worker_bytes)
     if limit is None:
         return
@@ -287,7 +283,7 @@ def check_limit(plan: Plan, settings: Settings, measure: Callable[[], Measured])
 
 
 def _take_forward_part(plan: Plan, graph: Graph) -> Plan | None:
-    """Return the forward part of a plan that was made for training, if `graph` is the model's forward graph; otherwise None."""
+    """Return the forward part of a plan for training if `graph` is the model's forward graph, else None."""
     inputs = {tensor.name: tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT}
     has_all = plan.tensors.keys() >= graph.tensor_index.keys() and plan.operators.keys() >= graph.operator_index.keys()
     if graph.is_training or not has_all or inputs != plan.inputs:
@@ -307,25 +303,24 @@ def _follows(choice: ChoiceArray, fixed: Sequence[int]) -> bool:
 
 def remember_plan(plan: Plan, problem: Problem, settings: Settings) -> None:
     """Remember the plan that was found for `problem` with these settings."""
-    # `lines` refers to tracebacks, which would stay in memory. The next partition adds its own lines.
+    # The lines are dropped, because they refer to tracebacks, which would stay in memory.
     _plans[_cache_key(plan.fingerprint, problem, settings)] = replace(plan, lines={})
 
 
 def _find_remembered(graph: Graph, problem: Problem, settings: Settings) -> Plan | None:
-    """Return the plan saved with the settings, if it belongs to this graph, or else the remembered plan."""
+    """Return the saved plan if it belongs to this graph, else the remembered plan."""
     if settings.saved is not None and settings.saved.fingerprint == graph.fingerprint:
         return settings.saved
     return _plans.get(_cache_key(graph.fingerprint, problem, settings))
 
 
 def _cache_key(fingerprint: str, problem: Problem, settings: Settings) -> tuple[object, ...]:
-    """Return everything that the result of a search depends on."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     values["hints"] = repr(sorted(map(repr, (settings.hints or {}).items())))
     described = dict.fromkeys(access.description for access in problem.accesses)
     return (
         fingerprint,
-        problem.moves,
+        problem.rules,
         *(values[name] for name in values if name not in NO_PART_OF_THE_KEY),
         *described,
     )

@@ -1,8 +1,7 @@
 """Planning options, which `tofu.partition`, the command line and symbol files share.
 
-An option consists of a field of `Settings`, which has its default, and an entry of `OPTIONS`, which reads and writes its
-values. To add an option, add both, and an argument of `tofu.partition` (and of `tofu.frontier`, if it applies there).
-A test compares the three.
+To add an option, add a field to `Settings` with its default, an entry to `OPTIONS`, and an argument to `tofu.partition`
+(and to `tofu.frontier`, if it applies there). A test compares the three.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tofu.errors import PlanError, TofuError, UnsupportedError, raise_together
 from tofu.plan import Plan
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, find_algorithm
 from tofu.search.solve import DEFAULT_SEARCH_SECONDS, read_seconds
-from tofu.search.topology import Arrangement, Topology, arrange_as, read_topology
+from tofu.search.topology import Arrangement, Topology, read_arrangement, read_topology
 from tofu.sizes import read_bytes
 from tofu.validation import read_string, read_text, show, show_with_type
 
@@ -39,7 +38,7 @@ class Option:
         Converts the user's value to the field of `Settings`, or raises TofuError. A default of None needs no
         conversion.
     to_plain, from_plain
-        Convert the field to its form in a JSON file, and back to a user's value. Values of None stay.
+        Convert the field to its form in a JSON file, and back to a user's value. None is not converted.
     is_of_search
         True if the option controls the search, so that it cannot be combined with plan=.
     help, metavar, choices
@@ -56,7 +55,7 @@ class Option:
 
 
 def read_hints(hints: Any) -> Mapping[str, Any]:
-    """Return hints, which map names to choices. Raises PlanError for anything else. The graph's names are checked later."""
+    """Return hints, which map names to choices. Raises PlanError for anything else. Names are checked later."""
     if not isinstance(hints, Mapping):
         raise PlanError(
             f"hints= maps names to dimensions or axes, for example hints={{'fc1_weight': 0}}; not {show_with_type(hints)}."
@@ -97,7 +96,7 @@ def _read_bool(name: str, value: Any) -> bool:
 
 
 def _hints_to_plain(hints: Mapping[str, Any]) -> dict[str, Any]:
-    """Return hints for a JSON file, in which "..." replaces Ellipsis."""
+    """Return hints for a JSON file, with "..." for Ellipsis."""
     return {
         name: ["..." if choice is Ellipsis else choice for choice in hint] if isinstance(hint, (list, tuple)) else hint
         for name, hint in hints.items()
@@ -105,7 +104,7 @@ def _hints_to_plain(hints: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _hints_from_plain(plain: Any) -> Any:
-    """Return hints from a JSON file, in which Ellipsis replaces "...". `read_hints` refuses other types later."""
+    """Return hints from a JSON file, with Ellipsis for "...". Other types are refused later, by `read_hints`."""
     if not isinstance(plain, dict):
         return plain
     return {
@@ -127,7 +126,7 @@ class Settings:
     workers
         The number of devices, at least 2.
     hints
-        Maps names of tensors to dimensions, and of operators to axes, that the plan must split.
+        Choices that the plan must make: dimensions of tensors and axes of operators, by name.
     plan
         A plan to apply instead of a search.
     for_training
@@ -135,8 +134,8 @@ class Settings:
     undescribed
         Treatment of operators without a description: "error", or "replicate" to compute them on every worker.
     on_infeasible
-        Treatment of models that cannot be split over so many workers: "error", or "replicate" to let workers compute
-        the same, with a warning. "accept" does so without a warning, for plans that no user asked for.
+        Treatment of models that cannot be split over so many workers: "error", or "replicate" to let workers repeat
+            computations, with a warning. "accept" does so without a warning, for plans that no user asked for.
     cache
         True if plans are remembered, so that a graph is only searched once.
     algorithm, search_seconds
@@ -144,15 +143,15 @@ class Settings:
     topology
         The levels of the interconnect. If set, plans minimise seconds instead of bytes.
     memory_limit
-        Bytes that each worker may use. If set, tensors may be replicated as far as they fit.
+        Bytes that each worker may use. If set, tensors are replicated as far as they fit.
     replicate
         Tensors that a search without a memory limit may replicate: "small" for those below 64 KiB, or "free" for any.
     strict_plan
         True if `plan` must belong to this graph. Otherwise it is applied if it is feasible.
     arrangement
-        The factors of the rounds, in their order, if the plan shares the workers with another plan.
+        The factors of the rounds, in order, if this plan must use the same rounds as another plan.
     saved
-        A plan saved with these settings, which is used instead of a search if it belongs to the graph.
+        A plan saved with these settings, which replaces a search if it belongs to the graph.
     """
 
     workers: int
@@ -173,9 +172,9 @@ class Settings:
 
     @property
     def arrangements(self) -> tuple[Arrangement, ...]:
-        """Orders of the rounds to plan for. They come from the plan, the interconnect or the algorithm."""
+        """Orders of the rounds to plan for."""
         if self.plan is not None:
-            return (arrange_as(self.plan),)
+            return (read_arrangement(self.plan),)
         if self.arrangement is not None:
             return (self.arrangement,)
         if self.topology is None:
@@ -189,24 +188,24 @@ class Settings:
 
     @property
     def _has_hints_by_round(self) -> bool:
-        """True if a hint lists choices for single rounds. These are for rounds with the largest factor first."""
+        """True if a hint lists choices for single rounds. Such hints assume the largest factor first."""
         return any(isinstance(hint, (list, tuple)) for hint in (self.hints or {}).values())
 
     def searching(self) -> Settings:
-        """Return the settings without a plan, for shapes that the plan does not fit."""
+        """Return the settings without a plan."""
         return replace(self, plan=None)
 
     def over(self, workers: int) -> Settings:
         """Return the settings for another number of workers.
 
-        Options that only apply to the present number are dropped: the plan, the topology, the memory limit, and hints for
-        single rounds.
+        Options that only apply to the present number are dropped: the plan, the topology, the memory limit, and hints
+        for single rounds.
         """
         hints = {name: hint for name, hint in (self.hints or {}).items() if not isinstance(hint, tuple)}
         return replace(self, workers=workers, hints=hints, plan=None, topology=None, memory_limit=None)
 
     def check(self) -> None:
-        """Raise PlanError if settings contradict each other, before any graph is read."""
+        """Raise PlanError if settings contradict each other."""
         set_by_user = [n for n, o in OPTIONS.items() if o.is_of_search and getattr(self, n) != DEFAULTS[n]]
         if self.plan is not None and set_by_user:
             raise PlanError(
@@ -268,7 +267,7 @@ OPTIONS: Mapping[str, Option] = {
 
 
 def read_options(values: Mapping[str, Any], options: Mapping[str, Option] = OPTIONS) -> dict[str, Any]:
-    """Convert the user's values of options, by name, to settings. Raises TofuError for the first wrong value."""
+    """Convert the user's values of options, by name. Raises TofuError for the first wrong value."""
     return {
         name: None if value is None and DEFAULTS.get(name) is None else options[name].read(value)
         for name, value in values.items()

@@ -1,7 +1,7 @@
-"""Programs, which state what every worker runs, in order.
+"""Programs, which list what every worker runs, in order.
 
-A *copy* of an operator computes one worker's part. A *fetch* assembles a region on one worker from several workers'
-memory.
+A *copy* of an operator computes one worker's part of it. A *fetch* assembles a region on one worker from the memory of
+several workers.
 """
 
 from tofu import _core

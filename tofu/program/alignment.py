@@ -1,6 +1,6 @@
-"""Alignment of the workers' programs: conversion of a `Program` to a `Lockstep` program.
+"""Conversion of a `Program`, which lists the nodes of each worker, to a `Lockstep` program, in which all workers run together.
 
-An *entry* is the output of a node on one worker. The entries of several workers become one value.
+An *entry* is the output of a node on one worker. A *value* has one entry on each worker.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from tofu.program.program import Program
 
 
 def align_workers(program: Program, factors: Sequence[int], find_shards: Callable[[int], tuple[Box, ...]]) -> Lockstep:
-    """Convert a program to instructions for all workers at once.
+    """Convert a program to instructions that all workers run together.
 
-    `find_shards` returns the box of each worker's shard of a tensor. Raises InternalError if an operator's arrays differ
-    in shape between workers, or if workers fill a region with different numbers.
+    `find_shards` returns the box of each worker's shard of a tensor. Raises InternalError if an operator's arrays
+    differ in shape between workers, or if workers fill a region with different numbers.
     """
     return _Aligner(program, find_shards).run(tuple(factors))
 
@@ -30,7 +30,7 @@ EntryByWorker: TypeAlias = "tuple[Entry | None, ...]"
 
 
 class _EntryRead(NamedTuple):
-    """Box of an entry, which begins at `begin`. `along` is as in `PieceSource`."""
+    """Box of an entry. It begins at `begin`, and `along` is as in `PieceSource`."""
 
     entry: Entry
     begin: Shape
@@ -38,7 +38,7 @@ class _EntryRead(NamedTuple):
 
 
 class _EntryPiece(NamedTuple):
-    """Piece of a transfer before the values that hold its entries are known. The box becomes the sum of `reads`."""
+    """Piece of a transfer whose entries are not yet in values. The box becomes the sum of `reads`."""
 
     reader: int
     begin: Shape
@@ -47,7 +47,7 @@ class _EntryPiece(NamedTuple):
 
 
 class _Aligner:
-    """Finds the values of a program: first those of operators in order, then those of results, then all other shards."""
+    """Finds the values of a program: first those of operators in order, then results, then all other shards."""
 
     def __init__(self, program: Program, find_shards: Callable[[int], tuple[Box, ...]]) -> None:
         self.program, self.graph, self.nodes = program, program.graph, program.nodes
@@ -56,7 +56,7 @@ class _Aligner:
         self.transfers: dict[int, Transfer] = {}
         self.value_by_entries: dict[EntryByWorker, int] = {}
         self.value_by_entry: dict[Entry, int] = {}  # the first value that contains the entry
-        self.value_by_region: dict[Hashable, int] = {}  # for regions that are read from shards alone
+        self.value_by_region: dict[Hashable, int] = {}  # for regions that no operator computes
         self.shard_value_by_tensor: dict[int, int] = {}
         self.unfinished_tensors: set[int] = set()  # tensors whose shards are being added
         self.shard_entries_by_tensor = self._find_shard_entries()
@@ -75,7 +75,6 @@ class _Aligner:
         return Lockstep(self.graph, factors, tuple(self.values), shards, computes, self.transfers, results)
 
     def _add_compute(self, operator: int, copies: Sequence[int]) -> Compute:
-        """Return the instruction of an operator whose copies are these nodes, and add the values that it writes."""
         inputs_by_worker = (self.nodes[number].inputs for number in copies)
         inputs = tuple(self.find_value(entries) for entries in zip(*inputs_by_worker, strict=True))
         output_numbers = range(len(self.graph.operators[operator].outputs))
@@ -121,7 +120,7 @@ class _Aligner:
         return tuple((begin, begin + extent) for begin, extent in pairs)
 
     def find_value(self, entries: EntryByWorker) -> int:
-        """Return the value that consists of these entries, which is added if it is new."""
+        """Return the number of the `ProgramValue` with these entries. Add the value if it is new."""
         if entries in self.value_by_entries:
             return self.value_by_entries[entries]
         tensor = next(self._find_tensor(entry) for entry in entries if entry is not None)
@@ -133,7 +132,7 @@ class _Aligner:
         return self._add_transferred_value(tensor, entries, self._find_boxes(entries))
 
     def find_shard_value(self, tensor: int) -> int:
-        """Return the value that holds the shards of a tensor, which is added if it is new."""
+        """Return the number of the `ProgramValue` with a tensor's shards. Add the value if it is new."""
         if tensor in self.shard_value_by_tensor:
             return self.shard_value_by_tensor[tensor]
         boxes = self.find_shards(tensor)
@@ -169,15 +168,15 @@ class _Aligner:
         return number
 
     def _add_transferred_value(self, tensor: int, entries: EntryByWorker, boxes: tuple[Box, ...]) -> int:
-        """Add a value whose entries are fetches or parts of other values, and the transfer that computes it."""
+        """Add a value, and the transfer that computes it from fetches or from entries of other values."""
         fetches = [entry for entry in entries if entry is not None and self._is_new_fetch(entry)]
         fill = self._find_fill(tensor, fetches)
         entry_pieces, copies = self._list_pieces(tensor, entries, boxes)
         inputs, pieces = self._find_inputs(tensor, entry_pieces)
-        if not all(map(self._is_new_fetch, fetches)):  # other workers read some of them, which are in a value by now
+        if not all(map(self._is_new_fetch, fetches)):  # other workers read some of them; these are in values
             return self._add_transferred_value(tensor, entries, boxes)
         region: Hashable = None
-        if inputs == (self.shard_value_by_tensor.get(tensor),):  # a region, or a result in another layout
+        if inputs == (self.shard_value_by_tensor.get(tensor),):  # a fetched region, or a result in another layout
             region = tensor, boxes, fill, tuple((piece.reader, piece.begin, piece.extent) for piece in pieces)
             if region in self.value_by_region:
                 self.value_by_entries[entries] = self.value_by_region[region]
@@ -246,7 +245,7 @@ class _Aligner:
             return False
         if entry not in self.program.transit and entries[node.worker] != entry:
             return False
-        return bool(node.inputs) and all(  # without inputs, a region outside of the tensor is filled with a number
+        return bool(node.inputs) and all(  # without inputs, a region outside the tensor is filled with a number
             self._find_tensor(read) == tensor and not self._is_partial_sum(read, tensor, entries)
             for read in node.inputs
         )
@@ -256,7 +255,7 @@ class _Aligner:
         return tuple(n - begin for n, (begin, _) in zip(node.begins[0], boxes[node.worker], strict=True))
 
     def _find_inputs(self, tensor: int, pieces: Sequence[_EntryPiece]) -> tuple[tuple[int, ...], list[TransferPiece]]:
-        """Return the values that the pieces of a transfer read, and the pieces with positions in this list."""
+        """Return the values that a transfer reads, and its pieces, which refer to these values by position."""
         entries = dict.fromkeys(read.entry for piece in pieces for read in piece.reads)
         value_by_entry = self._find_value_by_entry(tensor, entries)
         inputs = tuple(dict.fromkeys(value_by_entry.values()))
@@ -273,7 +272,7 @@ class _Aligner:
     def _find_value_by_entry(self, tensor: int, entries: Iterable[Entry]) -> dict[Entry, int]:
         """Return the value from which a transfer for `tensor` reads each entry.
 
-        Fetches that are in no value yet become new values. Each has one fetch of each worker, in the order of `entries`.
+        Fetches that are in no value yet form new values, with one fetch of each worker.
         """
         fetches_by_owner: dict[tuple[int, int], list[Entry]] = {}  # by tensor and worker
         key_by_entry: dict[Entry, tuple[str, int, int]] = {}
@@ -305,5 +304,5 @@ def _add(position: Shape, offset: Shape) -> Shape:
 
 
 def _is_covered(fetch: Node) -> bool:
-    """Return True if a fetch computes all its elements from pieces, so that its fill is not used."""
+    """Return True if pieces cover the whole output of a fetch, so that its fill is not used."""
     return sum(prod(piece.extent) for piece in fetch.pieces) >= prod(fetch.shapes[0])

@@ -1,4 +1,4 @@
-"""Attributes of the workers' copies of operators, where they differ from the operator's attributes."""
+"""Attributes that differ between a worker's copy of an operator and the operator."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ def worker_attributes(
 ) -> tuple[list[dict[str, str]], Rows]:
     """Return a table of changed attributes, and the row of the table for each operator and worker.
 
-    Each row has the attributes in which a copy differs from its operator. Row 0 is empty. If `workers_by_operator` is
-    passed, all other copies have row -1.
+    Row 0 is for copies without changes. If `workers_by_operator` is passed, all other copies have row -1.
     """
     problem = choices.problem
     workers = prod(problem.factors)

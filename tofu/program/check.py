@@ -1,4 +1,4 @@
-"""Checks that a program is correct, whoever wrote it, and an independent count of the bytes that it transfers.
+"""Checks that a program is correct, and an independent count of the bytes that it transfers.
 
 To stay independent, this module imports neither the search nor the analysis. It reads the graph, and the program as
 tables of numbers.
@@ -28,11 +28,11 @@ def is_checked() -> bool:
 
 
 def check_program(program: Program, communication_bytes: int | None = None) -> None:
-    """Raise InternalError if a program breaks a rule, or transfers a different number of bytes than its plan counts.
+    """Raise InternalError if a program breaks a rule, or transfers more or fewer bytes than its plan counts.
 
     A fetch writes its region in *pieces*, each from a source. Each piece is inside its region and inside its source, at
-    the same place of the tensor. Pieces neither overlap nor leave gaps. Only fetches read from other workers. Nodes come
-    after their inputs.
+    the same position of the tensor. Pieces neither overlap nor leave gaps. Only fetches read from other workers. Nodes
+    come after their inputs.
     """
     try:
         problems = find_problems(program)
@@ -48,7 +48,7 @@ def check_program(program: Program, communication_bytes: int | None = None) -> N
 
 
 def find_problems(program: Program) -> list[str]:
-    """Return a sentence for each broken rule. Numbers and edges are checked first, because the other rules rely on them."""
+    """Return a sentence for each broken rule. Numbers and edges come first, because the other rules rely on them."""
     for rules in ((NUMBERS,), (EDGES,), RULES):
         nodes_by_problem = {problem: find_nodes(program.tables, program.graph) for problem, find_nodes in rules}
         problems = [
@@ -140,9 +140,10 @@ def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
-    """Return fetches from shards that leave out elements of their region.
+    """Return the fetches from shards that leave gaps in their region.
 
-    A fetch without pieces is an addend of zeros. Results of operators may also have gaps, such as the gradient of a slice.
+    Two kinds of gaps are allowed: a fetch without pieces, which passes zeros to a sum, and gaps in results of
+    operators, such as the gradient of a slice.
     """
     node_count = len(tables.node_kind)
     first_entry = tables.entry_node.searchsorted(np.arange(node_count))
@@ -219,7 +220,7 @@ def _check_results(program: Program) -> Iterator[str]:
 
 
 def _find_tensors(tables: ProgramTables, graph: Graph) -> Column:
-    """Return the tensor of each entry. Copies of operators must have the right number of outputs."""
+    """Return the tensor of each entry. Raises an error for a copy with the wrong number of outputs."""
     return tables.find_entry_tensors(NodeKind.OPERATOR, [operator.outputs for operator in graph.operators])
 
 

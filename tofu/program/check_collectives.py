@@ -1,6 +1,6 @@
 """Checks that collectives compute the same arrays as the transfer that they replace.
 
-The check follows the box of each worker through the collectives, in the form of a `WorkerBox`.
+The check follows the box of each worker (`WorkerBox`) through the collectives.
 """
 
 from __future__ import annotations
@@ -34,21 +34,20 @@ Workers are identified by their positions along the reduced axes of the mesh.
 
 
 class _Mesh:
-    """The workers as a mesh with an axis for each factor of their number. `digits` are the positions of each worker."""
+    """The workers as a mesh with an axis for each factor of their number. `digits` are the coordinates of each worker."""
 
     def __init__(self, factors: Sequence[int]) -> None:
         self.factors = factors
         self.digits = [tuple(map(int, index)) for index in np.ndindex(*factors)]
 
     def list_groups(self, axis: int) -> Iterator[list[int]]:
-        """Yield, for each worker, the workers that differ from it only in their position along an axis."""
+        """Yield, for each worker, the workers whose other coordinates are the same."""
         stride, factor = prod(self.factors[axis + 1 :]), self.factors[axis]
         for worker, digits in enumerate(self.digits):
             first = worker - digits[axis] * stride
             yield [first + n * stride for n in range(factor)]
 
     def cut(self, box: Box, dimension: int, axis: int, worker: int) -> Box:
-        """Return a worker's part of a box that is divided along an axis of the mesh."""
         (begin, end), factor = box[dimension], self.factors[axis]
         if (end - begin) % factor:
             raise ValueError(f"dimension {dimension} of {box} does not have {factor} equal parts")
@@ -124,7 +123,7 @@ def _locate(box: Box, begin: Sequence[int]) -> tuple[int, ...]:
 
 
 def _check_exchange(exchange: Exchange, pieces: Sequence[TransferPiece]) -> None:
-    """Raise ValueError unless the rounds of an exchange send exactly these pieces, and can run."""
+    """Raise ValueError unless the rounds of an exchange send exactly these pieces."""
     sent_boxes = Counter(
         (round_.input, owner, source, reader, target, round_.extent, round_.along)
         for round_ in exchange.rounds

@@ -1,9 +1,9 @@
 """Recognition of collectives in transfers: all-gathers, reduce-scatters, all-reduces, all-to-alls and slices.
 
-If the workers' arrays before and after a transfer are shards of equal size, a chain of collectives may compute the same
-arrays, each along one axis of the mesh of workers. The chain is used if it transfers no more elements than the pieces of
-the transfer. All other transfers remain exchanges, in which each piece is sent from its owner to its reader: borders of
-windows, moved elements, and overlapping shards.
+If each worker's arrays before and after a transfer are shards of equal size, a chain of collectives may compute the
+same arrays. Each collective runs along an axis of the mesh of workers. The chain is used if it transfers no more
+elements than the pieces of the transfer. All other transfers stay exchanges, which send each piece from its owner to
+its reader. Examples are borders of windows, moved elements, and overlapping shards.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class AllReduce(NamedTuple):
 class Round:
     """Boxes of equal extents that are sent at the same time. Each worker sends and receives at most one box.
 
-    If `is_local` is True, the boxes stay on their workers. `moves` maps each reader to the owner of its box, the position
-    of the box in the owner's array, and its position in the reader's array.
+    If `is_local` is True, the boxes stay on their workers. `moves` maps each reader to the owner of its box, the
+    position of the box in the owner's array, and its position in the reader's array.
     """
 
     input: int
@@ -81,7 +81,7 @@ class Round:
         return self.input, self.extent, self.along, self.is_local
 
     def is_free(self, owner: int, reader: int) -> bool:
-        """Return True if the owner sends nothing yet in this round, and the reader receives nothing."""
+        """Return True if neither the owner sends nor the reader receives in this round."""
         return reader not in self.moves and all(owner != sender for sender, _, _ in self.moves.values())
 
     @property
@@ -95,7 +95,7 @@ class Exchange:
     """Boxes that workers send each other and write into an array, one round after another.
 
     The array first contains `fill` everywhere, or the result of the previous exchange if `continues` is True. A box
-    replaces elements of the array, or is combined with them if there is a `reducer`.
+    replaces elements of the array, or is combined with them by `reducer`.
     """
 
     rounds: tuple[Round, ...]
@@ -201,7 +201,6 @@ def find_layout(boxes: Sequence[Box], shape: Shape, factors: Sequence[int]) -> L
 
 
 def _list_shards(shape: Shape, layout: Sequence[int], factors: Sequence[int]) -> list[Box] | None:
-    """Return the shards of a layout by worker; None if a dimension does not divide."""
     boxes: list[Box] = [tuple((0, extent) for extent in shape)]
     for dimension, factor in zip(layout, factors, strict=True):
         if dimension == REPLICATED:
@@ -215,7 +214,7 @@ def _list_shards(shape: Shape, layout: Sequence[int], factors: Sequence[int]) ->
 
 
 def take_part(box: Box, dimension: int, factor: int, digit: int) -> Box:
-    """Return one of the equal parts of a box along a dimension."""
+    """Return part number `digit` of a box that is divided along a dimension."""
     begin, end = box[dimension]
     size = (end - begin) // factor
     part = (begin + digit * size, begin + (digit + 1) * size)
@@ -223,7 +222,6 @@ def take_part(box: Box, dimension: int, factor: int, digit: int) -> Box:
 
 
 def _covers(pieces: Sequence[TransferPiece], boxes: Sequence[Box]) -> bool:
-    """Return True if the pieces of each worker have as many elements as its box."""
     written_elements = [0] * len(boxes)
     for piece in pieces:
         written_elements[piece.reader] += prod(piece.extent)
@@ -233,7 +231,7 @@ def _covers(pieces: Sequence[TransferPiece], boxes: Sequence[Box]) -> bool:
 def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...] | None:
     """Return the axes along which workers have partial results of the same box.
 
-    Return None if a piece reduces boxes at different places of the tensor, or only some workers' boxes.
+    Return None if a piece reduces boxes at different positions of the tensor, or only some workers' boxes.
     """
     digits = list(np.ndindex(*program.factors))
     boxes = program.values[transfer.inputs[0]].boxes
@@ -255,7 +253,7 @@ def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...]
 
 
 def find_scatters(source_layout: Sequence[int], output_layout: Layout) -> list[tuple[int, int]]:
-    """Return the axes along which partial results are reduce-scattered, with the dimension of the parts."""
+    """Return the axes along which partial results are reduce-scattered, each with the dimension that it splits."""
     layout, scatters = list(source_layout), []
     for axis, dimension in enumerate(output_layout):
         if layout[axis] == PARTIAL and dimension != REPLICATED and _splits_in_order(layout, output_layout, axis):
@@ -267,7 +265,7 @@ def find_scatters(source_layout: Sequence[int], output_layout: Layout) -> list[t
 def _splits_in_order(layout: Sequence[int], output_layout: Layout, axis: int) -> bool:
     """Return True if the dimension that `axis` splits in the output can be split now.
 
-    Parts of parts are only in order if the axes that split a dimension do so in the order of the mesh.
+    If several axes split a dimension, they must do so in the order of the mesh.
     """
     dimension = output_layout[axis]
     return dimension not in layout[axis + 1 :] and all(
@@ -278,9 +276,9 @@ def _splits_in_order(layout: Sequence[int], output_layout: Layout, axis: int) ->
 def find_chain(
     source_layout: Layout, output_layout: Layout, factors: Sequence[int]
 ) -> list[Slice | AllGather | AllToAll] | None:
-    """Return collectives that change one layout to another, each along one axis, or None if no such chain exists.
+    """Return collectives that change one layout to another, or None if no such chain exists.
 
-    Slices come first and gathers last, so that little is transferred.
+    Each collective is along one axis. Slices come first and gathers last, so that little is transferred.
     """
     layout, chain = list(source_layout), list[Slice | AllGather | AllToAll]()
     while tuple(layout) != output_layout:
@@ -304,7 +302,7 @@ def find_chain(
 
 
 def count_received(chain: Sequence[Slice | AllGather | AllToAll], elements: int, factors: Sequence[int]) -> float:
-    """Return the number of elements that each worker receives in a chain, if it has `elements` elements at first."""
+    """Return the number of elements that each worker receives in a chain that begins with `elements` elements."""
     received = 0.0
     for collective in chain:
         factor = factors[collective.axis]
@@ -321,7 +319,6 @@ def count_received(chain: Sequence[Slice | AllGather | AllToAll], elements: int,
 def _count_received_by_reduction(
     elements: int, scatters: Sequence[tuple[int, int]], all_reduced_axes: Sequence[int], factors: Sequence[int]
 ) -> float:
-    """Return the number of elements that each worker receives when arrays of `elements` elements are reduced."""
     received = 0.0
     for axis, _ in scatters:
         received += elements * (1 - 1 / factors[axis])

@@ -22,7 +22,7 @@ TRAINING = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
 @dataclass(frozen=True, repr=False)
 class PlannedProgram(Program):
-    """A program with the choices that it carries out.
+    """A program with the choices of its plan.
 
     Attributes
     ----------
@@ -37,12 +37,12 @@ class PlannedProgram(Program):
 
     @property
     def problem(self) -> Problem:
-        """The problem that the choices solve."""
+        """The search problem of the choices."""
         return self.choices.problem
 
 
 def write_program(choices: Choices, *, inference: bool = False) -> PlannedProgram:
-    """Write the program of all workers, for a whole training step or, with `inference=True`, for its forward operators only."""
+    """Return the program of all workers for a training step or, with `inference=True`, for its forward operators only."""
     problem = choices.problem
     phases = (Phase.FORWARD,) if inference else TRAINING
     outputs = list_outputs(choices, phases)
@@ -113,8 +113,7 @@ def _find_reducers(problem: Problem) -> dict[int, str]:
 def list_outputs(choices: Choices, phases: Sequence[Phase]) -> tuple[OutputShards, ...]:
     """Return the results of a program, with their layouts.
 
-    The model's outputs come first. In training, gradients follow, in the layouts of the parameters that they update, and
-    the next values of variables and loop carries, in the variables' layouts.
+    The model's outputs come first. In training, gradients and next values follow, in the layouts of their variables.
     """
     graph = choices.problem.graph
     outputs = [OutputShards(t, tuple(choices.layout(t))) for t in graph.outputs]

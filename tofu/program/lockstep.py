@@ -1,7 +1,7 @@
-"""Programs as instructions that all workers execute together (SPMD), for backends with collectives.
+"""Programs as instructions that all workers run together (SPMD), for backends with collectives.
 
-A `Program` lists the nodes of each worker. Here, the copies of an operator are one instruction. A *value* consists of
-one array on each worker. The fetches of all workers that assemble one value are one *transfer*. Values have numbers.
+A `Program` lists the nodes of each worker. Here, the copies of an operator are one instruction, and a *value* is one
+array on each worker. A *transfer* computes a value by the fetches of all workers. Values have numbers.
 
     values     4: x {0:2} {2:4}    5: x {0:4} {0:4}
     transfer   5 = 4 by pieces {reader 0, owner 1, 2:4} {reader 1, owner 0, 0:2} and each worker's own part
@@ -25,7 +25,7 @@ Shape: TypeAlias = tuple[int, ...]
 class ProgramValue:
     """One array on each worker: a shard, a fetched region or a partial result of a tensor.
 
-    `boxes` has the region of the tensor that the array of each worker holds.
+    `boxes` has the region of the tensor that each worker's array holds.
     """
 
     tensor: int
@@ -33,7 +33,7 @@ class ProgramValue:
 
     @property
     def shape(self) -> Shape:
-        """The shape of the array, which is equal on all workers. An array may be larger than its box."""
+        """The shape of the array, equal on all workers. An array may be larger than its box."""
         return tuple(max(end - begin for begin, end in bounds) for bounds in zip(*self.boxes, strict=True))
 
     @property
@@ -144,11 +144,11 @@ class Lockstep:
             for output, transfer in self.transfers.items()
         )
 
-    def find_base(self, value: int) -> Iterator[int]:
-        """Yield the arguments and operators' outputs from which transfers alone compute a value."""
+    def find_transfer_sources(self, value: int) -> Iterator[int]:
+        """Yield the arguments and operators' outputs from which a value is computed by transfers alone."""
         transfer = self.transfers.get(value)
         if transfer is None:
             yield value
         else:
             for input_value in transfer.inputs:
-                yield from self.find_base(input_value)
+                yield from self.find_transfer_sources(input_value)

@@ -1,4 +1,4 @@
-"""Nodes of a program as frozen values, which people can read and backends can run in order."""
+"""Nodes of a program as frozen values, for people and for backends."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Entry(NamedTuple):
 
 
 class PieceSource(NamedTuple):
-    """Box that a fetch reads for a piece, from its input number `input`. The box starts at `begin` in that input.
+    """Box that a fetch reads for a piece, from its input number `input`. The box begins at `begin` in that input.
 
-    `along` has, for each dimension of the input, the corresponding dimension of the piece, or -1 if a single element is
-    read. All other dimensions of the piece have extent 1.
+    `along` maps dimensions of the input to dimensions of the piece. It is -1 if a single element is read along a
+    dimension. All other dimensions of the piece have extent 1.
     """
 
     input: int
@@ -40,7 +40,7 @@ class PieceSource(NamedTuple):
     along: Shape
 
     def extent(self, piece: Shape) -> Shape:
-        """Return the extents of the box in the input, for a piece of the extents `piece`."""
+        """Return the extents of the box in the input, for a piece of extents `piece`."""
         return tuple(1 if d < 0 else piece[d] for d in self.along)
 
 

@@ -1,4 +1,4 @@
-"""The part of an operator that each worker computes, as ranges of its axes, and the worker's shards."""
+"""The part of an operator, and the shard of a tensor, on each worker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def list_shards(choices: Choices, tensor: int) -> tuple[Box, ...]:
 
 
 def count_own_positions(choices: Choices, operator: int) -> dict[int, tuple[int, ...]]:
-    """Return, for each axis whose parts overlap, the number of positions that each worker has before the next part begins."""
+    """Return how many positions each worker has before the next part begins, for each axis whose parts overlap."""
     problem = choices.problem
     axes, extents = choices.operators[operator].tolist(), problem.accesses[operator].extents
     if _is_even(extents, axes, problem.factors):
@@ -50,7 +50,7 @@ def _is_even(extents: Sequence[int], axes: Sequence[int], factors: Sequence[int]
 
 
 def _cut_overlaps(parts: Sequence[Box]) -> list[Box]:
-    """Cut each part where the next part begins, in each dimension, like `OwnBoxes` in `csrc/core/geometry`."""
+    """Cut each part where the next part begins, like `OwnBoxes` in `csrc/core/geometry`."""
     begins = [sorted({begin for begin, _ in bounds}) for bounds in zip(*parts, strict=True)]
 
     def cut(d: int, begin: int, end: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Programs as frozen values. Native modules read the code, and people, checks and backends its tables and nodes."""
+"""Programs as frozen values: code for native modules, and tables and nodes for people, checks and backends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Layout = tuple[int, ...]
 
 @dataclass(frozen=True)
 class OutputShards:
-    """Result of a program: a tensor of which each worker outputs its shard in `layout`."""
+    """Result of a program: a tensor in `layout`. Each worker outputs its shard."""
 
     tensor: int
     layout: Layout
@@ -36,7 +36,7 @@ class Program:
     graph
         The graph. Nodes refer to its operators and tensors by number.
     outputs
-        The results, the model's outputs first, then gradients and next values of variables.
+        The results: the model's outputs first, then gradients and next values of variables.
     n_model_outputs
         The number of the model's outputs among the results.
     workers
@@ -44,7 +44,7 @@ class Program:
     phases
         The phases whose operators run.
     reducers
-        "Max", "Min" or "Prod" for each tensor whose fetches combine their sources by it. All other fetches sum them.
+        "Max", "Min" or "Prod" for each tensor whose partial results are reduced by it. All others are summed.
     """
 
     code: npt.NDArray[np.int64]
@@ -66,19 +66,19 @@ class Program:
         return list_nodes(self.tables)
 
     @cached_property
-    def handed_out(self) -> tuple[Entry, ...]:
-        """The entries of all results by worker, then an entry of each node that runs although nothing reads it."""
+    def output_entries(self) -> tuple[Entry, ...]:
+        """The entries of all results by worker, and an entry of each node that runs although nothing reads it."""
         return pick_entries(self.tables, self.tables.output_entry)
 
     @cached_property
     def results(self) -> tuple[tuple[Entry, ...], ...]:
-        """The entries that hold the shards of each of `outputs`, by worker."""
+        """The entries with the shards of each of `outputs`, by worker."""
         ends = range(self.workers, (len(self.outputs) + 1) * self.workers, self.workers)
-        return tuple(self.handed_out[end - self.workers : end] for end in ends)
+        return tuple(self.output_entries[end - self.workers : end] for end in ends)
 
     @cached_property
     def transit(self) -> frozenset[Entry]:
-        """The entries that do not hold shards, but fetched regions, padded copies or partial results."""
+        """The entries that are not shards: fetched regions, padded copies and partial results."""
         return frozenset(pick_entries(self.tables, self.tables.transit_entry))
 
     @cached_property
@@ -95,7 +95,7 @@ class Program:
 
     @cached_property
     def remote_bytes(self) -> int:
-        """Bytes that workers read from each other's memory, counted from the pieces of fetches alone."""
+        """Bytes that workers read from each other's memory, counted from the pieces of fetches."""
         return self.tables.count_remote_bytes([tensor.moved_item_bytes for tensor in self.graph.tensors])
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""A program as tables of numbers, decoded from its code."""
+"""A program as tables of numbers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ class ProgramTables:
     """Tables of nodes, of the entries that they write and read, and of the pieces and sources of fetches.
 
     `csrc/core/program/program_tables.h` explains the columns. Rows refer to each other by number. Shapes, begins and
-    extents have a column for each dimension of the entry of highest rank. Entries of lower rank have extent 1 in the
-    remaining dimensions.
+    extents have as many columns as the highest rank. Entries of lower rank have extent 1 in the last columns.
     """
 
     workers: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tofu.errors import PlanError, TofuError, find_near
+from tofu.errors import PlanError, TofuError, find_similar_names
 from tofu.graph import Graph, name_layers
 from tofu.pipeline import Partition
 from tofu.plan import AxisChoice
@@ -28,10 +28,10 @@ class Alternative:
     axis, meaning
         The axis, and the dimension of the operator's result that it splits, or "summed over".
     communication_bytes
-        Bytes that the plan moves in a training step; None if no such plan exists.
+        Bytes that the plan transfers in a training step; None if no such plan exists.
     change
-        Relative change of the cost, which is bytes, or seconds on an interconnect of several levels: 0.05 is 5 % more.
-        Negative if this plan is cheaper than the present one, which may follow hints or a memory limit.
+        Relative change of the cost: 0.05 is 5 % more. The cost is bytes, or seconds on an interconnect of several
+            levels. It may be negative if the present plan follows hints or a memory limit.
     remark
         A sentence about what is proved of the plan, or why no such plan exists.
     """
@@ -60,7 +60,7 @@ def check_layer(layer: str, graph: Graph) -> None:
             else f"{layer!r} is a tensor that no operator reads, not an operator."
         )
     if layer not in operators:
-        similar_names = find_near(layer, operators)
+        similar_names = find_similar_names(layer, operators)
         names = [*operators][:MOST_NAMES]
         more = f" and {len(operators) - len(names)} more" if len(operators) > len(names) else ""
         if similar_names:
@@ -95,7 +95,7 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
 
 
 def choose_layers(layers: Sequence[LayerRow], most: int) -> list[LayerRow]:
-    """Return the layers that move most, in the model's order, but only one of several with equal shapes and splits."""
+    """Return the layers that transfer most, in the model's order. Of layers with equal shapes and splits, only one is returned."""
     layers_by_kind: dict[tuple[object, ...], LayerRow] = {}
     for layer in sorted(layers, key=lambda layer: -layer.moved_bytes):
         if layer.moved_bytes:

@@ -1,4 +1,4 @@
-"""Comparison of Tofu's plans of a model with hand-made plans: bytes moved, and bytes held by a worker."""
+"""Compare Tofu's plans of a model with hand-made plans: bytes transferred, and bytes held by a worker."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ class ComparedPlan:
 def compare_plans(
     settings: Settings, make: Callable[[Settings], Partition], report: Callable[[str], None] = lambda stage: None
 ) -> Iterator[ComparedPlan]:
-    """Yield Tofu's plans, data parallelism and Megatron's plan. The first plan follows `settings`, unless they are the default.
+    """Yield Tofu's plans, data parallelism and Megatron's plan.
 
-    `make` returns the partition for settings. Before each plan is made, `report` is called with its name.
+    The plan of `settings` comes first, unless they are the default. `make` returns the partition for settings. Before
+    each plan is made, `report` is called with its name.
     """
     base = replace(
         settings, plan=None, memory_limit=None, **{name: DEFAULTS[name] for name in ("algorithm", "replicate")}

@@ -1,4 +1,4 @@
-"""Advice to use data parallelism if it moves less than the plan."""
+"""Advice to use data parallelism if it transfers less than the plan."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate
 
-LEAST_SHARE = 0.01  # of the plan's communication; advice that saves less is left out
+LEAST_SHARE = 0.01  # of the plan's communication; smaller savings are not mentioned
 
 
 def plan_data_parallel(problem: Problem) -> Choices:
-    """Return the choices of data parallelism. Raises a TofuError if it does not apply to a model."""
+    """Return the choices of data parallelism. Raises TofuError if it does not apply to the model."""
     if problem.equal.operators:
         raise InfeasibleError("Data parallelism would reduce the gradients of each time step separately.")
     return ALGORITHMS["data-parallel"].solve(problem).choices
 
 
 def describe_data_parallel(partition: Partition) -> str:
-    """Return a sentence if data parallelism would move noticeably less than the plan, else ""."""
+    """Return a sentence if data parallelism would transfer noticeably less than the plan, else ""."""
     plan = partition.plan
     try:
         moved_bytes = evaluate(plan_data_parallel(partition.searched.problem)).total_bytes

@@ -17,7 +17,7 @@ from tofu.search.cost import evaluate
 class LayerTransfer(NamedTuple):
     """Bytes of a tensor that workers read from each other in one phase of a training step.
 
-    If `is_result` is True, the tensor is a result of the layer, whose parts are gathered or reduced. Otherwise the layer
+    If `is_result` is True, the layer computes the tensor, and its parts are gathered or reduced. Otherwise the layer
     reads the tensor.
     """
 
@@ -44,7 +44,7 @@ class LayerRow:
     name
         The name of the operator, or the part of the model with the line of the program: `block_0 train.py:60`.
     operator, gradient
-        The forward operator and the backward operator that represent the layer, because they compute most. In a layer
+        The forward operator and the backward operator that compute most, and therefore represent the layer. In a layer
         without backward operators, both are the same.
     line
         The line of the program, or "".
@@ -75,9 +75,10 @@ class LayerRow:
 
 
 def list_layers(partition: Partition) -> list[LayerRow]:
-    """Return the layers of a partition in the model's order. The sum of their `moved_bytes` is the plan's communication.
+    """Return the layers of a partition in the model's order. Their `moved_bytes` sum to the plan's communication.
 
-    Operators that are not in the user's model, such as sums of several gradients, are only listed if they move bytes.
+    Operators that are not in the user's model, such as sums of several gradients, are listed only if they transfer
+    bytes.
     """
     graph, plan = partition.graph, partition.plan
     layer_of_operator = find_layers(graph)
@@ -122,14 +123,13 @@ def list_layers(partition: Partition) -> list[LayerRow]:
 
 
 def find_operator(partition: Partition, name: str) -> str:
-    """Return `name` if it is an operator's, or else the operator that represents the layer with this name."""
+    """Return `name` if an operator has this name, or else the operator that represents the layer `name`."""
     if name in partition.graph.operator_index:
         return name
     return next(layer.operator for layer in list_layers(partition) if layer.name == name)
 
 
 def _find_transfers(partition: Partition, layer_of_operator: Sequence[int]) -> dict[int, tuple[LayerTransfer, ...]]:
-    """Return the transfers of each layer in order of phase and size. Keys are the layers' first operators."""
     owners, tensors = _find_owners(partition), partition.problem.graph.tensors
     bytes_by_layer: dict[int, Counter[tuple[Phase, str, bool]]] = {}
     for group, tensor, phase, count, is_output in evaluate(partition.choices).items:
@@ -144,7 +144,6 @@ def _find_transfers(partition: Partition, layer_of_operator: Sequence[int]) -> d
 
 
 def _first_readers(partition: Partition) -> dict[int, list[int]]:
-    """Map each operator to the parameters that it is the first to read."""
     graph = partition.graph
     parameters_seen: set[int] = set()
     parameters_by_reader: dict[int, list[int]] = {}
@@ -157,10 +156,9 @@ def _first_readers(partition: Partition) -> dict[int, list[int]]:
 
 
 def _find_owners(partition: Partition) -> dict[int, int]:
-    """Map each group to the operator of the model with which its bytes are listed.
+    """Map each group to the operator with which its bytes are listed.
 
-    The items of a plan's cost are numbered by *group*: a number below the number of operators is an operator of the
-    program, and the following numbers are updates of tensors.
+    The items of a plan's cost are numbered by *group*: first the operators of the program, then the updates of tensors.
     """
     graph, program_graph = partition.graph, partition.problem.graph
     owner_by_group = {}
@@ -172,17 +170,17 @@ def _find_owners(partition: Partition) -> dict[int, int]:
             owner_by_group[len(program_graph.operators) + tensor] = owner
     for variable, tensor in graph.updates:
         group = len(program_graph.operators) + program_graph.tensor_index[graph.tensors[variable].name]
-        if group not in owner_by_group:  # a state of the step: count it for an operator that reads or writes it
+        if group not in owner_by_group:  # a state of the step is listed with an operator that reads or writes it
             users = (n for n, o in enumerate(graph.operators) if variable in o.inputs or tensor in o.outputs)
             owner_by_group[group] = next(users, 0)
     return owner_by_group
 
 
 def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
-    """Explain the axes that layers are split along: `b: dimension 0; co, h: dimension 1` of the layers' results."""
+    """Explain the axes of layers: `b: dimension 0; co, h: dimension 1` of the layers' results."""
     problem, meanings = partition.problem, dict[str, dict[str, None]]()
     for layer in layers:
-        # The results of the backward operator may give an axis of the forward operator another meaning.
+        # The backward operator may have an axis of the same name with another meaning.
         explained_axes: set[str] = set()
         for name, axes in ((layer.operator, layer.forward), (layer.gradient, layer.backward or ())):
             access = problem.accesses[problem.graph.operator_index[name]]
@@ -197,7 +195,7 @@ def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
 
 
 def explain_axis(access: OperatorAccess, axis: int) -> str:
-    """Return the meaning of an axis in the operator's first result: "dimension 1", or "summed over"."""
+    """Return what an axis splits: "dimension 1" of the operator's first result, for example, or "summed over"."""
     rows = access.outputs[0].rows
     dimensions = [d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)]
     return f"dimension {dimensions[0]}" if dimensions else "summed over"

@@ -18,23 +18,23 @@ T = TypeVar("T")
 
 
 class Device(Protocol):
-    """Memory that one device needs for a step."""
+    """Memory of one device."""
 
     @property
     def name(self) -> str:
-        """The name of the device: "one device" or "worker 3"."""
+        """The name of the device, such as "worker 3"."""
 
     @property
     def parts(self) -> Mapping[str, int]:
-        """Maps the title of each row to its bytes. Rows of zeros are not shown."""
+        """The bytes of each row, by title. Rows of zeros are not shown."""
 
     @property
     def total(self) -> tuple[str, int]:
-        """The title and the bytes of the row with the sum."""
+        """The title and the bytes of the sum."""
 
     @property
     def facts(self) -> Mapping[str, int | str]:
-        """Maps the titles of rows below the sum to bytes or text."""
+        """Bytes or texts of rows below the sum, by title."""
 
     @property
     def needed_bytes(self) -> int:
@@ -57,12 +57,12 @@ class MemoryComparison(ABC):
     @property
     @abstractmethod
     def legend(self) -> Mapping[str, str]:
-        """Maps titles of rows to explanations, which are printed if the row is. "" is for the whole table."""
+        """Explanations of rows, by title, which are printed with their row. "" explains the whole table."""
 
     @property
     @abstractmethod
     def columns(self) -> Sequence[tuple[str, Device]]:
-        """The titles and devices of the columns. The first column is the device that runs the whole step."""
+        """The titles and devices of the columns. The first device runs the whole step."""
 
     @property
     @abstractmethod
@@ -74,7 +74,7 @@ class MemoryComparison(ABC):
         return self.largest.needed_bytes <= read_bytes(device_bytes, "device_bytes")
 
     def describe_fit(self, device_bytes: int) -> str:
-        """Return sentences about whether one device, and the worker that needs most, fit into `device_bytes`."""
+        """Return sentences that state if one device, and the worker that needs most, have enough memory."""
         devices = {device.name: device for device in (self.columns[0][1], self.largest)}
         return "\n".join(
             f"{name} needs {format_bytes(device.needed_bytes)}: it "
@@ -131,7 +131,7 @@ def name_workers(numbers: Sequence[int]) -> str:
 
 
 def group_workers(values: Sequence[T]) -> list[tuple[str, T]]:
-    """Return each distinct value, with a title that lists the workers that have it."""
+    """Return each distinct value, with a title that lists its workers."""
     workers_by_value: dict[T, list[int]] = {}
     for number, value in enumerate(values):
         workers_by_value.setdefault(value, []).append(number)

@@ -14,7 +14,7 @@ from tofu.sizes import UNITS
 def new_figure(path: str | Path, width: float, height: float) -> Any:
     """Return an empty matplotlib Figure for a picture in `path`. `width` and `height` are in inches.
 
-    Raises TofuError if matplotlib is missing, or if the ending of `path` is unknown.
+    Raises TofuError if matplotlib is missing, or does not know the ending of `path`.
     """
     try:
         from matplotlib.figure import Figure
@@ -33,7 +33,7 @@ def check_picture(path: str | Path) -> None:
 
 
 def choose_unit(counts: Iterable[float]) -> tuple[str, int]:
-    """Return a unit for the scale of an axis of byte counts, and the bytes of the unit.
+    """Return a unit for an axis of byte counts, and the bytes of the unit.
 
     >>> choose_unit([3, 5000])
     ('KiB', 1024)

@@ -29,7 +29,7 @@ from tofu.search.cost import evaluate
 
 EXPLAINED_LAYERS = 8
 SHOWN_INPUTS = 4
-MOST_COLOURS = 64  # workers; more cannot be distinguished by colour
+MOST_COLOURS = 64  # more workers cannot be distinguished by colour
 WIDTH, HEIGHT, GAP = 64.0, 32.0, 1.5
 MOVES = {False: "is read", True: "is gathered or reduced"}
 
@@ -43,7 +43,7 @@ def untracked(items: Sequence[Any], _: str) -> Iterable[Any]:
 
 
 def render_page(partition: Partition, title: str, track: Track = untracked) -> str:
-    """Return the page as HTML. It shows other splits of the layers that move most, each found by a short search."""
+    """Return the page as HTML. A short search finds other splits of each of the layers that transfer most."""
     environment = Environment(
         loader=PackageLoader("tofu", "report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -128,7 +128,7 @@ def _list_facts(partition: Partition) -> list[tuple[str, str]]:
 
 
 def _compare(partition: Partition) -> list[dict[str, Any]]:
-    """Return rows for this plan, the paper's recursion and data parallelism, without plans that do not apply to the model."""
+    """Return rows for this plan, the paper's recursion and data parallelism. Plans that do not apply are left out."""
     moved_bytes = partition.plan.communication_bytes
     rows = [("this plan", moved_bytes, "")]
     for name, make_choices, remark in COMPARED:
@@ -160,7 +160,6 @@ def _describe_memory(partition: Partition) -> list[dict[str, Any]]:
 
 
 def _bars(rows: Sequence[tuple[str, int, str]]) -> list[dict[str, Any]]:
-    """Return the bars of a chart from rows of a name, a number of bytes and a remark."""
     most = max((count for _, count, _ in rows), default=0)
     return [
         {"name": name, "value": format_bytes(count), "share": max(count, 0) / most if most else 0, "remark": remark}
@@ -169,7 +168,6 @@ def _bars(rows: Sequence[tuple[str, int, str]]) -> list[dict[str, Any]]:
 
 
 def _describe_layer(layer: LayerRow, most_moved_bytes: int, drawings: _Drawings) -> dict[str, Any]:
-    """Return the texts of a layer for the template. A bar of full length stands for `most_moved_bytes`."""
     largest_parameter = max(layer.parameters, key=lambda parameter: prod(parameter.shape), default=None)
     by_phase = {phase: sum(t.num_bytes for t in layer.transfers if t.phase is phase) for phase in Phase}
     return {
@@ -215,7 +213,7 @@ class _Drawings:
         self._names: dict[DimensionChoice, str] = {}
 
     def draw(self, layout: DimensionChoice) -> str:
-        """Return the name of the picture of a split tensor; "" if the workers are too many to distinguish."""
+        """Return the name of the picture of a split tensor; "" if there are too many workers."""
         if prod(self.factors) > MOST_COLOURS:
             return ""
         if layout not in self._names:

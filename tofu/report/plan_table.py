@@ -1,7 +1,7 @@
-"""Tables that `python -m tofu plan` prints: the split of each layer, the bytes it moves, and the memory of each worker.
+"""Tables that `python -m tofu plan` prints: the split of each layer, the bytes it transfers, and the memory of each worker.
 
-`str(plan)` lists every operator and tensor. These tables have one row for each layer of the model, which includes the
-layer's backward operators and parameters.
+`str(plan)` lists every operator and tensor. These tables have one row for each layer, including its backward operators
+and parameters.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tofu.report.layers import LayerRow, explain_axes, find_operator, list_layer
 from tofu.report.memory import group_workers
 
 REPLICATED, NO_PLAN = "-", "no plan"
-COLUMNS, BACKWARD = 7, 3  # number of columns, and position of the column "backward"
+COLUMNS, BACKWARD = 7, 3  # number of columns, position of "backward"
 LEGEND = (
     "A round splits over one factor of the number of workers. It splits operators along the axis listed, and parameters along the "
     'dimension listed; "-" is replicated. "moved" counts the bytes between all workers, in forward, backward and update.'
@@ -32,9 +32,9 @@ CAPTION = "Each plan splits all other layers as is best for this split. These pl
 
 
 def choose_rows(layers: list[LayerRow], most: int | None) -> tuple[list[LayerRow], list[LayerRow]]:
-    """Choose at most `most` layers for a table. Return the layers at its top and the layers at its end.
+    """Return the layers at the top and the layers at the end of a table with at most `most` rows.
 
-    Layers that neither move bytes nor have parameters are dropped first, then layers in the middle.
+    Layers that neither transfer bytes nor have parameters are dropped first, then layers in the middle.
     """
     if most is None or len(layers) <= most:
         return layers, []
@@ -104,12 +104,12 @@ def format_shape(shape: Sequence[int]) -> str:
 
 
 def format_choice(choice: Sequence[object]) -> str:
-    """Return the splits of all rounds as text, with "-" for replicated rounds: b, -, co."""
+    """Return the splits of all rounds as text, with "-" for a replicated round: b, -, co."""
     return ", ".join(REPLICATED if split is None else str(split) for split in choice)
 
 
 def alternatives_table(partition: Partition, layer: str) -> Table:
-    """Return a table of the best plans that split `layer` along each of its axes. Each plan takes a short search."""
+    """Return a table of the best plans that split `layer` along each of its axes. Each row takes a short search."""
     check_layer(layer, partition.graph)
     layer = find_operator(partition, layer)
     alternatives, plan = find_alternatives(partition, layer), partition.plan
@@ -169,7 +169,7 @@ def print_memory(console: Console, partition: Partition) -> None:
 
 
 def describe_unmeasured(backend: Backend) -> str:
-    """Return a sentence about memory that plans of this backend do not count; "" if they count everything."""
+    """Return a sentence about memory that plans of this backend do not include; "" if they include everything."""
     if not backend.unmeasured:
         return ""
     return f"Not counted: {backend.unmeasured}; `python -m tofu memory` adds them."

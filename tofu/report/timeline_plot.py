@@ -15,7 +15,7 @@ ROWS = {"kernels": ("#2e7d8c", 0.0), "updates": ("#e9a23b", 0.0), "fetches": ("#
 
 
 def plot_timeline(simulation: Simulation, path: str | Path) -> None:
-    """Draw a picture. The ending of `path` is its format. Raises TofuError if matplotlib is missing or the ending unknown."""
+    """Draw a picture in the format of `path`'s ending. Raises TofuError if matplotlib is missing or the ending unknown."""
     figure = new_figure(path, 11, 1.2 + 0.5 * simulation.workers)
     axes = figure.add_subplot()
     updates = is_update(simulation.tasks.work)

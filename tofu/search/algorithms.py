@@ -1,7 +1,7 @@
-"""Table of the algorithms that find plans, with the optimality that each guarantees.
+"""The table of algorithms that find plans.
 
-To add an algorithm, write a function in a new file, a line in this table, and a test. The command line, the docstring of
-`tofu.partition` and error messages read the table.
+To add an algorithm, write a function in a new file, a line in this table, and a test. The command line, the docstring
+of `tofu.partition` and error messages read the table.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tofu import _core
 from tofu.errors import InfeasibleError, PlanError
 from tofu.search.baselines import plan_allrow, plan_equalchop, plan_icml18, plan_spartan
 from tofu.search.choices import FixedChoices
-from tofu.search.feasibility import find_unfed
+from tofu.search.feasibility import explain_unsplit_round
 from tofu.search.hand_plans import plan_data_parallel, plan_megatron
 from tofu.search.hints import resolve_hints
 from tofu.search.problem import Problem
@@ -39,9 +39,9 @@ class Algorithm:
     run
         Finds a plan for a problem. Hints override the algorithm's own choices.
     guarantee
-        A property of all its plans, besides the proof of an exact search.
+        A property of all its plans, in addition to the proof of an exact search.
     is_search
-        True if the algorithm tries all orders of the rounds, and can keep within a memory limit. False for baselines.
+        True if the algorithm tries all orders of the rounds, and can respect a memory limit. False for baselines.
     splits_once
         True if the algorithm has a single round, which splits along one axis or dimension over all workers.
     """
@@ -55,26 +55,26 @@ class Algorithm:
     def solve(
         self, problem: Problem, hints: Hints | None = None, effort: Effort = DEFAULT_EFFORT, replicates: bool = False
     ) -> Solution:
-        """Find a plan for a problem, whose rounds are in one of the orders of `list_orders`.
+        """Find a plan for a problem.
 
         If some round of the cheapest plan replicates all operators, the problem is solved again without replicated
-        operators, and nothing is proved. Raises PlanError for hints that cannot be honoured. Raises InfeasibleError if the
-        algorithm does not apply to the graph, or a round has nothing to split. With `replicates`, workers repeat the
-        computation in such a round instead.
+        operators, and nothing is proved. Raises PlanError for hints that cannot be honoured, and InfeasibleError if the
+        algorithm does not apply to the graph. It also raises InfeasibleError if a round has nothing to split, unless
+        `replicates` is true: workers then repeat the computation in this round.
         """
         solution = self.run(problem, hints or {}, effort).apply_to(problem)
-        unfed = find_unfed(solution.choices)
-        if unfed and problem.moves.repeats_operators:
+        unsplit_round = explain_unsplit_round(solution.choices)
+        if unsplit_round and problem.rules.repeats_operators:
             solution = Solution(self.run(problem.split_all(), hints or {}, effort).choices).apply_to(problem)
-            unfed = find_unfed(solution.choices)
-        if unfed and not replicates:
-            raise InfeasibleError(unfed)
+            unsplit_round = explain_unsplit_round(solution.choices)
+        if unsplit_round and not replicates:
+            raise InfeasibleError(unsplit_round)
         return solution
 
     def list_orders(self, workers: int) -> tuple[tuple[int, ...], ...]:
-        """Return the orders of the rounds that the algorithm tries. The paper's order, largest factor first, comes first.
+        """Return the orders of the rounds to try. The paper's order, largest factor first, comes first.
 
-        A search tries all orders of the prime factors, up to `MOST_ORDERS`, because 2 x 3 may transfer less than 3 x 2.
+        A search tries up to `MOST_ORDERS` orders of the prime factors, because 2 x 3 may transfer less than 3 x 2.
         """
         if self.splits_once:
             return ((workers,),)
@@ -84,9 +84,10 @@ class Algorithm:
     def describe_optimality(
         self, solution: Solution, cost: int, lower_bound: int | None = None, orders: str = ""
     ) -> str:
-        """Describe in words how close to optimal a plan of this algorithm is known to be.
+        """Return a sentence about how close to optimal a plan of this algorithm is known to be.
 
-        `lower_bound` holds for all orders of the rounds that were searched. `orders` names them if others were left out.
+        `lower_bound` holds for all orders of the rounds that were searched. `orders` names them if others were left
+        out.
         """
         if cost == 0:
             return describe_gap(cost, 0)
@@ -143,16 +144,16 @@ def find_algorithm(name: Any) -> Algorithm:
 
 
 def describe_proof(result: _core.ExactResult, among: str = "", lower_bound: int | None = None) -> str:
-    """Describe in words what an exact search proves about its plan. A percentage is rounded up.
+    """Return a sentence about what an exact search proves of its plan. Percentages are rounded up.
 
-    `among` names the plans that the search covers. `lower_bound` is the bound over several searches, if there were several.
+    `among` names the plans that the search covers. `lower_bound` is the bound over all searches, if there were several.
     """
     bound = result.lower_bound if lower_bound is None else min(result.lower_bound, lower_bound)
     return describe_gap(sum(result.plan.round_bytes), bound, among) or NOTHING_PROVED
 
 
 def describe_gap(cost: int, bound: int, among: str = "") -> str:
-    """Describe how far the cost of a plan is above a lower bound; "" if nothing is known. `among` names the plans that the bound covers."""
+    """Return how far a cost is above a lower bound, in words; "" if nothing is known. `among` names the plans that it covers."""
     if cost == 0:
         return "optimal"
     if bound <= 0:

@@ -1,10 +1,10 @@
 """Baseline algorithms that the paper compares with (section 7.3), on the same graph and with the same cost.
 
-allrow-greedy   splits every tensor along its first dimension, and each operator in the best way for that
-spartan         takes the largest tensor first, then the operators around it, each in the cheapest way so far
-(csrc/core/search/greedy.h)
-equalchop       runs one round of section 5.2: everything is split along one dimension, over all workers at once
-icml18          finds the best plan without partial results that are reduced
+- allrow-greedy splits every tensor along its first dimension, and each operator in the cheapest way.
+- spartan chooses the cheapest way for the largest tensor first, then for the operators around it
+  (csrc/core/search/greedy.h).
+- equalchop has one round, which splits everything over all workers at once.
+- icml18 finds the best plan in which no operator computes partial results.
 
 The two hand-made plans are in `tofu.search.hand_plans`.
 """
@@ -20,7 +20,7 @@ from tofu import _core
 from tofu.analysis.access import Combine
 from tofu.search.choices import REPLICATED, Choices, FixedChoices
 from tofu.search.hints import resolve_hints
-from tofu.search.problem import Problem, pose_problem
+from tofu.search.problem import Problem, make_problem
 from tofu.search.shared_axes import restrict_axes
 from tofu.search.solve import Effort, Solution, solve_exactly, solve_greedily, solve_recursively
 from tofu.search.topology import Arrangement
@@ -29,7 +29,7 @@ Hints = Mapping[str, Any]
 
 
 def plan_allrow(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Split every tensor of the model along its first dimension that is long enough, unless a hint fixes it."""
+    """Split every tensor along its first dimension that is long enough, unless a hint fixes it."""
     given = resolve_hints(problem, hints)
     first = {t: _first_dimension(problem, t) for t in range(len(problem.graph.tensors)) if _is_free(problem, t)}
     return solve_recursively(_for_bytes(problem), FixedChoices(given.operators, first | given.tensors), effort)
@@ -45,12 +45,12 @@ def _is_free(problem: Problem, tensor: int) -> bool:
 
 
 def plan_spartan(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Choose greedily for all tensors and operators that hints leave open, the largest tensor first."""
+    """Choose greedily, the largest tensor first, unless a hint fixes the choice."""
     return solve_greedily(problem, resolve_hints(problem, hints))
 
 
 def plan_equalchop(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Run the recursion with a single round."""
+    """Run the paper's search with a single round."""
     return solve_recursively(_for_bytes(problem), resolve_hints(problem, hints), effort)
 
 
@@ -60,7 +60,7 @@ def plan_icml18(problem: Problem, hints: Hints, effort: Effort) -> Solution:
         restrict_axes(access, [axis for n, axis in enumerate(access.axes) if n not in dropped])
         for access, dropped in zip(problem.accesses, _find_reducing(problem), strict=True)
     ]
-    restricted = pose_problem(problem.graph, accesses, problem.factors, moves=problem.moves)
+    restricted = make_problem(problem.graph, accesses, problem.factors, rules=problem.rules)
     found = solve_exactly(restricted, resolve_hints(restricted, hints), effort)
     operators = found.choices.operators.copy()
     for position, (few, all_axes) in enumerate(zip(restricted.accesses, problem.accesses, strict=True)):
@@ -70,14 +70,13 @@ def plan_icml18(problem: Problem, hints: Hints, effort: Effort) -> Solution:
 
 
 def _for_bytes(problem: Problem) -> Problem:
-    """Return the problem with costs in bytes, even if an interconnect is described."""
     return problem.arrange(Arrangement(problem.factors))
 
 
 def _find_reducing(problem: Problem) -> list[set[int]]:
-    """Return, for each operator, the axes along which it computes partial results that are read.
+    """Return, for each operator, the axes along which it computes partial results that somebody reads.
 
-    Axes of operators that must take the same choice are included.
+    Operators that must take the same choice have the same axes.
     """
     graph = problem.graph
     read = {*graph.results, *(t for operator in graph.operators for t in operator.inputs)}

@@ -14,7 +14,7 @@ from tofu.plan import AxisChoice, DimensionChoice
 from tofu.search.problem import Problem
 
 REPLICATED = -1
-FREE = -2  # in partly fixed choices: the search decides
+FREE = -2  # the search decides
 
 ChoiceArray = npt.NDArray[np.int32]
 
@@ -22,7 +22,7 @@ ChoiceArray = npt.NDArray[np.int32]
 class FixedChoices(NamedTuple):
     """Choices that a search may not change: each operator's axis and each tensor's dimension, by round.
 
-    Rounds that are FREE, and operators and tensors that are left out, are decided by the search.
+    The search decides for rounds that are FREE, and for operators and tensors that are left out.
     """
 
     operators: dict[int, list[int]]
@@ -40,20 +40,20 @@ class NativeChoices(TypedDict):
 
 @dataclass(frozen=True)
 class Choices:
-    """Decisions for all operators and tensors of a problem.
+    """The choice of each operator, and the layout of each tensor.
 
     Attributes
     ----------
     problem
-        The problem that is decided.
+        The search problem.
     operators, tensors
         The axis `operators[o, round]` and the dimension `tensors[t, round]`, by number; -1 if replicated. The graph's
         operators come first, then its weight updates.
     kept
-        Tensors whose fetched regions stay on a worker until their last reader. A fetched region of another tensor is shared
+        Tensors whose fetched regions stay on a worker until their last use. Fetched regions of other tensors are shared
         only by operators of one group, such as equal time steps.
     reread
-        Tensors whose regions each operator fetches for itself.
+        Tensors whose regions are fetched again for each operator.
     """
 
     problem: Problem
@@ -72,12 +72,12 @@ class Choices:
         return [int(dimension) for dimension in self.tensors[tensor]]
 
     def is_same(self, other: Choices) -> bool:
-        """Return True if the decisions are equal."""
+        """Return True if all choices and layouts are equal."""
         arrays = ((self.operators, other.operators), (self.tensors, other.tensors))
         return (self.kept, self.reread) == (other.kept, other.reread) and all(np.array_equal(*pair) for pair in arrays)
 
     def apply_to(self, problem: Problem) -> Choices:
-        """Return the same decisions for another problem of the same graph."""
+        """Return the same choices for another problem of the same graph."""
         return replace(self, problem=problem)
 
 
@@ -88,7 +88,7 @@ def make_choices(
     kept: Sequence[int] = (),
     reread: Sequence[int] = (),
 ) -> Choices:
-    """Return choices from one row per operator and one per tensor of the graph. A weight update takes its weight's layout."""
+    """Return choices for a graph's operators and tensors. A weight update takes its weight's layout."""
     rows, layouts = (
         np.array(numbers, np.int32).reshape(len(numbers), len(problem.factors)) for numbers in (operators, tensors)
     )
@@ -110,7 +110,7 @@ class NamedChoices:
 
 
 def name_choices(choices: Choices) -> NamedChoices:
-    """Convert the numbers in choices to names."""
+    """Return the same choices by name."""
     problem = choices.problem
     graph = problem.graph
     rows = choices.operators.tolist()  # the rows of weight updates come last

@@ -1,4 +1,4 @@
-"""Cost of choices, in bytes or in time on an interconnect, and estimates of keeping fetched regions or fetching them again."""
+"""Cost of choices, in bytes or in time on an interconnect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tofu.search.problem import refuse_excess
 
 
 def evaluate(choices: Choices) -> _core.Cost:
-    """Count the bytes that choices transfer: in total, by round, and by operator and tensor.
+    """Count the bytes that workers transfer: in total, by round, and by operator and tensor.
 
     Raises PlanError if the choices cannot be carried out.
     """
@@ -26,7 +26,7 @@ def evaluate(choices: Choices) -> _core.Cost:
 
 
 def price(choices: Choices) -> int:
-    """Return the cost that a search minimises: bytes, or nanoseconds if the interconnect's bandwidths are known."""
+    """Return the cost that a search minimises: bytes, or nanoseconds if bandwidths are known."""
     problem = choices.problem
     with refuse_excess(problem):
         return _core.evaluate(
@@ -35,9 +35,9 @@ def price(choices: Choices) -> int:
 
 
 def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Count the bytes, and the fetches, that cross each round, the first one first.
+    """Count the bytes, and the fetches, that cross each round.
 
-    The bytes sum to the total of `evaluate`. A fetch counts at the first round of each level that it crosses.
+    The bytes sum to the total of `evaluate`. Each fetch counts at the first round of each level that it crosses.
     """
     problem = choices.problem
     counts, waits = _core.count_levels(
@@ -47,12 +47,12 @@ def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def list_worth_keeping(choices: Choices) -> list[int]:
-    """Return the tensors whose fetched regions are worth keeping, in order of bytes saved per byte held.
+    """Return the tensors whose fetched regions are worth keeping for later readers, most bytes saved per byte kept first.
 
-    Empty for engines that share regions, whose fetches are collectives of all workers.
+    Empty for engines that share regions, because all workers fetch together there.
     """
     problem = choices.problem
-    if problem.moves.shares_regions:
+    if problem.rules.shares_regions:
         return []
     weighed = _core.weigh_keeping(problem.native, list(problem.factors), choices.operators, choices.tensors)
     tensors, written = problem.graph.tensors, problem.graph.written_in_place
@@ -65,13 +65,13 @@ def list_worth_keeping(choices: Choices) -> list[int]:
 
 
 def list_worth_rereading(choices: Choices) -> list[int]:
-    """Return the tensors whose fetched regions may be fetched again for each reader, which frees memory in between.
+    """Return the tensors whose regions may be fetched again for each reader, to free memory in between.
 
-    Tensors for which this costs few extra bytes, relative to the bytes now fetched, come first. Empty for engines that
-    share regions, because they drop and rebuild values themselves.
+    Tensors for which this costs the smallest share of extra bytes come first. Empty for engines that share regions,
+    because they drop and rebuild values themselves.
     """
     problem = choices.problem
-    if problem.moves.shares_regions:
+    if problem.rules.shares_regions:
         return []
     tensors = [t for t, tensor in enumerate(problem.graph.tensors) if not tensor.is_inner and t not in choices.kept]
     shared = _count_read_bytes(replace(choices, reread=()))

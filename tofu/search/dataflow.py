@@ -1,4 +1,4 @@
-"""Edges of a graph, and classes of equal operators, from which equal time steps and repeated layers are found."""
+"""The edges of a graph and its classes of equal operators, for finding equal time steps and repeated layers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from tofu.graph import Graph, Operator, Phase, TensorKind
 
-# Learned weights, and states kept between steps. Operators that read different ones are not equal.
+# Learned weights, and states that are kept between steps.
 SHARED_KINDS = (TensorKind.PARAMETER, TensorKind.AUXILIARY)
 
 
 @dataclass(frozen=True)
-class Wiring:
+class Dataflow:
     """Edges of a graph in both directions, and classes of equal operators. Operators and tensors are numbers.
 
     Attributes
@@ -22,15 +22,15 @@ class Wiring:
     readers
         For each tensor, the operators that read it and the numbers of their inputs, in the graph's order.
     kinds
-        For each operator, a number that is equal for equal operations, attributes, shapes, types and phases. The order of
-        kinds depends neither on names nor on the order of nodes.
+        For each operator, a number that is equal for equal operations, attributes, shapes, types and phases. It depends
+        neither on names nor on the order of nodes.
     signatures
-        For each operator, a number that is equal for operators of one kind with the same parameters.
+        For each operator, a number that is equal for operators of one kind that read the same parameters.
     futures
         For each operator, a digest of the operators that read its results, three levels deep.
     forward
-        For each operator that may be in a recurrence, the operators that compute its inputs. Forward operators may be, or
-        all operators if no backward operator names its forward operator.
+        For each operator that may be in a recurrence, the operators that compute its inputs. These are forward
+        operators, or all operators if no backward operator names its forward operator.
     followers
         For each operator in `forward`, the operators in `forward` that read its results.
     shared
@@ -51,11 +51,11 @@ class Wiring:
         """Return True if a tensor is a parameter or an auxiliary state, or counts as one."""
         return tensor in self.shared
 
-    def for_layers(self) -> Wiring:
-        """Return the wiring in which repeated layers are found.
+    def for_layers(self) -> Dataflow:
+        """Return the same edges with the classes by which repeated layers are found.
 
-        Signatures ignore parameters. Tensors that are computed from parameters alone, such as a layer's slice of a stack
-        or a weight in half precision, count as parameters.
+        These classes ignore parameters, and tensors that are computed from parameters alone, such as a layer's slice of
+        a stack or a weight in half precision.
         """
         shared = set(self.shared)
         for operator in self.graph.operators:
@@ -68,8 +68,8 @@ class Wiring:
         return operator in self.forward
 
 
-def trace_wiring(graph: Graph, kinds: Sequence[object] | None = None) -> Wiring:
-    """Return the wiring of `graph`, in time linear in its edges. `kinds` are equal for operators that count as equal."""
+def trace_dataflow(graph: Graph, kinds: Sequence[object] | None = None) -> Dataflow:
+    """Return the edges of `graph`, in linear time. Operators of equal `kinds` count as equal."""
     producers = [(-1, 0)] * len(graph.tensors)
     readers: list[list[tuple[int, int]]] = [[] for _ in graph.tensors]
     for position, operator in enumerate(graph.operators):
@@ -85,7 +85,7 @@ def trace_wiring(graph: Graph, kinds: Sequence[object] | None = None) -> Wiring:
     for operator, kind in zip(graph.operators, numbers, strict=True):
         shared = tuple((s, t) for s, t in enumerate(operator.inputs) if graph.tensors[t].kind in SHARED_KINDS)
         signatures.append(seen.setdefault((kind, shared), len(seen)))
-    return Wiring(
+    return Dataflow(
         graph=graph,
         producers=tuple(producers),
         readers=tuple(map(tuple, readers)),

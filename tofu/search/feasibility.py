@@ -1,4 +1,4 @@
-"""Checks that a plan gives work to all workers, and that no two workers draw random numbers for the same elements."""
+"""Checks that a plan gives work to all workers, and that workers do not draw different random numbers for one element."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tofu.search.rounds import factorize
 MOST_NAMES = 3  # in a message
 
 
-def find_unfed(choices: Choices) -> str:
-    """Explain why some round splits no operator, so that several workers would do the same; "" if every round splits one."""
+def explain_unsplit_round(choices: Choices) -> str:
+    """Explain why some round splits no operator, so that workers would do the same work; "" if there is no such round."""
     problem = choices.problem
     split = choices.operators[: len(problem.graph.operators)]
     for number in range(len(problem.factors)):
@@ -26,10 +26,10 @@ def find_unfed(choices: Choices) -> str:
     return ""
 
 
-def check_drawn(choices: Choices, draws: Callable[[Operator], bool]) -> None:
+def check_random_operators(choices: Choices, draws: Callable[[Operator], bool]) -> None:
     """Raise InfeasibleError if several workers compute the same part of an operator that draws random numbers.
 
-    `draws` returns False for an operator that could draw random numbers but does not, such as Dropout in inference.
+    `draws` returns True if an operator draws random numbers in this step. Dropout does not in inference.
     """
     problem = choices.problem
     for operator, access, taken in zip(problem.graph.operators, problem.accesses, choices.operators, strict=False):
@@ -55,7 +55,7 @@ def _explain(choices: Choices, number: int) -> str:
         more = f" and {len(operators) - MOST_NAMES} more" if operators[MOST_NAMES:] else ""
         reason = f": {problem.accesses[0].explain_whole()}" if len(operators) == 1 else ""
         return f"no operator of the model ({names}{more}) has an axis to split{reason}. Use {_say_workers(1)}."
-    equal = "equal " if problem.moves.splits_equally and not problem.moves.overlaps else ""
+    equal = "equal " if problem.rules.splits_equally and not problem.rules.overlaps else ""
     fitting = [axis for axis in left if axis[0] >= factor and (axis[3] or axis[0] % factor == 0)]
     longest, owner, axis, _ = max(left)
     among = f"over {fed} workers already, no operator" if fed > 1 else "no operator"
@@ -92,7 +92,7 @@ def _say_workers(count: int) -> str:
 
 
 def _axes_left(choices: Choices, rounds: int) -> Iterator[tuple[int, str, str, bool]]:
-    """Yield each axis's smallest part after `rounds`: its length, operator and axis, and True if parts need not be equal."""
+    """Yield the smallest part of each axis after `rounds`: its length, operator and axis, and True if parts may be unequal."""
     problem = choices.problem
     for position, (operator, access) in enumerate(zip(problem.graph.operators, problem.accesses, strict=True)):
         uneven = problem.native.uneven_axes(position)
@@ -102,7 +102,7 @@ def _axes_left(choices: Choices, rounds: int) -> Iterator[tuple[int, str, str, b
                 for f, a in zip(problem.factors[:rounds], choices.operators[position], strict=False)
                 if a == axis_number
             ]
-            has_rest = not problem.moves.splits_equally or axis_number in uneven
+            has_rest = not problem.rules.splits_equally or axis_number in uneven
             yield extent // prod(taken), operator.name, axis, has_rest
 
 

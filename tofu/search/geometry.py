@@ -16,9 +16,9 @@ def find_shards(problem: Problem, tensor: int, layout: Sequence[int]) -> _core.I
 
 
 def count_state_bytes(choices: Choices, states: int) -> tuple[int, ...]:
-    """Return the bytes of optimizer state that each worker holds.
+    """Return the bytes of optimizer state on each worker.
 
-    `states` is the number of arrays that the optimizer has for each weight, in the weight's shape and type.
+    `states` is the number of arrays that the optimizer has for each weight. They have the weight's shape and type.
     """
     problem = choices.problem
     held = [0] * prod(problem.factors)

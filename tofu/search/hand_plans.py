@@ -1,8 +1,8 @@
-"""Two plans that people make by hand, applied to any graph: data parallelism, and Megatron-LM's plan for Transformers.
+"""Two plans that people make by hand, for any graph: data parallelism, and Megatron-LM's plan for Transformers.
 
-Each plan splits a few tensors, and follows these splits through the operators (`tofu.search.propagation`). Tensors and
-operators that are not reached are replicated. The cheapest choice is taken for head gradients, and for the loss after a
-product that is split by classes.
+Each plan splits a few tensors and follows these splits through the operators (`tofu.search.propagation`). Everything
+that it does not reach is replicated. Head gradients take the cheapest choice, and so does the loss after a product that
+is split by classes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tofu.graph import Graph, Phase, TensorKind
 from tofu.search.choices import REPLICATED, FixedChoices
 from tofu.search.hints import resolve_hints
 from tofu.search.problem import Problem
-from tofu.search.propagation import Followed, can_carry, carrying_axis, follow, split_outputs
+from tofu.search.propagation import Propagated, can_split_along, choose_axis, propagate, split_outputs
 from tofu.search.solve import Effort, Solution, complete
 
 Readers = Mapping[int, Sequence[int]]
@@ -28,8 +28,9 @@ Readers = Mapping[int, Sequence[int]]
 def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
     """Split the batch, replicate the parameters, and all-reduce their gradients.
 
-    The batch is dimension 0 of every input, or dimension 1 if a loop takes one slice of the input in each iteration (a
-    time step, a micro-batch). `hints` may name another dimension. Raises InfeasibleError if no input is long enough.
+    The batch is dimension 0 of every input, or dimension 1 if a loop takes one slice of the input in each iteration,
+    such as a time step or a micro-batch. `hints` may name another dimension. Raises InfeasibleError if no input is long
+    enough.
     """
     workers = prod(problem.factors)
     inputs = {t: tensor for t, tensor in enumerate(problem.graph.tensors) if tensor.kind is TensorKind.INPUT}
@@ -46,14 +47,14 @@ def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effor
             f"Data parallelism over {workers} workers splits dimension 0 of the inputs, and each is shorter ({shapes}). "
             "Use fewer workers, a larger batch, or hints= that name the batch dimension of an input."
         )
-    followed = follow(problem, batch, guessed=[t for t in batch if inputs[t].name not in hints])
-    return _complete(problem, followed, hints, *_find_sums(problem, followed))
+    propagated = propagate(problem, batch, guessed=[t for t in batch if inputs[t].name not in hints])
+    return _complete(problem, propagated, hints, *_find_sums(problem, propagated))
 
 
 def _find_batch(problem: Problem, tensor: int) -> int:
     """Return the first dimension of an input along which its readers can be split, or 0 if there is none.
 
-    If loops or slices take the input step by step, dimension 0 counts the steps, and the batch is dimension 1.
+    Dimension 0 is skipped if a loop or slices take the input step by step.
     """
     readers = [
         (problem.accesses[o], slot)
@@ -64,7 +65,9 @@ def _find_batch(problem: Problem, tensor: int) -> int:
     for dimension, extent in enumerate(problem.graph.tensors[tensor].shape):
         if extent == 1 or not readers:
             break
-        if any(can_carry(access, a, 1) for access, n in readers for a, _ in access.inputs[n].rows[dimension].terms):
+        if any(
+            can_split_along(access, a, 1) for access, n in readers for a, _ in access.inputs[n].rows[dimension].terms
+        ):
             return dimension
     return 0
 
@@ -72,45 +75,51 @@ def _find_batch(problem: Problem, tensor: int) -> int:
 def plan_megatron(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
     """Split matrix products in pairs, as Megatron-LM does.
 
-    The first weight of a pair is split by columns and the second by rows, so nothing is transferred between the products.
-    The pairs of a Transformer are query, key and value with the output of the attention, split by heads, and the two
-    products of each feed-forward block. Products at the end of the model and lookup tables are split by columns, and the
-    tables' results are gathered. Everything else is replicated. Raises InfeasibleError if there is no pair, or a product
-    without a pair.
+    The first weight of a pair is split by columns and the second by rows, so nothing is transferred between the
+    products. A Transformer has two kinds of pairs:
+    - query, key and value with the output of the attention, split by heads, and
+    - the two products of each feed-forward block.
+
+    Products at the end of the model are split by columns. So are lookup tables, whose results are gathered. Everything
+    else is replicated. Raises InfeasibleError if there is no pair, or a product without a pair.
     """
     pairs = _find_pairs(problem)
-    followed = follow(problem, {**pairs.weights, **pairs.tables}, pairs.lookups)
+    propagated = propagate(problem, {**pairs.weights, **pairs.tables}, pairs.lookups)
     results = {t for operator in pairs.behind for t in problem.graph.operators[operator].outputs}
-    return _complete(problem, followed, hints, pairs.behind, results)
+    return _complete(problem, propagated, hints, pairs.behind, results)
 
 
 def _complete(
-    problem: Problem, followed: Followed, hints: Mapping[str, Any], operators: Collection[int], tensors: Collection[int]
+    problem: Problem,
+    propagated: Propagated,
+    hints: Mapping[str, Any],
+    operators: Collection[int],
+    tensors: Collection[int],
 ) -> Solution:
-    """Complete a plan: split the operators and tensors in `followed`, and replicate the rest.
+    """Complete a plan: split the operators and tensors in `propagated`, and replicate the rest.
 
-    The cheapest choice is taken for `operators`, `tensors` and head gradients, for operators that draw random numbers
-    (replicas would draw different ones), and for extents that an engine with equal parts cannot split.
+    Exceptions take the cheapest choice: `operators`, `tensors`, head gradients, operators that draw random numbers, and
+    extents that an engine with equal parts cannot split.
     """
     graph, rounds = problem.graph, len(problem.factors)
     roots = [int(problem.native.choice_root(o)) for o in range(len(graph.operators))]
     drawing = {root for root, access in zip(roots, problem.accesses, strict=True) if access.is_random}
     native, accesses = problem.native, problem.accesses
     fixed_operators = {
-        o: [followed.operators.get(o, REPLICATED)] * rounds
+        o: [propagated.operators.get(o, REPLICATED)] * rounds
         for o, root in enumerate(roots)
         if (
-            _can_split(problem, accesses[o].extents, followed.operators[o], native.uneven_axes(o))
-            if o in followed.operators
+            _can_split(problem, accesses[o].extents, propagated.operators[o], native.uneven_axes(o))
+            if o in propagated.operators
             else not (o in operators or root in drawing)
         )
     }
     fixed_tensors = {
-        t: [followed.tensors.get(t, REPLICATED)] * rounds
+        t: [propagated.tensors.get(t, REPLICATED)] * rounds
         for t, tensor in enumerate(graph.tensors)
         if (
-            _can_split(problem, tensor.shape, followed.tensors[t], native.uneven_dimensions(t))
-            if t in followed.tensors
+            _can_split(problem, tensor.shape, propagated.tensors[t], native.uneven_dimensions(t))
+            if t in propagated.tensors
             else not (t in tensors or tensor.is_inner or tensor.kind is TensorKind.HEAD_GRADIENT)
         )
     }
@@ -119,11 +128,10 @@ def _complete(
 
 
 def _can_split(problem: Problem, extents: Sequence[int], choice: int, uneven: Collection[int]) -> bool:
-    """Return True if all rounds can split an extent. Choices in `uneven` need no equal parts."""
-    return not problem.moves.splits_equally or choice in uneven or extents[choice] % prod(problem.factors) == 0
+    return not problem.rules.splits_equally or choice in uneven or extents[choice] % prod(problem.factors) == 0
 
 
-def _find_sums(problem: Problem, followed: Followed) -> tuple[set[int], set[int]]:
+def _find_sums(problem: Problem, propagated: Propagated) -> tuple[set[int], set[int]]:
     """Return the operators that sum several gradients of one parameter, and their inputs. Only the sum must be replicated."""
     graph = problem.graph
     sums: set[int] = set()
@@ -132,16 +140,16 @@ def _find_sums(problem: Problem, followed: Followed) -> tuple[set[int], set[int]
     for position, operator in enumerate(graph.operators):
         if has_phases and operator.phase is not Phase.BACKWARD:
             continue
-        if position not in followed.operators and partial.issuperset(operator.inputs):
+        if position not in propagated.operators and partial.issuperset(operator.inputs):
             sums.add(position)
-        if position in followed.operators or position in sums:
-            partial.update(t for t in operator.outputs if t not in followed.tensors)
+        if position in propagated.operators or position in sums:
+            partial.update(t for t in operator.outputs if t not in propagated.tensors)
     return sums, partial.difference(graph.gradients.values())
 
 
 @dataclass(frozen=True)
 class _Product:
-    """Forward product with a weight matrix, whose columns are columns of the result and whose rows are summed."""
+    """Forward product with a weight matrix. Its columns are columns of the result, and its rows are summed."""
 
     operator: int
     weight: int
@@ -153,7 +161,7 @@ class _Product:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Split dimensions of weights and lookup tables, the operators that read the tables, and those after the last products."""
+    """The split dimensions of weights and lookup tables, the operators that read the tables, and those after the last products."""
 
     weights: Mapping[int, int]
     tables: Mapping[int, int]
@@ -163,11 +171,11 @@ class _Pairs:
 
 def _find_pairs(problem: Problem) -> _Pairs:
     products, readers = _find_products(problem), _list_forward_readers(problem.graph)
-    split: dict[int, int] = {}  # forward tensors between the products of a pair
+    split: dict[int, int] = {}  # forward tensors inside a pair
     weights: dict[int, int] = {}
-    stops: dict[int, int] = {}  # product without a pair -> the operator that ends its columns
+    stops: dict[int, int] = {}  # product without a pair -> the operator that ends its split
     for product in products.values():
-        if carrying_axis(problem, product.operator, split) == product.row_axis:
+        if choose_axis(problem, product.operator, split) == product.row_axis:
             weights[product.weight] = product.row_dimension
             continue
         reached, stop = _reach_rows(problem, product, products, readers)
@@ -221,7 +229,7 @@ def _axes_of_others(problem: Problem, operator: int, tensor: int) -> set[int]:
 
 
 def _find_tables(problem: Problem, products: Collection[int]) -> tuple[dict[int, int], set[int]]:
-    """Return the lookup tables with the dimensions that their results also have, and the operators that read them."""
+    """Return the lookup tables with the dimension that their results have, too, and the operators that read them."""
     tables, lookups = {}, set()
     for position, weight, rows in _find_matrices(problem):
         combine = problem.accesses[position].outputs[0].combine
@@ -233,7 +241,7 @@ def _find_tables(problem: Problem, products: Collection[int]) -> tuple[dict[int,
 
 
 def _find_matrices(problem: Problem) -> list[tuple[int, int, Any]]:
-    """Return the reads of learned matrices in the forward pass: (operator, weight, the weight's rows)."""
+    """Return the reads of learned matrices in the forward pass, as (operator, weight, axis of the weight's rows)."""
     graph, workers = problem.graph, prod(problem.factors)
     return [
         (position, t, read.rows)
@@ -249,9 +257,9 @@ def _find_matrices(problem: Problem) -> list[tuple[int, int, Any]]:
 def _reach_rows(
     problem: Problem, product: _Product, products: Mapping[int, _Product], readers: Readers
 ) -> tuple[dict[int, int], int | None]:
-    """Follow the split of a product's columns to the next products' rows.
+    """Follow the columns of a product to the rows of the next products.
 
-    Return the tensors on the way with their split dimensions, and the operator that blocks the way or None.
+    Return the tensors on the way with their split dimensions, and the operator that ends the split, or None.
     """
     reached = split_outputs(problem, product.operator, product.column_axis)
     waiting = list(reached)
@@ -260,7 +268,7 @@ def _reach_rows(
         if tensor not in readers:
             return {}, product.operator
         for reader in readers[tensor]:
-            axis = carrying_axis(problem, reader, reached)
+            axis = choose_axis(problem, reader, reached)
             if reader in products and axis == products[reader].row_axis:
                 continue
             outputs = {} if axis is None or reader in products else split_outputs(problem, reader, axis)

@@ -1,4 +1,4 @@
-"""Choices that a user passes by name: hints, which fix parts of a plan, and whole plans.
+"""Choices that a user passes by name, as hints or as a whole plan.
 
 This module converts the names to numbers, and reports all errors together.
 """
@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tofu import _core
-from tofu.errors import PlanError, find_near, raise_together
+from tofu.errors import PlanError, find_similar_names, raise_together
 from tofu.graph import Graph, Operator, Tensor, TensorKind, choose_main_operator, list_members
 from tofu.plan import Plan
 from tofu.search.choices import FREE, REPLICATED, Choices, FixedChoices, make_choices
@@ -22,16 +22,17 @@ from tofu.search.solve import complete
 
 Kind = Literal["operator", "tensor"]
 GIVEN = (TensorKind.INPUT, TensorKind.PARAMETER)
-# Texts of the command line that users may write by mistake in Python -> the value that they mean.
+# Texts of the command line that users may write in Python by mistake, with the value that they mean.
 SPECIAL = {"...": "...", "-": "None", "None": "None"}
 
 
 def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
     """Convert hints to fixed choices.
 
-    The hint of a tensor is a dimension, and the hint of an operator the name of an axis. It holds for all rounds, unless it
-    is a sequence with one entry per round. None replicates, and Ellipsis leaves a round free. A free round replicates if
-    any split would make a later fixed choice impossible. Raises PlanError with the reasons if hints cannot be honoured.
+    A tensor's hint is a dimension, and an operator's hint the name of an axis. It holds for all rounds, or is a
+    sequence with one entry for each round. None replicates, and Ellipsis leaves a round free. If any split in a free
+    round would make a later fixed choice impossible, the round replicates. Raises PlanError with the reasons if hints
+    cannot be honoured.
     """
     fixed = FixedChoices({}, {})
     problems = []
@@ -45,7 +46,7 @@ def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
 
 
 def _resolve_hint(problem: Problem, name: str, rounds: Sequence[Any], fixed: FixedChoices) -> str:
-    """Add a hint to the fixed choices. Return the reason if that is impossible, else ""."""
+    """Add a hint to the fixed choices. Return the reason if this is impossible, else ""."""
     graph = problem.graph
     if len(rounds) != len(problem.factors):
         return f"{name}: {len(rounds)} choices given, but the factors {problem.factors} take one for each round"
@@ -55,7 +56,7 @@ def _resolve_hint(problem: Problem, name: str, rounds: Sequence[Any], fixed: Fix
     if name not in graph.operator_index and name not in graph.tensor_index and (members := list_members(graph, name)):
         name = choose_main_operator(members, problem.count_points).name
     if name not in graph.operator_index and name not in graph.tensor_index:
-        near = find_near(name, [*graph.tensor_index, *graph.operator_index])
+        near = find_similar_names(name, [*graph.tensor_index, *graph.operator_index])
         some = ", ".join([tensor.name for tensor in graph.tensors if tensor.kind in GIVEN][:3])
         return f"{name}: the graph has no such operator or tensor; " + (
             f"did you mean {', '.join(near)}?" if near else f"print(plan) lists the names, such as {some}"
@@ -109,7 +110,7 @@ def _dimension_number(problem: Problem, tensor: int, dimension: Any) -> int:
 
 
 def _find_infeasible(problem: Problem, kind: Kind, position: int, rounds: Sequence[int]) -> str:
-    """Return why a fixed sequence of choices is impossible, or "". The check ends at the first free round.
+    """Return why a sequence of fixed choices is impossible, or "". Rounds after the first free one are not checked.
 
     Users may replicate anything except operators that draw random numbers.
     """
@@ -142,7 +143,7 @@ def _explain_infeasible(
     parts = int(np.prod([problem.factors[s] for s in range(number) if rounds[s] == choice], initial=1))
     is_tensor = kind == "tensor"
     uneven = problem.native.uneven_dimensions(position) if is_tensor else problem.native.uneven_axes(position)
-    is_equal = problem.moves.splits_equally and choice not in uneven
+    is_equal = problem.rules.splits_equally and choice not in uneven
     more = f"{factor} more of each" + (", all equal" if is_equal else "")
     return (
         f"{title(choice)} has extent {extents[choice]}, already in {parts} part{'s' if parts > 1 else ''}; round {number + 1} needs "
@@ -151,10 +152,10 @@ def _explain_infeasible(
 
 
 def resolve_plan(problem: Problem, plan: Plan) -> Choices:
-    """Convert the names in a plan to choices for this graph. Raises PlanError with everything that does not fit.
+    """Return the choices of a plan for this graph. Raises PlanError with everything that does not fit.
 
-    The plan's fingerprint is not checked. Parts that replace an operator take its choice. Tensors between them get the
-    cheapest layout, unless the plan names them.
+    The plan's fingerprint is not checked. The parts of a lowered operator take its choice. Tensors between the parts
+    get the cheapest layout, unless the plan names them.
     """
     if tuple(plan.factors) != problem.factors:
         raise PlanError(

@@ -1,7 +1,7 @@
 """Weights by which a search under a memory limit counts the bytes of each tensor.
 
-A worker's memory peaks when the backward pass begins. Variables, results, and activations that the backward pass will
-read count fully. Other tensors count by the share of the step in which they are in memory.
+A worker's memory peaks when the backward pass begins. Tensors that exist then count fully: variables, results, and
+activations that the backward pass reads. Other tensors count by the share of the step in which they exist.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from tofu.graph import Graph, Phase, TensorKind
 def weigh_tensors(graph: Graph) -> list[float]:
     """Return the weight of each tensor's bytes, from 0 to 1.
 
-    A tensor in a loop is transferred in every iteration but in memory once, so its weight is divided by the iterations.
+    The cost counts a tensor of a loop in every iteration. It is in memory once, so its weight is divided by the number
+    of iterations.
     """
     count = len(graph.operators)
     turn = next((o for o, operator in enumerate(graph.operators) if operator.phase is not Phase.FORWARD), count)

@@ -1,4 +1,4 @@
-"""Conversion of a graph, with the regions that its operators access, to the native graph that csrc/core searches."""
+"""Convert a graph to the native graph that csrc/core searches."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ MOST_PLAN_BYTES = 2**50
 """Limit of the bytes of one tensor that one operator transfers (kForbiddenBytes in csrc/core/cost/cost.h)."""
 MOST_NAMES = 3  # in a message
 UNEVEN: tuple[str, ...] = get_args(Uneven)
-"""Values of `Moves.overlaps_given`."""
+"""Values of `TransferRules.overlaps_given`."""
 
 
 @dataclass(frozen=True)
-class Moves:
+class TransferRules:
     """Rules by which an engine splits and transfers data, as far as plans depend on them.
 
     Attributes
@@ -36,26 +36,26 @@ class Moves:
     splits_equally
         True if all parts of a dimension or axis must be equally long.
     overlaps
-        True if extents without equal parts are split within the step, into parts that are rounded up and overlap
-        (tofu/analysis/uneven.py). Otherwise they are replicated.
+        True if parts of extents that have no equal parts are rounded up, so that they overlap
+        (tofu/analysis/uneven.py). Otherwise such extents are replicated.
     overlaps_given
-        Arguments of the step whose parts may also overlap: "none"; "needed", arguments that are too large to be
-        replicated and have no equal parts; or "free", all.
+        Arguments of the step whose parts may overlap, too: "none"; "needed", arguments that are too large to be
+            replicated and have no equal parts; or "free", all.
     shares_regions
-        True if all readers of a fetched region in one phase share it (csrc/core/cost/sharing.h). Otherwise only equal time
-        steps share it.
+        True if all readers of a fetched region in one phase share it (csrc/core/cost/sharing.h). Otherwise only equal
+        time steps share it.
     stages_small_sums
-        True if small sums that all workers need are reduced in parts and then gathered, like large ones. Otherwise each
-        worker reads all addends.
+        True if a small sum that all workers need is reduced in parts and then gathered, like a large one. Otherwise
+        each worker reads all addends.
     relays_in_groups
-        True if elements that several workers of a group need cross a level of the interconnect once, and partial results
-        of a group are added before they cross it, as in collectives over several levels. Otherwise each worker reads
-        from each other worker.
+        True if data cross a level of the interconnect once for each group of workers below it, as in hierarchical
+        collectives. Elements that several workers of a group need are sent once, and partial results of a group are
+        added before they are sent. Otherwise each worker reads from each other worker.
     repeats_operators
-        True if all workers may repeat an operator whose computation costs no more than reading and writing its tensors,
-        if its results may be replicated.
+        True if all workers may repeat an operator that computes no more than reading and writing its tensors costs, and
+        whose results may be replicated.
     ties_layers
-        True if repeated layers are planned once (tofu/search/repeated_layers.py), as graphs of many small operators need.
+        True if repeated layers are planned once (tofu/search/repeated_layers.py), for graphs of many small operators.
     """
 
     splits_equally: bool = False
@@ -68,10 +68,10 @@ class Moves:
     ties_layers: bool = False
 
 
-FETCHES = Moves()
+FETCH_RULES = TransferRules()
 """Rules of an engine in which each worker reads the regions that it needs from other workers' memory."""
 
-COLLECTIVES = Moves(
+COLLECTIVE_RULES = TransferRules(
     splits_equally=True,
     overlaps=True,
     shares_regions=True,
@@ -87,7 +87,7 @@ def build_native_graph(
     graph: Graph,
     accesses: Sequence[OperatorAccess],
     equal: EqualParts,
-    moves: Moves,
+    rules: TransferRules,
     factors: Sequence[int],
     even: frozenset[Extents] = frozenset(),
 ) -> _core.Graph:
@@ -96,27 +96,27 @@ def build_native_graph(
     - Operators whose results nobody needs read nothing.
     - Tensors may be replicated if `list_replicable` allows it.
     - Operators of one family in `equal` share their fetches if they take the same choice.
-    - Tensors and operators whose extents are in `even` are not split into parts that overlap.
+    - Extents in `even` are not split into parts that overlap.
 
     Raises UnsupportedError for tensors whose bytes cannot be counted in 64 bits.
     """
     check_counts(graph, prod(factors))
     native = _core.Graph()
-    if moves.splits_equally:
+    if rules.splits_equally:
         native.split_equally()
-    if moves.shares_regions:
+    if rules.shares_regions:
         native.share_regions()
-    if moves.stages_small_sums:
+    if rules.stages_small_sums:
         native.stage_small_sums()
-    if moves.relays_in_groups:
+    if rules.relays_in_groups:
         native.relay_in_groups()
     live = find_live_operators(graph, accesses)
     replicable = list_replicable(graph)
     first = {operator: family[0] for family in equal.operators for operator in family}
     for tensor, label, tiny in zip(graph.tensors, graph.tensor_labels, replicable, strict=True):
         native.add_tensor(tensor.shape, tensor.moved_item_bytes, tiny, label, tensor.times)
-    if moves.overlaps:
-        for position in list_uneven(graph, moves, factors):
+    if rules.overlaps:
+        for position in list_uneven(graph, rules, factors):
             if graph.tensors[position].shape not in even:
                 native.split_unevenly(position)
     models: dict[object, int] = {}  # for each access, the first operator that has it
@@ -131,11 +131,11 @@ def build_native_graph(
             _shared_choice(operator),
         )
         if model == position:
-            overlaps = moves.overlaps and access.extents not in even
+            overlaps = rules.overlaps and access.extents not in even
             _add_operator(native, operator, access, is_live, *links, overlaps=overlaps)
         else:
             native.add_operator_like(model, operator.inputs, operator.outputs, *links)
-    if moves.repeats_operators:
+    if rules.repeats_operators:
         for position in list_cheap_operators(graph, accesses):
             if all(replicable[t] for t in graph.operators[position].outputs):
                 native.repeat(position)
@@ -150,7 +150,7 @@ def build_native_graph(
 
 
 def check_counts(graph: Graph, workers: int) -> None:
-    """Raise UnsupportedError if the transfers of a step may have more bytes than 64 bits can count."""
+    """Raise UnsupportedError if the bytes of a step's transfers may not fit into 64 bits."""
     most = [2 * workers * prod(tensor.shape) * tensor.moved_item_bytes for tensor in graph.tensors]
     problems = [
         f"{tensor.name} of shape {tensor.shape}: {tensor.size_bytes:,} bytes, {tensor.times:,} x in a step, {count:,} in all"
@@ -172,7 +172,7 @@ def check_counts(graph: Graph, workers: int) -> None:
 
 
 def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _core.Graph:
-    """Return a copy of a native graph in which equal operators share one choice, and equal tensors one layout."""
+    """Return a native graph in which equal operators share one choice, and equal tensors one layout."""
     tied = native.copy()
     first = {operator: family[0] for part in parts for family in part.operators for operator in family}
     tied.share_choices(
@@ -191,27 +191,27 @@ def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _c
 
 
 def list_replicable(graph: Graph) -> list[bool]:
-    """Return, for each tensor, True if it may be replicated: small, updated in place, or between parts of an operator."""
+    """Return True for each tensor that may be replicated: small, updated in place, or between parts of an operator."""
     return [
         tensor.size_bytes < REPLICATION_LIMIT_BYTES or tensor.is_inner or position in graph.written_in_place
         for position, tensor in enumerate(graph.tensors)
     ]
 
 
-def list_uneven(graph: Graph, moves: Moves, factors: Sequence[int]) -> list[int]:
-    """Return the tensors whose parts may overlap: intermediate results, and arguments as far as `moves` allows."""
+def list_uneven(graph: Graph, rules: TransferRules, factors: Sequence[int]) -> list[int]:
+    """Return the tensors whose parts may overlap: intermediate results, and arguments as far as `rules` allows."""
     returned = {*graph.outputs, *graph.gradients.values()}
     return [
         n
         for n, tensor in enumerate(graph.tensors)
-        if n not in returned and (not tensor.is_given or _given_may_overlap(tensor, moves, factors))
+        if n not in returned and (not tensor.exists_before_step or _given_may_overlap(tensor, rules, factors))
     ]
 
 
-def _given_may_overlap(tensor: Tensor, moves: Moves, factors: Sequence[int]) -> bool:
-    if moves.overlaps_given == "needed":
+def _given_may_overlap(tensor: Tensor, rules: TransferRules, factors: Sequence[int]) -> bool:
+    if rules.overlaps_given == "needed":
         return tensor.size_bytes >= REPLICATION_LIMIT_BYTES and not can_divide(tensor.shape, tuple(factors))
-    return moves.overlaps_given == "free"
+    return rules.overlaps_given == "free"
 
 
 def _add_operator(
@@ -252,7 +252,7 @@ def _add_operator(
 
 
 def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
-    """Return the inputs, then outputs, that lack a dimension, each with the dimension and its row."""
+    """Return the tensors that lack a dimension, inputs first: each with the dimension and the range of a part along it."""
     absent = enumerate([*(read.absent for read in access.inputs), *(written.absent for written in access.outputs)])
     return [(slot, *dimension) for slot, dimension in absent if dimension is not None]
 
@@ -260,7 +260,7 @@ def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
 def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> list[int]:
     """Return the operators that compute at most as many elements as their tensors have, such as element-wise ones.
 
-    Operators that draw random numbers are left out, because replicas would draw different numbers.
+    Operators that draw random numbers are left out, because replicas would draw different ones.
     """
     sizes = [prod(tensor.shape) for tensor in graph.tensors]
     return [
@@ -278,7 +278,7 @@ def _shared_choice(operator: Operator) -> int:
 
 
 def _add_update(native: _core.Graph, graph: Graph, variable: int, needed: int) -> None:
-    """Add an element-wise update in the layout of its variable, which reads the gradient or the next value."""
+    """Add the update of a variable: an element-wise operator in the variable's layout, which reads `needed`."""
     shape = graph.tensors[variable].shape
     rows = [([(d, 1)], 0, 1) for d in range(len(shape))]
     native.add_operator(
@@ -293,7 +293,7 @@ def _add_update(native: _core.Graph, graph: Graph, variable: int, needed: int) -
 
 
 def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> frozenset[int]:
-    """Return the operators that results of the graph depend on, or whose state such an operator uses.
+    """Return the operators that the graph's results depend on, directly or through a state.
 
     All others only compute inputs that kernels never read.
     """
@@ -310,7 +310,7 @@ def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> fro
 
 
 def restore_names(message: str, graph: Graph) -> str:
-    """Replace the numbers of operators and tensors in a native error message by their names."""
+    """Return a native error message with names of operators and tensors instead of numbers."""
 
     def name(match: re.Match[str]) -> str:
         kind, number = match[1], int(match[2])

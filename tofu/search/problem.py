@@ -1,7 +1,7 @@
 """The input of a search: a graph, the axes along which its operators can be split, and the rounds.
 
-The native graph has the graph's operators, then an operator for the update of each weight, which reads the gradient or
-the next value in the weight's layout (decision 7).
+The native graph has the graph's operators, then an operator for the update of each weight. This operator reads the
+gradient or the next value in the weight's layout (decision 7).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tofu.errors import InfeasibleError
 from tofu.graph import Graph, Operator
 from tofu.search.memory_weights import weigh_tensors
 from tofu.search.native import (
-    FETCHES,
-    Moves,
+    FETCH_RULES,
+    TransferRules,
     build_native_graph,
     list_cheap_operators,
     list_uneven,
@@ -33,7 +33,7 @@ from tofu.search.topology import Arrangement
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Input of a search, built by `pose_problem`.
+    """Input of a search.
 
     Attributes
     ----------
@@ -44,10 +44,10 @@ class Problem:
     equal
         The equal time steps of recurrences, whose operators share their fetches.
     native
-        The native graph, in which equal operators may take different choices, as plans from files may have them.
-    make_searched
-        Returns the native graph for a search, in which the equal parts passed to it take one choice each.
-    moves
+        The native graph in which equal operators may take different choices, as plans from files may have them.
+    make_search_graph
+        Returns the native graph in which each of the equal parts passed to it takes one choice.
+    rules
         The rules by which the engine splits and transfers data.
     layers
         The repeated layers that take one choice in a search, if the engine asks for this.
@@ -62,8 +62,8 @@ class Problem:
     arrangement: Arrangement
     equal: EqualParts
     native: _core.Graph
-    make_searched: Callable[..., _core.Graph]
-    moves: Moves = FETCHES
+    make_search_graph: Callable[..., _core.Graph]
+    rules: TransferRules = FETCH_RULES
     layers: EqualParts = NO_PARTS
     period: int = PERIOD
     tied_steps: EqualParts = NO_PARTS
@@ -74,37 +74,37 @@ class Problem:
         return self.arrangement.factors
 
     @property
-    def coarse(self) -> _core.Graph:
+    def search_graph(self) -> _core.Graph:
         """The native graph for a search, in which equal time steps and repeated layers take one choice."""
-        return self.make_searched(self.tied_steps, self.layers)
+        return self.make_search_graph(self.tied_steps, self.layers)
 
     def count_points(self, operator: Operator) -> int:
-        """Return the product of the extents of an operator's axes, as a measure of its work."""
+        """Return the product of the extents of an operator's axes, a measure of its work."""
         return prod(self.accesses[self.graph.operator_index[operator.name]].extents)
 
-    def untie(self) -> Problem:
-        """Return the problem for a search that decides for equal operators and tensors separately."""
+    def without_ties(self) -> Problem:
+        """Return the problem for a search in which equal operators and tensors may take different choices."""
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
 
     def list_attempts(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Iterator[Problem]:
-        """Yield the problems to search in turn, if the one before is too large. All respect the fixed choices.
+        """Yield the problem in several sizes. Each is searched only if the one before is too large. All keep the fixed choices.
 
-        First every second repeated layer shares a choice, then each one, then none.
+        First every second repeated layer takes the same choices, then all layers do, then nothing is tied.
         """
-        tied = self.keep_apart(operators, tensors)
+        tied = self.with_fixed_choices(operators, tensors)
         yield tied
         if tied.layers.operators:
             layers = find_repeated_layers(self.graph, self.accesses, 1).refine(_list_kinds(self.accesses))
-            merged = replace(self, layers=layers, period=1).keep_apart(operators, tensors)
+            merged = replace(self, layers=layers, period=1).with_fixed_choices(operators, tensors)
             if merged.layers.operators:
                 yield merged
             yield replace(tied, layers=NO_PARTS)
 
-    def keep_apart(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
-        """Return the problem for a search that respects fixed choices, which may differ between equal operators.
+    def with_fixed_choices(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
+        """Return the problem for a search that keeps fixed choices, which may differ between equal operators.
 
-        If equal layers are not all fixed alike, no layers are tied. A choice that is fixed in one of several equal time
-        steps holds for all of them, except for steps in which another one is fixed.
+        If equal layers are not all fixed alike, no layers are tied. A choice that is fixed in one time step holds for
+        all equal steps, except steps with another fixed choice.
         """
         layers = self.layers
         asked = ((layers.operators, operators), (layers.tensors, tensors))
@@ -114,14 +114,14 @@ class Problem:
             if choices
             for family in families
         )
-        tied_steps = self.tied_steps.tell_apart(operators, tensors)
+        tied_steps = self.tied_steps.split_by_fixed_choices(operators, tensors)
         return replace(self, tied_steps=tied_steps, layers=NO_PARTS if tells_apart else layers)
 
     @property
     def ties(self) -> str:
-        """Description of the plans that a search covers; "" if it covers all.
+        """Words for the plans that a search covers, such as "that treat equal time steps alike"; "" if it covers all.
 
-        The body of a loop is planned once. If it were unrolled, each iteration could have other layouts.
+        The body of a loop is planned once. Unrolled, each iteration could have other layouts.
         """
         has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
         loops = " with one layout per loop" if has_loops else ""
@@ -139,46 +139,46 @@ class Problem:
 
     def split_all(self) -> Problem:
         """Return the problem for a search that replicates no operators, not even cheap ones."""
-        moves = replace(self.moves, repeats_operators=False)
-        native = build_native_graph(self.graph, self.accesses, self.equal, moves, self.factors)
-        make_searched = cache(partial(tie_equal_parts, native, self.graph))
-        return replace(self, native=native, make_searched=make_searched, moves=moves)
+        rules = replace(self.rules, repeats_operators=False)
+        native = build_native_graph(self.graph, self.accesses, self.equal, rules, self.factors)
+        make_search_graph = cache(partial(tie_equal_parts, native, self.graph))
+        return replace(self, native=native, make_search_graph=make_search_graph, rules=rules)
 
     def split_evenly(self) -> Problem | None:
         """Return the problem without overlapping parts of tensors that can be split evenly; None if that changes nothing.
 
-        All its plans are plans of this problem, too. There are fewer, so a search that runs out of time finds better ones.
+        It has fewer plans, so a search that runs out of time finds better ones.
         """
-        shapes = {self.graph.tensors[position].shape for position in list_uneven(self.graph, self.moves, self.factors)}
+        shapes = {self.graph.tensors[position].shape for position in list_uneven(self.graph, self.rules, self.factors)}
         shapes |= {access.extents for access in self.accesses}
         even = frozenset(
             shape
             for shape in shapes
             if any(leaves_remainder(extent, self.factors) for extent in shape) and always_divides(shape, self.factors)
         )
-        if not self.moves.overlaps or not even:
+        if not self.rules.overlaps or not even:
             return None
-        native = build_native_graph(self.graph, self.accesses, self.equal, self.moves, self.factors, even)
-        make_searched = cache(partial(tie_equal_parts, native, self.graph))
-        return replace(self, native=native, make_searched=make_searched)
+        native = build_native_graph(self.graph, self.accesses, self.equal, self.rules, self.factors, even)
+        make_search_graph = cache(partial(tie_equal_parts, native, self.graph))
+        return replace(self, native=native, make_search_graph=make_search_graph)
 
-    def hold(self, price: float, split: Collection[int] = ()) -> Problem:
-        """Return the problem for a search that may replicate any tensor not in `split`, but pays for the memory.
+    def with_memory_price(self, price: float, split: Collection[int] = ()) -> Problem:
+        """Return the problem for a search that may replicate any tensor not in `split`, and pays for the memory.
 
-        `price` is the cost of a byte that one worker holds for the whole step, in the unit that the search minimises.
+        `price` is the cost of one byte that a worker holds for the whole step, in the unit that the search minimises.
         """
         weights = weigh_tensors(self.graph)
 
-        def make_searched(*parts: EqualParts) -> _core.Graph:
+        def make_search_graph(*parts: EqualParts) -> _core.Graph:
             native = tie_equal_parts(self.native, self.graph, *parts)
             for tensor in set(range(len(weights))).difference(split):
                 native.hold(tensor, price * weights[tensor])
-            if self.moves.repeats_operators:
+            if self.rules.repeats_operators:
                 for operator in list_cheap_operators(self.graph, self.accesses):
                     native.repeat(operator)
             return native
 
-        return replace(self, make_searched=cache(make_searched))
+        return replace(self, make_search_graph=cache(make_search_graph))
 
     def __repr__(self) -> str:
         counts = f"{len(self.graph.operators)} operators and {len(self.graph.tensors)} tensors"
@@ -204,26 +204,25 @@ def refuse_excess(problem: Problem) -> Iterator[None]:
         ) from error
 
 
-def pose_problem(
+def make_problem(
     graph: Graph,
     accesses: Sequence[OperatorAccess],
     factors: Sequence[int],
     equal: EqualParts | None = None,
-    moves: Moves = FETCHES,
+    rules: TransferRules = FETCH_RULES,
 ) -> Problem:
-    """Return the problem of splitting `graph` in rounds of these factors. Equal time steps are searched unless passed."""
+    """Return the problem of splitting `graph` in rounds of these factors."""
     accesses = tuple(accesses)
     kinds = _list_kinds(accesses)
     equal = (find_equal_parts(graph) if equal is None else equal).refine(kinds)
-    ties_layers = moves.ties_layers and equal == NO_PARTS
+    ties_layers = rules.ties_layers and equal == NO_PARTS
     layers = find_repeated_layers(graph, accesses).refine(kinds) if ties_layers else NO_PARTS
-    native = build_native_graph(graph, accesses, equal, moves, factors)
-    make_searched = cache(partial(tie_equal_parts, native, graph))
+    native = build_native_graph(graph, accesses, equal, rules, factors)
+    make_search_graph = cache(partial(tie_equal_parts, native, graph))
     return Problem(
-        graph, accesses, Arrangement(tuple(factors)), equal, native, make_searched, moves, layers, tied_steps=equal
+        graph, accesses, Arrangement(tuple(factors)), equal, native, make_search_graph, rules, layers, tied_steps=equal
     )
 
 
 def _list_kinds(accesses: Sequence[OperatorAccess]) -> list[object]:
-    """Return values that must be equal for operators that share one choice."""
     return [(access.axes, access.extents) for access in accesses]

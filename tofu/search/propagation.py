@@ -1,7 +1,8 @@
 """Propagation of splits through a graph, for hand-made plans that name the splits of a few tensors only.
 
-An axis *moves* along a dimension if the dimension's row has a term of the axis. An operator is split along the axis that
-moves along the split dimension of an input, and its outputs along the dimensions that this axis moves along.
+An axis *moves along* the dimensions that it indexes: in `a[i, k]`, i moves along dimension 0. If an input is split, the
+operator is split along the axis that moves along the input's split dimension. Its outputs are split along the
+dimensions that this axis moves along.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from tofu.search.problem import Problem
 
 
 @dataclass
-class Followed:
-    """Operators and tensors that splits reach, with the axis or dimension. All others are not split.
+class Propagated:
+    """Operators and tensors that splits reach, with the axis or dimension.
 
     `short` has tensors that a split reaches in a dimension that is shorter than the number of workers.
     """
@@ -29,63 +30,64 @@ class Followed:
     short: dict[int, int] = field(default_factory=dict)
 
 
-def follow(
+def propagate(
     problem: Problem, seeds: Mapping[int, int], gathered: Collection[int] = (), guessed: Collection[int] = ()
-) -> Followed:
+) -> Propagated:
     """Follow the splits of some tensors, `seeds` (tensor -> dimension), through all operators in order.
 
-    An operator takes the axis along which most bytes of its inputs are split. Parameters that it reads along that axis
-    are split, too. It is not reached if no axis moves along a split dimension, or if the axis is shorter than the number
-    of workers. Splits do not continue through the results of operators in `gathered`.
-
-    A value that a loop carries over is split if the loop's body returns it split alike. An input that a loop takes
-    element by element along its split dimension is split along the next dimension instead. Seeds in `guessed` are also
-    split otherwise if their readers need it.
+    - An operator takes the axis along which most bytes of its inputs are split. Parameters that it reads along that
+      axis are split, too.
+    - An operator is not reached if no axis moves along a split dimension, or if the axis is shorter than the number of
+      workers.
+    - Splits do not continue through the results of operators in `gathered`.
+    - A value that a loop carries over is split if the loop's body returns it split alike.
+    - An input that a loop takes element by element along its split dimension is split along the next dimension instead.
+    - Seeds in `guessed` are split along another dimension if their readers need it.
     """
     seeds, unsplit, pending = dict(seeds), set[int](), set(guessed)
     given = seeds.keys() - pending
     while True:
-        followed = _follow_once(problem, seeds, gathered, pending)
-        changed = {t: d for t, d in _find_scanned(problem, followed) if t not in given and seeds.get(t) != d}
-        changed = changed or dict(_find_corrected(problem, followed, pending))
+        propagated = _follow_once(problem, seeds, gathered, pending)
+        changed = {t: d for t, d in _find_scanned(problem, propagated) if t not in given and seeds.get(t) != d}
+        changed = changed or dict(_find_corrected(problem, propagated, pending))
         pending -= changed.keys()
         given |= changed.keys()
-        if added := changed | _enter_loops(problem, followed, seeds.keys() | unsplit):
+        if added := changed | _enter_loops(problem, propagated, seeds.keys() | unsplit):
             seeds |= added
-        elif left := _leave_loops(problem, followed, seeds):  # when nothing more is reached
+        elif left := _leave_loops(problem, propagated, seeds):  # when nothing more is reached
             unsplit |= left
             seeds = {t: d for t, d in seeds.items() if t not in left}
         else:
-            return followed
+            return propagated
 
 
 def _follow_once(
     problem: Problem, seeds: Mapping[int, int], gathered: Collection[int], guessed: Collection[int]
-) -> Followed:
-    followed = Followed(tensors=dict(seeds))
-    marked = ChainMap(followed.tensors, followed.short)
+) -> Propagated:
+    propagated = Propagated(tensors=dict(seeds))
+    marked = ChainMap(propagated.tensors, propagated.short)
     for position, operator in enumerate(problem.graph.operators):
         root = int(problem.native.choice_root(position))
         is_own = root == position
-        axis = carrying_axis(problem, position, followed.tensors, guessed) if is_own else followed.operators.get(root)
+        axis = choose_axis(problem, position, propagated.tensors, guessed) if is_own else propagated.operators.get(root)
         if axis is None:
-            short = carrying_axis(problem, position, marked, parts=1) if is_own else None
-            followed.short.update({} if short is None else split_outputs(problem, position, short))
+            short = choose_axis(problem, position, marked, parts=1) if is_own else None
+            propagated.short.update({} if short is None else split_outputs(problem, position, short))
             continue
-        followed.operators[position] = axis
+        propagated.operators[position] = axis
         reached = {} if position in gathered else split_outputs(problem, position, axis)
         for tensor, read in zip(operator.inputs, problem.accesses[position].inputs, strict=True):
-            dimension = moving_dimension(read.rows, axis)
+            dimension = find_main_dimension(read.rows, axis)
             if problem.graph.tensors[tensor].kind is TensorKind.PARAMETER and dimension is not None:
                 reached[tensor] = dimension
         for tensor, dimension in reached.items():
             if problem.graph.tensors[tensor].shape[dimension] >= prod(problem.factors):
-                followed.tensors.setdefault(tensor, dimension)
-    return followed
+                propagated.tensors.setdefault(tensor, dimension)
+    return propagated
 
 
 def _is_scanned(problem: Problem, operator: int, slot: int, dimension: int) -> bool:
-    """Return True if an operator in a loop takes one element of an outer tensor along a dimension in each iteration."""
+    """Return True if an operator in a loop takes one element of `dimension` in each iteration."""
     reader, tensors = problem.graph.operators[operator], problem.graph.tensors
     read = problem.accesses[operator].inputs[slot]
     is_entered = any(tensors[t].times > tensors[reader.inputs[slot]].times for t in reader.outputs)
@@ -93,9 +95,9 @@ def _is_scanned(problem: Problem, operator: int, slot: int, dimension: int) -> b
     return is_entered and is_shorter and not read.rows[dimension].terms
 
 
-def _find_scanned(problem: Problem, followed: Followed) -> Iterator[tuple[int, int]]:
-    """Yield tensors that loops take element by element along the split dimension, with the next dimension."""
-    split = ChainMap(followed.tensors, followed.short)
+def _find_scanned(problem: Problem, propagated: Propagated) -> Iterator[tuple[int, int]]:
+    """Find tensors that loops take element by element along the split dimension. Yield each with its next dimension."""
+    split = ChainMap(propagated.tensors, propagated.short)
     for position, operator in enumerate(problem.graph.operators):
         for slot, tensor in enumerate(operator.inputs):
             shape = problem.graph.tensors[tensor].shape
@@ -106,43 +108,43 @@ def _find_scanned(problem: Problem, followed: Followed) -> Iterator[tuple[int, i
                 yield tensor, dimension + 1
 
 
-def _find_corrected(problem: Problem, followed: Followed, guessed: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Yield tensors whose readers are split along another dimension than the guessed one, with that dimension."""
-    for position, axis in followed.operators.items():
+def _find_corrected(problem: Problem, propagated: Propagated, guessed: Collection[int]) -> Iterator[tuple[int, int]]:
+    """Yield the guessed tensors whose readers are split along another dimension, with that dimension."""
+    for position, axis in propagated.operators.items():
         operator, access = problem.graph.operators[position], problem.accesses[position]
         for tensor, read in zip(operator.inputs, access.inputs, strict=True):
-            dimension = moving_dimension(read.rows, axis) if tensor in guessed else None
-            if dimension is not None and dimension != followed.tensors.get(tensor):
+            dimension = find_main_dimension(read.rows, axis) if tensor in guessed else None
+            if dimension is not None and dimension != propagated.tensors.get(tensor):
                 yield tensor, dimension
 
 
-def _enter_loops(problem: Problem, followed: Followed, known: Collection[int]) -> dict[int, int]:
+def _enter_loops(problem: Problem, propagated: Propagated, known: Collection[int]) -> dict[int, int]:
     """Return the tensors that loops carry over, with the dimension along which their values are split."""
     entered: dict[int, int] = {}
     for carry in problem.graph.carries:
-        found = [followed.tensors[t] for t in carry.values if t in followed.tensors]
+        found = [propagated.tensors[t] for t in carry.values if t in propagated.tensors]
         if found and carry.tensor not in known:
             entered |= dict.fromkeys((carry.tensor, carry.last), found[-1])
     return entered
 
 
-def _leave_loops(problem: Problem, followed: Followed, seeds: Mapping[int, int]) -> set[int]:
+def _leave_loops(problem: Problem, propagated: Propagated, seeds: Mapping[int, int]) -> set[int]:
     return {
         tensor
         for carry in problem.graph.carries
-        if carry.tensor in seeds and seeds[carry.tensor] != followed.tensors.get(carry.values[-1])
+        if carry.tensor in seeds and seeds[carry.tensor] != propagated.tensors.get(carry.values[-1])
         for tensor in (carry.tensor, carry.last)
     }
 
 
-def carrying_axis(
+def choose_axis(
     problem: Problem,
     operator: int,
     tensors: Mapping[int, int],
     guessed: Collection[int] = (),
     parts: int | None = None,
 ) -> int | None:
-    """Return the axis of an operator that moves along split dimensions of most bytes of its inputs, or None.
+    """Return the axis of an operator that moves along the split dimensions of most bytes of its inputs, or None.
 
     The axis must have at least `parts` elements, by default the number of workers. Axes along which fetches replace the
     kernel do not count, because fetches transfer data. Inputs in `guessed` count only if no other input decides.
@@ -152,31 +154,31 @@ def carrying_axis(
     votes: dict[int, tuple[bool, int]] = {}
     for tensor, read in zip(graph.operators[operator].inputs, access.inputs, strict=True):
         if tensor in tensors:
-            axis = outermost_axis(read.rows[tensors[tensor]])
-            if axis is not None and can_carry(access, axis, parts):
+            axis = find_main_axis(read.rows[tensors[tensor]])
+            if axis is not None and can_split_along(access, axis, parts):
                 is_known, found = votes.get(axis, (False, 0))
                 votes[axis] = is_known or tensor not in guessed, found + graph.tensors[tensor].size_bytes
     return max(votes, key=lambda axis: votes[axis]) if votes else None
 
 
-def can_carry(access: OperatorAccess, axis: int, parts: int) -> bool:
-    """Return True if an axis has at least `parts` elements, and the framework's kernel computes a part of it."""
+def can_split_along(access: OperatorAccess, axis: int, parts: int) -> bool:
+    """Return True if an axis has at least `parts` elements, and the kernel computes a part of it."""
     return access.extents[axis] >= parts and access.axes[axis] not in access.fetched_axes
 
 
 def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
     """Return the outputs that are concatenated when `axis` is split, each with the dimension."""
     outputs = zip(problem.graph.operators[operator].outputs, problem.accesses[operator].outputs, strict=True)
-    dimensions = {t: moving_dimension(w.rows, axis) for t, w in outputs if w.combine[axis] is Combine.CONCAT}
+    dimensions = {t: find_main_dimension(w.rows, axis) for t, w in outputs if w.combine[axis] is Combine.CONCAT}
     return {t: dimension for t, dimension in dimensions.items() if dimension is not None}
 
 
-def moving_dimension(rows: Sequence[Row], axis: int) -> int | None:
-    """Return the dimension that moves most with an axis, or None."""
+def find_main_dimension(rows: Sequence[Row], axis: int) -> int | None:
+    """Return the dimension with the largest coefficient of an axis, or None."""
     reach = {d: abs(factor) for d, row in enumerate(rows) for a, factor in row.terms if a == axis}
     return max(reach, key=lambda d: reach[d]) if reach else None
 
 
-def outermost_axis(row: Row) -> int | None:
-    """Return the axis with which a dimension moves most, or None."""
+def find_main_axis(row: Row) -> int | None:
+    """Return the axis with the largest coefficient in a dimension, or None."""
     return max(row.terms, key=lambda term: abs(term[1]))[0] if row.terms else None

@@ -1,14 +1,13 @@
 """Equal time steps of a recurrence, which are planned once (section 5.1).
 
 Corresponding operators of equal steps form a *family* and share one choice. The tensors between them share one layout.
-`tofu.search.time_steps` finds the equal steps of the forward pass. More operators form families if they correspond:
-- forward operators of one signature whose inputs are corresponding results of equal steps, such as a loss per step,
-- forward operators of one signature whose results corresponding operators read, such as an embedding per step,
-- backward operators whose forward operators correspond, and
-- sums of gradients that correspond.
+`tofu.search.time_steps` finds the equal steps of the forward pass. These operators form families, too:
+- forward operators of one signature that read corresponding results, such as a loss for each step,
+- forward operators of one signature whose results corresponding operators read, such as an embedding for each step,
+- backward operators of corresponding forward operators, and
+- sums of corresponding gradients.
 
-A step that is equal to no other step is in no family, nor are operators that depend on it. The result depends neither on
-names nor on the order of nodes.
+The result depends neither on names nor on the order of nodes.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tofu.graph import Graph, Operator, Tensor, TensorKind
-from tofu.search.dataflow import Wiring, trace_wiring
+from tofu.search.dataflow import Dataflow, trace_dataflow
 from tofu.search.time_steps import find_time_steps
 
 # Passed to each training step, as one tensor for each time step or one for all.
@@ -45,8 +44,10 @@ class EqualParts:
                 parts[number, kinds[position]].append(position)
         return EqualParts(tuple(tuple(part) for part in parts.values() if len(part) > 1), self.tensors)
 
-    def tell_apart(self, operators: Mapping[int, Sequence[int]], tensors: Mapping[int, Sequence[int]]) -> EqualParts:
-        """Split families in which choices are fixed differently."""
+    def split_by_fixed_choices(
+        self, operators: Mapping[int, Sequence[int]], tensors: Mapping[int, Sequence[int]]
+    ) -> EqualParts:
+        """Split families whose members have different fixed choices."""
 
         def split(
             families: tuple[tuple[int, ...], ...], fixed: Mapping[int, Sequence[int]]
@@ -62,8 +63,8 @@ class EqualParts:
 
         return EqualParts(tuple(split(self.operators, operators)), tuple(split(self.tensors, tensors)))
 
-    def carry_over(self, graph: Graph, other: Graph) -> EqualParts:
-        """Return the same families in another graph of the same model, by name. Names that it lacks are left out."""
+    def for_graph(self, graph: Graph, other: Graph) -> EqualParts:
+        """Return the same families for another graph of the model. Operators and tensors are found by name."""
 
         def carry(
             families: tuple[tuple[int, ...], ...], named: Sequence[Operator | Tensor], index: Mapping[str, int]
@@ -82,33 +83,30 @@ NO_PARTS = EqualParts((), ())
 
 
 def find_equal_parts(graph: Graph) -> EqualParts:
-    """Find the equal time steps of the recurrences in `graph`, in time linear in its edges for each recurrence.
+    """Find the equal time steps of the recurrences in `graph`, in linear time for each recurrence.
 
     >>> find_equal_parts(Graph((), (), ()))
     EqualParts(operators=(), tensors=())
     """
-    wiring = trace_wiring(graph)
-    family_keys = _FamilyKeys(wiring)
+    dataflow = trace_dataflow(graph)
+    family_keys = _FamilyKeys(dataflow)
     families: dict[Key, list[int]] = defaultdict(list)
     for position, key in enumerate(family_keys.keys()):
         if key is not None:
             families[key].append(position)
     operators = tuple(tuple(family) for family in families.values() if len(family) > 1)
-    return EqualParts(operators, _tie_tensors(wiring, operators))
+    return EqualParts(operators, _tie_tensors(dataflow, operators))
 
 
 class _FamilyKeys:
-    """Group operators that correspond in equal time steps: operators with equal keys form a family, and get one choice.
+    """Keys of operators. Operators of one family have equal keys; an operator without a family has the key None."""
 
-    The key of an operator is None if it corresponds to no other operator.
-    """
-
-    def __init__(self, wiring: Wiring) -> None:
-        self.wiring = wiring
+    def __init__(self, dataflow: Dataflow) -> None:
+        self.dataflow = dataflow
         self.ids: dict[Key, int] = {}
-        self.key_of: list[Key | None] = [None] * len(wiring.graph.operators)
+        self.key_of: list[Key | None] = [None] * len(dataflow.graph.operators)
         self.step_of: dict[int, tuple[int, int]] = {}  # operator -> its recurrence and its time step
-        for number, (chain, classes) in enumerate(find_time_steps(wiring)):
+        for number, (chain, classes) in enumerate(find_time_steps(dataflow)):
             for operator, step in chain.steps.items():
                 self.key_of[operator] = ("step", number, step, operator)
                 self.step_of[operator] = number, step
@@ -119,17 +117,16 @@ class _FamilyKeys:
                         self.step_of[y] = number, step
 
     def keys(self) -> list[Key | None]:
-        """Return the key of every operator, in the graph's order. Operators with equal keys share a choice."""
-        repeated = Counter(self.wiring.signatures)
-        for position, operator in enumerate(self.wiring.graph.operators):
+        repeated = Counter(self.dataflow.signatures)
+        for position, operator in enumerate(self.dataflow.graph.operators):
             if self.key_of[position] is not None:
                 continue
             if operator.sums_gradients:
-                self.key_of[position] = self._sum_key(position)
+                self.key_of[position] = self._make_sum_key(position)
             elif operator.forward is not None:
-                self.key_of[position] = self._backward_key(position, operator.forward)
-            elif repeated[self.wiring.signatures[position]] > 1:
-                self.key_of[position] = self._forward_key(position)
+                self.key_of[position] = self._make_backward_key(position, operator.forward)
+            elif repeated[self.dataflow.signatures[position]] > 1:
+                self.key_of[position] = self._make_forward_key(position)
         return self.key_of
 
     def _identify(self, key: Key) -> int:
@@ -138,17 +135,17 @@ class _FamilyKeys:
     def _key(self, producer: int) -> Key | None:
         return self.key_of[producer] if producer >= 0 else None
 
-    def _source(self, tensor: int) -> tuple[int, int] | None:
-        """Return the family of the operator that computes a tensor, and the output's number; None without a family."""
-        producer, output = self.wiring.producers[tensor]
+    def _find_producer_family(self, tensor: int) -> tuple[int, int] | None:
+        """Return the family of the operator that computes a tensor, with the number of the output. None if it has no family."""
+        producer, output = self.dataflow.producers[tensor]
         key = self._key(producer)
         return None if key is None else (self._identify(key), output)
 
-    def _forward_key(self, position: int) -> Key | None:
-        """Return a key of an operator's signature, its inputs' families, and the numbers of steps between them."""
-        wiring = self.wiring
-        inputs = wiring.graph.operators[position].inputs
-        producers = [wiring.producers[t][0] for t in inputs]
+    def _make_forward_key(self, position: int) -> Key | None:
+        """Return a key of the operator's signature, the families of its inputs, and how many steps ago they were computed."""
+        dataflow = self.dataflow
+        inputs = dataflow.graph.operators[position].inputs
+        producers = [dataflow.producers[t][0] for t in inputs]
         steps: dict[int, list[int]] = defaultdict(list)
         for producer in producers:
             if producer in self.step_of:
@@ -157,7 +154,7 @@ class _FamilyKeys:
         parts: list[object] = []
         joins = False
         for tensor, producer in zip(inputs, producers, strict=True):
-            source = self._source(tensor)
+            source = self._find_producer_family(tensor)
             if source is not None:
                 joins = True
                 chain, step = self.step_of.get(producer, (-1, 0))
@@ -165,26 +162,26 @@ class _FamilyKeys:
             elif producer >= 0:
                 parts.append(("piece of", producer))
             else:
-                given = wiring.graph.tensors[tensor].kind in GIVEN_KINDS
+                given = dataflow.graph.tensors[tensor].kind in GIVEN_KINDS
                 parts.append("given" if given else ("variable", tensor))
         if not joins:
-            fed = self._fed_families(position)
-            if not fed or not any(wiring.is_shared(t) for t in inputs):
+            fed = self._find_reader_families(position)
+            if not fed or not any(dataflow.is_shared(t) for t in inputs):
                 return None
             parts.append(fed)
         if len(steps) == 1:
             chain, found = next(iter(steps.items()))
             self.step_of[position] = chain, min(found)
-        return ("reader", wiring.signatures[position], *parts)
+        return ("reader", dataflow.signatures[position], *parts)
 
-    def _fed_families(self, position: int) -> tuple[int, ...]:
-        """Return the families of an operator's readers if all of them are in equal steps, else ()."""
-        keys = [self.key_of[user] for user in self.wiring.followers.get(position, ())]
+    def _find_reader_families(self, position: int) -> tuple[int, ...]:
+        """Return the families of an operator's readers; () if some reader has none."""
+        keys = [self.key_of[user] for user in self.dataflow.followers.get(position, ())]
         if any(key is None or key[0] != "equal" for key in keys):
             return ()
         return tuple(sorted({self._identify(key) for key in keys if key is not None}))
 
-    def _backward_key(self, position: int, forward: int) -> Key | None:
+    def _make_backward_key(self, position: int, forward: int) -> Key | None:
         """Return a key of a backward operator's signature, its forward operator's family, and its forward inputs' families."""
         key = self.key_of[forward]
         if key is None:
@@ -192,27 +189,26 @@ class _FamilyKeys:
         if forward in self.step_of:
             self.step_of[position] = self.step_of[forward]
         parts: list[object] = []
-        for tensor in self.wiring.graph.operators[position].inputs:
-            producer = self.wiring.producers[tensor][0]
-            if producer >= 0 and not self.wiring.is_forward(producer):
+        for tensor in self.dataflow.graph.operators[position].inputs:
+            producer = self.dataflow.producers[tensor][0]
+            if producer >= 0 and not self.dataflow.is_forward(producer):
                 parts.append("gradient")
-            elif self._is_beside(producer, forward):
-                parts.append(self._source(tensor))
+            elif self._is_in_same_step(producer, forward):
+                parts.append(self._find_producer_family(tensor))
             else:
                 parts.append("input")
-        return ("backward", self.wiring.signatures[position], self._identify(key), *parts)
+        return ("backward", self.dataflow.signatures[position], self._identify(key), *parts)
 
-    def _is_beside(self, producer: int, operator: int) -> bool:
-        """Return True if two operators are in the same step, and `producer` corresponds to operators of equal steps."""
+    def _is_in_same_step(self, producer: int, operator: int) -> bool:
         key = self._key(producer)
         beside = self.step_of.get(producer) == self.step_of.get(operator)
         return key is not None and key[0] != "step" and beside and producer in self.step_of
 
-    def _sum_key(self, position: int) -> Key | None:
-        """Return a key of the families of gradients in a whole chain of sums, regardless of their number."""
+    def _make_sum_key(self, position: int) -> Key | None:
+        """Return a key of a chain of sums: the families of the gradients that it adds, regardless of their number."""
         terms: set[object] = set()
-        for tensor in self.wiring.graph.operators[position].inputs:
-            producer, output = self.wiring.producers[tensor]
+        for tensor in self.dataflow.graph.operators[position].inputs:
+            producer, output = self.dataflow.producers[tensor]
             key = self._key(producer)
             if key is not None and key[0] == "sum":
                 terms.update(key[2])  # type: ignore[arg-type]
@@ -222,11 +218,11 @@ class _FamilyKeys:
                 terms.add(("tensor", tensor))
         if all(isinstance(term, tuple) and term[0] == "tensor" for term in terms):
             return None
-        return ("sum", self.wiring.signatures[position], frozenset(terms))
+        return ("sum", self.dataflow.signatures[position], frozenset(terms))
 
 
-def _tie_tensors(wiring: Wiring, families: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
-    graph = wiring.graph
+def _tie_tensors(dataflow: Dataflow, families: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    graph = dataflow.graph
     tied: list[list[int]] = []
     is_member = {operator for family in families for operator in family}
     for family in families:
@@ -234,14 +230,14 @@ def _tie_tensors(wiring: Wiring, families: tuple[tuple[int, ...], ...]) -> tuple
         tied += [[o.outputs[index] for o in members] for index in range(len(members[0].outputs))]
         for slot in range(len(members[0].inputs)):
             read = [o.inputs[slot] for o in members]
-            if all(_is_outside(wiring, t, is_member) for t in read):
+            if all(_is_outside(dataflow, t, is_member) for t in read):
                 tied.append(read)
     return _join(tied)
 
 
-def _is_outside(wiring: Wiring, tensor: int, members: set[int]) -> bool:
-    producer = wiring.producers[tensor][0]
-    return producer not in members and not wiring.is_shared(tensor)
+def _is_outside(dataflow: Dataflow, tensor: int, members: set[int]) -> bool:
+    producer = dataflow.producers[tensor][0]
+    return producer not in members and not dataflow.is_shared(tensor)
 
 
 def _join(sets: list[list[int]]) -> tuple[tuple[int, ...], ...]:

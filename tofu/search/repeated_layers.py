@@ -1,14 +1,14 @@
 """Repeated layers, which are planned once: blocks of equal operators with separate parameters, as in a Transformer.
 
-A search that decides separately for 96 equal layers takes 96 times as long, and would treat nearly all of them alike. So
-every second layer takes the same choices. Neighbours may differ, because the best plan for a chain of equal products may
-alternate between two layouts. A plan that treats the first and last layers otherwise may transfer slightly less. Small
-graphs are searched without this restriction.
+A search that decides separately for 96 equal layers takes 96 times as long, and nearly all layers end up alike. So
+every second layer takes the same choices. Neighbours may differ, because the best plan for a chain of equal products
+may alternate between two layouts. The price is that the first and last layers cannot differ, although this may transfer
+slightly less. Small graphs are searched without this restriction.
 
-Layers are found like time steps (`tofu.search.time_steps`), with signatures that ignore parameters. Their operators are
-the *seeds*. All other operators and tensors are then compared by colour refinement: two nodes keep one colour only if
-they are of one kind and have neighbours of the same colours in the same roles. So an optimizer's states belong to the
-layer of their gradient. Each refinement is linear in the edges.
+Corresponding operators of repeated layers are found like time steps (`tofu.search.time_steps`), but parameters are
+ignored. They are the *seeds*. Colour refinement then compares all other operators and tensors: two nodes keep one
+colour only if they are of one kind and have neighbours of the same colours in the same roles. In this way, an
+optimizer's states belong to the layer of their gradient. Each refinement takes linear time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from tofu.analysis import OperatorAccess
 from tofu.graph import Graph, Operator
-from tofu.search.dataflow import SHARED_KINDS, Wiring, trace_wiring
+from tofu.search.dataflow import SHARED_KINDS, Dataflow, trace_dataflow
 from tofu.search.recurrence import NO_PARTS, EqualParts
 from tofu.search.time_steps import find_time_steps
 
@@ -38,10 +38,9 @@ Colours: TypeAlias = "npt.NDArray[np.uint64]"
 
 
 def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], period: int = PERIOD) -> EqualParts:
-    """Find the operators and tensors of `graph` that correspond in repeated layers, `period` layers apart.
+    """Find the operators and tensors that are planned alike: those that correspond in repeated layers, `period` layers apart.
 
-    The result is empty for fewer than `LEAST_OPERATORS` operators or `LEAST_LAYERS` equal layers. `accesses` has the axes
-    and regions of the operators.
+    The result is empty for fewer than `LEAST_OPERATORS` operators or `LEAST_LAYERS` equal layers.
 
     >>> find_repeated_layers(Graph((), (), ()), ())
     EqualParts(operators=(), tensors=())
@@ -49,13 +48,13 @@ def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], perio
     if len(graph.operators) < LEAST_OPERATORS:
         return NO_PARTS
     kinds = [_describe_kind(graph, *pair) for pair in zip(graph.operators, accesses, strict=True)]
-    wiring = trace_wiring(graph, kinds).for_layers()
-    seeds = _find_seeds(wiring, period)
+    dataflow = trace_dataflow(graph, kinds).for_layers()
+    seeds = _find_seeds(dataflow, period)
     if not seeds:
         return NO_PARTS
     families: dict[int, list[int]] = defaultdict(list)
     elementwise = frozenset(o for o, access in enumerate(accesses) if access.elementwise)
-    for node, colour in enumerate(_refine(wiring, seeds, elementwise).tolist()):
+    for node, colour in enumerate(_refine(dataflow, seeds, elementwise).tolist()):
         families[colour].append(node)
     first_tensor = len(graph.operators)
     alike = [family for family in families.values() if len(family) > 1]
@@ -66,7 +65,7 @@ def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], perio
 
 
 def _describe_kind(graph: Graph, operator: Operator, access: OperatorAccess) -> tuple[object, ...]:
-    """Return what an operator computes, without positions, so that all layers' slices of a stack are equal."""
+    """Return what an operator computes, without positions, so that the slices of a stack are equal for all layers."""
     tensors = [graph.tensors[t] for t in (*operator.inputs, *operator.outputs)]
     rows = [part.rows for part in access.inputs] + [part.rows for part in access.outputs]
     regions = tuple(tuple((row.terms, row.upper - row.lower) for row in part) for part in rows)
@@ -74,10 +73,10 @@ def _describe_kind(graph: Graph, operator: Operator, access: OperatorAccess) -> 
     return operator.op, operator.phase.value, access.axes, access.extents, regions, types
 
 
-def _find_seeds(wiring: Wiring, period: int) -> dict[int, object]:
-    """Return the operators of repeated layers, each with a key that is equal for corresponding operators."""
+def _find_seeds(dataflow: Dataflow, period: int) -> dict[int, object]:
+    """Return the operators of repeated layers. Corresponding operators have equal keys."""
     seeds: dict[int, object] = {}
-    for number, (_, classes) in enumerate(find_time_steps(wiring)):
+    for number, (_, classes) in enumerate(find_time_steps(dataflow)):
         for equal in classes:
             if len(equal.counterparts) < LEAST_LAYERS:
                 continue
@@ -87,16 +86,16 @@ def _find_seeds(wiring: Wiring, period: int) -> dict[int, object]:
             for step, counterpart in equal.counterparts.items():
                 for reference, position in counterpart.items():
                     seeds[position] = number, reference, step // distance % period
-    for position, operator in enumerate(wiring.graph.operators):
+    for position, operator in enumerate(dataflow.graph.operators):
         if position not in seeds and operator.forward in seeds:
-            seeds[position] = "backward", wiring.kinds[position], seeds[operator.forward]
+            seeds[position] = "backward", dataflow.kinds[position], seeds[operator.forward]
     return seeds
 
 
-def _refine(wiring: Wiring, seeds: Mapping[int, object], elementwise: frozenset[int]) -> Colours:
+def _refine(dataflow: Dataflow, seeds: Mapping[int, object], elementwise: frozenset[int]) -> Colours:
     """Return a colour for every operator, then for every tensor. Nodes of one colour correspond."""
-    start = _mix(np.array(_number(_describe_nodes(wiring, seeds)), dtype=np.uint64))
-    targets, sources, ports = _list_edges(wiring, elementwise)
+    start = _mix(np.array(_number(_describe_nodes(dataflow, seeds)), dtype=np.uint64))
+    targets, sources, ports = _list_edges(dataflow, elementwise)
     order = np.argsort(targets, kind="stable")
     targets, sources, ports = targets[order], sources[order], _mix(ports[order])
     first = np.flatnonzero(np.diff(targets, prepend=-1))  # the first edge of each target
@@ -113,10 +112,10 @@ def _refine(wiring: Wiring, seeds: Mapping[int, object], elementwise: frozenset[
         colours, count = refined, found
 
 
-def _describe_nodes(wiring: Wiring, seeds: Mapping[int, object]) -> list[object]:
-    graph = wiring.graph
+def _describe_nodes(dataflow: Dataflow, seeds: Mapping[int, object]) -> list[object]:
+    graph = dataflow.graph
     results = {*graph.outputs, *graph.next_values.values()}
-    operators = [seeds.get(o, ("operator", kind)) for o, kind in enumerate(wiring.kinds)]
+    operators = [seeds.get(o, ("operator", kind)) for o, kind in enumerate(dataflow.kinds)]
     tensors = [("tensor", t.kind, t.shape, t.dtype, t.times, i in results) for i, t in enumerate(graph.tensors)]
     return [*operators, *tensors]
 
@@ -126,28 +125,27 @@ def _number(descriptions: Sequence[object]) -> list[int]:
     return [numbers.setdefault(description, len(numbers)) for description in descriptions]
 
 
-def _list_counted(wiring: Wiring, elementwise: frozenset[int]) -> list[bool]:
-    """Return, for each tensor, True if it tells its neighbours apart.
+def _list_counted(dataflow: Dataflow, elementwise: frozenset[int]) -> list[bool]:
+    """Return, for each tensor, True if refinement passes colours through it.
 
-    Single elements do not, because they are never split, nor do links between equal element-wise operators, such as a sum of
-    the gradients of all layers.
+    Colours do not pass through tensors of a single element, because these are never split. Nor do they pass through
+    tensors between equal element-wise operators, such as partial sums over the layers.
     """
-    graph, is_counted = wiring.graph, []
-    for tensor, (producer, _), readers in zip(graph.tensors, wiring.producers, wiring.readers, strict=True):
+    graph, is_counted = dataflow.graph, []
+    for tensor, (producer, _), readers in zip(graph.tensors, dataflow.producers, dataflow.readers, strict=True):
         is_link = (
-            producer in elementwise and len(readers) == 1 and wiring.kinds[producer] == wiring.kinds[readers[0][0]]
+            producer in elementwise and len(readers) == 1 and dataflow.kinds[producer] == dataflow.kinds[readers[0][0]]
         )
         is_counted.append(prod(tensor.shape) > 1 and not is_link)
     return is_counted
 
 
 def _list_edges(
-    wiring: Wiring, elementwise: frozenset[int]
+    dataflow: Dataflow, elementwise: frozenset[int]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Colours]:
-    """Return the two ends of all edges, in both directions, and the role that each edge has at its first end."""
-    graph = wiring.graph
+    graph = dataflow.graph
     first = len(graph.operators)
-    is_counted = _list_counted(wiring, elementwise)
+    is_counted = _list_counted(dataflow, elementwise)
     links = [
         (role, slot, o, first + t)
         for o, op in enumerate(graph.operators)

@@ -1,4 +1,4 @@
-"""Rounds of the recursion (section 5.2), one for each prime factor of the number of workers, and the extents that they divide."""
+"""Rounds of the recursion (section 5.2), one for each prime factor of the number of workers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from itertools import islice
 from math import factorial, prod
 
-MOST_ORDERS = 64  # that are searched; any number of workers below 720 has at most 64 orders of its factors
+MOST_ORDERS = 64  # below 720 workers, all orders are searched
 
 
 def factorize(workers: int) -> tuple[int, ...]:
@@ -54,7 +54,7 @@ def _walk_orders(left: Counter[int], length: int) -> Iterator[tuple[int, ...]]:
 
 
 def always_divides(extents: Sequence[int], factors: Sequence[int]) -> bool:
-    """Return True if every round can divide some extent, whichever extents the rounds before it have divided.
+    """Return True if every round can divide some extent, whichever extents earlier rounds have divided.
 
     >>> always_divides((8, 3), (2, 2)), always_divides((4, 3), (2, 2, 2))
     (True, False)
@@ -76,7 +76,7 @@ def _always_divides(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
 
 @cache
 def can_divide(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
-    """Return True if the rounds can divide the extents without a remainder in some way.
+    """Return True if the rounds can divide the extents without a remainder.
 
     >>> can_divide((8, 3), (2, 3)), can_divide((8, 8), (2, 3))
     (True, False)
@@ -90,7 +90,7 @@ def can_divide(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
 
 
 def leaves_remainder(extent: int, factors: Sequence[int]) -> bool:
-    """Return True if some round may have to split an extent into parts of different lengths.
+    """Return True if some round may split an extent into parts of different lengths.
 
     >>> leaves_remainder(6, (2, 2)), leaves_remainder(4, (2, 2, 2))
     (True, False)

@@ -1,9 +1,9 @@
 """Common axes for operators that must take the same choice.
 
-Such operators are the *parts* of a lowered operator (smaller operators that replace it), and a gradient with a state and
-its forward operator. They get the same axes in the same order. The description of a part may have other names of axes.
-So a part names its tensors' dimensions as in the whole operator, and its axes take these names. All workers compute the
-same along an axis that an operator lacks.
+These are the *parts* of a lowered operator (smaller operators that replace it), and a forward operator with the
+gradient that uses its state. They get the same axes in the same order. The description of a part may have other names
+of axes, so its axes are named after the dimensions of the whole operator. Along an axis that an operator lacks, all
+workers compute the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 
 def share_axes(graph: Graph, accesses: Sequence[OperatorAccess]) -> tuple[OperatorAccess, ...]:
-    """Return the axes of all operators. Operators that share a choice keep only axes along which all of them can be split."""
+    """Return the axes of all operators. Operators that share a choice keep the axes along which all of them can be split."""
     groups = [members for members in _group(graph) if len(members) > 1]
     shared = list(accesses)
     align = _Alignment()
@@ -51,7 +51,7 @@ def _group(graph: Graph) -> list[list[int]]:
 
 
 def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess, lead: OperatorAccess) -> bool:
-    """Return True if an operator can be split along an axis of the operator whose choice it shares.
+    """Return True if an operator can be split along an axis of `lead`, whose choice it shares.
 
     A gradient cannot use the state of a forward operator that fetches replace.
     """
@@ -62,7 +62,7 @@ def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess
 
 
 class _Alignment:
-    """Cache by which operators that share an access object still do so afterwards."""
+    """Cache, so that operators with the same access object get the same result."""
 
     def __init__(self) -> None:
         # Keeps the original alive, so that its id is not reused.
@@ -76,7 +76,7 @@ class _Alignment:
 
 
 def _repeat_along(access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAccess:
-    """Return the access with those of `axes` that it lacks. All workers compute the same along them."""
+    """Add the axes that an access lacks. Along them, all workers compute the same."""
     added = [axis for axis in axes if axis not in access.axes]
     if not added:
         return access
@@ -93,8 +93,8 @@ def _repeat_along(access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAc
 def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
     """Return the access with axes named after the dimensions that they move along.
 
-    `names` has the names of the inputs' dimensions, then of the outputs'. An axis is dropped unless it moves along
-    dimensions of exactly one name, and no other axis does.
+    `names` has the names of the inputs' dimensions, then of the outputs'. An axis is dropped if it moves along
+    dimensions of several names, or another axis gets the same name.
     """
     found: list[set[str]] = [set() for _ in access.axes]
     rows_of_tensors = [tensor.rows for tensor in access.inputs] + [tensor.rows for tensor in access.outputs]
@@ -109,12 +109,12 @@ def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
         kept,
         axes=tuple(unique[axis] for axis in kept.axes),
         fetched_axes=tuple(unique[axis] for axis in kept.fetched_axes),
-        own_names={name: axis for axis, name in unique.items()},
+        description_names={name: axis for axis, name in unique.items()},
     )
 
 
 def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
-    """Return the access with only these `axes`, in that order. Parts then have the full range of all other axes."""
+    """Return the access with only these `axes`, in that order. All other axes are not split."""
     position = {access.axes.index(axis): new for new, axis in enumerate(axes)}
 
     def restrict(rows: Sequence[Row]) -> tuple[Row, ...]:

@@ -1,4 +1,4 @@
-"""Calls of the native searches, which find the best choices for a problem if some choices are fixed."""
+"""Calls of the native searches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Effort:
-    """Effort of a search: the seconds of work that the exact search may do, and a callback for its progress."""
+    """Effort of a search: the seconds of work of the exact search, and a callback for its progress."""
 
     seconds: float = DEFAULT_SEARCH_SECONDS
     progress: Progress | None = None
@@ -38,7 +38,7 @@ DEFAULT_EFFORT = Effort()
 
 
 def read_seconds(seconds: Any) -> float:
-    """Check a user's `search_seconds`, and return it. Raises PlanError for anything but a number in range."""
+    """Return a user's `search_seconds`. Raises PlanError for anything but a number in range."""
     is_number = isinstance(seconds, Real) and not isinstance(seconds, bool)
     if not is_number or not 0 <= seconds <= LONGEST_SEARCH_SECONDS:
         raise PlanError(
@@ -50,7 +50,7 @@ def read_seconds(seconds: Any) -> float:
 
 @dataclass(frozen=True)
 class Solution:
-    """Choices, with the native result of the search that found them, if any. `ties` describes the plans that the search covers."""
+    """Choices, with the native result of the search that found them. `ties` describes the plans that the search covers."""
 
     choices: Choices
     result: _core.SearchResult | _core.ExactResult | None = None
@@ -69,8 +69,7 @@ class Solution:
 def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solution:
     """Find the best choices for all rounds together, with a proof or a lower bound (csrc/core/search/exact.h).
 
-    Raises PlanError for fixed choices that contradict each other, and InfeasibleError if the graph is too densely
-    connected.
+    Raises PlanError if fixed choices contradict each other, and InfeasibleError if the graph is too densely connected.
     """
     factors, costs = list(problem.factors), problem.arrangement.nanoseconds
 
@@ -92,7 +91,7 @@ def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solu
 def solve_recursively(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solution:
     """Find the best choices round by round, each given the rounds before it (section 5.2).
 
-    Raises the same errors as `solve_exactly`.
+    Raises the errors of `solve_exactly`.
     """
     factors, costs = list(problem.factors), problem.arrangement.nanoseconds
 
@@ -104,7 +103,7 @@ def solve_recursively(problem: Problem, fixed: FixedChoices, effort: Effort) -> 
         return _core.search_recursive(graph, factors, *fixed, report, costs["prices"], costs["latencies"])
 
     result, searched = _search(problem, fixed, search)
-    shares_more = problem.moves.shares_regions or searched.tied_steps.operators != problem.equal.operators
+    shares_more = problem.rules.shares_regions or searched.tied_steps.operators != problem.equal.operators
     covered = searched.ties.strip(), "counting each fetch by itself" if shares_more else ""
     return Solution(Choices(problem, result.operators, result.tensors), result, ", ".join(filter(None, covered)))
 
@@ -112,17 +111,17 @@ def solve_recursively(problem: Problem, fixed: FixedChoices, effort: Effort) -> 
 def solve_greedily(problem: Problem, fixed: FixedChoices) -> Solution:
     """Choose for the largest tensor first, then for the operators around it (csrc/core/search/greedy.h).
 
-    Raises the same errors as `solve_exactly`.
+    Raises the errors of `solve_exactly`.
     """
     result, _ = _search(problem, fixed, lambda graph: _core.search_greedy(graph, list(problem.factors), *fixed))
     return Solution(Choices(problem, result.operators, result.tensors), result)
 
 
 def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) -> Choices:
-    """Complete fixed choices round by round, or to the cheapest plan of all with `exactly=True`.
+    """Complete fixed choices round by round or, with `exactly=True`, to the cheapest plan.
 
-    Unlike a search, this may choose differently for equal operators, and always minimises bytes. Raises PlanError if no
-    choices exist.
+    Equal operators may take different choices, and bytes are minimised even if an interconnect is known. Raises
+    PlanError if no choices exist.
     """
     asked = problem.native, list(problem.factors), fixed.operators, fixed.tensors
     with refuse_excess(problem):
@@ -134,9 +133,9 @@ def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) ->
 
 
 def _search(problem: Problem, fixed: FixedChoices, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
-    """Run a native search, and return its result and the problem that was searched.
+    """Return the result of a native search, and the problem that was searched.
 
-    If the fixed choices contradict ties between equal operators or tensors, the search has no ties.
+    If fixed choices differ between equal operators, the search decides for each of them separately.
     """
     failure: RuntimeError | None = None
     with refuse_excess(problem):
@@ -147,22 +146,21 @@ def _search(problem: Problem, fixed: FixedChoices, search: Callable[[_core.Graph
                     return result, searched
                 failure = failure or result
         except ValueError:  # the fixed choices differ on tied tensors
-            return _search_untied(problem.untie(), search)
+            return _search_untied(problem.without_ties(), search)
     raise InfeasibleError(
         f"The search gave up: {restore_names(str(failure), problem.graph)} (hints= fixes choices)"
     ) from failure
 
 
 def _attempt(search: Callable[[_core.Graph], Result], problem: Problem) -> Result | RuntimeError:
-    """Return the result of a search, or its error if the problem is too large."""
     try:
-        return search(problem.coarse)
+        return search(problem.search_graph)
     except RuntimeError as error:
         return error
 
 
 def _search_untied(problem: Problem, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
     try:
-        return search(problem.coarse), problem
+        return search(problem.search_graph), problem
     except (ValueError, RuntimeError) as error:
         raise PlanError(f"The hints cannot be honoured together: {restore_names(str(error), problem.graph)}") from error

@@ -1,7 +1,6 @@
 """Find the axes along which each operator of a graph can be split (section 4.2).
 
-Descriptions are looked up, analysed, and compared with the shapes that the framework infers for a part. Operators with
-equal attributes and shapes are analysed once.
+Each description is looked up, analysed, and compared with the shapes that the framework infers for a part.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ class OperatorDescriptions(Protocol):
         """The descriptions, by the operator's name."""
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return the output shapes that the framework infers, or None if it infers none. Raises if it refuses the inputs."""
+        """Return the output shapes that the framework infers; None if it infers none. Raises if it refuses the inputs."""
 
-    def draws_unsaid(self, operator: Operator, is_whole: bool) -> bool:
+    def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
         """Return True if an operator draws random numbers although its description does not show it.
 
         `is_whole` is True if the operator has no axis to split.
@@ -41,7 +40,7 @@ class OperatorDescriptions(Protocol):
 def find_strategies(
     graph: Graph, framework: OperatorDescriptions, undescribed: str = "error"
 ) -> tuple[OperatorAccess, ...]:
-    """Analyse all operators of `graph`, and return their axes and regions in the graph's order.
+    """Return the axes and regions of all operators of `graph`.
 
     Raises UndescribedOperatorError with all operators that have no description, UnsupportedError if a description does
     not cover an operator's attributes, and DescriptionError if a description contradicts the shapes. With
@@ -50,7 +49,7 @@ def find_strategies(
     check_descriptions(graph, framework.descriptions, undescribed)
     cache: dict[tuple[object, ...], OperatorAccess] = {}
     accesses: list[OperatorAccess] = []
-    # The gradient of an operator with a state reads the state from the worker's copy of the operator.
+    # The gradient of an operator with a state reads the state of its worker's copy of the operator.
     with_state = {operator.forward for operator in graph.operators if operator.stateful}
     for number, operator in enumerate(graph.operators):
         inputs = [graph.tensors[position].shape for position in operator.inputs]
@@ -72,12 +71,12 @@ def find_strategies(
     return share_axes(graph, accesses)
 
 
-def mark_drawing(
+def mark_random(
     graph: Graph, accesses: Sequence[OperatorAccess], framework: OperatorDescriptions
 ) -> tuple[OperatorAccess, ...]:
-    """Mark operators as random that draw random numbers although their descriptions do not show it."""
+    """Return the accesses. Operators that draw random numbers are marked, even if their descriptions do not show it."""
     return tuple(
-        replace(access, is_random=True) if framework.draws_unsaid(operator, not access.axes) else access
+        replace(access, is_random=True) if framework.draws_undescribed(operator, not access.axes) else access
         for operator, access in zip(graph.operators, accesses, strict=True)
     )
 
@@ -109,14 +108,14 @@ def _analyse_operator(
 ) -> OperatorAccess:
     description = framework.descriptions.get(operator.op)
     if description is None:
-        return whole_access(inputs, outputs, f"{operator.op} has no description")
+        return make_whole_access(inputs, outputs, f"{operator.op} has no description")
     try:
         access = analyse(description, operator.attributes, inputs, outputs)
     except (DescriptionError, UnsupportedError) as error:
         place, _, reason = str(error).partition(": ")
         is_place = re.fullmatch(r".*\.py:\d+", place) is not None
         if undescribed == "replicate":
-            return whole_access(inputs, outputs, reason if is_place else str(error))
+            return make_whole_access(inputs, outputs, reason if is_place else str(error))
         described = f"{reason} (described in {place})" if is_place else str(error)
         given = " and ".join(map(str, inputs)) or "nothing"
         raise type(error)(
@@ -143,7 +142,7 @@ def _without_ignored(access: OperatorAccess, ignored: Sequence[int]) -> Operator
 
 
 def _without_fetched_axes(access: OperatorAccess) -> OperatorAccess:
-    """Return the access without the axes along which a fetch would move elements from outside a loop into its body."""
+    """Return the access without axes along which a fetch would move elements from outside a loop into its body."""
     if not access.fetched_axes:
         return replace(access, is_always_fetched=False)
     reason = "its inputs and outputs get new values at different rates, so no fetch can replace its copies"
@@ -152,12 +151,12 @@ def _without_fetched_axes(access: OperatorAccess) -> OperatorAccess:
     return replace(kept, rejected=kept.rejected + rejected, is_always_fetched=False)
 
 
-# The description of operators without one: nothing can be split, and no attribute depends on the split.
+# An operator without a description: nothing can be split, and no attribute depends on the split.
 _UNDESCRIBED = describe(lambda *tensors: lambda *i: 0.0)
 
 
-def whole_access(inputs: Sequence[Shape], outputs: Sequence[Shape], reason: str) -> OperatorAccess:
-    """Return the access of an operator without a valid description, which reads and writes whole tensors."""
+def make_whole_access(inputs: Sequence[Shape], outputs: Sequence[Shape], reason: str) -> OperatorAccess:
+    """Return the access of an operator that reads and writes whole tensors, because it has no valid description."""
 
     def rows(shape: Shape) -> tuple[Row, ...]:
         return tuple(Row((), 0, extent) for extent in shape)
@@ -213,10 +212,10 @@ def worker_attributes(
 
 
 def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Box:
-    """Return the region of a tensor that a part touches. The part has the range `box` of the axes.
+    """Return the region of a tensor that a part accesses. The part has the range `box` of the axes.
 
     The region is half-open, and may exceed the tensor. A dimension is whole if no axis in its row is split.
-    `ComputeRegions` in `csrc/core/geometry` must agree, or a copy would compute other shapes than its program has.
+    `ComputeRegions` in `csrc/core/geometry` must return the same, so that copies compute the shapes of their program.
     """
     result = []
     for (terms, lower, upper), dimension in zip(rows, shape, strict=True):

@@ -1,22 +1,22 @@
 """Search for the time steps of an unrolled recurrence in a graph, and for steps that are equal (section 5.1).
 
-**Anchors.** A recurrence repeats an operator that reads the same parameters, once in each step. Such operators, each of
-which depends on the previous one, are the *anchors*, and number the steps. Operators that are not in one line of
-dependence with all other anchors are dropped.
+**Anchors.** A recurrence repeats an operator that reads the same parameters, once in each step. Such operators are the
+*anchors* if each of them depends on the previous one. They number the steps. Operators that neither precede nor follow
+some anchor are dropped.
 
 **Steps.** Let d(x) be the number of anchors that depend on an operator x, and a(x) the number that x depends on. Step t
 of T has
 - every operator x with d(x) = T - t and a(x) >= max(t - 1, 1), which is between anchor t and anchor t + 1, and
 - every operator whose results only step t reads, such as the product with the step's input.
 
-Readers outside the steps, such as a loss, belong to no step. No anchor ends the last step, so it has the operators that
-correspond to another step's operators.
+Other readers, such as a loss, belong to no step. No anchor ends the last step, so it has the operators that correspond
+to another step's operators.
 
 **Equal steps.** Two steps are equal if their operators correspond one-to-one. Corresponding operators have equal
-signatures and corresponding inputs, and read states from the same number of steps ago. Initial states, inputs of
-steps, and states from a step that is not equal may come from any operator.
+signatures and corresponding inputs, and read states from the same number of steps ago. Some inputs may come from any
+operator: initial states, inputs of steps, and states from a step that is not equal.
 
-Finding anchors and steps is linear in the edges for each candidate recurrence.
+Finding anchors and steps takes linear time for each candidate recurrence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tofu.search.dataflow import Wiring
+from tofu.search.dataflow import Dataflow
 
 Correspondence = dict[int, int]  # operator of one step -> the corresponding operator of another
 
@@ -54,57 +54,56 @@ class Chain:
 class EqualSteps:
     """Set of equal steps of a recurrence.
 
-    `counterparts[t]` maps each operator of step `reference` to the corresponding operator of step t. Step `reference` is
-    mapped to itself.
+    `counterparts[t]` maps each operator of step `reference` to the corresponding operator of step t.
     """
 
     reference: int
     counterparts: dict[int, Correspondence]
 
 
-def find_time_steps(wiring: Wiring) -> Iterator[tuple[Chain, list[EqualSteps]]]:
+def find_time_steps(dataflow: Dataflow) -> Iterator[tuple[Chain, list[EqualSteps]]]:
     """Yield each recurrence of the graph with its sets of equal steps. An operator is in at most one recurrence."""
     taken: set[int] = set()
-    depths = _find_depths(wiring)
-    for family in _candidate_anchors(wiring):
+    depths = _find_depths(dataflow)
+    for family in _candidate_anchors(dataflow):
         if any(anchor in taken for anchor in family) or len({depths[anchor] for anchor in family}) == 1:
-            continue  # at one depth, no anchor depends on another
-        chain = _trace_chain(wiring, family, taken)
+            continue  # anchors of equal depth do not depend on each other
+        chain = _trace_chain(dataflow, family, taken)
         if chain is None:
             continue
-        classes = _Comparison(wiring, chain, taken).classes()
+        classes = _Comparison(dataflow, chain, taken).classes()
         taken.update(chain.steps)
         for equal in classes:
             taken.update(*(counterpart.values() for counterpart in equal.counterparts.values()))
         yield chain, classes
 
 
-def _candidate_anchors(wiring: Wiring) -> list[list[int]]:
-    """Return all sets of operators that have one signature and read a parameter, the largest sets first."""
+def _candidate_anchors(dataflow: Dataflow) -> list[list[int]]:
+    """Return sets of operators that have one signature and read a parameter, the largest sets first."""
     families: dict[int, list[int]] = defaultdict(list)
-    for position, operator in enumerate(wiring.graph.operators):
-        if wiring.is_forward(position) and any(wiring.is_shared(t) for t in operator.inputs):
-            families[wiring.signatures[position]].append(position)
+    for position, operator in enumerate(dataflow.graph.operators):
+        if dataflow.is_forward(position) and any(dataflow.is_shared(t) for t in operator.inputs):
+            families[dataflow.signatures[position]].append(position)
     repeated = [family for family in families.values() if len(family) > 1]
-    return sorted(repeated, key=lambda f: (-len(f), wiring.kinds[f[0]], sorted(wiring.futures[o] for o in f), f[0]))
+    return sorted(repeated, key=lambda f: (-len(f), dataflow.kinds[f[0]], sorted(dataflow.futures[o] for o in f), f[0]))
 
 
-def _find_depths(wiring: Wiring) -> dict[int, int]:
+def _find_depths(dataflow: Dataflow) -> dict[int, int]:
     depths: dict[int, int] = {}
-    for position, sources in wiring.forward.items():
+    for position, sources in dataflow.forward.items():
         depths[position] = max((depths[source] for source in sources), default=0) + 1
     return depths
 
 
-def _count_before(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
-    """Return the number of anchors that each operator depends on. Exact on a chain."""
-    return _count_along(wiring.forward, wiring.forward, {anchor: i + 1 for i, anchor in enumerate(anchors)})
+def _count_before(dataflow: Dataflow, anchors: Sequence[int]) -> dict[int, int]:
+    """Return the number of anchors that each operator depends on. The anchors must form a chain."""
+    return _count_along(dataflow.forward, dataflow.forward, {anchor: i + 1 for i, anchor in enumerate(anchors)})
 
 
-def _count_after(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
-    """Return the number of anchors that need each forward operator, itself excluded. Exact on a chain."""
+def _count_after(dataflow: Dataflow, anchors: Sequence[int]) -> dict[int, int]:
+    """Return the number of other anchors that depend on each forward operator. The anchors must form a chain."""
     left = {anchor: len(anchors) - i for i, anchor in enumerate(anchors)}
-    return _count_along(reversed(list(wiring.forward)), wiring.followers, left)
+    return _count_along(reversed(list(dataflow.forward)), dataflow.followers, left)
 
 
 def _count_along(
@@ -123,12 +122,12 @@ def _count_along(
     return counts
 
 
-def _keep_comparable(wiring: Wiring, anchors: Sequence[int]) -> list[int]:
+def _keep_comparable(dataflow: Dataflow, anchors: Sequence[int]) -> list[int]:
     """Return the anchors that depend on, or are needed by, each other anchor."""
     number = {anchor: i for i, anchor in enumerate(anchors)}
     needed: dict[int, int] = {}  # operator -> the anchors that it depends on, itself included, as bits
     earlier: dict[int, int] = {}  # anchor -> the anchors that it depends on, as bits
-    for position, sources in wiring.forward.items():
+    for position, sources in dataflow.forward.items():
         bits = 0
         for source in sources:
             bits |= needed[source]
@@ -144,50 +143,50 @@ def _keep_comparable(wiring: Wiring, anchors: Sequence[int]) -> list[int]:
     return [anchor for anchor, count in zip(anchors, counts, strict=True) if count == len(anchors) - 1]
 
 
-def _trace_chain(wiring: Wiring, family: list[int], taken: set[int]) -> Chain | None:
+def _trace_chain(dataflow: Dataflow, family: list[int], taken: set[int]) -> Chain | None:
     """Return the recurrence with these anchors, or None if they do not depend on each other."""
-    before = _count_before(wiring, family)
+    before = _count_before(dataflow, family)
     if any(before[anchor] != i for i, anchor in enumerate(family)):
         if all(before[anchor] == 0 for anchor in family):
             return None
-        family = _keep_comparable(wiring, family)
+        family = _keep_comparable(dataflow, family)
         if len(family) < 2:
             return None
-        before = _count_before(wiring, family)
-    after = _count_after(wiring, family)
+        before = _count_before(dataflow, family)
+    after = _count_after(dataflow, family)
     # An operator of the same kind with another parameter, in line between the anchors, begins another step.
-    kind, total = wiring.kinds[family[0]], len(family)
+    kind, total = dataflow.kinds[family[0]], len(family)
     others = [
-        o for o in before if wiring.kinds[o] == kind and o not in family and 0 < before[o] == total - after[o] < total
+        o for o in before if dataflow.kinds[o] == kind and o not in family and 0 < before[o] == total - after[o] < total
     ]
     if others:
         longer = sorted((*family, *others))
-        before_longer = _count_before(wiring, longer)
+        before_longer = _count_before(dataflow, longer)
         if all(before_longer[anchor] == i for i, anchor in enumerate(longer)):
-            family, total, before, after = longer, len(longer), before_longer, _count_after(wiring, longer)
+            family, total, before, after = longer, len(longer), before_longer, _count_after(dataflow, longer)
     steps = {family[0]: 1, family[-1]: total}
     for position in before:
         step = total - after[position]
         if position not in taken and 1 <= step < total and before[position] >= max(step - 1, 1):
             steps[position] = step
-    _add_preparations(wiring, steps, [o for o in before if o not in taken])
+    _add_preparations(dataflow, steps, [o for o in before if o not in taken])
     return Chain(tuple(family), steps)
 
 
-def _add_preparations(wiring: Wiring, steps: dict[int, int], candidates: list[int]) -> None:
-    kept = {*wiring.graph.outputs, *wiring.graph.next_values.values()}
+def _add_preparations(dataflow: Dataflow, steps: dict[int, int], candidates: list[int]) -> None:
+    kept = {*dataflow.graph.outputs, *dataflow.graph.next_values.values()}
     for position in reversed(candidates):
-        outputs = wiring.graph.operators[position].outputs
+        outputs = dataflow.graph.operators[position].outputs
         if position in steps or kept.intersection(outputs):
             continue
-        users = {steps.get(user, 0) for user in wiring.followers[position]}
+        users = {steps.get(user, 0) for user in dataflow.followers[position]}
         if len(users) == 1 and users != {0}:
             steps[position] = users.pop()
 
 
 class _Comparison:
-    def __init__(self, wiring: Wiring, chain: Chain, taken: set[int]) -> None:
-        self.wiring = wiring
+    def __init__(self, dataflow: Dataflow, chain: Chain, taken: set[int]) -> None:
+        self.dataflow = dataflow
         self.chain = chain
         self.taken = taken
         self.members = chain.members()
@@ -206,11 +205,10 @@ class _Comparison:
         return [part for equal in found for part in self._split_by_states(equal, found)]
 
     def _is_state(self, operator: int, step: int) -> bool:
-        """Return True if an operator is in an earlier step, so that `step` reads its results as states."""
         return 0 < self.chain.steps.get(operator, 0) < step
 
     def _match(self, reference: int, step: int) -> Correspondence | None:
-        """Return the correspondence of two steps, found from their anchors on, or None if they are not equal."""
+        """Return the correspondence of two steps, which begins at their anchors, or None if they are not equal."""
         if reference == self.chain.last:
             return None
         anchors = self.chain.anchors
@@ -234,13 +232,13 @@ class _Comparison:
         return counterpart if self._is_whole(counterpart, reference) and self._is_whole(back, step) else None
 
     def _match_inputs(self, x: int, y: int, reference: int, step: int, waiting: list[tuple[int, int]]) -> bool:
-        """Return True if two operators may correspond by their inputs. Pairs that must then correspond are added to `waiting`."""
-        wiring = self.wiring
-        if wiring.signatures[x] != wiring.signatures[y]:
+        """Return True if two operators may correspond by their inputs. Adds the pairs that must then correspond to `waiting`."""
+        dataflow = self.dataflow
+        if dataflow.signatures[x] != dataflow.signatures[y]:
             return False
-        operators = wiring.graph.operators
+        operators = dataflow.graph.operators
         for u, v in zip(operators[x].inputs, operators[y].inputs, strict=True):
-            (p, p_output), (q, q_output) = wiring.producers[u], wiring.producers[v]
+            (p, p_output), (q, q_output) = dataflow.producers[u], dataflow.producers[v]
             p_state, q_state = self._is_state(p, reference), self._is_state(q, step)
             if p_state or q_state:
                 if (p_state or reference == 1) and (q_state or step == 1):
@@ -256,16 +254,16 @@ class _Comparison:
 
     def _may_belong(self, operator: int, step: int) -> bool:
         own = self.chain.steps.get(operator)
-        return own == step or (own is None and step == self.chain.last and self.wiring.is_forward(operator))
+        return own == step or (own is None and step == self.chain.last and self.dataflow.is_forward(operator))
 
     def _match_readers(
         self, counterpart: Correspondence, back: Correspondence, reference: int, step: int
     ) -> list[tuple[int, int]] | None:
-        """Return pairs of readers that must correspond, or None if some reader has no counterpart.
+        """Return the pairs of readers that must correspond if two steps are equal. None if a reader has no counterpart.
 
-        If several readers are alike, only one pair is returned at a time.
+        Of several equal readers, only one pair is returned at a time.
         """
-        operators = self.wiring.graph.operators
+        operators = self.dataflow.graph.operators
         certain: list[tuple[int, int]] = []
         alike: list[tuple[int, int]] = []
         for x, y in counterpart.items():
@@ -283,16 +281,16 @@ class _Comparison:
     def _readers(self, tensor: int, step: int, known: Correspondence) -> dict[tuple[object, ...], list[int]]:
         """Return the readers of a tensor in a step that have no counterpart yet, by signature and number of the input."""
         slots: dict[int, list[int]] = defaultdict(list)
-        for reader, slot in self.wiring.readers[tensor]:
+        for reader, slot in self.dataflow.readers[tensor]:
             if reader not in known and reader not in self.taken and self._may_belong(reader, step):
                 slots[reader].append(slot)
         found: dict[tuple[object, ...], list[int]] = defaultdict(list)
-        for reader in sorted(slots, key=lambda o: (self.wiring.futures[o], o)):
-            found[(self.wiring.signatures[reader], *slots[reader])].append(reader)
+        for reader in sorted(slots, key=lambda o: (self.dataflow.futures[o], o)):
+            found[(self.dataflow.signatures[reader], *slots[reader])].append(reader)
         return found
 
     def _is_whole(self, known: Correspondence, step: int) -> bool:
-        """Return True if a correspondence covers a step. In the first step, it may lack operators that compute states."""
+        """Return True if a correspondence covers a step. In the first step, operators that compute states may be missing."""
         rest = [operator for operator in self.members[step] if operator not in known]
         if step == self.chain.last or not rest:
             return True
@@ -300,13 +298,13 @@ class _Comparison:
             return False
         made: set[int] = set()
         for operator in sorted(rest):
-            sources = {self.wiring.producers[t][0] for t in self.wiring.graph.operators[operator].inputs}
+            sources = {self.dataflow.producers[t][0] for t in self.dataflow.graph.operators[operator].inputs}
             if sources & (known.keys() | made):
                 return False
         return True
 
     def _split_by_states(self, equal: EqualSteps, classes: list[EqualSteps]) -> list[EqualSteps]:
-        """Split a set of equal steps into sets in which states come from the same number of steps ago."""
+        """Split a set of equal steps into sets whose operators read states from the same number of steps ago."""
         class_of = {step: number for number, class_ in enumerate(classes) for step in class_.counterparts}
         local = {
             o: x for class_ in classes for counterpart in class_.counterparts.values() for x, o in counterpart.items()
@@ -329,11 +327,11 @@ class _Comparison:
 
     def _slots(self, equal: EqualSteps) -> list[tuple[int, int]]:
         common = set.intersection(*(set(counterpart) for counterpart in equal.counterparts.values()))
-        return [(x, slot) for x in sorted(common) for slot in range(len(self.wiring.graph.operators[x].inputs))]
+        return [(x, slot) for x in sorted(common) for slot in range(len(self.dataflow.graph.operators[x].inputs))]
 
     def _producer(self, equal: EqualSteps, step: int, slot: tuple[int, int]) -> tuple[int, int]:
-        operator = self.wiring.graph.operators[equal.counterparts[step][slot[0]]]
-        return self.wiring.producers[operator.inputs[slot[1]]]
+        operator = self.dataflow.graph.operators[equal.counterparts[step][slot[0]]]
+        return self.dataflow.producers[operator.inputs[slot[1]]]
 
     def _is_read_state(self, equal: EqualSteps, step: int, slot: tuple[int, int]) -> bool:
         return self._is_state(self._producer(equal, step, slot)[0], step)

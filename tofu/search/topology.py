@@ -1,11 +1,13 @@
-"""The interconnect between workers, as `topology=` describes it, and the rounds that follow from it.
+"""The interconnect between workers, as `topology=` describes it.
 
-An interconnect has levels, such as the network between hosts above the links within a host. Workers that round i
-separates first read from each other across level i. A search then minimises the seconds of communication, not bytes:
+An interconnect has levels, such as the network between hosts above the links within a host. The first rounds of a plan
+split over the top level, the next rounds over the level below it, and so on. A search then minimises the seconds of
+communication instead of bytes:
     sum over the levels of (bytes that cross the level) / (bytes per second of the level)
     + sum over the levels of (fetches that cross the level) x (latency of the level)
-All workers fetch together, so a fetch counts once, and a sum in two stages twice. Neighbouring rounds of equal bandwidth
-and latency are one level. In engines that relay (`Moves.relays_in_groups`), workers below a level count as one worker.
+All workers fetch together, so a fetch counts once, and a sum in two stages twice. Neighbouring rounds of equal
+bandwidth and latency are one level. In engines that relay (`TransferRules.relays_in_groups`), workers below a level count as
+one worker.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ EXAMPLE = (
     'for example topology=[10e9, 50e9], or a file with {"levels": [{"workers": 2, "bytes_per_second": 10e9}, ...]}'
 )
 
-# Limits in bytes per second, within which a search can count the nanoseconds of a byte.
+# Limits in bytes per second, within which the nanoseconds of a byte can be counted.
 LEAST_BANDWIDTH, MOST_BANDWIDTH = 1.0, 1e18
 MOST_MICROSECONDS = 1e6
 
@@ -40,8 +42,8 @@ class Level:
     bytes_per_second
         Bandwidth that all workers together have across the level.
     workers
-        The number of groups into which the level divides the level above. None if each level is one prime factor of the
-        number of workers, in the best order.
+        The number of groups into which the level divides the level above. With None on all levels, each level is one
+        prime factor of the number of workers, and the search finds the best order.
     microseconds
         Latency of a fetch that crosses the level.
     """
@@ -71,7 +73,7 @@ class Arrangement:
         }
 
 
-def arrange_as(plan: Plan) -> Arrangement:
+def read_arrangement(plan: Plan) -> Arrangement:
     """Return the rounds of a plan, with the interconnect that it was searched for."""
     return Arrangement(plan.factors, plan.bandwidths, plan.latencies)
 

@@ -1,4 +1,4 @@
-"""Predict the time of a training step, by a discrete-event simulation of all workers on a machine described by a file."""
+"""Predict the time of a training step, by simulating all workers on a machine that a file describes."""
 
 from tofu.simulation.machine import Machine, list_machines, read_machine
 from tofu.simulation.simulate import simulate

@@ -1,4 +1,4 @@
-"""Recommend a number of devices and a plan for a model: simulate several ways to train it, and sort them by speed."""
+"""Recommend a number of devices and a plan: simulate several plans, and sort them by speed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tofu.simulation.simulate import DEFAULT_STATES, check_devices, simulate, si
 from tofu.simulation.timeline import Simulation
 from tofu.validation import read_integer, read_list
 
-UNCERTAINTY = 1.3  # factor by which the numbers of a machine are changed, for the range of a predicted time
+UNCERTAINTY = 1.3  # range of a machine's true numbers, for the range of a predicted time
 LEAST_GAIN = 1.05  # smallest gain in throughput that is worth more devices
 ONE_DEVICE, DEFAULT, WITHIN_MEMORY, DATA_PARALLEL, FREE = (
     "one device",
@@ -39,8 +39,8 @@ class TrainingOption:
     Attributes
     ----------
     low, high
-        Range of the step time in seconds. One end assumes that the machine computes faster and moves data slower than
-        described, and the other end assumes the reverse.
+        Range of the step time in seconds, if the machine is faster in one respect and slower in another than described:
+            arithmetic, or communication.
     plan
         The plan for `tofu.partition(plan=...)`; None for one device.
     refusal
@@ -68,14 +68,14 @@ class TrainingOption:
 
 @dataclass(frozen=True)
 class Advice:
-    """All ways to train that were tried. Those that fit come first, the fastest first."""
+    """All simulated options, the fastest that fits first."""
 
     machine: Machine
     options: tuple[TrainingOption, ...]
 
     @property
     def best(self) -> TrainingOption | None:
-        """The fastest option that fits, or an option with fewer workers that is nearly as fast; None if nothing fits."""
+        """The fastest option that fits, or a nearly as fast option with fewer workers; None if nothing fits."""
         fitting = [option for option in self.options if option.fits]
         if not fitting:
             return None
@@ -93,7 +93,6 @@ class Advice:
         return "\n".join([*align(rows), "", *self._explain(), "", self.verdict])
 
     def _explain(self) -> Iterator[str]:
-        """Yield the reasons why plans do not exist, and explanations of the table."""
         for option in self.options:
             if option.refusal is not None:
                 yield f"{option.workers} workers, {option.name}, does not apply: {on_one_line(option.refusal)}"
@@ -160,8 +159,8 @@ def advise(
     plans are simulated: the plan by the task's settings, the plan that replicates as much as memory allows, and data
     parallelism. Before `make` plans an option, `report` is called with its name.
 
-    Raises TofuError for more workers than devices. If no plan exists because the user has to correct something, such as
-    a hint that matches nothing, raises that error. A model that cannot be split stays on one device.
+    Raises TofuError for more workers than devices, and for errors that the user has to correct, such as a hint that
+    matches nothing. A model that cannot be split stays on one device.
     """
     powers_of_two = (1 << power for power in range(1, machine.devices.bit_length()))
     counts = read_counts(workers) or [count for count in powers_of_two if count <= machine.devices]
@@ -176,7 +175,7 @@ def advise(
 
 
 def read_counts(workers: Any) -> tuple[int, ...]:
-    """Return numbers of workers to try, without repetitions. Raises TofuError if `workers` is not a list of numbers from 2 on."""
+    """Return numbers of workers without repetitions. Raises TofuError if `workers` is not a list of numbers from 2 on."""
     if isinstance(workers, Iterable) and not isinstance(workers, str):
         workers = [int(count) if isinstance(count, np.integer) else count for count in workers]
     try:
@@ -189,7 +188,7 @@ def read_counts(workers: Any) -> tuple[int, ...]:
 
 
 def _check_planned(options: Sequence[TrainingOption]) -> None:
-    """Raise the first error that the user has to correct, unless there is a plan that is not data parallelism."""
+    """Raise the first error that the user has to correct, if data parallelism is the only plan."""
     planned_options = [option for option in options if option.name not in (ONE_DEVICE, DATA_PARALLEL)]
     refusals = [option.refusal for option in planned_options if option.refusal is not None]
     correctable = [refusal for refusal in refusals if not isinstance(refusal, InfeasibleError)]
@@ -218,7 +217,7 @@ def _list_options(
 def _list_settings(base: Settings, machine: Machine) -> dict[str, Settings]:
     """Return the settings of each plan to simulate, by name.
 
-    The plan within the memory of the machine is left out for algorithms that take no memory limit.
+    Algorithms that take no memory limit have no plan within the memory of the machine.
     """
     name = FREE if base.replicate == "free" else DEFAULT if base.algorithm == DEFAULT_ALGORITHM else base.algorithm
     data_parallel = replace(base, algorithm=BASELINE, hints={}, replicate=DEFAULTS["replicate"])

@@ -1,9 +1,9 @@
 """The discrete-event simulation: compute when each task starts and ends.
 
-A task starts when its inputs are ready and its stream is free. A stream runs one task at a time, first ready, first
-served. If the demand for a resource exceeds its capacity, all tasks that use it slow down by the same factor; the
-slowest resource of a task decides. So the ends of tasks that share resources are recomputed whenever such a task starts
-or ends. The end of any other task is known when it starts, and waits in a heap.
+A task starts when its inputs are ready and its stream is free. A stream runs one task at a time, in the order in which
+tasks become ready. If the demand for a resource exceeds its capacity, all tasks that use it slow down by the same
+factor. If a task uses several resources, the slowest one decides. So the ends of tasks that share resources are
+recomputed whenever such a task starts or ends. The end of any other task is known when it starts, and waits in a heap.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ class _Events:
         self.end = [0.0] * len(tasks)
 
     def run(self) -> None:
-        """Run until all tasks have ended."""
         for task in [task for task, count in enumerate(self._wait_count) if count == 0]:
             self._make_ready(task, 0.0)
         self._start_all(0.0, range(len(self._queues)))
@@ -71,7 +70,7 @@ class _Events:
             self._start_all(now, affected_streams)
 
     def _finish(self, task: int, now: float) -> list[int]:
-        """End a task, and return the streams on which other tasks have become ready."""
+        """End a task. Return the streams on which other tasks have become ready."""
         self.end[task] = now
         affected_streams = []
         for reader in self._readers[task]:
@@ -81,7 +80,7 @@ class _Events:
         return affected_streams
 
     def _make_ready(self, task: int, now: float) -> list[int]:
-        """Put a task into the queue of its stream, and return the streams on which tasks have become ready."""
+        """Put a task into the queue of its stream. Return the streams on which tasks have become ready."""
         if self._seconds[task] > 0:
             heapq.heappush(self._queues[self._stream[task]], (now, task))
             return [self._stream[task]]
@@ -89,7 +88,6 @@ class _Events:
         return self._finish(task, now)
 
     def _start_all(self, now: float, streams: Iterable[int]) -> None:
-        """Start the next task of each stream that is free."""
         for stream in streams:
             queue = self._queues[stream]
             if self._is_free[stream] and queue:
@@ -104,7 +102,7 @@ class _Events:
 
 
 class _SharingTasks:
-    """Running tasks that share resources. The pace of a task is 1 if no resource slows it down."""
+    """Running tasks that share resources. A task that no resource slows down has pace 1."""
 
     def __init__(self, capacity: Sequence[float]) -> None:
         self._capacity = capacity
@@ -126,7 +124,6 @@ class _SharingTasks:
 
     @property
     def next_end(self) -> float:
-        """The time at which the next task ends, if no task starts before."""
         if not self._is_current:
             slow = [max(1.0, asked / capacity) for asked, capacity in zip(self._demand, self._capacity, strict=True)]
             self._pace = {
@@ -138,7 +135,6 @@ class _SharingTasks:
         return self._next_end
 
     def pop_ended(self, now: float) -> list[int]:
-        """Remove and return the tasks that have ended at the time `now`."""
         self._advance(now)
         least_seconds = min(self._seconds_left[task] / self._pace[task] for task in self.running)
         ended = [task for task in self.running if self._seconds_left[task] / self._pace[task] <= least_seconds + 1e-12]
@@ -150,7 +146,7 @@ class _SharingTasks:
         return ended
 
     def _advance(self, now: float) -> None:
-        """Reduce the remaining seconds of all running tasks by the time that has passed since the last call."""
+        """Reduce the remaining seconds of all running tasks to the time `now`."""
         seconds, self._now = now - self._now, now
         if seconds > 0 and self.running:
             if not self._is_current:

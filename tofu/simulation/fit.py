@@ -1,7 +1,7 @@
-"""Fit the speed of kernels to measurements, by least squares without negative rates.
+"""Fit the speed of kernels to measurements, by least squares with rates of at least zero.
 
-The squared error of a kernel is divided by its seconds. Without this, only the longest kernels would count; with
-relative errors, only the many short kernels would.
+The squared error of a kernel is divided by its seconds. Absolute errors would count only the longest kernels, and
+relative errors only the many short ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tofu.simulation.kernels import KernelRates
 
-OUTLIER = 4.0  # a sample that takes this many times longer or shorter than predicted
+OUTLIER = 4.0  # a sample that is off by this factor
 Floats = npt.NDArray[np.float64]
 
 
@@ -29,8 +29,8 @@ class Sample(NamedTuple):
     kind
         The kind of the kernel (`tofu.simulation.kernels.name_kind`).
     contracted, other
-        Operations of sums of products, such as matrix products, and all other operations. For a fetch instead, the
-        bytes that it adds to other bytes, and the number of contiguous runs of elements that it copies.
+        Operations of contractions, such as matrix products, and all other operations. For a fetch, the bytes that it
+        adds to other bytes, and the number of contiguous runs of elements that it copies.
     size
         Bytes that it reads and writes.
     """
@@ -58,7 +58,7 @@ def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, KernelRat
 def fit(samples: Sequence[Sample], cache: int) -> KernelRates:
     """Return the best rates for the samples of one kind of kernel, without outliers.
 
-    Outliers usually are numbers near zero, or odd sizes that make the framework run another kernel.
+    Outliers are usually numbers near zero, or odd sizes for which the framework runs another kernel.
     """
     features = np.array([[1, *sample[1:4], max(0, sample.size - cache)] for sample in samples], np.float64)
     seconds = np.array([max(sample.seconds, 1e-7) for sample in samples])

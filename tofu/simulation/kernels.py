@@ -1,10 +1,10 @@
 """Predict the time of a kernel from its operations, its bytes and the time of a call.
 
-A kernel takes the time of its call, and then the time of its arithmetic or of its memory traffic, whichever is longer
-(the roofline). A contraction, such as a matrix product, only uses all arithmetic units if it has enough tiles for them,
-and enough depth (products per element of the result) to fill their pipelines:
+The time is the time of the call, plus the time of the arithmetic or of the memory traffic, whichever is longer (the
+roofline). A contraction, such as a matrix product, is fast only if it has enough tiles for all arithmetic units, and
+enough depth (products per element of the result) to fill their pipelines:
     efficiency = tiles / (units * ceil(tiles / units)) * depth / (depth + half_depth)
-A tile is a block of elements of the result, with `LONGEST_DEPTH` products each, because libraries divide longer sums if
+A tile is a block of elements of the result with `LONGEST_DEPTH` products each, because libraries divide longer sums if
 the result has few elements.
 
 If a machine's file has rates for a kind of kernel, which were fitted to measurements, the time is
@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
-LONGEST_DEPTH = 1024  # longest sum that one arithmetic unit computes while other units are idle
+LONGEST_DEPTH = 1024  # longer sums use several units if some are idle
 FETCH, UPDATE = "fetch", "update"  # kinds of nodes that do not run an operator's kernel
-THIN = " of one column"  # suffix of kinds, see `Computed.is_thin`
+THIN = " of one column"  # see `Computed.is_thin`
 _WORD = re.compile(r"[a-z_]+")
 
 
 def name_kind(op: str, attributes: Mapping[str, Any]) -> str:
-    """Return the kind of a kernel: the operator, and attributes that are words, because they select functions.
+    """Return the kind of a kernel: the operator, and its attributes that are words.
 
     >>> name_kind("Activation", {"act_type": "tanh", "num_args": "1"})
     'Activation(tanh)'
@@ -39,7 +39,7 @@ def name_kind(op: str, attributes: Mapping[str, Any]) -> str:
 class KernelRates:
     """Fitted seconds of one kind of kernel, for each call, contracted operation, other operation, byte, and byte beyond the cache.
 
-    `error` is the median relative error of the fit on the samples that it was fitted to.
+    `error` is the median relative error on the samples.
     """
 
     call: float
@@ -57,8 +57,8 @@ class Rates:
     Attributes
     ----------
     contracted, other
-        Operations per second of contractions and of other arithmetic, by type of the result. Other types are as fast as
-        "float32".
+        Operations per second of contractions and of other arithmetic, by type of the result. Types that are missing are
+        as fast as "float32".
     memory
         Bytes per second of the device's memory.
     call, call_of_several
@@ -67,7 +67,7 @@ class Rates:
         The number of arithmetic units, the elements of a tile, and the depth at which contractions reach half their
         speed. If `units` is 0, all contractions run at full speed.
     cache
-        Bytes of the cache near a processor. Bytes beyond the cache take longer.
+        Bytes of the cache near a processor. Further bytes take longer.
     measured
         Fitted rates for kinds of kernels (`name_kind`).
     """

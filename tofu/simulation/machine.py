@@ -1,8 +1,8 @@
 """Descriptions of machines: their devices, and the interconnect between them.
 
 A machine is a JSON file in `machines/`, or a file that `python -m tofu calibrate` wrote. Worker w of a plan runs on
-device w, counted from 0. The top level of the interconnect divides the devices into parts, and each further level
-divides these parts, as the rounds of a plan divide workers.
+device w. The top level of the interconnect divides the devices into parts, and each further level divides these parts,
+as the rounds of a plan divide workers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Link:
     Attributes
     ----------
     bytes_per_second
-        Bandwidth at which a part reads from the other parts. The others can read from this part as fast at the same time.
+        Bandwidth at which a part reads from the other parts. They can read from this part as fast at the same time.
     seconds
         Latency before the first byte of a fetch.
     shared
@@ -79,7 +79,7 @@ class Machine:
     step
         Seconds of a step before its first kernel.
     slowdown, slowdown_of_several
-        Factors by which a kernel takes longer in a training step than measured alone, on one device and on several.
+        Factors by which a kernel takes longer in a training step than alone, on one device and on several.
     sources
         References for the numbers.
     """
@@ -104,7 +104,7 @@ class Machine:
         return self.memory_bytes - self.reserved_bytes
 
     def level_of(self, a: int, b: int) -> int:
-        """Return the highest level at which two devices are in different parts. They communicate across it."""
+        """Return the level across which two devices communicate: the highest one that puts them into different parts."""
         part_size = self.devices
         for level, link in enumerate(self.links):
             part_size //= link.parts
@@ -113,7 +113,7 @@ class Machine:
         return len(self.links) - 1
 
     def part_of(self, device: int, level: int) -> int:
-        """Return the number of the part in which a device is, counting all parts of a level from 0."""
+        """Return the part of a level that has a device. All parts of the level are counted from 0."""
         return device // (self.devices // prod(link.parts for link in self.links[: level + 1]))
 
     def scale(self, name: str, factor: float) -> Machine:

@@ -1,7 +1,7 @@
-"""Dependencies through reused buffers: a task that writes to a buffer waits until the buffer's last content has been read.
+"""Dependencies through reused buffers: a task that writes to a buffer waits until the buffer's last content was read.
 
-Backends reuse buffers in the order of the program (section 6), so a fetch may have to wait for its buffer although its
-sources are ready. Here each result takes the smallest free buffer of its worker that is large enough, or a new one.
+Backends reuse buffers in the order of the program (section 6). So a fetch may wait for its buffer although its sources
+are ready. Here each result takes the smallest free buffer of its worker that is large enough, or a new one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Free = list[tuple[int, int]]  # (bytes, buffer), by bytes
 
 
 def order_by_memory(program: Program) -> list[list[int]]:
-    """Return, for each node, the nodes that read the last content of the buffers that it writes to. Takes O(n log n) time."""
+    """Return, for each node, the nodes that read the last content of its buffers. Takes O(n log n) time."""
     tables = program.tables
     size = program.entry_bytes
     node_count = len(tables.node_kind)
@@ -33,7 +33,7 @@ def order_by_memory(program: Program) -> list[list[int]]:
     waits_for: list[list[int]] = [[] for _ in range(node_count)]
     free_by_worker: dict[int, Free] = defaultdict(list)
     last_readers: list[list[int]] = []  # for each buffer, the readers of its latest content
-    # For each node, the worker, bytes and number of each buffer that becomes free after the node.
+    # For each node, the worker, bytes and number of each buffer that it frees.
     freed_after: list[list[tuple[int, int, int]]] = [[] for _ in range(node_count)]
     for node, worker in enumerate(tables.node_worker.tolist()):
         free_buffers = free_by_worker[worker]

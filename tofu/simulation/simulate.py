@@ -67,7 +67,7 @@ def check_devices(workers: int, machine: Machine) -> None:
 
 
 def simulate_partition(partition: Partition, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
-    """Simulate a partition, and compute the memory of its workers."""
+    """Simulate a partition, with the memory of its workers."""
     worker_bytes = measure_partition(partition, states)
     return simulate(partition.program, machine, states=states, worker_bytes=worker_bytes)
 
@@ -82,8 +82,10 @@ def measure_partition(partition: Partition, states: int = DEFAULT_STATES) -> tup
 
 
 def simulate_one_device(task: Task, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
-    """Simulate the model on one device of a machine, without Tofu."""
-    return simulate(emit_one_device(task), machine, states=states, worker_bytes=(measure_one_device(task, states),))
+    """Simulate the model on one device of a machine."""
+    return simulate(
+        write_one_device_program(task), machine, states=states, worker_bytes=(measure_one_device(task, states),)
+    )
 
 
 def measure_one_device(task: Task, states: int = DEFAULT_STATES) -> int:
@@ -94,8 +96,8 @@ def measure_one_device(task: Task, states: int = DEFAULT_STATES) -> int:
     )
 
 
-def emit_one_device(task: Task) -> PlannedProgram:
-    """Return the program of one worker, which runs every operator whole."""
+def write_one_device_program(task: Task) -> PlannedProgram:
+    """Return the program of one worker, which runs whole operators."""
     problem = task.problem.arrange(Arrangement(()))
     graph = problem.graph
     operator_count, tensor_count = len(graph.operators) + len(graph.updates), len(graph.tensors)

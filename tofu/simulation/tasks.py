@@ -1,4 +1,4 @@
-"""Tasks of a program on a machine: kernels, fetches and weight updates, with their durations, dependencies and resources.
+"""Tasks of a program on a machine: kernels, fetches and weight updates.
 
 A *resource*, such as a link or a processor, has a capacity. Tasks that share it slow down if their demand exceeds it.
 """
@@ -15,9 +15,9 @@ from tofu.program import NodeKind, PlannedProgram
 from tofu.simulation.kernels import UPDATE
 from tofu.simulation.machine import Machine
 from tofu.simulation.memory_order import order_by_memory
-from tofu.simulation.work import Column, Floats, Work, count_sources, find_work, list_updates
+from tofu.simulation.work import Column, Floats, Work, count_sources, list_updates, measure_work
 
-Share = tuple[int, float]  # a resource, and the share of its capacity that a task would use if it ran alone
+Share = tuple[int, float]  # a resource, and the share of its capacity that a task uses at full speed
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Tasks:
     seconds
         The duration of each task if it shares no resource.
     stream
-        The stream of each task. A stream is a queue of a device, which runs one task at a time in the order in which tasks
-        become ready.
+        The stream of each task. A stream is a queue of a device, which runs one task at a time in the order in which
+        tasks become ready.
     waits_for
         For each task, the tasks that must end before it starts.
     shares
-        Maps a task to the resources that it uses, and its demand for each.
+        For some tasks, the resources that they use, and their demand for each.
     capacity
         The capacity of each resource.
     is_fetch
@@ -59,7 +59,7 @@ class Tasks:
 def make_tasks(program: PlannedProgram, machine: Machine, states: int, *, shares_buffers: bool = True) -> Tasks:
     """Return the tasks of a program on a machine. With `shares_buffers`, tasks also wait for buffers that are reused."""
     tables = program.tables
-    work = find_work(program, states)
+    work = measure_work(program, states)
     updates = list_updates(program)
     worker = np.concatenate([tables.node_worker, np.array([update.worker for update in updates], np.int64)])
     is_fetch = np.concatenate([tables.node_kind == NodeKind.FETCH, np.zeros(len(updates), bool)])
@@ -103,19 +103,18 @@ class _SharedResources:
         self.shares: dict[int, list[Share]] = defaultdict(list)
 
     def share_processors(self, seconds: Floats, processors: float) -> None:
-        """Make every task occupy one processor."""
         number = self._find_resource(("processors",), processors)
         for task in np.flatnonzero(seconds).tolist():
             self.shares[task].append((number, 1.0))
 
     def issue_updates(self, seconds: Floats, work: Work, call: float) -> None:
-        """Make the updates wait for the host, which calls one after the other."""
+        """Make the updates wait for the host, which issues one after the other."""
         number = self._find_resource(("host",))
         for task in np.flatnonzero(is_update(work)).tolist():
             self.shares[task].append((number, call / float(seconds[task])))
 
     def slow_down(self, program: PlannedProgram, seconds: Floats, work: Work) -> None:
-        """Set the seconds of each fetch to the latency and the time of the slowest link that it crosses, if that is longer."""
+        """Make each fetch at least as long as the latency and the time of the slowest link that it crosses."""
         sources, tables = count_sources(program), program.tables
         size_by_owner_of_fetch: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         reader = tables.node_worker[sources.node]
@@ -151,7 +150,6 @@ class _SharedResources:
         return latency, busy_seconds
 
     def _find_resource(self, name: tuple[object, ...], capacity: float = 1.0) -> int:
-        """Return the number of a resource. Adds the resource when it is first used."""
         if name not in self._resource_numbers:
             self._resource_numbers[name] = len(self.capacity)
             self.capacity.append(capacity)

@@ -1,4 +1,4 @@
-"""Result of a simulation: the start and end of every task, and how the time of a step is spent."""
+"""Result of a simulation: the start and end of every task."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Simulation:
 
     @property
     def fits(self) -> bool:
-        """True if the memory of a device is large enough for every worker."""
+        """True if every worker fits into the memory of a device."""
         return max(self.worker_bytes, default=0) <= self.machine.usable_bytes
 
     @cached_property
@@ -72,7 +72,7 @@ class Simulation:
 
     @property
     def compute_seconds(self) -> Floats:
-        """Seconds of kernels, by worker, including updates."""
+        """Seconds of kernels and updates, by worker."""
         return self._sum_by_worker(~self.tasks.is_fetch)
 
     @property

@@ -1,7 +1,7 @@
 """The work of each node of a program: arithmetic operations, and bytes that the node reads and writes.
 
-A node is one kernel or fetch on one worker. Operations are counted from the descriptions of operators, at the shapes of
-the worker's part. Results are *columns*, arrays with one item for each node.
+A node is one kernel or fetch on one worker. Operations are counted from descriptions, at the shapes of the worker's
+part. Results are *columns*, arrays with one item for each node.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Contraction(NamedTuple):
 class Computed:
     """Arithmetic of an operator on one worker: contractions, and the number of all other operations.
 
-    `is_thin` is True for products that use each element of a factor only once, such as a matrix times one column.
+    `is_thin` is True for products that use each element of a factor only once, such as a matrix times a vector.
     """
 
     contractions: tuple[Contraction, ...] = ()
@@ -60,15 +60,16 @@ class Work:
     Attributes
     ----------
     kinds, kind
-        The kind of node n is `kinds[kind[n]]`: the kind of its kernel (`name_kind`), "fetch" or "update".
+        Node n has the kind `kinds[kind[n]]`: the kind of its kernel (`name_kind`), "fetch" or "update".
     computed, arithmetic
-        The arithmetic of node n is `computed[arithmetic[n]]`.
+        Node n has the arithmetic `computed[arithmetic[n]]`.
     dtype
         The type of the node's results.
     size
         Bytes that the node reads and writes.
     rows, added
-        For a fetch, the number of contiguous runs of elements that it copies, and the bytes that it adds to other bytes.
+        For a fetch, the number of contiguous runs of elements that it copies, and the bytes that it adds to other
+        bytes.
     times
         Number of times that the node runs in a step.
     is_computed_elsewhere
@@ -87,7 +88,7 @@ class Work:
     is_computed_elsewhere: npt.NDArray[np.bool_]
 
     def take_seconds(self, rates: Rates, workers: int) -> Floats:
-        """Return the seconds of each node on a device that shares nothing with others, in a program of `workers` workers."""
+        """Return the seconds of each node on a device, without resources that it shares."""
         call = np.where(self.is_computed_elsewhere, 0.0, rates.call if workers == 1 else rates.call_of_several)
         contracted, other = (
             self._look_up([getattr(computed, name) for computed in self.computed]) for name in ("contracted", "other")
@@ -109,7 +110,6 @@ class Work:
         return np.asarray(seconds * self.times, np.float64)
 
     def _look_up(self, numbers: list[float]) -> Floats:
-        """Return a column from numbers that belong to the items of `computed`."""
         return np.asarray(np.asarray(numbers, np.float64)[self.arithmetic])
 
     def _find_arithmetic_seconds(self, rates: Rates) -> Floats:
@@ -125,7 +125,7 @@ class Work:
         return seconds
 
 
-def find_work(program: PlannedProgram, states: int) -> Work:
+def measure_work(program: PlannedProgram, states: int) -> Work:
     """Return the work of a program's nodes, and of the weight updates of an optimizer with `states` arrays for each weight."""
     tables, tensors = program.tables, program.graph.tensors
     is_operator = tables.node_kind == NodeKind.OPERATOR
@@ -150,7 +150,6 @@ def find_work(program: PlannedProgram, states: int) -> Work:
 
 
 def _count_bytes(program: PlannedProgram, sources: Sources) -> tuple[Column, npt.NDArray[np.bool_]]:
-    """Return the columns `size` and `is_computed_elsewhere` of a program's work."""
     tables, entry_bytes, count = program.tables, program.entry_bytes, len(program.tables.node_kind)
     written = np.bincount(tables.entry_node, entry_bytes, count)
     read = np.bincount(tables.read_node, entry_bytes[tables.read_entry], count)
@@ -244,7 +243,7 @@ def count_sources(program: PlannedProgram) -> Sources:
 
 
 def _count_rows(tables: ProgramTables, node: Column, extent: Column) -> Column:
-    """Return the number of contiguous runs of each box, which has these extents and is read by the fetch `node`."""
+    """Return the number of contiguous runs of each box. Box n has the extents `extent[n]`, and the fetch `node[n]` reads it."""
     written_shape = tables.entry_shape[np.searchsorted(tables.entry_node, node)]
     read_shape = tables.entry_shape[tables.source_entry]
     run_length, is_contiguous = np.ones(len(node), np.int64), np.ones(len(node), bool)
@@ -257,7 +256,7 @@ def _count_rows(tables: ProgramTables, node: Column, extent: Column) -> Column:
 
 
 class _OperatorWork:
-    """Counts the arithmetic of operators' nodes. Nodes with equal operators, regions and used outputs are counted once."""
+    """Counts the arithmetic of operators' nodes. Equal nodes are counted once."""
 
     def __init__(self, program: PlannedProgram) -> None:
         tables = program.tables
@@ -272,11 +271,9 @@ class _OperatorWork:
         self.arithmetic = np.zeros(len(tables.node_kind), np.int64)
 
     def list_kinds(self, is_fetch: npt.NDArray[np.bool_]) -> tuple[tuple[str, ...], Column]:
-        """Return the names of all kinds, and the column with the position of each node's kind in them."""
         return (*self._number_by_kind, FETCH), np.where(is_fetch, len(self._number_by_kind), self._kind_numbers)
 
     def add(self, node: int, operator: int, worker: int) -> None:
-        """Count the arithmetic of a node, which runs `operator` on `worker`."""
         graph, access = self._problem.graph, self._problem.accesses[operator]
         choice = self._choices.operators[operator]
         key = id(access), choice.tobytes()
@@ -310,7 +307,7 @@ class _OperatorWork:
             arithmetic = find_arithmetic(access.description, operator.attributes, inputs, outputs)
             self._arithmetic_by_access[id(access)] = access, arithmetic
         worker_extents = {axis: int(end - begin) for axis, (begin, end) in zip(access.axes, box, strict=True)}
-        extents: Mapping[str, int] = {**access.variable_extents, **access.by_own_names(worker_extents)}
+        extents: Mapping[str, int] = {**access.variable_extents, **access.with_description_names(worker_extents)}
         contractions, other_count, is_thin = [], 0, False
         for output, is_read in zip(self._arithmetic_by_access[id(access)][1], are_read, strict=True):
             for term in output if is_read else ():
@@ -325,6 +322,6 @@ class _OperatorWork:
 
 
 def _find_read_tensors(program: PlannedProgram) -> frozenset[int]:
-    """Return the tensors that an operator reads or that are results. Kernels do not compute other gradients."""
+    """Return the tensors that operators read, and results. Kernels do not compute other gradients."""
     read = {t for operator in program.graph.operators for t in operator.inputs}
     return frozenset(read) | program.graph.results

@@ -1,7 +1,7 @@
-"""TDL, the tensor description language: operators as lambdas over index variables (section 4.1).
+"""TDL, the tensor description language (section 4.1).
 
-A description is a Python function that states how each output element is computed from input elements. It is traced into
-a `Trace`, which the analysis, the printer and the interpreter read. docs/tdl.md explains how to describe an operator.
+A description is a Python function that states how each element of an output is computed from elements of the inputs. It
+is called once with symbolic tensors, and recorded as a `Trace`. docs/tdl.md explains how to describe an operator.
 """
 
 from tofu.tdl import functions

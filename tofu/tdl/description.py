@@ -1,4 +1,4 @@
-"""Descriptions of operators, which also read the attributes of a framework's operators."""
+"""Descriptions of operators, and the attributes that a framework passes to its operators."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Format: TypeAlias = Callable[[object], Anything]
 
 
 def keep_value(value: object, default: object = None) -> Anything:
-    """Return an attribute's value unchanged, for frameworks whose attributes are values."""
+    """Return an attribute's value unchanged, for frameworks whose attributes are Python values already."""
     return value
 
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """Description of an operator: a function that takes its tensors and attributes, and returns a lambda for each output.
+    """Description of an operator: a function of its tensors and attributes that returns a lambda for each output.
 
     `Registry.op` creates descriptions, and explains the attributes that are not listed here.
 
@@ -35,13 +35,13 @@ class Description:
     tensors
         The names of the inputs.
     optional
-        The number of inputs at the end of `tensors` that may be left out.
+        How many inputs at the end of `tensors` may be left out.
     star
         The name of `*inputs` if the operator takes any number of further inputs, else None.
     defaults
-        The attributes and their default values, or REQUIRED.
+        The attributes with their default values, or REQUIRED.
     parse
-        Converts the framework's form of an attribute to a Python value, given its default or None.
+        Converts the framework's form of an attribute to a Python value.
     format
         Converts a Python value to the framework's form.
     """
@@ -73,7 +73,7 @@ class Description:
         return self.names[0]
 
     def parse_attributes(self, attributes: Mapping[str, object]) -> dict[str, Anything]:
-        """Return the values of the described attributes. Others are ignored, and missing ones take their default."""
+        """Return the values of the described attributes. Others are ignored, and missing ones have their default values."""
         parsed: dict[str, Anything] = {}
         for name, default in self.defaults.items():
             if name not in attributes:
@@ -91,13 +91,13 @@ class Description:
                 ) from None
         return parsed
 
-    def find_fill(self, tensor: str, attributes: Mapping[str, Anything]) -> float:
-        """Return the number that a read outside an input yields. It may depend on the parsed attributes."""
+    def find_fill_value(self, tensor: str, attributes: Mapping[str, Anything]) -> float:
+        """Return the value of an input outside its bounds. It may depend on the parsed attributes."""
         fill = self.fill.get(tensor, 0.0)
         return fill(attributes) if callable(fill) else fill
 
     def name_inputs(self, count: int) -> tuple[str, ...]:
-        """Return the names of the inputs of an operator that has `count` inputs."""
+        """Return the names of `count` inputs."""
         least_count = len(self.tensors) - self.optional
         if count < least_count or (count > len(self.tensors) and self.star is None):
             input_list = ", ".join((*self.tensors, *([f"*{self.star}"] if self.star else [])))
@@ -112,7 +112,7 @@ class Description:
 
 
 def describe(function: Callable[..., Anything], names: tuple[str, ...] = (), **options: Anything) -> Description:
-    """Return an unregistered description. Takes the options of `Registry.op`, and `parse` and `format`."""
+    """Return a description that is not in a registry. Takes the options of `Registry.op`, and `parse` and `format`."""
     parameters = inspect.signature(function).parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     star_parameter = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)

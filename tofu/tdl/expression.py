@@ -29,11 +29,11 @@ PAPER = "(paper section 4.2, Figure 4)"
 
 
 class VariableSymbol(sympy.Symbol):  # type: ignore[misc]
-    """SymPy symbol of an index variable."""
+    """Index variable."""
 
 
 class ExtentSymbol(sympy.Symbol):  # type: ignore[misc]
-    """SymPy symbol of an extent, the length of a dimension (`data.shape[1]`) or of a variable's range (`co.extent`)."""
+    """Extent: the length of a dimension (`data.shape[1]`) or of the range of an index variable (`co.extent`)."""
 
 
 def variable_symbol(name: str) -> VariableSymbol:
@@ -54,7 +54,7 @@ def _make_operator(function: str, is_reflected: bool = False) -> Callable[..., A
 
 
 class ArithmeticOperators:
-    """Python's operators, which build values. `Index` overrides those that can return an index."""
+    """Python's operators on values and indices."""
 
     __hash__ = object.__hash__
     __add__, __radd__ = _make_operator("add"), _make_operator("add", is_reflected=True)
@@ -82,8 +82,8 @@ class ArithmeticOperators:
 class Index(ArithmeticOperators):
     """Integer expression over index variables and extents, affine in the index variables.
 
-    +, -, multiplication and exact floor division return indices. Every other operation uses the index as a number
-    (`Position`).
+    +, -, * and exact // of indices return an index. Every other operation returns a value, in which the index is a
+    number (`Position`).
     """
 
     def __init__(self, expression: sympy.Expr) -> None:
@@ -168,7 +168,7 @@ class Index(ArithmeticOperators):
 
 
 class Value(ArithmeticOperators):
-    """A number for each point of the index variables in scope."""
+    """Number that depends on index variables."""
 
     def __getitem__(self, key: object) -> NoReturn:
         raise DescriptionError(
@@ -178,23 +178,23 @@ class Value(ArithmeticOperators):
 
 @dataclass(frozen=True, eq=False)
 class Constant(Value):
-    """Number that the description or an attribute states."""
+    """Constant number, or number from an attribute."""
 
     number: float | complex
 
 
 @dataclass(frozen=True, eq=False)
 class Position(Value):
-    """Index expression whose number enters a value: an absolute position, or an extent."""
+    """Index used as a number: an absolute position, or an extent."""
 
     index: Index
 
 
 @dataclass(frozen=True, eq=False)
 class WholeDimension:
-    """`Any`, an index that depends on data. The analysis assumes that the whole dimension is read.
+    """Index that depends on data, written `Any`. The analysis assumes that the whole dimension is read.
 
-    `Any(value)` also gives the index itself, which the interpreter needs.
+    `Any(value)` also states the index, which the interpreter needs.
     """
 
     position: Value | None = None
@@ -204,7 +204,8 @@ class WholeDimension:
     ) -> WholeDimension | AnyOf:
         """Return an index at `position`, which the analysis treats as a read of the whole dimension.
 
-        With `first` and `extent`, it is a read of `extent` elements from `first` on, and `position` is relative to `first`.
+        With `first` and `extent`, the analysis assumes that only the `extent` elements from `first` on are read.
+        `position` is then relative to `first`.
         """
         if first is None and extent is None:
             return WholeDimension(as_value(position))
@@ -218,7 +219,7 @@ Any = WholeDimension()
 
 @dataclass(frozen=True, eq=False)
 class AnyOf:
-    """`Any(position, first, extent)`, an index that depends on data: `first + position`, and below `first + extent`."""
+    """Index `first + position`, where `position` depends on data and is below `extent`. Written `Any(position, first, extent)`."""
 
     position: Value
     first: Index
@@ -249,7 +250,7 @@ class Element(Value):
 
 @dataclass(frozen=True, eq=False)
 class TensorSlice:
-    """Slice `t[b, :, :]` of a tensor, an argument of an opaque function. The index of a whole dimension (`:`) is None."""
+    """Slice `t[b, :, :]` of a tensor, as an argument of an opaque function. `:` is stored as None."""
 
     tensor: Tensor
     indices: tuple[AnyIndex | None, ...]
@@ -265,7 +266,7 @@ class Call(Value):
 
 @dataclass(frozen=True, eq=False)
 class Reduction(Value):
-    """Sum, maximum, minimum or product over index variables. `extents` holds the extents that the description declares."""
+    """Sum, maximum, minimum or product over index variables. `extents` has the extents that the description declares."""
 
     reducer: str
     variables: tuple[str, ...]
@@ -276,7 +277,7 @@ class Reduction(Value):
 
 @dataclass(frozen=True, eq=False)
 class OpaqueElement(Value):
-    """Element of the result of a function that the description does not show."""
+    """Element of the result of an opaque function, whose computation the description does not show."""
 
     function: Callable[..., object] | None
     name: str
@@ -286,14 +287,14 @@ class OpaqueElement(Value):
 
 @dataclass(frozen=True, eq=False)
 class RandomElement(Value):
-    """Random number that is drawn for one output element. Its distribution may depend on `arguments`."""
+    """Random number for one output element. Its distribution may depend on `arguments`."""
 
     arguments: tuple[Value, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Unread(Value):
-    """Element that the kernel does not read, because it uses only the shape of the input. The element counts as zero."""
+    """Element that the kernel does not read, because it uses only the shape of the input. Its value is zero."""
 
     element: Element
 
@@ -308,7 +309,7 @@ def call(function: str, *operands: Operand) -> Value:
 
 
 def as_value(operand: object) -> Value:
-    """Return `operand` as a value. Constants are wrapped, and an index becomes its position."""
+    """Return `operand` as a value."""
     if isinstance(operand, Value):
         return operand
     if isinstance(operand, Index):
@@ -323,7 +324,7 @@ def as_value(operand: object) -> Value:
 
 
 def as_index(operand: object) -> Index:
-    """Return `operand` as an index. Integers are wrapped."""
+    """Return `operand` as an index."""
     if isinstance(operand, Index):
         return operand
     if isinstance(operand, int):

@@ -1,7 +1,7 @@
 """Extents of index variables, the lengths of their ranges.
 
-A description declares an extent, or it is inferred from a dimension that the variable alone indexes: `t[i, j + 1]`
-implies the extent of i.
+A description declares an extent, or Tofu infers it from a dimension that the variable alone indexes. For example, `t[i,
+j + 1]` implies that the extent of i is `t.shape[0]`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tofu.errors import DescriptionError
 from tofu.tdl.expression import ExtentSymbol, Reduction, Value, extent_symbol, variable_symbol
 from tofu.tdl.forms import Output
 from tofu.tdl.place import Place
-from tofu.tdl.tensor import is_bare
+from tofu.tdl.tensor import is_single_variable
 from tofu.tdl.walk import accesses, children
 
 
@@ -34,7 +34,7 @@ class Definition:
 
 
 class _Definitions:
-    """Definitions found so far, by index variable, and the line of the description at which each variable first appears."""
+    """The definitions of each index variable found so far, and the line of the description that uses the variable first."""
 
     def __init__(self) -> None:
         self.by_variable: dict[str, list[Definition]] = {}
@@ -45,16 +45,15 @@ class _Definitions:
         self.places.setdefault(variable, place)
 
     def add(self, variable: str, extent: sympy.Expr, place: Place, is_declared: bool = False) -> None:
-        """Add a definition of a variable's extent, unless an equal one is known."""
         if all(definition.extent != extent for definition in self.by_variable[variable]):
             self.by_variable[variable].append(Definition(extent, is_declared, place))
 
     def add_reads(self, variable: str, value: Value | None, place: Place) -> None:
-        """Add the extents of the dimensions that `variable` alone indexes in the reads of `value`."""
+        """Add a definition for each read in `value` that indexes a dimension by `variable` alone."""
         symbol = variable_symbol(variable)
         for access in accesses(value) if value is not None else ():
             for extent, index in zip(access.tensor.extents, access.indices, strict=True):
-                if is_bare(index, symbol):
+                if is_single_variable(index, symbol):
                     self.add(variable, extent, place)
 
     def add_reductions(self, value: Value, scope: tuple[str, ...]) -> None:
@@ -75,16 +74,14 @@ class _Definitions:
             self.add_reductions(child, scope)
 
     def add_scatter(self, output: Output, extents: Sequence[ExtentSymbol]) -> None:
-        """Add the extents of a scatter's variables, by its reads or else by the coordinates that it writes to."""
         for variable in output.variables:
             if variable not in output.extents:
                 self.add_reads(variable, output.value, output.place)
                 for coordinate, extent in zip(output.coordinates, extents, strict=True):
-                    if not self.by_variable[variable] and is_bare(coordinate, variable_symbol(variable)):
+                    if not self.by_variable[variable] and is_single_variable(coordinate, variable_symbol(variable)):
                         self.add(variable, extent, output.place)
 
     def add_merged(self, output: Output, group: tuple[str, ...], extent: ExtentSymbol) -> None:
-        """Add the extents of variables that share a dimension. The dimension's extent defines one of them."""
         for variable in group:
             if variable not in output.extents:
                 self.add_reads(variable, output.value, output.place)

@@ -1,7 +1,7 @@
 """The forms in which a description states an output: a lambda, `output`, `scatter`, and `unwritten`.
 
-A *pattern* such as "b (g co) *s" names the output's dimensions. It is parsed into *groups*, one for each dimension, with
-the index variables that are merged in the dimension. The group `("*s",)` stands for any number of dimensions.
+A *pattern* such as "b (g co) *s" names the output's dimensions: b, a dimension that merges g and co, and any number of
+further dimensions. Each dimension is a *group* of index variables.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ class Output:
     Attributes
     ----------
     groups
-        The index variables of each dimension. None for a scatter, where each element is the sum of the values at its
-        coordinates.
+        The index variables of each dimension. None for a scatter, which adds values at computed coordinates.
     value
         None if the kernel never writes the output, or uses it as scratch memory.
     """
@@ -43,16 +42,16 @@ class Output:
 
 
 class Form:
-    """Output as a description returns it. `trace` completes it when the rank is known."""
+    """Output as a description returns it, for any rank."""
 
     def trace(self, rank: int) -> Output:
-        """Return the output for a tensor of `rank` dimensions."""
+        """Return the output of a tensor with `rank` dimensions."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class _Dimensions(Form):
-    """Output whose elements a lambda computes, one for each index; or unwritten output, without a lambda (`body`)."""
+    """Output whose elements a lambda computes. Without a lambda (`body`), the output is unwritten."""
 
     groups: tuple[tuple[str, ...], ...]
     body: Callable[..., Operand] | None
@@ -81,7 +80,7 @@ class _Dimensions(Form):
         return Output(names, groups, coordinates, value, declared_extents, self.place, self.is_scratch)
 
     def _expand_star(self, rank: int) -> tuple[tuple[str, ...], ...]:
-        """Return the groups of an output with `rank` dimensions, in which (s0), (s1), ... replace (*s)."""
+        """Return the groups of an output with `rank` dimensions. `*s` becomes (s0), (s1), ..."""
         star_positions = [n for n, group in enumerate(self.groups) if group[0].startswith("*")]
         star_rank = rank - len(self.groups) + len(star_positions)
         if len(star_positions) > 1 or star_rank < 0 or (star_rank and not star_positions):
@@ -98,7 +97,7 @@ class _Dimensions(Form):
 
 @dataclass(frozen=True)
 class _Scatter(Form):
-    """Output to whose elements a lambda adds values. The lambda returns the coordinates of an element and a value."""
+    """Output to whose elements a lambda adds values."""
 
     body: Callable[..., tuple[tuple[object, ...], Operand]]
     extents: Mapping[str, Index | int] | None
@@ -122,9 +121,9 @@ class _Scatter(Form):
 def output(pattern: str, body: Callable[..., Operand], extents: Mapping[str, Index | int] | None = None) -> Form:
     """Describe an output with merged dimensions: `output("b (g co) *s", lambda b, g, co, *s: value, extents={"g": groups})`.
 
-    The pattern lists the output's dimensions. Variables in parentheses share one dimension in row-major order, so
-    `(g co)` is element `g * co.extent + co`. `*s` stands for all remaining dimensions. A lambda that takes only `*v`
-    receives the variables in the pattern's order.
+    Variables in parentheses share one dimension in row-major order, so `(g co)` is element `g * co.extent + co`. `*s`
+    stands for all remaining dimensions. If the lambda takes only `*v`, it receives the variables in the pattern's
+    order.
     """
     return _Dimensions(_parse_pattern(pattern), body, extents, find_place())
 
@@ -164,7 +163,7 @@ def scatter(
 
 
 def as_form(result: object, place: Place) -> Form:
-    """Return a description's result as a form. A plain lambda becomes the form of its parameters."""
+    """Return the result of a description as a form."""
     if isinstance(result, Form):
         return result
     if not callable(result):
@@ -177,7 +176,6 @@ def as_form(result: object, place: Place) -> Form:
 
 
 def _parse_pattern(pattern: str) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of a pattern. Raises DescriptionError if it is malformed or repeats a name."""
     name = r"\*?[A-Za-z_]\w*"
     if not re.fullmatch(rf"\s*((\(\s*{name}(\s+{name})*\s*\)|{name})\s*)*", pattern):
         raise DescriptionError(f"{find_place()}: `{pattern}` is no list of dimensions such as `b (g co) *s`")

@@ -1,7 +1,7 @@
 """Interpreter that computes a description with NumPy, to compare it with the framework's kernel on small inputs.
 
-A value inside lambdas of n index variables is an array of n dimensions, one for each variable. It has extent 1 along
-variables that the value does not depend on. The product of the extents of all n variables is at most `MOST_POINTS`.
+A value inside lambdas over n index variables is computed for all their values at once, as an array of n dimensions. At
+most `MOST_POINTS` elements are allowed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MOST_POINTS = 2**24
 
 
 class TooManyPointsError(TofuError):
-    """The interpreter would need too much memory for a description at these shapes."""
+    """The description needs too much memory at these shapes."""
 
 
 _REDUCERS: dict[str, Anything] = {"Sum": np.sum, "Max": np.max, "Min": np.min, "Prod": np.prod}
@@ -86,7 +86,7 @@ class Interpreter:
         self._extent_by_variable = self._evaluate_extents()
 
     def compute(self, output: Output, shape: tuple[int, ...]) -> Array:
-        """Compute one output, which has this shape."""
+        """Compute an output of this shape."""
         if output.value is None:
             return np.full(shape, np.nan)
         scope = output.variables
@@ -103,7 +103,6 @@ class Interpreter:
         return result
 
     def _find_shape(self, scope: tuple[str, ...]) -> tuple[int, ...]:
-        """Return the extents of the variables in a scope. Raises TooManyPointsError if their product is too large."""
         shape = tuple(self._extent_by_variable[name] for name in scope)
         if (point_count := prod(shape)) > MOST_POINTS:
             description = self._trace.description
@@ -114,7 +113,6 @@ class Interpreter:
         return shape
 
     def _evaluate_extents(self) -> dict[str, int]:
-        """Return the extents of all index variables. Extents that depend on others are computed after these."""
         definitions_left = dict(self._trace.definitions)
         extent_by_variable: dict[str, int] = {}
         while definitions_left:
@@ -133,7 +131,6 @@ class Interpreter:
         return extent_by_variable
 
     def _compute_value(self, value: Value, scope: tuple[str, ...]) -> Array:
-        """Return the array of a value, as the docstring of the module describes it. The following methods do the same."""
         if isinstance(value, Constant):
             return np.full((1,) * len(scope), value.number)
         if isinstance(value, Position):
@@ -187,7 +184,7 @@ class Interpreter:
         clipped = tuple(
             np.clip(coordinate, 0, extent - 1) for coordinate, extent in zip(coordinates, array.shape, strict=True)
         )
-        fill = self._trace.description.find_fill(element.tensor.name, self._trace.attributes)
+        fill = self._trace.description.find_fill_value(element.tensor.name, self._trace.attributes)
         return np.where(is_inside, array[clipped], fill)
 
     def _reduce(self, reduction: Reduction, scope: tuple[str, ...]) -> Array:
@@ -242,6 +239,5 @@ class Interpreter:
 
 
 def _as_numbers(values: Anything) -> Array:
-    """Return numbers in the widest type, complex128 or float64."""
     array = np.asarray(values)
     return np.asarray(array, np.complex128 if array.dtype.kind == "c" else np.float64)

@@ -1,4 +1,4 @@
-"""Lambdas in descriptions. The names of their parameters are the names of index variables."""
+"""The parameters of lambdas in descriptions, which name index variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HAS_STAR_PARAMETER = 0x04  # inspect.CO_VARARGS
 
 @dataclass(frozen=True)
 class Parameters:
-    """Parameters of a lambda: `names`, and the name of its last parameter `*star` if it has one."""
+    """Parameters of a lambda: `names`, and the name `star` if the last parameter is `*star`."""
 
     names: tuple[str, ...]
     star: str | None
@@ -33,7 +33,7 @@ class Parameters:
 
 
 def read_parameters(function: Callable[..., object]) -> Parameters:
-    """Return the parameters of a lambda that are index variables: all except those with a default (`d=d`), which capture a value."""
+    """Return the parameters of a lambda that are index variables. Parameters with a default, such as `d=d`, are not."""
     code = getattr(function, "__code__", None)
     if code is None:
         raise DescriptionError(f"{find_place()}: a lambda over index variables is expected, not {function!r}")
@@ -61,9 +61,9 @@ def call_with_variables(function: Callable[..., Anything], names: tuple[str, ...
 
 
 def read_extents(extents: Mapping[str, object] | None, names: tuple[str, ...]) -> dict[str, Index]:
-    """Return the extents that a description declares for index variables.
+    """Return the extents that a description declares, by index variable. A tuple for `*s` declares s0, s1, ...
 
-    A tuple of extents for `*s` declares s0, s1, ... Raises DescriptionError for variables that are not in `names`.
+    Raises DescriptionError for variables that are not in `names`.
     """
     declared: dict[str, Index] = {}
     for name, extent in (extents or {}).items():

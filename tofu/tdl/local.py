@@ -1,4 +1,4 @@
-"""One worker's copy of an operator, from which attributes that depend on the split are computed."""
+"""One worker's copy of an operator, for attributes that depend on the split."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class LocalTensor:
 
 
 class Local:
-    """One worker's copy of an operator: the ranges of its index variables and the local shapes of its tensors.
+    """One worker's copy of an operator: the ranges of its index variables and the shapes of its tensors on this worker.
 
-    A function in `bound` receives it and returns the attribute of the copy:
+    Functions in `bound` receive it, and return the attribute of the copy:
     op(..., bound={"num_filter": lambda local: local.extent("g") * local.extent("co")}).
 
     Attributes
@@ -51,24 +51,24 @@ class Local:
 
     @property
     def inputs(self) -> tuple[LocalTensor, ...]:
-        """The inputs of this worker's copy: `local.inputs[0].shape` is a local shape."""
+        """The inputs of this copy. For example, `local.inputs[0].shape` is the shape of a shard."""
         self.asked_shapes = True
         return self._inputs
 
     @property
     def outputs(self) -> tuple[LocalTensor, ...]:
-        """The outputs of this worker's copy."""
+        """The outputs of this copy."""
         self.asked_shapes = True
         return self._outputs
 
     def extent(self, variable: str) -> int:
-        """Return the extent of an index variable on this worker. It is the whole extent if the variable is not split."""
+        """Return the extent of an index variable on this worker."""
         whole = self.whole(variable)
         begin, end = self._ranges.get(variable, (0, whole))
         return end - begin
 
     def start(self, variable: str) -> int:
-        """Return the first value of an index variable on this worker. It is 0 if the variable is not split."""
+        """Return the first value of an index variable on this worker; 0 if the variable is not split."""
         return self._ranges.get(variable, (0, 0))[0]
 
     def whole(self, variable: str) -> int:
@@ -79,11 +79,11 @@ class Local:
         return self._extents[variable]
 
     def has(self, variable: str) -> bool:
-        """Return True if the description has an index variable of that name for these attributes and ranks."""
+        """Return True if the description has such an index variable for these attributes and ranks."""
         return variable in self._extents
 
     def is_split(self, variable: str) -> bool:
-        """Return True if this worker has only a part of an index variable's range, False also for an unknown variable."""
+        """Return True if this worker has only a part of the range of an index variable."""
         return variable in self._extents and self.extent(variable) != self._extents[variable]
 
 

@@ -1,4 +1,4 @@
-"""Printing of descriptions as equations, for error messages and `print(trace)`."""
+"""Print descriptions as equations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tofu.tdl.expression import (
 from tofu.tdl.forms import Output
 from tofu.tdl.tensor import Tensor
 
-# Python's symbols for element-wise functions, and their precedences. An operand of lower precedence is put in parentheses.
+# Python's symbols for element-wise functions, and their precedences.
 _INFIX = {
     "logical_or": ("|", 2),
     "logical_and": ("&", 3),
@@ -77,13 +77,13 @@ def format_description(
 
 
 class Printer:
-    """Printer of values. The terms of an index are printed in the order of `variables`."""
+    """Printer of values. `variables` gives the order of the terms of an index."""
 
     def __init__(self, variables: Collection[str]) -> None:
         self._positions = {name: position for position, name in enumerate(variables)}
 
     def format_output(self, name: str, output: Output) -> str:
-        """Return an output as an equation, or with `+=` for a scatter."""
+        """Return an output as an equation. A scatter prints with `+=`."""
         if output.groups is None:
             element = f"{name}[{self._format_indices(output.coordinates)}]"
             value = "" if output.value is None else self.format_value(output.value)
@@ -108,7 +108,6 @@ class Printer:
         return text
 
     def _term_key(self, term: sympy.Expr) -> tuple[int, str]:
-        """Return the position of the first variable in a term. Extents come after variables, and numbers last."""
         positions = [self._positions.get(s.name, 0) for s in term.free_symbols if isinstance(s, VariableSymbol)]
         return (min(positions, default=len(self._positions) + bool(term.is_Number)), "" if positions else str(term))
 
@@ -132,7 +131,6 @@ class Printer:
         return self.format_index(index)
 
     def _format_with_precedence(self, value: Value) -> tuple[str, int]:
-        """Return a value as an expression, and the precedence of the expression's outermost operator."""
         if isinstance(value, Constant):
             if isinstance(value.number, complex):
                 return f"({value.number:g})", _ATOM_PRECEDENCE
@@ -181,6 +179,6 @@ class Printer:
         )
 
     def _format_operand(self, value: Value, least_precedence: int) -> str:
-        """Return an operand, in parentheses if the precedence of its outermost operator is below `least_precedence`."""
+        """Return an operand, in parentheses if its precedence is below `least_precedence`."""
         text, precedence = self._format_with_precedence(value)
         return text if precedence >= least_precedence else f"({text})"

@@ -44,8 +44,8 @@ def Sum(  # noqa: N802
 ) -> Value:
     """Return the sum of `body` over its index variables.
 
-    If the lambda ends in `*s`, pass `ndim`, the number of all its variables, or `names`, which lists them ("b y0 y1")
-    so that an axis has one name in all outputs. With `names=""` there are no variables, and the sum is `body`.
+    If the lambda ends in `*s`, pass `ndim`, the number of all its variables, or `names`, which lists them ("b y0 y1").
+    With `names=""` there are no variables, and the sum is `body`.
     """
     return _reduce("Sum", body, ndim, extents, names)
 
@@ -72,14 +72,13 @@ def Prod(  # noqa: N802
 
 
 class OpaqueResult:
-    """Result of an opaque function, to be indexed."""
+    """Result of an opaque function."""
 
     def __init__(self, function: Opaque, arguments: tuple[Value | TensorSlice, ...]) -> None:
         self._function = function
         self._arguments = arguments
 
     def __getitem__(self, key: object) -> Value:
-        """Return the element at `key` of the result."""
         keys = key if isinstance(key, tuple) else (key,)
         indices = tuple(as_index(k) for k in keys)
         return OpaqueElement(self._function.function, self._function.name, self._arguments, indices)
@@ -88,7 +87,7 @@ class OpaqueResult:
 class Opaque:
     """Computation that the description does not show (section 4.1): f = Opaque(); f(matrix[b, :, :])[i, j].
 
-    Only index variables that select its arguments (here b) can be split, not those that index its result (i and j). The
+    Index variables that select the arguments (here b) can be split. Those that index the result (i and j) cannot. The
     interpreter calls `function` with arrays for slices and numbers for elements.
     """
 
@@ -97,7 +96,7 @@ class Opaque:
         self.name = name
 
     def __call__(self, *arguments: Operand | TensorSlice) -> OpaqueResult:
-        """Return the result for arguments that are slices `t[b, :, :]` or values. Index it to get a value."""
+        """Return the result of the computation, to be indexed. Arguments are slices `t[b, :, :]` or values."""
         return OpaqueResult(self, tuple(a if isinstance(a, TensorSlice) else as_value(a) for a in arguments))
 
 
@@ -105,5 +104,5 @@ class Random:
     """Random number for each output element. Its distribution may depend on values: Random()(probability[i])."""
 
     def __call__(self, *arguments: Operand) -> Value:
-        """Return the random number of one output element."""
+        """Return a random number for each output element."""
         return RandomElement(tuple(as_value(argument) for argument in arguments))

@@ -20,8 +20,7 @@ class Registry(Mapping[str, Description]):
     Attributes
     ----------
     package
-        Package whose modules register the built-in descriptions. It is imported when a description is first looked up or
-        registered by a user.
+        The package with the built-in descriptions. It is imported when the registry is first used.
     parse, format
         Functions that convert attributes from the framework's form to Python values, and back.
     decorator
@@ -70,12 +69,12 @@ class Registry(Mapping[str, Description]):
 
     @property
     def built_in(self) -> frozenset[str]:
-        """The names of operators that the package describes, not of those that users registered."""
+        """The names of operators that the package describes, without those that users registered."""
         self._load()
         return self._built_in
 
     def _load(self) -> None:
-        """Import the modules of the package once. They register descriptions, and may look up others while they do."""
+        """Import the package once. Its modules may look up descriptions while they are imported."""
         if self._is_loaded:
             return
         with self._lock:
@@ -134,23 +133,25 @@ class Registry(Mapping[str, Description]):
         advice: str = "",
         override: bool = False,
     ) -> Description | Callable[[Callable[..., Anything]], Description]:
-        """Register a description under the framework's operator names, or under its function's name.
+        """Register a description under the framework's names of an operator, or under the name of the function.
 
         Each worker runs a *copy* of the operator on its part of the tensors.
 
-        bound: attributes that differ on a copy. An attribute is mapped to the index variable whose extent it is, or to a
-            function of `Local`.
-        corrects: index variables whose extents enter the values, as in a mean, where bound attributes correct the copies.
-        starts: index variables whose positions are used as numbers. Bound attributes pass each copy the start of its part.
-        counts: index variables whose positions one operator saves in an output, and its gradient reads there. Copies count
-            positions from the start of their part, so both operators must be split alike, and both must declare `counts`.
-        pads: index variables along which the operator reads outside its input, or from an offset. Tofu passes a copy all
-            elements that it reads, including those outside the tensor. Bound attributes set its padding and offset to 0.
+        bound: attributes that differ on a copy. Each is mapped to the index variable whose extent it is, or to a
+        function of `Local`.
+        corrects: index variables whose extents are used as numbers, as in a mean, if bound attributes correct the
+        copies.
+        starts: index variables whose positions are used as numbers. Bound attributes pass the first position to each
+        copy.
+        counts: index variables whose positions one operator saves in an output, and its gradient reads there. Copies
+        count from the start of their part, so both operators are split alike. Both must declare `counts`.
+        pads: index variables along which the operator reads outside its input, or from an offset. Tofu passes each copy
+        all elements that it reads, with the padding. Bound attributes set padding and offset of the copy to 0.
         fill: the value of elements outside a tensor, or a function of the attributes that returns it. The default is 0.
-        needs: for an output, the other outputs that a copy must also compute, or its kernel computes the output wrong.
-        concrete: True if the function needs the extents in t.shape as integers, such as a reshape. A keyword-only parameter
-            `output_shapes` receives the outputs' shapes.
-        advice: advice for the error message when the tensors that the operator needs whole do not fit on a worker.
+        needs: for an output, the other outputs that a copy must also compute.
+        concrete: True if the function needs the extents in t.shape as integers, as for a reshape. A keyword-only
+        parameter `output_shapes` receives the outputs' shapes.
+        advice: what to do if the tensors that the operator needs whole do not fit on a worker.
         override: True to replace an earlier description of the same name.
 
         >>> registry = Registry()

@@ -1,4 +1,4 @@
-"""Input tensors, as a description's function receives them."""
+"""Input tensors, as the function of a description receives them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from tofu.tdl.place import find_place
 class Tensor:
     """Input tensor of a description: `t[i, j + 1]` is an element, `t.shape[d]` an extent, `t.ndim` the rank.
 
-    The rank is a number while the description is traced, and `is_one` reports which extents are 1. The extents
-    themselves are symbols, unless the description is registered with op(..., concrete=True).
+    The rank is a number. Extents are symbols, unless the description is registered with op(..., concrete=True).
     """
 
     def __init__(
@@ -43,14 +42,11 @@ class Tensor:
         return len(self._extents_are_one)
 
     def is_one(self, dimension: int) -> bool:
-        """Return True if the extent of `dimension` is 1, as for an operand that is broadcast along it."""
+        """Return True if the extent of `dimension` is 1, so that the tensor may be broadcast along it."""
         return self._extents_are_one[dimension]
 
     def broadcast(self, *indices: Index) -> Value:
-        """Return the element at `indices` of a tensor that is broadcast, by NumPy's rules.
-
-        A dimension of extent 1 is read at 0. The first indices are ignored if the tensor lacks their dimensions.
-        """
+        """Return the element at `indices`, broadcast by NumPy's rules."""
         own_indices = indices[len(indices) - self.ndim :]
         if len(indices) < self.ndim:
             raise DescriptionError(
@@ -61,7 +57,7 @@ class Tensor:
         return element
 
     def __getitem__(self, key: object) -> Element | TensorSlice:
-        """Return the element at `key`, which has one index for each dimension, or a slice for an opaque function."""
+        """Return the element at `key`, or a slice for an opaque function."""
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) != self.ndim:
             raise DescriptionError(
@@ -93,6 +89,6 @@ class Tensor:
         return f"{self.name}[{', '.join(map(str, self.shape))}]"
 
 
-def is_bare(index: object, variable: sympy.Symbol) -> bool:
+def is_single_variable(index: object, variable: sympy.Symbol) -> bool:
     """Return True if `index` is `variable` alone."""
     return isinstance(index, Index) and index.expression == variable

@@ -29,7 +29,7 @@ class Trace:
     output_extents
         The symbols of the extents of the outputs, `output_extents[output][dimension]`.
     definitions
-        All definitions of each index variable's extent, in order of appearance. They must agree at concrete shapes.
+        All definitions of each index variable's extent. At concrete shapes, they must agree.
     """
 
     description: Description
@@ -87,7 +87,7 @@ def trace(
 def _call_function(
     description: Description, tensors: tuple[Tensor, ...], attributes: Mapping[str, Anything]
 ) -> tuple[Anything, ...]:
-    """Return the form of each output. Optional inputs that the operator lacks are passed as None."""
+    """Return the form of each output. Missing optional inputs are passed as None."""
     absent_inputs = [None] * max(0, len(description.tensors) - len(tensors))
     result = _call_with_place(description, description.function, *tensors, *absent_inputs, **attributes)
     results = result if isinstance(result, (tuple, list)) else (result,)
@@ -97,7 +97,7 @@ def _call_function(
 def _call_with_place(
     description: Description, function: Anything, *arguments: Anything, **keywords: Anything
 ) -> Anything:
-    """Call a function of a description. Its errors are raised again as DescriptionErrors with the line of the description."""
+    """Call a function of a description. Errors become DescriptionErrors with the line of the description."""
     try:
         return function(*arguments, **keywords)
     except (DescriptionError, UnsupportedError):  # UnsupportedError: attributes that the description does not cover
@@ -110,7 +110,6 @@ def _call_with_place(
 
 
 def _find_advice(error: Exception) -> str:
-    """Return advice for a function that accepts numbers only, such as math.exp or np.exp; "" for other errors."""
     if not isinstance(error, TypeError):
         return ""
     if "must be real number" in str(error):
@@ -125,7 +124,6 @@ def _find_advice(error: Exception) -> str:
 
 
 def _find_place_of_error(error: Exception) -> Place | None:
-    """Return the innermost line outside `tofu.tdl` and SymPy at which an error was raised."""
     traceback, place = error.__traceback__, None
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename

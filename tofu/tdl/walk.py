@@ -1,4 +1,4 @@
-"""Traversal of values, which are trees of expressions (`tofu.tdl.expression`)."""
+"""Traversal of values (`tofu.tdl.expression`), which are trees."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tofu.tdl.expression import (
 
 
 def positions_inside(indices: tuple[object, ...]) -> tuple[Value, ...]:
-    """Return the values that data-dependent indices are computed from: `value` for each index `Any(value)`."""
+    """Return the values inside data-dependent indices: `value` for each index `Any(value)`."""
     positions = (index.position for index in indices if isinstance(index, (WholeDimension, AnyOf)))
     return tuple(position for position in positions if position is not None)
 
 
 def children(value: Value) -> tuple[Value, ...]:
-    """Return the operands of `value`, and the values that its data-dependent indices are computed from."""
+    """Return the operands of `value`, including the values inside its data-dependent indices."""
     if isinstance(value, (Call, RandomElement)):
         return value.arguments
     if isinstance(value, Reduction):
@@ -52,7 +52,7 @@ def walk(value: Value) -> Iterator[Value]:
 
 
 def accesses(value: Value) -> Iterator[Element | TensorSlice]:
-    """Yield each read of a tensor that `value` is computed from."""
+    """Yield each read of a tensor in `value`."""
     for node in walk(value):
         if isinstance(node, Element):
             yield node

@@ -1,4 +1,4 @@
-"""Verification of descriptions: compare the numbers and the splits that a description states with the framework's kernels.
+"""Verification of descriptions: compare the numbers and the splits of a description with the framework's kernels.
 
 This package knows no framework. An engine passes its kernels (`tofu.verification.kernel`).
 """

@@ -1,4 +1,4 @@
-"""Import of the cases (an operator, attributes and inputs) on which descriptions are verified. Installations lack them."""
+"""Import of the cases (an operator, attributes and inputs) on which descriptions are verified."""
 
 from __future__ import annotations
 

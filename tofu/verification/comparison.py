@@ -1,6 +1,6 @@
-"""References with which each output of a kernel was compared: numbers, a relation, or the combined results of parts.
+"""Count the elements of each output that were compared, and with what: numbers, a relation, or the results of parts.
 
-An output whose errors the comparison would not notice counts as compared with nothing.
+If a comparison would not notice errors in an output, the output does not count as compared.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MOST_CHANGED_ELEMENTS = 12
 
 
 class Compared(IntEnum):
-    """Reference with which an output is compared. Stronger references have smaller numbers."""
+    """Reference with which an output is compared, the strongest first."""
 
-    NUMBERS = 1  # the description's results, computed with NumPy
+    NUMBERS = 1  # the description, computed with NumPy
     RELATION = 2  # a relation that must hold between inputs and outputs
     PARTS = 3  # the kernel's results on parts, combined
-    UNWRITTEN = 4  # memory that the kernel leaves unchanged, or fills with zeros
+    UNWRITTEN = 4  # unwritten memory, which the kernel leaves unchanged or fills with zeros
     NOTHING = 5
 
     def __str__(self) -> str:
@@ -55,18 +55,18 @@ class Comparison:
 
 
 def find_kind(comparisons: Iterable[Comparison]) -> Compared:
-    """Return the weakest reference of several comparisons. Unwritten outputs count only if nothing else was compared."""
+    """Return the weakest reference. Unwritten outputs count only if nothing else was compared."""
     kinds = {comparison.kind for comparison in comparisons if comparison.cells}
     return max(kinds - {Compared.UNWRITTEN}, default=Compared.UNWRITTEN if kinds else Compared.NOTHING)
 
 
 def count_numbers(expected: Array, output: Array) -> int:
-    """Return the number of elements that a comparison of two arrays covers: all except elements that are NaN in both."""
+    """Return the number of elements that a comparison covers: all except elements that are NaN in both arrays."""
     return int(output.size - (np.isnan(expected) & np.isnan(output)).sum()) if output.dtype.kind == "f" else output.size
 
 
 def find_overwritten(output: Array, left: Array) -> int:
-    """Count the elements of an output described as unwritten into which the kernel writes anything but zero.
+    """Return the number of elements of an unwritten output into which the kernel writes anything but zero.
 
     `left` is True for elements that the kernel left unchanged.
     """
@@ -76,7 +76,7 @@ def find_overwritten(output: Array, left: Array) -> int:
 def count_related(
     relation: Relation, inputs: Sequence[Array], outputs: Sequence[Array], number: int, tolerance: float
 ) -> int:
-    """Estimate the number of elements of output `number` whose change a relation notices, from a sample."""
+    """Estimate, from a sample, how many wrong elements of output `number` a relation would notice."""
     size = outputs[number].size
     changed_elements = np.unique(np.linspace(0, size - 1, MOST_CHANGED_ELEMENTS).astype(int)) if size else []
     noticed_count = sum(

@@ -1,8 +1,8 @@
 """Search for all ways to split an operator, by experiments with the framework's kernel, without any description.
 
-A *cut* divides each input along a dimension, or passes it whole. All combinations are tried, with attributes unchanged or
-shrunk to the size of a part, if the framework's shape inference accepts them. A cut is kept if every output is the
-concatenation of the parts' outputs, their sum or maximum, or equal to each of them.
+A *cut* divides each input along a dimension, or passes it whole. All combinations are tried, with attributes unchanged
+or shrunk to the size of a part. A cut is kept if every output is the concatenation of the parts' outputs, their sum or
+maximum, or equal to each of them.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Cut:
 class Geometry:
     """Candidate for a cut of a forward operator, with the splits on which it is tried.
 
-    Each of `splits` divides the extent `base` into parts. Multiples of `base` are divided in the same ratios, and so are
-    attributes whose numbers are in `shrunk`. `pieces` has the shapes of the parts' outputs, by split and part.
+    Each of `splits` divides the extent `base` into parts. Multiples of `base` are divided in the same ratios, and so
+    are attributes whose numbers are in `shrunk`. `pieces` has the shapes of the parts' outputs, by split and part.
     """
 
     inputs: Dimensions
@@ -60,12 +60,12 @@ class Geometry:
     pieces: tuple[tuple[tuple[Shape, ...], ...], ...] = ()
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return a part of an array that has the shape of an input of the forward operator."""
+        """Return a part of an array with the shape of an input of the forward operator."""
         d = self.inputs[number]
         return array if d is None else array.take(self._range(array.shape[d], split, part), axis=d)
 
     def cut_output(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return a part of an array that has the shape of an output of the forward operator."""
+        """Return a part of an array with the shape of an output of the forward operator."""
         d = self.outputs[number]
         if d is None:
             return array
@@ -79,7 +79,7 @@ class Geometry:
         return np.concatenate(gradients, axis=d)
 
     def cut(self, array: Array, role: Role, split: int, part: int) -> Array:
-        """Return a part of an array that has the shape of tensor `role` of the forward operator."""
+        """Return a part of an array with the shape of tensor `role` of the forward operator."""
         kind, number = role
         return (self.cut_input if kind == "input" else self.cut_output)(number, array, split, part)
 
@@ -115,12 +115,12 @@ def list_geometries(forward: Kernel, indexed: Collection[int], shrinks: bool = T
 
 
 def _is_alike(shapes: Sequence[Shape], inputs: Dimensions) -> bool:
-    """Return True if all inputs of equal shapes are cut alike. Otherwise some kernels would read out of bounds."""
+    """Return True if inputs of equal shapes are cut alike. Otherwise some kernels would read out of bounds."""
     return len(set(zip(shapes, inputs, strict=True))) == len(set(shapes))
 
 
 def list_splits(extent: int) -> tuple[Split, ...]:
-    """Return splits into two parts, with either part larger, and into three. A wrong cut fails in one of them."""
+    """Return splits into two parts, with either part larger, and into three, because a wrong cut may pass one of them."""
     halves = {extent // 2, (extent + 1) // 2} if extent % 2 or extent == 2 else {extent // 2 - 1, extent // 2 + 1}
     return (
         *(((0, half), (half, extent)) for half in sorted(halves)),

@@ -1,6 +1,6 @@
 """Search for cuts that a kernel allows, but that the analysis of its description does not offer as an axis.
 
-Some of them are known, and each engine lists the reasons as explanations.
+Each engine lists explanations of the known ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tofu.verification.cuts import Cut
 
 @dataclass(frozen=True)
 class Missing:
-    """Cut that an operator's kernel computes correctly, but that its description does not offer."""
+    """Cut that an operator's kernel computes correctly, but its description does not offer."""
 
     op: str
     cut: Cut
@@ -31,7 +31,7 @@ def find_uncovered(cuts: Iterable[Cut], access: OperatorAccess, is_written: Sequ
 
 
 def _is_covered(cut: Cut, strategy: Cut, read: Sequence[bool]) -> bool:
-    """Return True if a strategy cuts the outputs in the same way, and the same inputs or more."""
+    """Return True if a strategy cuts the outputs like `cut`, and cuts all inputs that `cut` does."""
     dimensions = zip(cut.inputs, strategy.inputs, read, strict=True)
     cuts_fewer_inputs = all(d in (None, strategy_dimension) for d, strategy_dimension, is_read in dimensions if is_read)
     return cuts_fewer_inputs and (cut.outputs, cut.combine) == (strategy.outputs, strategy.combine)

@@ -1,4 +1,4 @@
-"""Random numbers that cases of verification draw for an operator's inputs."""
+"""Random numbers for an operator's inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tofu.verification.kernel import Array, Shape
 class Numbers:
     """Array of random numbers from `low` to below `high`, which are integers if `is_whole` is True.
 
-    If `is_index` is True, `high` is an extent that the numbers index. If `is_length` is True, the numbers may equal `high`.
+    If `is_index` is True, they index a dimension of extent `high`. If `is_length` is True, they may equal `high`.
     """
 
     low: float
@@ -34,7 +34,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Fixed:
-    """Array of constant numbers, for operators that accept only certain inputs, such as boxes."""
+    """Array of constant numbers, for operators that accept only certain inputs."""
 
     values: tuple[Any, ...]
     dtype: str = "float64"

@@ -15,7 +15,7 @@ LOW_PRECISION_TOLERANCES = {"float32": 1e-5, "complex64": 1e-5, "float16": 2e-3,
 
 
 def find_precision(dtypes: Iterable[str]) -> float:
-    """Return the largest relative error to expect of numbers of these types."""
+    """Return the largest relative error to expect for these types."""
     return max((LOW_PRECISION_TOLERANCES.get(dtype, TOLERANCE) for dtype in dtypes), default=TOLERANCE)
 
 
@@ -30,7 +30,7 @@ class StrategyReport:
     largest_error
         The largest error, relative to the largest magnitude of the output. 0 means bitwise equal.
     cells
-        The number of output elements that were compared, in all splits together.
+        The number of output elements that were compared, over all splits.
     overlaps
         True if some parts overlap, as in an engine that needs equal parts.
     """
@@ -61,7 +61,7 @@ class NodeReport:
         None if the description cannot be computed, because it is random or opaque. `checked` then names the check that
         replaced the comparison.
     refused
-        The description's reason for not covering these attributes, or "".
+        The reason why the description does not cover these attributes, or "".
     is_elementwise, is_opaque
         Properties of the description.
     outputs
@@ -84,7 +84,7 @@ class NodeReport:
 
     @property
     def kind(self) -> Compared:
-        """The weakest reference with which an output was compared."""
+        """The weakest of the references with which the outputs were compared, such as "parts"."""
         return find_kind(self.compared)
 
     @property

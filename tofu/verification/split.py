@@ -1,6 +1,6 @@
-"""Splits of an operator along its axes with NumPy: cut the inputs of each part, and combine the outputs of all parts.
+"""Split an operator along its axes with NumPy: cut the inputs of each part, and combine the outputs of all parts.
 
-This module uses neither `tofu.search` nor `csrc/core`, so that it finds errors in their treatment of regions.
+This module uses neither `tofu.search` nor `csrc/core`, so that it finds errors in them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REDUCERS: Mapping[str, Callable[..., Any]] = {"Sum": np.sum, "Max": np.max, "Mi
 
 
 class SplitError(Exception):
-    """The outputs of the parts do not form the whole output."""
+    """The parts do not form the whole output."""
 
 
 def split_range(extent: int, parts: int) -> list[Range]:
@@ -51,7 +51,7 @@ def find_region(rows: Sequence[Row], shape: Shape, part: Part, extents: Sequence
 def find_part(access: InputAccess | OutputAccess, shape: Shape, part: Part, extents: Sequence[int]) -> Box:
     """Return the region of a tensor that a part reads or writes.
 
-    The region is empty if the tensor lacks a dimension, and the part lacks the tensor's position along it.
+    The region is empty if the tensor is a slice along a dimension that the part does not reach.
     """
     region = find_region(access.rows, shape, part, extents)
     if access.absent is None:
@@ -82,8 +82,8 @@ def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[i
     return result
 
 
-def move_cells(inputs: Sequence[Array], access: OperatorAccess, part: Part, shapes: Sequence[Shape]) -> list[Array]:
-    """Return the outputs of a part of an operator that only moves elements, as a fetch assembles them without a kernel.
+def move_elements(inputs: Sequence[Array], access: OperatorAccess, part: Part, shapes: Sequence[Shape]) -> list[Array]:
+    """Return the outputs of a part of an operator that only moves elements, as a fetch assembles them.
 
     `shapes` are the shapes of the whole outputs.
     """
@@ -107,7 +107,6 @@ def _move_input(
     part: Part,
     extents: Sequence[int],
 ) -> Array:
-    """Return the elements that one input contributes to a part of an output, with `fill` around them."""
     input_region = [*find_part(access_input, array.shape, part, extents)]
     output_region = [*find_part(access_output, shape, part, extents)]
     output_part = np.full(region_shape(tuple(output_region)), access_input.fill, array.dtype)
@@ -144,8 +143,8 @@ def combine_outputs(
 ) -> Array:
     """Combine the parts of an output. Elements that no part writes are zero, as in the gradient of a slice.
 
-    `splits` has the ranges of each split axis. `part_outputs` has an array for each combination of ranges, with the last
-    axis varying fastest. Raises SplitError if concatenated parts overlap, or if replicated parts differ.
+    `splits` has the ranges of each split axis. `part_outputs` has an array for each combination of ranges; the last
+    axis varies fastest. Raises SplitError if concatenated parts overlap, or if replicated parts differ.
     """
     parts = [dict(zip(splits, ranges, strict=True)) for ranges in product(*splits.values())]
     regions = [find_part(access, shape, part, operator_access.extents) for part in parts]
@@ -190,7 +189,7 @@ def _combine_along_axis(parts: Sequence[tuple[Box, Array]], combine: Combine, re
 
 
 def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """Clip a region to the tensor. Return the clipped region, which may be empty, as slices of the tensor and of the region."""
+    """Return a region without elements outside the tensor, as slices of the tensor and of the region."""
     bounds = [
         (max(0, begin), max(0, min(end, extent)), begin) for (begin, end), extent in zip(region, shape, strict=True)
     ]
@@ -201,7 +200,7 @@ def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ..
 def relative_error(value: Array, reference: Array) -> float:
     """Return the largest error of any element, divided by the largest magnitude in `reference`, or by 1 if that is larger.
 
-    It is infinite if an element is NaN in only one of the arrays, because `max` of several errors would skip a NaN.
+    Infinite if an element is NaN in only one array. `max` would skip a NaN.
     """
     if value.shape != reference.shape:
         return float("inf")

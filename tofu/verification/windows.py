@@ -1,6 +1,6 @@
 """Search for cuts of operators that read an input in windows, such as convolutions, by experiments with the kernel.
 
-The parts of such an input overlap, or are not in the ratios of the output's parts. Each input row is changed in turn, to
+The parts of such an input overlap, or have other ratios than the output's parts. Each input row is changed in turn, to
 see which output rows depend on it. A part of the output then receives these input rows, and rows of padding.
 """
 
@@ -18,19 +18,19 @@ from tofu.verification.kernel import Array, Kernel, Shape
 from tofu.verification.split import Range
 
 FILLS = (0.0, -np.inf)
-_CHANGE = 64.0  # added to input elements; larger than any drawn number, so that it changes a maximum, too
+_CHANGE = 64.0  # added to input elements; large enough to change a maximum, too
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows in which output rows read the rows of an input. Output row n reads `size` rows, from `begin + n * step` on."""
+    """Windows of input rows. Output row n reads `size` rows, from `begin + n * step` on."""
 
     begin: int
     size: int
     step: int
 
     def find_region(self, part: Range) -> Range:
-        """Return the rows that a part of the output reads, possibly outside the input."""
+        """Return the rows that a part of the output reads. They may be outside the input."""
         first, last = part[0], part[1] - 1
         return self.begin + first * self.step, self.begin + last * self.step + self.size
 
@@ -39,8 +39,8 @@ class Windows:
 class WindowGeometry(Geometry):
     """Candidate for a cut of a forward operator, with `windows` for the inputs that are read in windows.
 
-    `zeroed` names an attribute, and the position of the entry in it that is set to zero for parts, such as a padding. The
-    rows that the padding would add are then passed to the parts, with the value `fill`.
+    `zeroed` names an entry of an attribute, such as a padding, that is set to zero for parts. Parts then receive the
+    padding as rows of `fill`.
     """
 
     windows: tuple[Windows | None, ...] = ()
@@ -55,7 +55,7 @@ class WindowGeometry(Geometry):
         return (begin, end) if self.zeroed is not None else (max(0, begin), min(extent, end))
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return a part of an array that has the shape of an input of the forward operator."""
+        """Return a part of an array with the shape of an input of the forward operator."""
         d = self.inputs[number]
         if d is None:
             return array
@@ -93,7 +93,7 @@ def list_window_geometries(
 ) -> list[Geometry]:
     """Return candidates for cuts of a forward operator's first output along one dimension, with inputs read in windows.
 
-    Only inputs whose numbers are in `free` may be cut, because they do not hold positions.
+    Only inputs in `free` may be cut. Inputs that hold positions, such as indices, stay whole.
     """
     return list(_list_geometries(forward, free, indexed, shrinks))
 
@@ -127,7 +127,7 @@ def _is_uneven(forward: Kernel, chosen: Sequence[tuple[int | None, Windows | Non
 def _list_windows(
     forward: Kernel, number: int, along: int, indexed: Collection[int]
 ) -> list[tuple[int | None, Windows | None]]:
-    """Return the dimensions along which output rows read an input in windows, with the windows."""
+    """Return the dimensions of an input that output rows read in windows, with the windows."""
     array = forward.inputs[number]
     if array.dtype.kind != "f":
         return []
@@ -155,7 +155,7 @@ def _find_dependence(forward: Kernel, number: int, d: int, along: int) -> Array:
 
 
 def _fit_windows(dependence: Array, extent: int) -> Windows | None:
-    """Return the windows in which output rows read input rows, or None if each reads all rows or there are no such windows.
+    """Return the windows in which output rows read input rows, or None if there are none or each reads all rows.
 
     `dependence` is the result of `_find_dependence`, and `extent` the number of input rows.
     """
@@ -181,7 +181,7 @@ def _fit_windows(dependence: Array, extent: int) -> Windows | None:
 def _complete_geometry(forward: Kernel, plain: WindowGeometry, along: int, shrinks: bool) -> Iterator[Geometry]:
     """Yield the variants of a candidate that shape inference accepts.
 
-    The variants leave attributes unchanged, shrink them to the size of a part, or set a padding to zero.
+    Their attributes are unchanged, shrunk to the size of a part, or have a padding of zero.
     """
     entries = [
         (name, n)

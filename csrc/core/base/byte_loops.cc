@@ -29,4 +29,19 @@ TOFU_VECTORISED int64_t LeastDifference(const int64_t* a, const int64_t* b, size
   return least;
 }
 
+TOFU_VECTORISED int64_t SumProducts(const int64_t* const* rows, size_t num_rows, size_t count) {
+  constexpr size_t kBlock = 64;
+  int64_t products[kBlock];
+  int64_t sum = 0;
+  for (size_t begin = 0; begin < count; begin += kBlock) {
+    const size_t length = std::min(kBlock, count - begin);
+    std::copy(rows[0] + begin, rows[0] + begin + length, products);
+    for (size_t row = 1; row < num_rows; ++row) {
+      for (size_t i = 0; i < length; ++i) products[i] *= rows[row][begin + i];
+    }
+    for (size_t i = 0; i < length; ++i) sum += products[i];
+  }
+  return sum;
+}
+
 }  // namespace tofu

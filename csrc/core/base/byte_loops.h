@@ -29,6 +29,9 @@ int64_t LeastSum(const int64_t* a, const int64_t* b, size_t count);
 /*! \brief The least a[i] - b[i], or the largest int64 if `count` is 0. */
 int64_t LeastDifference(const int64_t* a, const int64_t* b, size_t count);
 
+/*! \brief The sum over i of the products of rows[0][i], rows[1][i], ... */
+int64_t SumProducts(const int64_t* const* rows, size_t num_rows, size_t count);
+
 }  // namespace tofu
 
 #endif  // TOFU_CORE_BASE_BYTE_LOOPS_H_

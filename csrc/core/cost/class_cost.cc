@@ -25,13 +25,6 @@ Extents FindMost(const Boxes& boxes) {
   return most;
 }
 
-double SumVolumes(const Boxes& boxes) {
-  double cells = 0;
-  for (int worker = 0; worker < boxes.count(); ++worker)
-    cells += static_cast<double>(Volume(boxes[worker], boxes.rank()));
-  return cells;
-}
-
 /*! \brief The most elements that boxes of these extents have in common. */
 double MostCommon(const Extents& a, const Extents& b) {
   double cells = 1;
@@ -104,11 +97,11 @@ LayoutSizes MeasureLayout(const Graph& graph, int tensor, const WorkerGrid& grid
                           const std::vector<int>& layout) {
   const PlacedLayout placed = PlaceLayout(graph, tensor, grid, layout);
   LayoutSizes sizes;
-  sizes.cells = SumVolumes(placed.shards);
+  sizes.cells = static_cast<double>(placed.cells);
   sizes.most = FindMost(placed.shards);
   sizes.can_scatter = placed.can_scatter;
   if (placed.can_scatter) {
-    sizes.scattered_cells = SumVolumes(placed.scattered);
+    sizes.scattered_cells = static_cast<double>(placed.scattered_cells);
     sizes.most_scattered = FindMost(placed.scattered);
   }
   return sizes;

@@ -16,8 +16,11 @@ namespace tofu {
 namespace {
 
 /*! \brief Count the elements of the region `i` of each worker that its shard lacks. */
-int64_t ReadCells(const PlacedAccess& access, size_t i, const Boxes& shards) {
+int64_t ReadCells(const PlacedAccess& access, size_t i, const PlacedLayout& layout) {
+  if (!access.overlaps.empty())
+    return access.overlaps[i].region_volume() - access.overlaps[i].Count(layout.shards_list);
   const Boxes& regions = access.regions[i];
+  const Boxes& shards = layout.shards;
   int64_t cells = 0;
   for (int worker = 0; worker < regions.count(); ++worker) {
     if (!access.is_charged[i][worker]) continue;
@@ -79,11 +82,14 @@ int64_t GatherDisjointCells(const PlacedAccess& access, const Boxes& boxes) {
 }
 
 /*! \brief Count elements of every worker's box that other workers with its replica number produced.
- */
-int64_t GatherCells(const PlacedAccess& access, const Boxes& boxes) {
-  constexpr int kFewWorkers = 16;  // for which pairs are visited faster
+ * The boxes have `box_cells` elements, and the number `list` in a table. */
+int64_t GatherCells(const PlacedAccess& access, const Boxes& boxes, int64_t box_cells, int list) {
+  if (!access.overlaps.empty()) {
+    const int64_t common = access.overlaps.front().Count(list);
+    return access.copies > 0 ? access.copies * box_cells - common : common;
+  }
   const Boxes& regions = access.regions.front();
-  if (access.copies == 0 && access.own.count() == 0 && boxes.count() > kFewWorkers) {
+  if (access.copies == 0 && access.own.count() == 0 && boxes.count() > kMostPairedWorkers) {
     return GatherDisjointCells(access, boxes);
   }
   int64_t cells = 0;
@@ -98,13 +104,6 @@ int64_t GatherCells(const PlacedAccess& access, const Boxes& boxes) {
       cells += TakenCells(access, worker, holder, boxes[worker]);
     }
   }
-  return cells;
-}
-
-int64_t TotalVolume(const Boxes& boxes) {
-  int64_t cells = 0;
-  for (int worker = 0; worker < boxes.count(); ++worker)
-    cells += Volume(boxes[worker], boxes.rank());
   return cells;
 }
 
@@ -152,9 +151,10 @@ bool IsScattered(const PlacedAccess& access, const PlacedLayout& layout) {
 /*! \brief Count the elements of a write that workers take from other workers: parts or partial
  * results, and then parts of sums. */
 int64_t CountWriteCells(const PlacedAccess& access, const PlacedLayout& layout) {
-  if (!IsScattered(access, layout)) return GatherCells(access, layout.shards);
-  return GatherCells(access, layout.scattered) + TotalVolume(layout.shards) -
-         TotalVolume(layout.scattered);
+  if (!IsScattered(access, layout))
+    return GatherCells(access, layout.shards, layout.cells, layout.shards_list);
+  return GatherCells(access, layout.scattered, layout.scattered_cells, layout.scattered_list) +
+         layout.cells - layout.scattered_cells;
 }
 
 /*! \brief Counts by round of one incidence. */
@@ -213,7 +213,7 @@ void AddRelayed(const PlacedAccess& access, const PlacedLayout& layout, bool is_
   }
   for (size_t i = 0; i < access.regions.size(); ++i) {
     add(1, [i](const PlacedAccess& of_access, const PlacedLayout& of_layout) {
-      return ReadCells(of_access, i, of_layout.shards);
+      return ReadCells(of_access, i, of_layout);
     });
   }
 }
@@ -273,7 +273,7 @@ int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
   if (incidence.is_write) {
     cells = CountWriteCells(access, layout);
   } else {
-    for (size_t i = 0; i < access.regions.size(); ++i) cells += ReadCells(access, i, layout.shards);
+    for (size_t i = 0; i < access.regions.size(); ++i) cells += ReadCells(access, i, layout);
   }
   return std::min(tensor.element_bytes * cells, kForbiddenBytes);
 }

@@ -19,6 +19,7 @@
 
 #include "core/cost/sharing.h"
 #include "core/geometry/geometry.h"
+#include "core/geometry/overlaps.h"
 #include "core/graph/graph.h"
 
 namespace tofu {
@@ -72,6 +73,9 @@ struct PlacedAccess {
   // on the grid of the first rounds.
   std::vector<PlacedAccess> prefixes;
   bool is_partial = false;  // writes: some round reduces, so all workers have partial results
+  // In a table: by region, the overlaps with the layouts of the table. Empty if they are computed
+  // directly.
+  std::vector<Overlaps> overlaps;
 };
 
 /*! \brief Return the region of an input that each worker needs. It may exceed the tensor. */
@@ -95,11 +99,32 @@ struct PlacedLayout {
   Boxes shards;
   std::vector<PlacedLayout> prefixes;  // if the grid has prices: by round but the last, the layout
                                        // on the grid of the first rounds
+  int64_t cells = 0;                   // elements of all shards
   Boxes scattered;  // the part of the shard that each worker reduces before others gather it
+  int64_t scattered_cells = 0;
   // True if partial results are reduced in parts and then gathered: some round replicates, and the
   // tensor is large or the graph stages small sums.
   bool can_scatter = false;
+  // In a table: the numbers of the boxes in its BoxLists.
+  int shards_list = -1;
+  int scattered_list = -1;
 };
+
+/*! \brief Lists of the shards of many layouts, and of those on the grids of the first rounds. */
+struct LayoutLists {
+  BoxLists boxes;
+  std::vector<LayoutLists> prefixes;
+};
+
+/*! \brief Add the boxes of a layout, and set their numbers in it. */
+void AddToLists(PlacedLayout* layout, LayoutLists* lists);
+
+/*! \brief Up to so many workers, the elements that workers exchange are counted for each pair. */
+constexpr int kMostPairedWorkers = 64;
+
+/*! \brief Compute the overlaps of an access with all layouts in `lists`, which must stay alive.
+ * Leaves out overlaps that would be too large. */
+void FindOverlaps(const LayoutLists& lists, bool is_write, PlacedAccess* access);
 
 PlacedLayout PlaceLayout(const Graph& graph, int tensor, const WorkerGrid& grid,
                          const std::vector<int>& layout);

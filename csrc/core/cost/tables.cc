@@ -91,12 +91,16 @@ std::vector<int64_t> TabulateIncidence(const Graph& graph, const Incidence& inci
   const Tensor& tensor = graph.tensor(incidence.tensor);
   std::vector<PlacedLayout> placed;
   placed.reserve(layouts.size());
-  for (const std::vector<int>& layout : layouts)
+  LayoutLists lists;
+  for (const std::vector<int>& layout : layouts) {
     placed.push_back(PlaceLayout(graph, incidence.tensor, grid, layout));
+    AddToLists(&placed.back(), &lists);
+  }
   std::vector<int64_t> bytes;
   bytes.reserve(choices.size() * placed.size());
   for (const std::vector<int>& choice : choices) {
-    const PlacedAccess access = PlaceAccess(graph, incidence, grid, choice);
+    PlacedAccess access = PlaceAccess(graph, incidence, grid, choice);
+    FindOverlaps(lists, incidence.is_write, &access);
     for (const PlacedLayout& layout : placed)
       bytes.push_back(IncidenceBytes(incidence, access, layout, grid, tensor));
   }

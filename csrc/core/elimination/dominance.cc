@@ -5,8 +5,11 @@
 #include "core/elimination/dominance.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -18,25 +21,61 @@ namespace tofu {
 
 namespace {
 
-/*! \brief The rows or columns of a table, as values of a variable. */
-struct Side {
-  const ByteMatrix* bytes;
-  bool of_rows;
-  std::vector<int64_t> least = {};  // [a * n + b]: min over y of [table(a, y) - table(b, y)]
+/*! \brief The rows or columns of a table, as lines with the costs of one value of a variable. */
+class Side {
+ public:
+  /*! \brief `turned` is the transposed table. Both tables must stay alive. */
+  Side(const ByteMatrix* bytes, const ByteMatrix* turned, bool of_rows)
+      : lines_(of_rows ? bytes : turned), columns_(of_rows ? turned : bytes) {}
 
-  void Compute() {
-    ByteMatrix turned;
-    if (!of_rows) turned = Transpose(*bytes);
-    const ByteMatrix* lines = of_rows ? bytes : &turned;
-    const size_t length = lines->columns;
-    least.reserve(lines->rows * lines->rows);
-    for (size_t a = 0; a < lines->rows; ++a) {
-      for (size_t b = 0; b < lines->rows; ++b) {
-        least.push_back(LeastDifference(lines->entries.data() + a * length,
-                                        lines->entries.data() + b * length, length));
-      }
+  void Prepare() {
+    for (size_t value = 0; value < lines_->rows; ++value) {
+      const int64_t* line = Line(value);
+      cheapest_.push_back(std::min_element(line, line + lines_->columns) - line);
     }
+    least_ = std::vector<std::atomic<int64_t>>(lines_->rows * lines_->rows);
+    for (std::atomic<int64_t>& least : least_) least = kUnknown;
   }
+
+  /*! \brief The difference table(a, y) - table(b, y) at the y that is cheapest with `a`. */
+  int64_t Probe(size_t a, size_t b) const { return CheapestColumn(a)[a] - CheapestColumn(a)[b]; }
+
+  /*! \brief Add Probe(a, b) to the sum of each b. */
+  void AddProbes(size_t a, std::vector<int64_t>* sums) const {
+    const int64_t* column = CheapestColumn(a);
+    for (size_t b = 0; b < sums->size(); ++b) (*sums)[b] += column[a] - column[b];
+  }
+
+  /*! \brief The least difference table(a, y) - table(b, y). Threads may compute it twice. */
+  int64_t Least(size_t a, size_t b) {
+    std::atomic<int64_t>& least = least_[a * lines_->rows + b];
+    if (least == kUnknown) least = LeastDifference(Line(a), Line(b), lines_->columns);
+    return least;
+  }
+
+  size_t num_entries() const { return least_.size(); }
+
+  /*! \brief Additions for the least differences so far. */
+  double CountAdditions() const {
+    const auto is_known = [](const std::atomic<int64_t>& least) { return least != kUnknown; };
+    return static_cast<double>(lines_->columns) *
+           static_cast<double>(std::count_if(least_.begin(), least_.end(), is_known));
+  }
+
+ private:
+  static constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+
+  const int64_t* Line(size_t value) const {
+    return lines_->entries.data() + value * lines_->columns;
+  }
+  const int64_t* CheapestColumn(size_t value) const {
+    return columns_->entries.data() + cheapest_[value] * columns_->columns;
+  }
+
+  const ByteMatrix* lines_;
+  const ByteMatrix* columns_;
+  std::vector<size_t> cheapest_;             // by value
+  std::vector<std::atomic<int64_t>> least_;  // [a * rows + b]
 };
 
 /*! \brief Variables with equal unary bytes and equal tables. Only their ties differ. */
@@ -50,15 +89,21 @@ struct VariableClass {
   };
   std::vector<std::vector<Candidate>> no_worse = {};  // values that never cost more bytes, by value
 
-  void Compute(const std::vector<Side>& all) {
+  void Compute(std::deque<Side>* all) {
     const size_t count = unary.size();
     no_worse.resize(count);
     for (size_t a = 0; a < count; ++a) {
+      std::vector<int64_t> differences;
+      for (size_t b = 0; b < count; ++b) differences.push_back(unary[a] - unary[b]);
+      for (int side : sides) (*all)[side].AddProbes(a, &differences);
       for (size_t b = 0; b < count; ++b) {
-        int64_t difference = unary[a] - unary[b];
-        for (int side : sides) difference += all[side].least[a * count + b];
-        if (a != b && difference >= 0)
-          no_worse[a].push_back({static_cast<int>(b), difference == 0});
+        if (a == b) continue;
+        int64_t difference = differences[b];
+        for (size_t i = 0; i < sides.size() && difference >= 0; ++i) {
+          Side& side = (*all)[sides[i]];
+          difference += side.Least(a, b) - side.Probe(a, b);
+        }
+        if (difference >= 0) no_worse[a].push_back({static_cast<int>(b), difference == 0});
       }
     }
   }
@@ -68,22 +113,30 @@ class DominanceTest {
  public:
   explicit DominanceTest(const PairwiseProblem& problem) : problem_(problem) {
     std::vector<std::vector<int>> around(problem.size());
+    for (const ByteMatrix* table : ListTables(problem)) turned_[table];
     for (const PairTable& pair : problem.pairs) {
       around[pair.first].push_back(FindSide(pair.bytes.get(), true));
       around[pair.second].push_back(FindSide(pair.bytes.get(), false));
     }
     for (int v = 0; v < problem.size(); ++v) of_variable_.push_back(FindClass(v, &around[v]));
-    ParallelFor(sides_.size(), 1, [&](size_t begin, size_t end) {
-      for (size_t i = begin; i < end; ++i) sides_[i].Compute();
-    });
-    for (const Side& side : sides_) {
-      const size_t count = side.of_rows ? side.bytes->rows : side.bytes->columns;
-      num_entries_ += side.least.size();
-      additions_ += static_cast<double>(side.bytes->entries.size() * count);
+    for (auto& [table, turned] : turned_) {
+      turned = Transpose(*table);
+      num_entries_ += turned.entries.size();
     }
-    ParallelFor(classes_.size(), 1, [&](size_t begin, size_t end) {
-      for (size_t i = begin; i < end; ++i) classes_[i].Compute(sides_);
+    ParallelFor(sides_.size(), 1, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) sides_[i].Prepare();
     });
+    ParallelFor(classes_.size(), 1, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) classes_[i].Compute(&sides_);
+    });
+    for (const VariableClass& of_class : classes_) {
+      additions_ += static_cast<double>(of_class.sides.size()) *
+                    static_cast<double>(of_class.unary.size() * of_class.unary.size());
+    }
+    for (const Side& side : sides_) {
+      num_entries_ += side.num_entries();
+      additions_ += side.CountAdditions();
+    }
   }
 
   Dominance Run() {
@@ -106,7 +159,7 @@ class DominanceTest {
  private:
   int FindSide(const ByteMatrix* bytes, bool of_rows) {
     const auto found = known_sides_.emplace(std::make_pair(bytes, of_rows), sides_.size());
-    if (found.second) sides_.push_back({bytes, of_rows});
+    if (found.second) sides_.emplace_back(bytes, &turned_.at(bytes), of_rows);
     return static_cast<int>(found.first->second);
   }
 
@@ -144,7 +197,8 @@ class DominanceTest {
   }
 
   const PairwiseProblem& problem_;
-  std::vector<Side> sides_;
+  std::map<const ByteMatrix*, ByteMatrix> turned_;  // by table
+  std::deque<Side> sides_;
   std::map<std::pair<const ByteMatrix*, bool>, size_t> known_sides_;
   std::vector<VariableClass> classes_;
   std::map<std::pair<std::vector<int64_t>, std::vector<int>>, size_t> known_classes_;
@@ -160,7 +214,7 @@ double CountDominanceEntries(const PairwiseProblem& problem) {
   for (const ByteMatrix* table : ListTables(problem)) {
     const auto rows = static_cast<double>(table->rows);
     const auto columns = static_cast<double>(table->columns);
-    entries += rows * rows + columns * columns;
+    entries += rows * rows + columns * columns + rows * columns;
   }
   return entries;
 }

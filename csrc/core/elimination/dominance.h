@@ -20,8 +20,8 @@
 
 namespace tofu {
 
-/*! \brief Return the number of entries that FindDominated needs: one for each pair of values and
- * each table of a variable. */
+/*! \brief Return the most entries that FindDominated needs: one for each pair of values and each
+ * table of a variable, and a transposed copy of each table. */
 double CountDominanceEntries(const PairwiseProblem& problem);
 
 /*! \brief Result of one pass over all variables. */

@@ -70,6 +70,13 @@ int WorkerGrid::CrossedRound(int worker, int other) const {
   return round;
 }
 
+int64_t TotalVolume(const Boxes& boxes) {
+  int64_t volume = 0;
+  for (int worker = 0; worker < boxes.count(); ++worker)
+    volume += Volume(boxes[worker], boxes.rank());
+  return volume;
+}
+
 Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid,
                  const std::vector<int>& choice, bool equally) {
   const auto split = equally ? SplitEqualPart : SplitPart;

@@ -89,6 +89,10 @@ class Boxes {
   std::vector<Interval> flat_;
 };
 
+/*! \brief Return the number of elements of all boxes. Elements of several boxes count several
+ * times. */
+int64_t TotalVolume(const Boxes& boxes);
+
 /*! \brief Return a part of an equal split, in which parts may overlap: if `parts` does not divide
  * the extent, lengths are rounded up, and a part includes the first element of the next one. Parts
  * of parts are inside them. */

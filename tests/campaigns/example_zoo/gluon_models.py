@@ -42,7 +42,6 @@ def _bert(**options: Any) -> Callable[[Any], Any]:
 
 
 GLUON_MODELS = {
-    "alexnet": _zoo("alexnet", 224),
     "densenet121": _zoo("densenet121", 224),
     "inceptionv3": _zoo("inceptionv3", 299),
     "mobilenet1.0": _zoo("mobilenet1.0"),
@@ -58,7 +57,6 @@ GLUON_MODELS = {
     "resnext50_32x4d": _cv("resnext50_32x4d", 64),
     "resnet18_v1b": _cv("resnet18_v1b", 64),
     "se_resnext50_32x4d": _cv("se_resnext50_32x4d", 64),
-    "googlenet": _cv("googlenet", 224),
     "xception": _cv("xception", 96),
     "hrnet_w18_small_v1_c": _cv("hrnet_w18_small_v1_c", 64),
     "center_net_resnet18_v1b": _cv("center_net_resnet18_v1b_voc", 128, pretrained_base=False),

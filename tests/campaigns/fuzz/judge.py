@@ -117,7 +117,6 @@ def execute_descriptions(
     step: int = 0,
     known: Mapping[int, np.ndarray] | None = None,
 ) -> Results:
-    """Return the results of a step by the descriptions. `known` are values of tensors, by position."""
     places = {name: place for name, place in list_results(graph, step).items() if names is None or name in names}
     values = {**_list_given(sample, graph, step), **(known or {})}
     for operator in _find_needed(graph, places.values(), values):

@@ -19,42 +19,14 @@ from tests.shared.definitions import list_definitions
 
 # Packages for loading data, logging and drawing, which no training step needs.
 STOOD_IN = (
-    *(
-        "tensorflow",
-        "tensorflow_datasets",
-        "tensorflow_text",
-        "torch",
-        "torchvision",
-        "datasets",
-        "grain",
-        "transformers",
-    ),
-    *(
-        "gymnasium",
-        "gym",
-        "ale_py",
-        "dm_env",
-        "bsuite",
-        "rlax",
-        "clu",
-        "tensorboard",
-        "tensorboardX",
-        "matplotlib",
-        "PIL",
-    ),
-    *("cv2", "sklearn", "sentencepiece", "dp_accounting"),
+    *("tensorflow", "tensorflow_datasets", "tensorflow_text", "torch", "torchvision", "datasets", "grain"),
+    *("transformers", "gymnasium", "gym", "ale_py", "dm_env", "bsuite", "rlax", "clu", "tensorboard"),
+    *("tensorboardX", "matplotlib", "PIL", "cv2", "sklearn", "sentencepiece", "dp_accounting"),
 )
 PACKAGES_THAT_PROBE = ("distrax", "einops")  # imported first, since they would take a stand-in for the real package
 MAKERS = (
-    "namedtuple",
-    "collections.namedtuple",
-    "functools.partial",
-    "partial",
-    "jax.jit",
-    "jax.vmap",
-    "eqx.",
-    "optax.",
-    "stax.",
+    *("namedtuple", "collections.namedtuple", "functools.partial", "partial"),
+    *("jax.jit", "jax.vmap", "eqx.", "optax.", "stax."),
 )
 
 

@@ -1,7 +1,5 @@
 """Flash attention as a Pallas kernel with its own gradient, interpreted on CPUs, in a small Transformer."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import jax

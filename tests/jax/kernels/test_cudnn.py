@@ -3,8 +3,6 @@
 On CPUs, a reference in `jax.numpy` replaces the kernels.
 """
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """Functions that users describe: right descriptions run as on one device, wrong ones are found."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import jax

@@ -1,7 +1,5 @@
 """A `shard_map` within a step has the same results as on the devices that it names."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +9,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 import tofu.jax
 from tests.jax.comparison import check_step
-from tests.jax.kernels.test_pallas import double, find_kernels, run_tiles
+from tests.jax.kernels.tiles import double, find_kernels, run_tiles
 from tofu.errors import UnsupportedError
 
 X = jnp.asarray(np.random.default_rng(0).normal(size=(16, 64)), jnp.float32)

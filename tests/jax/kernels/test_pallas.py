@@ -1,7 +1,5 @@
 """Pallas kernels are split along the axes of their grids that can be split, and along no others."""
 
-from __future__ import annotations
-
 import warnings
 
 import jax
@@ -13,18 +11,13 @@ from jax.experimental.pallas import tpu as pltpu
 import tofu.jax
 from tests.jax.comparison import check_step
 from tests.jax.kernels.attention import make_attention, make_step, plain_attention
+from tests.jax.kernels.tiles import double, find_kernels, run_tiles
 from tofu.errors import UnsupportedError
-from tofu.jax.frontend.trace import trace_step
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from jax.experimental.pallas.ops.tpu import flash_attention as tpu_attention
     from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel, splash_attention_mask
-
-
-def find_kernels(function, *arguments):
-    step, _ = trace_step(function, arguments)
-    return [equation.params["call"] for equation in step.walk() if "call" in equation.params]
 
 
 def find_axes(made):
@@ -73,27 +66,6 @@ def test_splash_attention_is_split_by_the_batch():
     q = jax.ShapeDtypeStruct((4, 2, 256, 128), jnp.float32)
     found = find_kernels(jax.grad(lambda *x: jax.vmap(kernel)(*x).sum(), (0, 1, 2)), q, q, q)
     assert [kernel.rule.axes for kernel in found] == [("grid0",)] * 3
-
-
-def run_tiles(body, grid, specs, out, shape=(8, 12), **options):
-
-    def run(*arrays):
-        call = pl.pallas_call(
-            body,
-            grid=grid,
-            in_specs=[pl.BlockSpec(*spec) for spec in specs],
-            out_specs=pl.BlockSpec(*out),
-            out_shape=jax.ShapeDtypeStruct(shape, arrays[0].dtype),
-            interpret=True,
-            **options,
-        )
-        return call(*arrays)
-
-    return run
-
-
-def double(x, *others):
-    others[-1][...] = 2 * x[...]
 
 
 def shift(x, out):
@@ -166,7 +138,7 @@ def test_a_kernel_that_cannot_be_split_is_named(body, grid, spec, out, reason):
     message = str(found.value)
     assert reason.lower() in message.lower()
     assert f"the Pallas kernel {body.__name__} at " in message
-    assert "test_pallas.py:" in message
+    assert "tiles.py:" in message
     assert "@tofu.jax.describe(" in message
     tofu.jax.partition(lambda x: function(jnp.sin(x)), 2, (X,), undescribed="replicate")
 

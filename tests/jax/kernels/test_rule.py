@@ -1,7 +1,5 @@
 """Split rules: parsing, gradients and batches."""
 
-from __future__ import annotations
-
 import pytest
 
 from tofu.analysis import analyse

@@ -28,8 +28,6 @@ def cross_entropy(logits, labels):
 
 
 def train(find_loss, tx):
-    """Return a step of (params, optimizer state) for a loss of (params, batch)."""
-
     def step(state, batch):
         params, memory = state
         loss, gradients = jax.value_and_grad(find_loss)(params, batch)

@@ -1,7 +1,5 @@
 """Training steps of flax.nnx, over the result of `nnx.split`."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import jax

@@ -20,7 +20,6 @@ MEASURED: dict[str, Callable[[], PaperModel]] = {
 
 
 def build_model(name: str, batch: int, scale: int = 1) -> PaperModel:
-    """Return the model of a name such as wresnet-152-10, rnn-8-8k or transformer-12, with all widths divided by `scale`."""
     if scale < 1:
         raise ValueError(f"The scale is {scale}; it divides the widths of layers, so it is 1 or more.")
     if found := re.fullmatch(r"wresnet-(\d+)-(\d+)", name.lower()):

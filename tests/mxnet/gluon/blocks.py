@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import mxnet as mx
 import numpy as np
 from mxnet import autograd, gluon

@@ -1,7 +1,5 @@
 """Scripts of Gluon's users about gradients and kept arrays; `partition` is the only line by which runs differ."""
 
-from __future__ import annotations
-
 import mxnet as mx
 import numpy as np
 from mxnet import autograd, gluon

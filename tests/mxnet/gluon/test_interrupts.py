@@ -1,7 +1,5 @@
 """Ctrl-C in a backward pass, and calls from several threads."""
 
-from __future__ import annotations
-
 import _thread
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Gluon under `mx.npx.set_np()`: blocks and their parameters take and return arrays of `mx.np`."""
 
-from __future__ import annotations
-
 import mxnet as mx
 import numpy as np
 import pytest

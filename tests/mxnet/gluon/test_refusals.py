@@ -1,7 +1,5 @@
 """Blocks and calls that cannot be partitioned, or would silently be wrong, are refused with a remedy."""
 
-from __future__ import annotations
-
 import copy
 
 import mxnet as mx
@@ -152,16 +150,6 @@ def test_a_step_without_a_backward():
     trainer = gluon.Trainer(net.collect_params(), "sgd")
     with pytest.raises(UserWarning, match="has not been updated by backward since last `step`"):
         trainer.step(6)
-
-
-def test_an_operator_without_a_description():
-    class Odd(nn.HybridBlock):
-        def hybrid_forward(self, F, x):
-            return F.contrib.hawkesll(*[x] * 8)[0]
-
-    net = tofu.gluon.partition(Odd(), 2)
-    with refuses(TofuError, "hawkesll"):
-        net(mx.nd.ones((2, 3)))
 
 
 def test_a_failing_operator_leaves_the_parameters_unchanged():

@@ -1,7 +1,5 @@
 """Parameters, gradients and optimizer states of a partitioned block are sharded, and updates gather nothing."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

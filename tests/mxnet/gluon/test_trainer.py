@@ -1,7 +1,5 @@
 """Trainers of partitioned blocks between machines send each distinct shard once and gather nothing."""
 
-from __future__ import annotations
-
 import mxnet as mx
 import numpy as np
 import pytest

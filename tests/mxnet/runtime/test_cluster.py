@@ -1,7 +1,5 @@
 """Two machines with two workers each, on loopback, train as one with the joint batch."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,6 @@
 """Module.fit, predict and score with monitors, callbacks, metrics, chains of modules, and smaller batches equal one device."""
 
 import logging
-import re
 from functools import partial
 
 import mxnet as mx
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 
 import tofu
-from tests.models.plain import mlp
 from tests.shared.module_runs import (
     BATCH,
     CLASSES,
@@ -264,21 +262,6 @@ def test_a_smaller_batch_in_training():
     expected, *found = (train(start(module, SGD), steps) for _, module in modules())
     for parameters in found:
         assert largest_error(parameters, expected) < 1e-12
-
-
-def test_the_reason_why_a_plan_does_not_fit_is_logged(caplog):
-    small = mlp()
-    symbol = tofu.partition(small.symbol, 4, hints={"data": 0})
-    module = tofu.mod.Module(symbol)
-    module.bind([("data", (12, 17))], [("softmax_label", (12,))])
-    module.init_params()
-    symbol.settings = tofu.partition(small.symbol, 4).settings
-    module.forward(mx.io.DataBatch([mx.nd.ones((2, 17))], [mx.nd.ones(2)]))
-    assert "search runs again" in caplog.text
-    line = next(record.getMessage() for record in caplog.records if "search runs again" in record.getMessage())
-    assert "softmax: 'b0' has extent 2" in line.split("search runs again")[1]
-    assert re.search(r"\(and \d+ more\)$", line)
-    assert "\n" not in line
 
 
 def test_initial_values_are_drawn_as_on_one_device():

@@ -37,7 +37,11 @@ CALLS = {
     "forward": lambda module: module.forward(batches(1)[0], is_train=True),
     "small forward": lambda module: module.forward(SMALL, is_train=True),
     "score": lambda module: module.forward(batches(1)[0], is_train=False),
+    "another score": lambda module: module.forward(batches(2)[1], is_train=False),
+    "small score": lambda module: module.forward(SMALL, is_train=False),
+    "backward": lambda module: module.backward(),
     "reshape": lambda module: module.reshape(*described(6)),
+    "reshape without types": lambda module: module.reshape([("data", (6, FEATURES))], [("softmax_label", (6,))]),
     "update": lambda module: module.update(),
 }
 
@@ -53,10 +57,12 @@ CALLS = {
         ["forward", "update"],
         ["update", "forward", "update"],
         ["small forward", "update", "forward", "update", "forward", "update"],
+        ["forward", "another score", "backward", "update"],
+        ["reshape without types"],
     ],
     ids=", ".join,
 )
-def test_an_update_without_a_backward_equals_mxnets(calls, route):
+def test_calls_in_any_order_equal_mxnets(calls, route):
     results = []
     for module in (mx.mod.Module(model()), ROUTES[route]()):
         fill_free_memory()
@@ -65,6 +71,7 @@ def test_an_update_without_a_backward_equals_mxnets(calls, route):
             CALLS[call](module)
         results.append(parameters_of(module))
     assert largest_error(results[1], results[0]) < 1e-12
+    assert results[1]["fc0_weight"].dtype == results[0]["fc0_weight"].dtype == np.float64
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -89,29 +96,25 @@ def test_gradients_of_a_sharded_executor_begin_at_zero():
     assert executor.gradient("out_bias").gather().asnumpy().any()
 
 
-def test_an_update_after_another_training_forward_is_refused():
+@pytest.mark.parametrize(
+    ("calls", "message"),
+    [
+        (["step", "update", "forward"], r"came after the last backward\(\)"),
+        (["step", "update", "small forward"], r"came after the last backward\(\)"),
+        (["step", "small score"], "a batch of another size came"),
+    ],
+)
+def test_an_update_after_another_forward_is_refused(calls, message):
     module = start(tofu.mod.Module(model(), ngpus=4), SGD)
-    module.forward_backward(batches(1)[0])
-    module.update()
+    for call in calls:
+        CALLS[call](module)
     before = parameters_of(module)
-    for batch in (batches(1)[0], SMALL):
-        module.forward(batch, is_train=True)
-        with pytest.raises(tofu.TofuError, match=r"came after the last backward\(\)"):
-            module.update()
+    with pytest.raises(tofu.TofuError, match=message):
+        module.update()
     assert largest_error(parameters_of(module), before) == 0
     module.forward_backward(batches(1)[0])
     module.update()
     assert np.isfinite(parameters_of(module)["fc0_weight"]).all()
-
-
-def test_an_update_after_an_evaluation_of_another_size_is_refused():
-    module = start(tofu.mod.Module(model(), ngpus=2), SGD)
-    module.forward_backward(batches(1)[0])
-    before = parameters_of(module)
-    module.forward(SMALL, is_train=False)
-    with pytest.raises(tofu.TofuError, match="a batch of another size came"):
-        module.update()
-    assert largest_error(parameters_of(module), before) == 0
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -136,17 +139,6 @@ def test_a_forced_bind_begins_with_zero_gradients():
     module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 0.1}, force_init=True)
     module.update()
     assert largest_error(parameters_of(bind(module)), before) == 0
-
-
-def test_a_reshape_keeps_the_types_that_were_bound():
-    """Shapes passed as pairs hold no types: as in MXNet, a float64 model stays float64."""
-    results = []
-    for module in (mx.mod.Module(model()), tofu.mod.Module(model(), ngpus=2)):
-        start(module, SGD)
-        module.reshape([("data", (6, FEATURES))], [("softmax_label", (6,))])
-        results.append(parameters_of(module))
-    assert results[1]["fc0_weight"].dtype == results[0]["fc0_weight"].dtype == np.float64
-    assert largest_error(results[1], results[0]) == 0
 
 
 def accumulate(route, grad_req):
@@ -192,20 +184,6 @@ def test_added_gradients_survive_another_batch_size():
         gradients = module._exec_group.execs[0].grad_dict
         results.append({name: gradients[name].asnumpy() for name in ("fc0_weight", "out_bias")})
     assert max(largest_error(found, results[0]) for found in results[1:]) < 1e-11
-
-
-@pytest.mark.parametrize("route", ROUTES)
-def test_a_backward_after_a_score_equals_mxnets(route):
-    results = []
-    for name in ("one", route):
-        module = start((ONE_DEVICE | ROUTES)[name](), SGD)
-        first, second = batches(2)
-        module.forward(first, is_train=True)
-        module.forward(second, is_train=False)
-        module.backward()
-        module.update()
-        results.append(parameters_of(module))
-    assert largest_error(results[1], results[0]) < 1e-11
 
 
 def test_backward_reads_a_label_set_after_forward():

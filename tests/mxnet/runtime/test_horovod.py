@@ -1,7 +1,5 @@
 """Horovod between machines averages each distinct shard once. `.ci/horovod` builds Horovod and trains on two machines."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

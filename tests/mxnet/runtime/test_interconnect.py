@@ -47,14 +47,6 @@ def test_three_levels():
     assert measure_interconnect(8, measure).levels == ((2, 40e9), (2, 160e9), (2, 320e9))
 
 
-def test_the_search_reads_the_file(tmp_path):
-    path = tmp_path / "topology.json"
-    path.write_text(measure_interconnect(8, machine([range(4), range(4, 8)])).to_json())
-    topology = read_topology(str(path))
-    assert topology.arrange(8)[0].factors == (2, 2, 2)
-    assert topology.arrange(8)[0].bandwidths == (8 * SLOW, 8 * FAST, 8 * FAST)
-
-
 @pytest.mark.skipif(importlib.util.find_spec("cupy") is not None, reason="CuPy is installed")
 def test_missing_requirements_are_named():
     result = CliRunner().invoke(main, ["topology"])

@@ -1,5 +1,7 @@
 """MXNet's own Module and executors over a partitioned symbol equal one device."""
 
+import re
+
 import mxnet as mx
 import numpy as np
 import pytest
@@ -7,10 +9,11 @@ import pytest
 import tofu
 from tests.models.plain import PlainModel, mlp, residual_cnn
 from tests.shared.module_runs import assert_all_close
+from tofu.mxnet.compare import draw_values, run_step
 from tofu.mxnet.runtime.executor.executor import Executor
 
 
-def train(symbol, model, steps=6, **bind):
+def train(symbol, model):
     rng = np.random.RandomState(0)
     batch = model.shapes["data"]
     data = rng.uniform(-1, 1, (batch[0] * 2, *batch[1:]))
@@ -18,19 +21,10 @@ def train(symbol, model, steps=6, **bind):
     iterator = mx.io.NDArrayIter(data, labels, batch[0], label_name="softmax_label")
     mx.random.seed(3)
     np.random.seed(3)
-    module = mx.mod.Module(symbol, context=mx.cpu(), **bind)
+    module = mx.mod.Module(symbol, context=mx.cpu())
     options = {"optimizer_params": {"learning_rate": 0.1, "momentum": 0.9}, "initializer": mx.init.Xavier()}
-    module.fit(iterator, num_epoch=steps // 2, **options)
-    return module, {name: value.asnumpy() for name, value in module.get_params()[0].items()}, iterator
-
-
-def test_an_unmodified_module_trains_as_on_one_device():
-    model = residual_cnn()
-    single, expected, iterator = train(model.symbol, model)
-    partitioned, found, _ = train(tofu.partition(model.symbol, 4), model)
-    assert isinstance(partitioned._exec_group.execs[0], Executor)
-    assert_all_close(found, expected, rtol=2e-4, atol=2e-5)
-    assert partitioned.score(iterator, "acc") == single.score(iterator, "acc")
+    module.fit(iterator, num_epoch=3, **options)
+    return module, iterator
 
 
 def test_moving_statistics_equal_one_device():
@@ -40,7 +34,7 @@ def test_moving_statistics_equal_one_device():
     model = PlainModel(net, {"data": (12, 20)}, 10)
     found = []
     for symbol in (net, tofu.partition(net, 4), tofu.partition(net, 4, hints={"bn": "b", "bn_backward": "b"})):
-        module, _, iterator = train(symbol, model)
+        module, iterator = train(symbol, model)
         trained = {name: state.asnumpy() for name, state in module.get_params()[1].items()}
         arguments = module.get_params()[0]
         module.set_params(arguments, {name: mx.nd.array(2 + state) for name, state in trained.items()})
@@ -76,7 +70,7 @@ def test_scoring_leaves_weights_in_plain_layout(build):
 
 
 def test_a_module_over_two_contexts_is_data_parallel_and_warns(caplog):
-    model, results = mlp("float64"), []
+    model, results = mlp(), []
     for symbol in (model.symbol, tofu.partition(model.symbol, 2)):
         module = mx.mod.Module(symbol, context=[mx.cpu(0), mx.cpu(1)])
         shapes = [mx.io.DataDesc("data", (12, 17), "float64")], [mx.io.DataDesc("softmax_label", (12,), "float64")]
@@ -166,7 +160,9 @@ def test_a_batch_too_small_for_a_passed_plan_is_searched_again(reshape, caplog):
     model = mlp()
     plan = tofu.partition(model.symbol, 4, hints={"data": 0}, data=(12, 17)).plan
     assert reshape(tofu.partition(model.symbol, plan=plan), 2).shape == (2, 10)
-    assert "search runs again" in caplog.text
+    (line,) = (record.getMessage() for record in caplog.records if "search runs again" in record.getMessage())
+    assert re.search(r"softmax: 'b0' has extent 2.*\(and \d+ more\)$", line.split("search runs again")[1])
+    assert "\n" not in line
     with pytest.raises(tofu.PlanError, match="made for other shapes"):
         tofu.partition(model.symbol, plan=plan, data=(2, 17))
 
@@ -199,15 +195,13 @@ def test_bind_and_eval_are_partitioned():
 def test_inference_reuses_a_plan_for_training(build):
     model = build()
     plan = tofu.Plan.from_json(tofu.partition(model.symbol, 4, **model.shapes).plan.to_json())
-    found = []
-    for symbol in (model.symbol, tofu.partition(model.symbol, plan=plan)):
-        executor = symbol.simple_bind(mx.cpu(), grad_req="null", **model.shapes)
-        r = np.random.RandomState(0)
-        for arrays in (executor.arg_dict, executor.aux_dict):
-            for array in arrays.values():
-                array[:] = r.uniform(0.5, 1, array.shape)
-        found.append(executor.forward()[0].asnumpy())
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-4, atol=1e-6)
+    symbol = tofu.partition(model.symbol, plan=plan)
+    values, worker = draw_values(model.symbol, model.shapes), mx.cpu(1)  # on cpu(0), MXNet fuses convolutions wrongly
+    expected, found = (
+        run_step(s, model.shapes, values, {"data": "null"}, worker, trains=False).inference.outputs["softmax_output"]
+        for s in (model.symbol, symbol)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     forward = symbol.plan
     assert forward.operators == {name: plan.operators[name] for name in forward.operators}
     assert forward.communication_bytes < plan.communication_bytes

@@ -1,7 +1,5 @@
 """Each batch size has its plan: searched and analysed once, then reused."""
 
-from __future__ import annotations
-
 import mxnet as mx
 import pytest
 from mxnet import autograd

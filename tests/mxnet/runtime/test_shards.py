@@ -106,13 +106,3 @@ def test_saved_shards_begin_with_the_bytes_of_mxnets_file(dtype, tmp_path):
     other = ShardedTensor("w", (5, 4), "float32", regions, tensor.contexts)
     other.scatter(ParameterFile(str(ours)).elements("w"))
     np.testing.assert_array_equal(other.gather().asnumpy(), whole.asnumpy().astype("float32"))
-
-
-@pytest.mark.parametrize("hints", [{"a": 5}, {"a": (0, 3)}])
-def test_tensors_of_six_dimensions(hints):
-    """MXNet's kernels slice along five dimensions at most."""
-    net = mx.sym.transpose(mx.sym.Variable("a"), axes=(5, 1, 0, 3, 4, 2), name="t")
-    values = np.random.RandomState(0).uniform(-1, 1, (4, 2, 3, 4, 2, 4))
-    symbol = tofu.partition(net, 4, hints=hints)
-    found = symbol.eval(a=mx.nd.array(values, dtype="float64"))[0].asnumpy()
-    assert (found == values.transpose(5, 1, 0, 3, 4, 2)).all()

@@ -3,7 +3,7 @@
 The prediction follows XLA on CPUs:
 
 - Fused values are not stored (`fusion.py`).
-- Operations run breadth first (`xla_operations.py` derives them from equations).
+- Operations run breadth first (`xla_operations.py`).
 - An operation may overwrite operands that nothing reads later.
 - Before a result is written, its memory serves other values.
 - A donated argument is copied if others may still read it.
@@ -37,7 +37,7 @@ IN_PLACE = FUSED | {"dynamic_update_slice", LOOP, "scatter", "scatter-add"}
 
 
 def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
-    """Map positions of results to donated arguments that they overwrite: the first of equal type, as in `jax.jit`."""
+    """Return the donated argument that each result overwrites, by position: the first of equal type, as in `jax.jit`."""
     free = list(donated)
     found: dict[int, int] = {}
     for position, operand in enumerate(step.outputs):
@@ -96,7 +96,7 @@ def _make_loop_operation(loop: Loop, types: list[ValueType], alias: Aliases) -> 
 
 
 def _copy_donated(operations: Sequence[Operation], pairs: Mapping[int, int], types: list[ValueType]) -> list[Operation]:
-    """Return the operations, with copies of donated arguments that are overwritten while others may still read them.
+    """Copy donated arguments that would be overwritten while another operation may still read them.
 
     `pairs` maps results to arguments. The types of the copies are appended to `types`.
     """
@@ -152,8 +152,8 @@ def _number_depth_first(operations: Sequence[Operation], results: Iterable[int])
 class _Memory:
     """The buffer of each value.
 
-    Time is counted in moments, one for each operation. `last` is the moment of a value's last reader, and `length` is
-    the number of moments.
+    Time is the number of operations that have run. `last` is the time of a value's last reader, and `length` the number
+    of operations.
     """
 
     last: dict[int | None, int]
@@ -174,8 +174,8 @@ def _list_buffers(
 ) -> _Memory:
     """Return the buffers of all operations with their lifetimes.
 
-    An operation may overwrite an operand that nothing reads later. Loops always do so, and so do operations in a loop
-    body, where `separate_buffers` is empty (see `_pack`). `results` live to the end.
+    An operation may overwrite an operand that nothing reads later. Loops always do this, and so do operations in a loop
+    body. `results` live to the end.
     """
     starts = [0, *accumulate(operation.length for operation in order)]
     readers: dict[int, int] = {value: n for n, operation in enumerate(order) for value in operation.reads}
@@ -207,7 +207,7 @@ def _pack(
 ) -> int:
     """Return the largest number of bytes in use at once.
 
-    Values in `separate_buffers` are stored in results or in overwritten arguments. Their bytes are not counted, and
+    `separate_buffers` has the values that are stored in results, or in overwritten arguments. They add no bytes, and
     other values may use their memory while it is free.
     """
     memory = _list_buffers(order, types, results, separate_buffers)
@@ -225,10 +225,10 @@ def _pack(
 
 
 def _find_unplaced(buffers: Sequence[Buffer], rooms: Iterable[list[Buffer]], length: int) -> list[Buffer]:
-    """Return the buffers that find no place in `rooms`, which are lists of buffers that use the same memory.
+    """Return the buffers that do not fit into `rooms`.
 
-    The largest buffer chooses first. It takes the smallest room that is large enough and free for its lifetime. A room
-    is as large as its first buffer.
+    A *room* is a list of buffers that use the same memory, and is as large as its first buffer. The largest buffer is
+    placed first, in the smallest room that is large enough and free for its lifetime.
     """
     rooms = sorted(rooms, key=lambda room: room[0].size)
     sizes = [room[0].size for room in rooms]
@@ -262,7 +262,7 @@ def _find_unplaced(buffers: Sequence[Buffer], rooms: Iterable[list[Buffer]], len
 
 
 class _Occupied:
-    """The moments at which rooms are occupied, also by blocks of moments, which makes long lifetimes cheap."""
+    """The times at which rooms are occupied, also in blocks, so that long lifetimes are cheap."""
 
     BLOCK = 64
 
@@ -271,12 +271,11 @@ class _Occupied:
         self.blocks = np.zeros((length // self.BLOCK + 1, rooms), bool)
 
     def add(self, buffer: Buffer, room: int) -> None:
-        """Occupy a room for the lifetime of a buffer."""
         self.moments[buffer.first : buffer.last + 1, room] = True
         self.blocks[buffer.first // self.BLOCK : buffer.last // self.BLOCK + 1, room] = True
 
     def list_free(self, buffer: Buffer, least: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Return which rooms from `least` on are free for the lifetime of a buffer."""
+        """Return True for each room from `least` on that is free for the lifetime of a buffer."""
         first, end = buffer.first, buffer.last + 1
         inner, outer = -(-first // self.BLOCK), end // self.BLOCK
         parts = [self.moments[first:end]]

@@ -35,7 +35,7 @@ class Workers:
 
     @contextmanager
     def remember(self) -> Iterator[None]:
-        """Return a context, the trace of a program or a loop body, in which each number is looked up only once."""
+        """Return a context in which each number is looked up only once, for the trace of a program or a loop body."""
         before = self._known_numbers
         self._known_numbers = dict(before)
         _ = self.me  # outside of loops: XLA for CPUs cannot look it up in the kernel of a small loop
@@ -46,7 +46,7 @@ class Workers:
 
     @property
     def me(self) -> Any:
-        """Number of the worker that runs."""
+        """Number of this worker."""
         if "me" not in self._known_numbers:
             number: Any = 0
             for axis, factor in enumerate(self.factors):
@@ -55,7 +55,6 @@ class Workers:
         return self._known_numbers["me"]
 
     def _find_digit(self, axis: int) -> Any:
-        """Return the position along an axis of the mesh of the worker that runs."""
         if ("digit", axis) not in self._known_numbers:
             self._known_numbers["digit", axis] = lax.axis_index(self.axis_names[axis])
         return self._known_numbers["digit", axis]
@@ -63,7 +62,7 @@ class Workers:
     def pick(self, table: Any) -> list[Any]:
         """Return this worker's row of `table`, as a list of numbers.
 
-        A number that is the same for all workers is a constant in the program. Others are unsigned unless one is
+        A number that is equal on all workers is a constant in the program. Other numbers are unsigned unless one is
         negative, because JAX adds code for negative indices.
         """
         columns = np.asarray(table).reshape(self.count, -1).T
@@ -87,7 +86,7 @@ class Workers:
         return take_box(replicated, begins, [end - begin for begin, end in boxes[0]])
 
     def run(self, collectives: Sequence[Collective], inputs: Sequence[Any]) -> Any:
-        """Apply collectives, one after another, to this worker's arrays."""
+        """Apply collectives to this worker's arrays, one after another."""
         if inputs[0].dtype == bool and any(getattr(collective, "reducer", None) for collective in collectives):
             reduced = self.run(collectives, [array.astype(jnp.int8) for array in inputs])  # devices reduce numbers only
             return reduced.astype(bool)
@@ -129,7 +128,7 @@ class Workers:
         return _REDUCERS[collective.reducer].over_devices(partial, axis_names)
 
     def _exchange(self, exchange: Exchange, inputs: Sequence[Any], previous: Any) -> Any:
-        """Return the array that results from the rounds of an exchange. `previous` is the result of the exchange before."""
+        """Return the array after the rounds of an exchange. `previous` is the result of the exchange before."""
         reducer = None if exchange.reducer is None else _REDUCERS[exchange.reducer]
         dtype = inputs[0].dtype
         assembled = previous
@@ -149,7 +148,6 @@ class Workers:
         return assembled
 
     def _send(self, array: Any, round_: Round) -> Any:
-        """Return the box that this worker receives in a round."""
         owner_positions = np.zeros((self.count, array.ndim), np.int32)
         for owner, position_in_owner, _ in round_.moves.values():
             owner_positions[owner] = position_in_owner
@@ -170,7 +168,8 @@ RULES: dict[type, Callable[[Workers, Any, Any], Any]] = {
 def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
     """Return the region of an array that begins at computed positions.
 
-    A single integer is selected by a sum, because JAX 0.6.2 on CPUs loses a factor if it slices an integer from a product.
+    A single integer is selected by a sum, because JAX 0.6.2 on CPUs loses a factor if it slices an integer from a
+    product.
     """
     is_known = all(isinstance(begin, (int, np.integer)) for begin in begins)
     if is_known or prod(extents) > 1 or not jnp.issubdtype(array.dtype, jnp.integer):
@@ -200,7 +199,7 @@ def _find_minimum(array: Any, axis_names: tuple[str, ...]) -> Any:
 
 
 def _find_product(array: Any, axis_names: tuple[str, ...]) -> Any:
-    """Return the product over devices, which XLA lacks. Each device multiplies some elements and receives others."""
+    """Return the product over devices, which XLA lacks. Each device multiplies some elements and receives the others."""
     count = lax.psum(1, axis_names)
     elements = jnp.pad(array.ravel(), (0, -array.size % count)).reshape(count, -1)
     products = jnp.prod(lax.all_to_all(elements, axis_names, 0, 0, tiled=True), axis=0, dtype=array.dtype)
@@ -208,7 +207,7 @@ def _find_product(array: Any, axis_names: tuple[str, ...]) -> Any:
 
 
 def _reorder_negative(integers: Any) -> Any:
-    """Return integers in the order of the floating-point numbers with the same bits, or convert them back."""
+    """Return integers in the order of the floating-point numbers with the same bits. Its own inverse."""
     return jnp.where(integers < 0, integers ^ jnp.iinfo(integers.dtype).max, integers)
 
 
@@ -221,7 +220,7 @@ def _find_highest(dtype: Any) -> Any:
 
 
 def _convert_fill(fill: float, dtype: Any) -> Any:
-    """Return a number as a type can hold it. An infinity is the highest or lowest integer, or True or False."""
+    """Return a number as a type can hold it. Integers and booleans replace an infinity by their highest or lowest value."""
     if np.isfinite(fill) or jnp.issubdtype(dtype, jnp.inexact):
         return fill
     if jnp.issubdtype(dtype, jnp.bool_):
@@ -230,9 +229,9 @@ def _convert_fill(fill: float, dtype: Any) -> Any:
 
 
 class _Reducer(NamedTuple):
-    """A reduction over devices, of two arrays, and along a dimension of an array.
+    """A reduction in three forms: over devices, of two arrays, and along a dimension of one array.
 
-    `neutral` returns the number of a type that does not change the result.
+    `neutral` returns the number that leaves the result unchanged, such as 0 for a sum.
     """
 
     over_devices: Callable[[Any, tuple[str, ...]], Any]

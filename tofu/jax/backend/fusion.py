@@ -1,10 +1,10 @@
-"""Predict which values are stored in memory, because XLA on CPUs fuses many operations into their readers.
+"""Predict the values that are stored in memory, because XLA on CPUs fuses many operations into their readers.
 
 The rules are those of XLA's fusion pass:
 
 - A cheap operation is computed again in each reader that it can be fused into. For other readers it is stored.
 - A costly operation is computed only once.
-- An operation with several large operands is computed only once, unless every path to its readers is fused: its readers
+- An operation with several large operands is computed only once, unless every path to its readers is fused. Its readers
   would otherwise read these operands again.
 """
 
@@ -61,15 +61,15 @@ class Buffer:
         return other in self.over and other.last == self.first
 
     def shift(self, moments: int) -> Buffer:
-        """Return the buffer with its use moved by some moments."""
+        """Return the buffer used some moments later."""
         return Buffer(self.size, self.first + moments, self.last + moments)
 
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation that reads values and makes others.
+    """An operation that reads values and computes others.
 
-    While it runs, for `length` moments, it uses the buffers in `scratch`. It cannot overwrite the values in `moved`.
+    It runs for `length` moments and uses the buffers in `scratch` meanwhile. It cannot overwrite the values in `moved`.
     """
 
     name: str
@@ -96,7 +96,7 @@ def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, li
 
 
 def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> list[Operation]:
-    """Return the operations whose results are stored. Their operands are stored values too."""
+    """Return the operations whose results are stored. Their operands are stored, too."""
     fusion = _Fusion(list(operations), results, types)
     fusion.decide()
     stored_operations: list[Operation] = []
@@ -111,7 +111,6 @@ def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequ
 
 
 def _join(operation: Operation, fused_operations: Mapping[int, Operation]) -> Operation:
-    """Return the operation that computes an operation together with the fused operations that make its operands."""
     pairs = [(value, fused_operations.get(value)) for value in operation.reads]
     reads = dict.fromkeys(read for value, fused in pairs for read in (fused.reads if fused else (value,)))
     moved = reads if operation.name in MOVING else [value for _, fused in pairs if fused for value in fused.moved]
@@ -122,8 +121,8 @@ def _join(operation: Operation, fused_operations: Mapping[int, Operation]) -> Op
 class _Fusion:
     """Decides which operations are fused.
 
-    An operation that is not fused is a *root*. For each operation, `roots` has the roots that compute it (possibly
-    itself), with True if the root reads it repeatedly.
+    An operation that is not fused is a *root*. For each operation, `roots` tells which roots compute it. The value is
+    True if the root reads it repeatedly.
     """
 
     operations: list[Operation]
@@ -134,7 +133,6 @@ class _Fusion:
     makers: Mapping[int, int] = field(default_factory=dict)
 
     def decide(self) -> None:
-        """Fill `roots`, from the last operation to the first."""
         self.makers, readers = index(self.operations)
         self.readers = [
             sorted({n for x in operation.makes for n in readers.get(x, ())}) for operation in self.operations
@@ -173,7 +171,7 @@ class _Fusion:
         return self.operations[n].name not in COSTLY or not self._reads_repeatedly(n, reader)
 
     def _find_computed_once(self) -> set[int]:
-        """Return the operations with several large operands that reach a reader by a path that is not fused."""
+        """Return the operations with several large operands that some reader is not fused with."""
         computed_once: set[int] = set()
         count = len(self.operations)
         all_readers = [0] * count  # for each operation, the set of its direct and indirect readers, as bits

@@ -13,10 +13,10 @@ FETCH = "fetch"
 
 
 def find_kernel_bytes(program: Program) -> dict[int, int]:
-    """Return the bytes that a worker's kernel accesses in one run, by the operator that it computes.
+    """Return, by operator, the bytes that the operator's kernel accesses in one run.
 
-    Operators that are fused into others have no kernel. The first worker stands for all, because shards have equal
-    shapes. Fetched values, and values that a loop reads from outside, are in memory.
+    Operators that are fused into others have no kernel. All workers have shards of equal shapes, so the first one
+    stands for all. Fetched values, and values that a loop reads from outside, are in memory.
     """
     graph, nodes = program.graph, program.nodes
     first_workers_nodes = [number for number, node in enumerate(nodes) if node.worker == 0]

@@ -1,7 +1,7 @@
 """Call a primitive on a worker's shards.
 
-Most parameters of the call follow from the description of the primitive. If the results of a primitive depend on the
-position of the shard, a rule of this module computes them.
+Most parameters of the call follow from the description of the primitive. The rules of this module compute results that
+depend on the position of the shard.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)
 
 
 class WorkerSelection(Protocol):
-    """The worker that runs, and its rows of tables and parts of arrays."""
+    """The running worker, with its rows of tables and parts of arrays."""
 
     def pick(self, table: Any) -> list[Any]:
         """Return the worker's row of `table`."""
@@ -38,10 +38,10 @@ class WorkerSelection(Protocol):
 
 @dataclass(frozen=True)
 class RepeatedElements:
-    """Elements of a reduction's operand that another worker counts too, because shards overlap.
+    """Elements of a reduction's operand that another worker counts, too, because shards overlap.
 
-    On each worker, they begin at position `counts[worker]` of `dimension`. They are replaced by `neutral`, which does not
-    change the result of the reduction.
+    On each worker, they begin at position `counts[worker]` of `dimension`. They are replaced by `neutral`, which does
+    not change the result of the reduction.
     """
 
     operand: int
@@ -69,7 +69,7 @@ class LocalCall:
     output_boxes
         For each output, the box of each worker's shard.
     repeated
-        Elements that other workers count too.
+        Elements that other workers count, too.
     """
 
     equation: Equation
@@ -103,7 +103,7 @@ class LocalCall:
         return next(attributes["rows"] for attributes in self.attributes_by_worker if "rows" in attributes)
 
     def take_part(self, result: Any, output: int = 0, sharded_dimensions: int = 0) -> Any:
-        """Return the worker's shard of a result. Its first `sharded_dimensions` dimensions are the worker's part already."""
+        """Return the worker's shard of a result whose first `sharded_dimensions` dimensions are the worker's part already."""
         complete = tuple((0, extent) for extent in result.shape[:sharded_dimensions])
         boxes = [(*complete, *box[sharded_dimensions:]) for box in self.output_boxes[output]]
         return self.workers.take_part(result, boxes)
@@ -118,7 +118,7 @@ def make_call(
 ) -> LocalCall:
     """Return the call that computes an equation on each worker's shards.
 
-    Raise InternalError if a parameter would have to differ between workers.
+    Raise InternalError if workers need different parameters.
     """
     operator = compute.operator
     access = choices.problem.accesses[operator]
@@ -136,10 +136,10 @@ def make_call(
 def find_repeated_elements(
     equation: Equation, access: OperatorAccess, own_counts: Mapping[int, tuple[int, ...]]
 ) -> list[RepeatedElements]:
-    """Return the elements of operands that another worker counts too.
+    """Return the elements of operands that more than one worker would count.
 
-    `own_counts` has the number of positions that each worker counts, for each axis with overlapping parts. Indices are never
-    replaced, because the equation may assert that they are unique or sorted.
+    `own_counts` has the number of positions that each worker counts, for each axis with overlapping parts. Indices are
+    never replaced, because the equation may assert that they are unique or sorted.
     """
     operands = [n for n, operand in enumerate(equation.inputs) if not isinstance(operand, Literal)]
     has_indices = equation.primitive.name.startswith(("gather", "scatter"))
@@ -154,9 +154,9 @@ def find_repeated_elements(
 
 
 def share_parameters(equation: Equation, attributes_by_worker: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the parameters that an equation has on all workers, changed by the workers' attributes.
+    """Return the parameters of an equation, changed by the workers' attributes.
 
-    Raise InternalError if a parameter differs between workers.
+    Raise InternalError if workers need different parameters.
     """
     parameters = dict(equation.params)
     for name in {name for attributes in attributes_by_worker for name in attributes} & parameters.keys():
@@ -177,7 +177,7 @@ def _offset_iota(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Draw all bits or keys, and return this worker's shard, because each number depends on how many are drawn."""
+    """Draw all bits or keys, and return this worker's shard. Each number depends on how many are drawn."""
     (keys,) = operands
     (all_numbers,) = call.bind(operands, shape=call.equation.params["shape"])
     return [call.take_part(all_numbers, sharded_dimensions=keys.ndim)]
@@ -189,7 +189,7 @@ def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Return the rows that are in this worker's shard, and zeros for all other rows. `read_bits` reads the result."""
+    """Return the rows that are in this worker's shard, and zeros for all others. `read_bits` reads the result."""
     operand, indices = operands
     dimension_numbers, params = call.equation.params["dimension_numbers"], call.equation.params
     first_rows = call.pick("first", (0,) * operand.ndim)
@@ -209,7 +209,7 @@ def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
     shape = list(rows.shape)
     for d in dimension_numbers.offset_dims:
         shape[d] = 1
-    fill = as_bits(jnp.asarray(find_fill(params["fill_value"], operand.dtype), operand.dtype))
+    fill = as_bits(jnp.asarray(find_fill_value(params["fill_value"], operand.dtype), operand.dtype))
     return [jnp.where(is_inside.reshape(shape), rows, jnp.where(first_row == 0, fill, jnp.zeros_like(fill)))]
 
 
@@ -230,10 +230,7 @@ def read_bits(array: Any, dtype: Any) -> Any:
 
 
 def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
-    """Return the results of an equation.
-
-    Some primitives need changes that XLA does not need for a program on one device.
-    """
+    """Return the results of an equation. Some operands are changed first, so that XLA computes the equation correctly on shards."""
     name = equation.primitive.name
     if name in ("dynamic_slice", "dynamic_update_slice"):
         operands = _move_inside(name, operands, equation.params)
@@ -248,7 +245,7 @@ def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
 def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
     """Clamp the start indices of a dynamic slice or update.
 
-    XLA clamps them too, but not if it merges the slice with the slice that takes a worker's shard.
+    XLA does not clamp them if it merges the slice with the slice that takes a worker's shard.
     """
     operand_count = 1 if name == "dynamic_slice" else 2
     window_sizes = parameters["slice_sizes"] if name == "dynamic_slice" else operands[1].shape
@@ -260,7 +257,7 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
 
 
 def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
-    """Clamp the indices of a gather, also those that were promised to be in bounds, as `jax.vmap` does for dynamic slices.
+    """Clamp the indices of a gather, even if they were promised to be in bounds, as `jax.vmap` promises for dynamic slices.
 
     Otherwise XLA may turn a gather of one slice into a dynamic slice and lose the clamp.
     """
@@ -272,13 +269,13 @@ def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> 
 def _widen(indices: Any) -> Any:
     """Return indices in a type that can hold every row of a table.
 
-    The first row of a shard may exceed a small type, which makes XLA's partitioner abort the process.
+    Otherwise XLA's partitioner aborts the process if the first row of a shard exceeds a small type.
     """
     return indices.astype(jnp.int32) if indices.dtype.itemsize < jnp.dtype(jnp.int32).itemsize else indices
 
 
-def find_fill(fill_value: Any, dtype: Any) -> Any:
-    """Return the number that `lax.gather` returns for positions outside of the array."""
+def find_fill_value(fill_value: Any, dtype: Any) -> Any:
+    """Return the number that `lax.gather` returns for positions outside the array."""
     if fill_value is not None:
         return fill_value
     if jnp.issubdtype(dtype, jnp.inexact):
@@ -316,7 +313,7 @@ def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Return a dynamic slice with zeros for elements outside of the worker's shard. `read_bits` reads the result."""
+    """Return a dynamic slice with zeros for elements outside the worker's shard. `read_bits` reads the result."""
     operand, *starts = operands
     if _is_complete(call):
         return call.bind(operands)
@@ -332,9 +329,9 @@ def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 def _find_begins(
     call: LocalCall, shape: Sequence[int], window_sizes: Sequence[int], starts: Sequence[Any]
 ) -> list[Any]:
-    """Return the position of a window relative to the worker's shard, which may be outside of the shard.
+    """Return the position of a window relative to the worker's shard, which may be outside the shard.
 
-    As in JAX, the window is first moved into the array of this shape. XLA does not move it if it merges two slices.
+    As in JAX, the window is first moved into the array. XLA does not move it if it merges two slices.
     """
     complete_extents, split_dimensions = call.find_complete_extents(), _list_split_dimensions(call)
     index_dtype = jnp.int64 if any(jnp.result_type(start) == jnp.int64 for start in starts) else jnp.int32
@@ -347,7 +344,7 @@ def _find_begins(
 
 
 def _read_along(array: Any, dimension: int, begin: Any, size: int) -> tuple[Any, Any]:
-    """Return `size` elements along a dimension, and which of them are inside of the array. Others repeat its border."""
+    """Return `size` elements along a dimension, and True for each that is inside the array. Others repeat its border."""
     position, extent = begin + jnp.arange(size, dtype=begin.dtype), array.shape[dimension]
     shape = [size if d == dimension else 1 for d in range(array.ndim)]
     is_inside = ((position >= 0) & (position < extent)).reshape(shape)
@@ -361,7 +358,6 @@ def _list_split_dimensions(call: LocalCall) -> set[int]:
 
 
 def _is_complete(call: LocalCall) -> bool:
-    """Return True if all shards begin at the first element."""
     return not _list_split_dimensions(call)
 
 

@@ -1,7 +1,7 @@
-"""Run a plan as one program for all workers, in which each worker computes its part of every equation.
+"""Run a plan as one program, in which each worker computes its part of every equation.
 
-The program follows the equations of the step and the instructions of a `Lockstep` program. A region with several readers
-is fetched once. A value that a loop reads from outside is fetched before the loop.
+The program follows the equations of the step and the instructions of a `Lockstep` program. A region with several
+readers is fetched once. A value that a loop reads from outside is fetched before the loop.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tofu.search.choices import REPLICATED
 class _Scope:
     """A worker's arrays in the step or in a loop body, by value of the `Lockstep` program.
 
-    Partial sums over loops are found by the number of the summed value in the step.
+    Partial sums over loops are stored by the number of the summed value in the step.
     """
 
     values: dict[int, Any]
@@ -55,9 +55,9 @@ class _Scope:
 class SpmdProgram:
     """A plan as a JAX program for all workers.
 
-    Its operands are the leaves of the step's arguments, followed by the constants that the step closes over, so that each
-    device holds only its shards of constants. `operand_numbers` lists their numbers in the step. An array with overlapping
-    shards is passed and returned as one array in which the shards are side by side (`uneven.py`).
+    Its operands are the leaves of the step's arguments, then the constants that the step closes over. `operand_numbers`
+    lists their numbers in the step. An array with overlapping shards is passed and returned as one array in which the
+    shards are side by side (`uneven.py`).
     """
 
     def __init__(self, native: Native, program: PlannedProgram) -> None:
@@ -73,7 +73,7 @@ class SpmdProgram:
 
     @cached_property
     def program(self) -> Lockstep:
-        """The program as instructions, each of which all workers run at the same time."""
+        """The program as instructions that all workers run together."""
         return align_workers(self._planned, self.problem.factors, lambda tensor: list_shards(self.choices, tensor))
 
     @cached_property
@@ -96,7 +96,7 @@ class SpmdProgram:
         return {(output.tensor, tuple(map(int, output.layout))): value for output, value in outputs}
 
     def make_mesh(self, devices: Sequence[Any]) -> Mesh:
-        """Return the devices as a mesh with an axis for each round of the plan, a factor of the number of workers."""
+        """Return the devices as a mesh with an axis for each round of the plan."""
         shape, names = self.workers.mesh_axes
         return Mesh(np.array(devices, object).reshape(shape), names)
 
@@ -135,8 +135,8 @@ class SpmdProgram:
     def check_replicas(self, mesh: Mesh) -> bool:
         """Return True if JAX proves that replicas are equal.
 
-        The program is traced with checks, but not lowered, because JAX's check fails on some primitives that it lowers
-        to loops.
+        The program is traced with checks, but not lowered, because JAX's check fails on primitives that it lowers to
+        loops.
         """
         try:
             jax.eval_shape(self.map_over_mesh(mesh, is_checked=True), *self.argument_structs(mesh))
@@ -195,7 +195,7 @@ class SpmdProgram:
         ]
 
     def _find_layout_owner(self, position: int, number: int) -> int:
-        """Return the value whose layout a result has. For the next state, it is the argument that it replaces."""
+        """Return the value that fixes the layout of a result. The next state has the layout of the argument that it replaces."""
         argument = self.step.inputs[position] if position < len(self.step.inputs) else number
         next_values, tensor_of = self.problem.graph.next_values, self.native.tensor_of
         return argument if next_values.get(tensor_of[argument]) == tensor_of[number] else number
@@ -207,7 +207,6 @@ class SpmdProgram:
         return self.program.shards[self.native.tensor_of[number]]
 
     def _find_result_value(self, number: int, layout_owner: int) -> int:
-        """Return the value that holds the number's tensor in the layout of `layout_owner`."""
         if self._find_layout(layout_owner) == self._find_layout(number):
             return self._find_shards(number)
         return self._value_by_result[self.native.tensor_of[number], self._find_layout(layout_owner)]
@@ -255,7 +254,7 @@ class SpmdProgram:
         return operands
 
     def _find_compute(self, equation: Equation) -> Compute | None:
-        """Return the instruction of an equation. Return None if its results are only transferred, or not needed."""
+        """Return the instruction of an equation; None if its results are only transferred, or not needed."""
         return self.program.computes.get(self.number_of(equation))
 
     def _run_equation(self, equation: Equation, scope: _Scope) -> None:
@@ -341,7 +340,6 @@ class SpmdProgram:
         return vary(zeros, self._list_split_axes(self.choices.operators[operator].tolist()))
 
     def _read_carry(self, value: int, operand: Operand, scope: _Scope) -> Any:
-        """Return an operand in the layout of the carry `value`."""
         if isinstance(operand, Literal):
             shape = self.program.values[self._find_shards(value)].shape
             carried = jnp.full(shape, operand.value, self.step.types[value].dtype)
@@ -353,18 +351,18 @@ class SpmdProgram:
         return [name for name, choice in zip(self.workers.axis_names, choices, strict=True) if choice != REPLICATED]
 
     def _fetch_from_outside(self, items: Sequence[Equation | Loop], scope: _Scope) -> None:
-        """Transfer the arrays that a loop body reads, if they can be computed before the loop."""
+        """Transfer what a loop body reads from outside once, before the loop."""
         for item in items:
             if isinstance(item, Loop):
                 self._fetch_from_outside(item.equations, scope)
                 continue
             compute = self._find_compute(item)
             for value in self._list_shards(item) if compute is None else compute.inputs:
-                if all(base in scope.values for base in self.program.find_base(value)):
+                if all(base in scope.values for base in self.program.find_transfer_sources(value)):
                     self._get_array(value, scope)
 
     def _sort_body(self, loop: Loop) -> tuple[list[_EquationCompute], list[_EquationCompute], list[Equation | Loop]]:
-        """Return the equations in a loop body that take elements, those that stack results, and all others."""
+        """Return the equations in a loop body that take elements, the equations that stack results, and all others."""
         cells: list[_EquationCompute] = []
         stacks: list[_EquationCompute] = []
         other_items: list[Equation | Loop] = []

@@ -1,8 +1,8 @@
 """Arrays in overlapping shards, for dimensions that cannot be divided equally among devices.
 
-JAX requires equal shards. So shards are rounded up until they overlap: 10 rows on 3 devices become rows 0 to 3, 3 to 6
-and 6 to 9. JAX gets the shards side by side, as an array of 12 rows, and `UnevenArray` presents them as the original
-array. All copies of an element are equal.
+JAX requires equal shards, so their lengths are rounded up until they overlap. For example, 10 rows on 3 devices become
+rows 0 to 3, 3 to 6 and 6 to 9. JAX stores the shards side by side, as an array of 12 rows, and `UnevenArray` presents
+them as the original array. All copies of an element are equal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tofu.program.lockstep import Box
 
 @dataclass(frozen=True)
 class UnevenSharding:
-    """A sharding with overlapping shards, in place of a `NamedSharding`.
+    """A sharding with overlapping shards. It replaces a `NamedSharding`.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class UnevenSharding:
         return array
 
     def restore(self, joined: Any) -> Any:
-        """Return the original array from the joined array, as a NumPy array if that is one."""
+        """Return the original array. It is a NumPy array if `joined` is one."""
         take: Any = np.take if isinstance(joined, np.ndarray) else jnp.take  # JAX supports mode="clip" for keys too
         for d, positions in enumerate(self._restored_positions):
             joined = joined if positions is None else take(joined, positions, axis=d, mode="clip")
@@ -97,7 +97,7 @@ class UnevenSharding:
 
     @cached_property
     def _joined_positions(self) -> list[np.ndarray[Any, Any] | None]:
-        """For each dimension, the positions in the array of the joined array's elements, or None if they are equal."""
+        """For each dimension, where the elements of the joined array are in the original array. None if nothing moves."""
         return [
             None if len(begins) == 1 else np.concatenate([np.arange(begin, begin + extent) for begin in begins])
             for begins, extent in zip(self.begins, self.part, strict=True)
@@ -105,7 +105,7 @@ class UnevenSharding:
 
     @cached_property
     def _restored_positions(self) -> list[np.ndarray[Any, Any] | None]:
-        """For each dimension, the positions of the array's elements in the joined array, or None if they are equal."""
+        """For each dimension, where the elements of the original array are in the joined array. None if nothing moves."""
         all_positions: list[np.ndarray[Any, Any] | None] = []
         for begins, part_extent, shape_extent in zip(self.begins, self.part, self.shape, strict=True):
             positions = np.arange(shape_extent)
@@ -130,9 +130,9 @@ class Shard:
 class UnevenArray:
     """An array that is stored in overlapping shards, because the devices cannot divide it equally.
 
-    A partitioned step takes and returns such arrays. Each is used like a JAX array: `np.asarray`, `jnp.asarray`, operators,
-    indices and methods (`sum`, `reshape`, `at`) see the complete array. It has no `sharding` or `device`. A copy has the
-    same shards. A pickled array becomes an ordinary JAX array.
+    A partitioned step takes and returns such arrays. They work like JAX arrays: `np.asarray`, `jnp.asarray`, operators,
+    indices and methods (`sum`, `reshape`, `at`) see the complete array. But they have no `sharding` or `device`. A
+    pickled array becomes an ordinary JAX array.
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ class UnevenArray:
 
     @property
     def weak_type(self) -> bool:
-        """True if the type yields to other types in JAX, as that of a Python number does."""
+        """True if the array takes the type of the other operand, as a Python number does."""
         return bool(getattr(self.joined, "weak_type", False))
 
     @property
@@ -233,7 +233,6 @@ class UnevenArray:
 
 
 def _make_method(name: str) -> Any:
-    """Return a method of `UnevenArray` that calls JAX's method on the complete array."""
 
     def run(array: UnevenArray, *operands: Any) -> Any:
         return getattr(jnp.asarray(array), name)(*operands)
@@ -253,7 +252,7 @@ for _method in (*_BINARY, *_REFLECTED, *_COMPARISONS, *_OTHER_METHODS):
 def find_sharding(
     boxes: Sequence[Box], layout: Layout, factors: Sequence[int], shape: tuple[int, ...], joined: NamedSharding
 ) -> UnevenSharding | None:
-    """Return the sharding of a layout whose shards are `boxes`, or None if they do not overlap."""
+    """Return the sharding whose shards are `boxes`. Return None if no two shards overlap."""
     if find_layout(boxes, shape, factors) is not None:
         return None
     shard_shape = tuple(end - begin for begin, end in boxes[0])

@@ -54,19 +54,19 @@ class Aliases:
     def is_one(self, equation: Equation) -> bool:
         """Return True if the results of an equation are aliases of its operands.
 
-        The transpose of a product counts too, because XLA multiplies the transposed matrices instead.
+        The transpose of a product counts, too, because XLA multiplies the transposed matrices instead.
         """
         is_transpose = equation.primitive.name == "transpose" and equation.params["permutation"] == (1, 0)
         return equation.primitive.name in ALIASES or (is_transpose and equation.inputs[0] in self._matrix_products)
 
     def find(self, value: int) -> int:
-        """Return the value that an alias stands for. Other values, and aliases of literals, are returned unchanged."""
+        """Return the value that an alias stands for, or the value itself."""
         while isinstance(operand := self._operand_by_alias.get(value), int):
             value = operand
         return value
 
     def find_all(self, operands: Iterable[Operand]) -> tuple[int, ...]:
-        """Return the different values among operands."""
+        """Return the distinct values among operands."""
         return tuple(dict.fromkeys(self.find(x) for x in operands if isinstance(x, int)))
 
 
@@ -95,7 +95,7 @@ class Kernels:
         return len(self._types) - 1
 
     def _draw(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield a loop over two words for each number. An iteration also holds the words of the previous iteration."""
+        """Yield the loop by which XLA draws numbers. An iteration holds two words for each number, and those of the last one."""
         results = equation.outputs
         word_type = ValueType(self._types[results[0]].shape, np.dtype(np.uint32))
         words = self._add_value(word_type), self._add_value(word_type)
@@ -205,7 +205,7 @@ RULES: Mapping[str, Callable[[Kernels, Equation, tuple[int, ...]], Iterator[Oper
 def _is_stored_as_matrices(type_: ValueType, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int]) -> bool:
     """Return True if elements are stored in the order batch, rows, columns.
 
-    Rows and columns may be exchanged if they are one dimension each.
+    Rows and columns may be exchanged if each is one dimension.
     """
     batch, rows, columns = ([d for d in dimensions if type_.shape[d] > 1] for dimensions in (batch, rows, columns))
     order = [*batch, *rows, *columns]

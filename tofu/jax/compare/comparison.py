@@ -37,7 +37,7 @@ GIVEN = "the plan given"
 SPLIT = "Tofu, everything split"
 FREE = "Tofu, replicas free"
 HEADINGS = ("plan", "planned\nMB", "compiled\nMB", "overlap", "arguments\nMB", "work", "XLA's\nseconds")
-OVERLAP = 3  # position of a column that is empty on CPUs
+OVERLAP = 3  # this column is empty on CPUs
 LEGEND = """
 Planned and compiled: millions of bytes that all workers receive in a step, by the plan and in the program that XLA compiled. Arguments:
 memory of each worker for them. Work: arithmetic of all workers over that of one device. XLA's seconds: time to compile.
@@ -103,7 +103,7 @@ class PlanComparison:
 
     @cached_property
     def split(self) -> PlanRow:
-        """Row of Tofu's plan that splits everything."""
+        """Row of the plan that splits everything."""
         return self.attempt(SPLIT, partial(self.plan, plan=None, replicate="small"))
 
     def plan_within(self, rows: Sequence[PlanRow]) -> Iterator[PlanRow]:
@@ -157,7 +157,6 @@ class PlanComparison:
         return PlanRow(name, planned_bytes, traffic.total, argument_bytes, work, seconds, note, overlapped)
 
     def _list_result_shardings(self, state: Sequence[Any]) -> list[Any]:
-        """Return the state's shardings for the next state, and None for all other results."""
         results, state_tree = self._native.results_tree, self._native.arguments_tree.children()[0]
         result_data = results.tree.node_data() or (None,)
         candidates = [results, *(results.children()[:1] if issubclass(result_data[0] or object, (tuple, list)) else ())]

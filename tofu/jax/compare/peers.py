@@ -1,4 +1,4 @@
-"""Define *peers*: plans made by hand, as shardings of a step's arguments.
+"""*Peers*: hand-made plans, as shardings of a step's arguments.
 
 XLA's partitioner (GSPMD) derives the rest of such a plan.
 """

@@ -42,8 +42,8 @@ FUSED_START = "AsyncCollectiveStart"
 class CollectiveTraffic:
     """Bytes that all devices receive in one step, by kind of collective.
 
-    `count` is the number of collectives in the program's text. `between` counts the bytes that come from other hosts, as
-    if the devices of a host relayed to each other. `overlapped` counts those transferred during computation.
+    `count` is the number of collectives in the program's text. `between` counts the bytes that come from other hosts,
+    if the devices of a host relay data to each other. `overlapped` counts bytes transferred during computation.
     """
 
     bytes: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -86,7 +86,7 @@ def count_traffic(text: str, devices: int, host_devices: int = 0) -> CollectiveT
 
 
 def _find_hidden_channels(computations: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return the channels of collectives that a fusion with computation includes."""
+    """Return the channel ids of the collectives that XLA fused with computation."""
     hidden_channels: set[str] = set()
     for lines in computations.values():
         channels = {match[1] for line in lines if (match := FUSED.search(line))}
@@ -139,7 +139,6 @@ def _list_calls(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 
 def _count_bytes(line: str, collective: re.Match[str], devices: int, host_devices: int) -> tuple[float, float]:
-    """Return the bytes that all devices receive in a collective, and the share of them that comes from other hosts."""
     kind = collective["kind"]
     size = sum(_list_results(collective))
     if kind == "collective-permute":
@@ -166,9 +165,9 @@ def _find_share_between_hosts(pairs: Sequence[tuple[int, int]], host_devices: in
 
 
 def _find_relayed_share(groups: Sequence[Sequence[int]], host_devices: int) -> float:
-    """Return the share of received bytes that comes from other hosts if the devices of a host relay to each other.
+    """Return the share of received bytes that comes from other hosts, if the devices of a host relay data to each other.
 
-    In a ring through g devices, each receives from one other device, and one device of each host from another host.
+    In a ring of g devices, each receives from one other device. In each host, one device receives from another host.
     """
     host_counts = [len({device // host_devices for device in group}) for group in groups]
     return sum(count - 1 for count in host_counts) / max(sum(len(group) - 1 for group in groups), 1)

@@ -1,7 +1,8 @@
 """Divide operators along a dimension, such as cumulative sums and `argmax`, into one block for each worker.
 
-Each worker computes its own block, and workers exchange one partial result of each block. A Fourier transform of several
-dimensions is divided into one transform for each dimension, so each worker needs complete lines of one dimension only.
+Each worker computes its own block, and workers exchange one partial result of each block. A Fourier transform of
+several dimensions becomes one transform for each dimension, so that a worker needs complete lines of one dimension at a
+time.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def _find_blocked(builder: StepBuilder, equation: Equation, workers: int) -> Blo
     axis = params["axes"][0] if name in EXTREMES else params.get("axis", -1) % len(type_.shape)
     extent = type_.shape[axis]
     blocks = gcd(extent, workers)
-    least = 2 * params["k"] if name == "top_k" else 2  # blocks with fewer elements are not worth the exchange
+    least = 2 * params["k"] if name == "top_k" else 2  # smaller blocks are not worth the exchange
     if blocks == 1 or extent < least * blocks:
         return None
     if name in EXTREMES:
@@ -107,7 +108,6 @@ def _find_neutral(name: str, type_: ValueType) -> Any:
 
 
 def _can_split(shape: Sequence[int], workers: int) -> bool:
-    """Return True if dimensions can be split into as many equal parts as there are workers."""
     for extent in shape:
         workers //= gcd(extent, workers)
     return workers == 1
@@ -155,7 +155,7 @@ def _find_largest(axis: int, blocks: int, k: int, x: Any) -> tuple[Any, Any]:
 
 
 def _transform(kind: Any, lengths: Sequence[int], x: Any) -> Any:
-    """Transform one dimension after the other. The last one has real numbers on one side, if any has."""
+    """Transform one dimension after the other. The real side of a real transform is along the last dimension."""
     kinds = type(kind)
     complex_kind = {kinds.RFFT: kinds.FFT, kinds.IRFFT: kinds.IFFT}.get(kind, kind)
     steps = [(x.ndim - 1, kind, lengths[-1])]

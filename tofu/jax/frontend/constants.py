@@ -14,17 +14,15 @@ from tofu.jax.frontend.equations import find_dtype
 
 
 def copy_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
-    """Return the jaxpr with copies of its constants, including those of inner jaxprs.
+    """Return the jaxpr with copies of its constants, including constants of inner jaxprs.
 
-    Without copies, the user could later write to a NumPy array, or delete or donate a JAX array. `jax.jit` also keeps
-    the values that it traced. Raise UnsupportedError for a constant that an outer transformation is tracing.
+    The user may later write to a NumPy array, or delete or donate a JAX array. `jax.jit` keeps traced values in this
+    case, too. Raise UnsupportedError for a constant that an outer transformation is tracing.
     """
     return _ConstantCopier().copy_closed(closed)
 
 
 class _ConstantCopier:
-    """Copies each constant once. Jaxprs without constants stay."""
-
     def __init__(self) -> None:
         self._copies: dict[int, Any] = {}
         self._copied_jaxprs: dict[int, Any] = {}

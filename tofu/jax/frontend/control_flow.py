@@ -22,9 +22,9 @@ RUN_WHERE_TAKEN = ("while", "pure_callback")
 def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand] | None:
     """Inline the branches of a `cond` and return its results, or return None if the `cond` must stay one equation.
 
-    If the branch is known only at run time, all branches are computed, each split as planned, and a select chooses
-    among the results. A `cond` with a `while_loop` or a `jax.pure_callback` stays one equation, which every worker
-    computes: in a branch that is not taken, the loop might not end, or the callback might raise an error.
+    If the branch is known only at run time, all branches are computed, and a select chooses among the results. A `cond`
+    with a `while_loop` or a `jax.pure_callback` stays one equation, which every worker computes. Otherwise the loop of
+    a branch that is not taken might not end, or its callback might raise an error.
     """
     index, *operands = equation.inputs
     branches = jaxpr_equation.params["branches"]
@@ -47,7 +47,7 @@ def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation
 
 
 def must_be_taken(jaxpr: core.Jaxpr) -> bool:
-    """Return True if a jaxpr contains, at any depth, a primitive of `RUN_WHERE_TAKEN`."""
+    """Return True if a jaxpr contains a primitive that may only run in the branch that is taken."""
     return any(
         equation.primitive.name in RUN_WHERE_TAKEN
         or any(must_be_taken(body.jaxpr) for body in list_bodies(equation.params))
@@ -66,10 +66,9 @@ def list_bodies(params: Mapping[str, Any]) -> Iterator[core.ClosedJaxpr]:
 
 
 def enter_scan(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
-    """Convert a scan to a loop and return its results.
+    """Convert a scan to a loop, and return its results.
 
-    The body of the loop begins with equations that take elements of the scanned values, and ends with equations that stack
-    results.
+    The body begins with equations that take elements of the scanned values, and ends with equations that stack results.
     """
     params = jaxpr_equation.params
     body, length = params["jaxpr"], params["length"]

@@ -1,4 +1,4 @@
-"""Remove values without elements, such as `x[:0]`: they become constants, and their readers are rewritten."""
+"""Remove values without elements, such as `x[:0]`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WRITTEN = {"dynamic_update_slice": 1}
 
 
 def drop_empty(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return the results of an equation that reads or computes values without elements, or None for other equations."""
+    """Return the results of an equation that reads or computes values without elements; None for other equations."""
     if types and all(map(is_empty, types)):
         return list(map(builder.add_empty, types))
     if equation.primitive.name == "split" and any(map(is_empty, types)):

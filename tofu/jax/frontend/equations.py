@@ -1,7 +1,7 @@
-"""Represent a step as a list of equations and loops: a jaxpr in which all calls are inlined.
+"""A step as a list of equations and loops: a jaxpr in which all calls are inlined.
 
-Equations refer to values by number. Their results in a loop may be summed over its iterations. If only a loop around
-that loop sums them, each iteration of the inner loop has a *separate sum*.
+Equations refer to values by number. In a loop, a result may be summed over the iterations. In nested loops, only the
+outer one may sum it; each iteration of the inner loop then has a *separate sum*.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def read_type(aval: Any) -> ValueType:
 
 
 def as_type(value: Any, type_: ValueType) -> Any:
-    """Return a value with the `weak_type` of a type, which inlining loses. Shape and dtype already agree."""
+    """Return a value with the `weak_type` of a type. Shape and dtype already agree."""
     if type_.is_key or bool(value.weak_type) == type_.weak_type:
         return value
     convert = primitives.convert_element_type_p
@@ -94,7 +94,7 @@ def as_type(value: Any, type_: ValueType) -> Any:
 
 
 def find_dtype(leaf: Any) -> Any:
-    """Return the dtype that JAX gives a leaf, which is an array, its shape, or a Python number."""
+    """Return the dtype that JAX gives a leaf: an array, its shape, or a Python number."""
     if isinstance(leaf, jax.Array):
         return leaf.dtype
     dtype = leaf.dtype if hasattr(leaf, "dtype") else jax.numpy.result_type(leaf)
@@ -130,14 +130,14 @@ class Equation:
     line
         Line of the user's program that created the equation.
     checkpoint
-        If a `jax.checkpoint` computes the equation again in the backward pass, the number of that checkpoint. Its
+        Number of the `jax.checkpoint` that computes the equation again in the backward pass, if there is one. Its
         equations are kept apart by barriers; otherwise XLA would reuse the values of the forward pass.
     loops_summed
         The number of loops over whose iterations the equation's only result is summed. The sum has the type
         `summed_dtype` and can be read after these loops.
     has_separate_sums
         True if the innermost loop is not among these loops, so that each of its iterations has a separate sum. A later
-        loop reads the separate sums (`Loop.separate_sums`).
+        loop reads these sums (`Loop.separate_sums`).
     """
 
     primitive: Any
@@ -179,8 +179,8 @@ class Equation:
 class LoopCarry:
     """A value that a loop passes from iteration to iteration.
 
-    In the loop, it is read as `value`. It equals `first` in the first iteration, and in each later iteration the value
-    of `following` in the iteration before. After the loop, `last` is the final value.
+    The body reads `value`. In the first iteration it is `first`; later it is what the previous iteration computed as
+    `following`. After the loop, `last` is the final value.
     """
 
     value: int
@@ -229,7 +229,7 @@ class LoopSum:
 class Loop:
     """A loop of `length` iterations. If `reverse` is True, it starts with the last element of scanned values.
 
-    `separate_sums` lists the values whose separate sums it reads. An earlier loop of equal length has computed them.
+    `separate_sums` lists the values whose separate sums the loop reads, one in each iteration.
     """
 
     equations: tuple[Equation | Loop, ...]
@@ -244,7 +244,7 @@ class Loop:
         return "\n    ".join([*lines, *"\n".join(map(str, self.equations)).splitlines()])
 
     def without_constant_carries(self) -> Loop:
-        """Return the loop without carries that never change. Their readers use the values from outside instead."""
+        """Return the loop without carries that never change. Their readers use the value from outside."""
         operand_by_constant = {c.value: c.first for c in self.carries if c.following == c.value}
         if not operand_by_constant:
             return self
@@ -301,7 +301,7 @@ class Loop:
 
 
 def _separate_sums_of(number: int) -> int:
-    """Return the key, among the values of a step, of a dictionary from iterations to separate sums of a value."""
+    """Return the key of a value's separate sums, which are stored as a dictionary by iteration."""
     return -1 - number
 
 

@@ -1,8 +1,8 @@
 """Find values that a step compares with their own maximum or minimum, as the gradients of `jnp.max` and `jnp.min` do.
 
-If XLA computes such a value twice, once for the maximum and once for the comparison, the two may be rounded
-differently. No element then equals the maximum, and the gradient is NaN. To prevent this, the program places an
-optimization barrier behind these values.
+XLA may compute such a value twice, for the maximum and for the comparison, with different rounding. No element then
+equals the maximum, and the gradient is NaN. To prevent this, the program has an optimization barrier behind these
+values.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ def find_compared_with_extremum(step: Step) -> frozenset[int]:
 
 
 def _list_reduced(operand: Operand, equation_by_result: dict[int, Equation]) -> tuple[Operand, ...]:
-    """Return the operands of the maximum or minimum from which an operand is reshaped, or () if it is none."""
     while isinstance(operand, int) and operand in equation_by_result:
         equation = equation_by_result[operand]
         if equation.primitive.name in REDUCING:

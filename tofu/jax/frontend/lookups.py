@@ -1,6 +1,6 @@
 """Find the positions of gathers and scatters that are known before a step runs.
 
-A lookup is known along a dimension if its indices are a number or a regular progression, such as `jnp.arange(n) * 2`.
+Positions along a dimension are known if the indices are a number or a regular progression, such as `jnp.arange(n) * 2`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Positions:
     first, stride, count
         The positions are `first + stride * n` for `n < count`.
     batch
-        The dimension of the indices along which the positions follow each other. None for a window at one position.
+        The dimension of the indices along which n counts. None for a window at one position.
     """
 
     first: int
@@ -57,8 +57,8 @@ class KnownLookup:
     rest
         The indices of the other dimensions, as operands whose last dimension has extent 1.
     batches
-        The dimension of the indices that belongs to each batch dimension of the array. Dimensions along which known
-        positions follow each other are batch dimensions too.
+        For each batch dimension of the array, the dimension of the indices that belongs to it. Dimensions with several
+        known positions are batch dimensions, too.
     """
 
     known: Mapping[int, Positions]
@@ -66,7 +66,7 @@ class KnownLookup:
     batches: Mapping[int, int]
 
     def without_batches(self, dimensions: Iterable[int]) -> tuple[int, ...]:
-        """Return the dimensions of the array that are no batch dimensions."""
+        """Return the dimensions of the array that are not batch dimensions."""
         return tuple(d for d in dimensions if d not in self.batches)
 
     def list_batches(self) -> tuple[int, ...]:
@@ -79,27 +79,27 @@ class KnownLookup:
         for d, at in self.known.items():
             first[d], strides[d] = at.least, abs(at.stride)
             limits[d] = at.least + strides[d] * (at.count - 1) + 1
-        return self.turn(lax.slice(array, first, limits, strides))
+        return self.reverse_decreasing(lax.slice(array, first, limits, strides))
 
     def find_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Return the shape that `read` returns for an array of this shape."""
         return tuple(self.known[d].count if d in self.known else extent for d, extent in enumerate(shape))
 
-    def turn(self, part: Any) -> Any:
+    def reverse_decreasing(self, part: Any) -> Any:
         """Reverse the dimensions whose positions decrease."""
         reversed_ = [d for d, at in self.known.items() if at.stride < 0]
         return lax.rev(part, reversed_) if reversed_ else part
 
     def write(self, array: Any, part: Any, join: Callable[[Any, Any], Any] | None = None) -> Any:
         """Return an array whose elements at the known positions are replaced by `part`, or joined with it."""
-        part = self.turn(part)
+        part = self.reverse_decreasing(part)
         if part.shape == array.shape:
             return part if join is None else join(array, part)
         begins = [self.known[d].least if d in self.known else 0 for d in range(array.ndim)]
         strides = [abs(self.known[d].stride) if d in self.known else 1 for d in range(array.ndim)]
         if join is None and set(strides) == {1} and not is_large(part.shape, array.shape):
             return lax.dynamic_update_slice(array, part, [np.int32(begin) for begin in begins])
-        return place(array, part, begins, strides, join)
+        return write_at(array, part, begins, strides, join)
 
 
 def find_lookup(
@@ -112,7 +112,7 @@ def find_lookup(
     batched: Mapping[int, int],
     mode: Any,
 ) -> KnownLookup | None:
-    """Return which positions of a gather or scatter are known, or None if none are.
+    """Return the positions of a gather or scatter that are known before the step runs, or None.
 
     The indices name positions along `dimensions`, and a window has the extents `sizes`. `batched` maps batch dimensions
     of the operand to those of the indices.
@@ -135,11 +135,11 @@ def find_lookup(
 
 
 def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
-    """Return the indices along each dimension as separate operands, or nothing if the program does not concatenate them."""
+    """Return the operands that the program concatenates to `indices`, one for each dimension; none if it does not."""
     shape = builder.find_type(indices).shape
     if shape[-1:] == (1,):
         return [indices]
-    maker = builder.find_maker(indices)
+    maker = builder.find_producer(indices)
     if maker is None or maker.primitive.name != "concatenate" or maker.params["dimension"] != len(shape) - 1:
         return []
     is_apart = all(builder.find_type(x).shape[-1] == 1 for x in maker.inputs)
@@ -147,7 +147,7 @@ def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
 
 
 def find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapsed: bool) -> Positions | None:
-    """Return the positions that indices along one dimension name, or None if they are unknown or of another form."""
+    """Return the positions along one dimension, or None if they are unknown or of another form."""
     found = find_progression(builder, piece)
     if found is None:
         return None
@@ -160,23 +160,23 @@ def find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapsed
     return Positions(found.first, found.strides[d], found.shape[d], d)
 
 
-def place(
+def write_at(
     operand: Any,
     update: Any,
     begins: Sequence[int],
     strides: Sequence[int],
     join: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
-    """Return an array with elements at regular positions replaced by `update`, or joined with it, by a select."""
+    """Replace regularly spaced elements of an array by `update`, or combine them with it by `join`. Return the array."""
     sizes, extents = update.shape, operand.shape
     ends = [begin + stride * (size - 1) + 1 for begin, stride, size in zip(begins, strides, sizes, strict=True)]
     around = zip(begins, ends, strides, extents, strict=True)
     room = [(begin, extent - end, stride - 1) for begin, end, stride, extent in around]
     moved = lax.pad(update, np.zeros((), update.dtype), room)
-    return choose_inside(sizes, begins, join, operand, moved, strides)
+    return select_window(sizes, begins, join, operand, moved, strides)
 
 
-def choose_inside(
+def select_window(
     sizes: Sequence[int],
     begins: Sequence[int],
     join: Callable[[Any, Any], Any] | None,
@@ -184,7 +184,7 @@ def choose_inside(
     moved: Any,
     strides: Sequence[int] | None = None,
 ) -> Any:
-    """Return an array with the elements of a window replaced by those of `moved`, or joined with them."""
+    """Replace the elements of a window by those of `moved`, or combine them by `join`. Return the array."""
     is_inside = np.bool_(True)
     strides = strides or [1] * len(begins)
     for d, (begin, stride, size, extent) in enumerate(zip(begins, strides, sizes, operand.shape, strict=True)):

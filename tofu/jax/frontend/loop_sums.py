@@ -1,12 +1,12 @@
 """Move sums out of loops, such as gradients of weights that are summed over time steps or micro-batches.
 
-Often, a loop only adds to a value that it carries, c' = c + T(p), where p is a matrix product and T is linear. The final
-value is first + T(sum of p). So each worker can sum its own products p within the loop, and workers communicate once
-after the loop instead of in every iteration. Meanwhile, each worker holds its partial sum, which may be as large as the
-complete tensor.
+Often, a loop only adds to a carried value: c' = c + T(p), where p is a matrix product and T is linear. Then the final
+value is first + T(sum of p). Each worker sums its own products p within the loop, and workers communicate once after
+the loop instead of in every iteration. The price is that each worker holds its partial sum, which may be as large as
+the complete tensor.
 
-The added values may also be stacked results of an inner loop, such as gradients of layers. Then each iteration of the
-inner loop has a *separate sum*. A *completing loop* of equal length, after the outer loop, applies T to each of them.
+The loop may also add stacked results of an inner loop, such as gradients of layers. Then each iteration of the inner
+loop has a *separate sum*. A *completing loop* of equal length, after the outer loop, applies T to each of them.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def hoist_sums(step: Step) -> Step | None:
 class _Hoister:
     """Moves sums out of the loops of a step.
 
-    `equation_by_result` has the equation that computes each value. A loop's final value that is replaced by a sum is a key
-    of `current_by_old`, with the sum as its value.
+    `equation_by_result` has the equation that computes each value. `current_by_old` has the sum that replaces a loop's
+    final value.
     """
 
     types: list[ValueType]
@@ -70,13 +70,12 @@ class _Hoister:
     count: int = 0
 
     def find_current(self, operand: Operand) -> Operand:
-        """Return the operand that now stands for an operand."""
         while isinstance(operand, int) and operand in self.current_by_old:
             operand = self.current_by_old[operand]
         return operand
 
     def hoist_from(self, items: Sequence[Equation | Loop]) -> tuple[Equation | Loop, ...]:
-        """Return equations and loops with sums moved out of the loops, inner loops first: outer loops may carry their sums."""
+        """Return equations and loops with sums moved out of the loops. Inner loops come first, because outer loops may carry their sums."""
         hoisted: list[Equation | Loop] = []
         for item in items:
             if isinstance(item, Loop):
@@ -106,7 +105,6 @@ class _Hoister:
         return [remaining_loop, *body.list_completing_loops(), *following]
 
     def is_zero(self, operand: Operand) -> bool:
-        """Return True if an operand is known to consist of zeros."""
         if isinstance(operand, Literal):
             return bool(np.all(operand.value == 0))
         maker = self.equation_by_result.get(operand)
@@ -120,7 +118,7 @@ class _HoistedSum:
     Attributes
     ----------
     moved_equations
-        The equations that compute `summand` from sums after the loop, by their results.
+        The equations that compute `summand` from sums after the loop, by result.
     summed_equations
         The equations that stay in the loop, where their results are summed.
     separate_sums
@@ -143,7 +141,7 @@ class _HoistedSum:
 
 @dataclass
 class _BodyValues:
-    """The values in the body of a loop: results of its equations, complete sums of inner loops, and stacks of inner loops."""
+    """The values in the body of a loop: results of its equations, and sums and stacks of inner loops."""
 
     equation_by_result: dict[int, Equation]
     sums: Mapping[int, Equation] = field(default_factory=dict)
@@ -179,7 +177,7 @@ class _LoopBody:
         self._completing_loops: dict[int, Loop] = {}  # by id of the inner loop
 
     def find_sum(self, carry: LoopCarry) -> _HoistedSum | None:
-        """Return the sum that a carry computes, or None if the carry is no sum or its summands include no product."""
+        """Return the sum that a carry computes. None if it is no sum, or adds no product."""
         if not isinstance(carry.following, int):
             return None
         add_equation, type_ = self._values.equation_by_result.get(carry.following), self._hoister.types[carry.value]
@@ -195,7 +193,7 @@ class _LoopBody:
         return hoisted_sum if is_sum and hoisted_sum.has_product else None
 
     def _analyze_summand(self, value: Operand, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues) -> bool:
-        """Add to `hoisted_sum` how a value can be summed over the loop. Return False if it cannot."""
+        """Return True if a value can be summed over the loop. Records how in `hoisted_sum`."""
         if not isinstance(value, int) or self._read_counts[value] != 1:
             return False
         if value in self._moved_values or value in self._summed_equations:
@@ -236,7 +234,7 @@ class _LoopBody:
     def _find_linear_operands(
         self, equation: Equation, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues
     ) -> Sequence[Operand] | None:
-        """Return the operands in which an equation is linear, or None if it needs other values that change in the loop."""
+        """Return the operands in which an equation is linear. None if its other operands change in the loop."""
         name, inputs = equation.primitive.name, equation.inputs
         if name in RESHAPING or name in ADDING:
             return inputs
@@ -263,7 +261,7 @@ class _LoopBody:
         return isinstance(factor, Literal) or self._hoister.types[equation.outputs[0]].dtype == dtype
 
     def _hoist_operand(self, operand: Operand, moved_equations: dict[int, Equation], body_values: _BodyValues) -> bool:
-        """Return True if an operand is equal in all iterations. Add the equations that then compute it after the loop."""
+        """Return True if an operand is equal in all iterations. The equations that compute it are added to `moved_equations`."""
         if isinstance(operand, Literal) or operand not in self._values_inside:
             return True
         equation = body_values.equation_by_result.get(operand)
@@ -311,7 +309,7 @@ class _LoopBody:
             yield replace(hoisted_sum.add_equation, inputs=inputs, outputs=(carry.last,), checkpoint=None)
 
     def _list_moved_equations(self, hoisted_sum: _HoistedSum, dtype: Any) -> Iterator[Equation]:
-        """Yield the moved equations of a sum. Those that depend on sums compute in the type `dtype`."""
+        """Yield the moved equations of a sum. If they depend on sums, they compute in the type `dtype`."""
         types, retyped_values = self._hoister.types, {*hoisted_sum.summed_equations, *hoisted_sum.separate_sums}
         for number, equation in hoisted_sum.moved_equations.items():
             if retyped_values.intersection(x for x in equation.inputs if isinstance(x, int)):
@@ -325,11 +323,10 @@ class _LoopBody:
             yield replace(equation, inputs=inputs, params=params, checkpoint=None)
 
     def list_completing_loops(self) -> list[Loop]:
-        """Return the completing loops. All calls of `remove_sum` come first."""
+        """Return the completing loops. Call `remove_sum` for all sums before."""
         return list(self._completing_loops.values())
 
     def list_remaining(self, items: Sequence[Equation | Loop]) -> tuple[Equation | Loop, ...]:
-        """Return the equations and loops that remain of those in the body."""
         remaining: list[Equation | Loop] = []
         for item in items:
             if isinstance(item, Loop):

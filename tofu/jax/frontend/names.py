@@ -33,7 +33,7 @@ def name_leaves(argument: str, tree: Any, is_leaf: Callable[[Any], bool] | None 
 
 
 def describe_difference(planned: Sequence[str], passed: Sequence[str]) -> str:
-    """Describe missing and surplus leaves, one sentence each, or return "" if there are none."""
+    """Describe missing and surplus leaves, one sentence each; "" if there are none."""
     missing = [name for name in planned if name not in set(passed)]
     unplanned = [name for name in passed if name not in set(planned)]
     return "".join(
@@ -44,7 +44,7 @@ def describe_difference(planned: Sequence[str], passed: Sequence[str]) -> str:
 
 
 def describe_node_difference(planned: Any, passed: Any, path: str) -> str:
-    """Describe where two trees with equal leaf names first differ, such as a list in place of a tuple.
+    """Describe where two trees with equal leaf names first differ, such as a list instead of a tuple.
 
     `path` is the name of the tree.
     """
@@ -100,7 +100,7 @@ def show_path(tree: str, path: Any) -> str:
 
 
 def show_text(text: str) -> str:
-    """Return the text in printable form. Characters that UTF-8 lacks are escaped."""
+    """Return the text in printable form. Lone surrogates are escaped, because UTF-8 cannot encode them."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

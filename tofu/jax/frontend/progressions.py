@@ -18,7 +18,7 @@ LOOKED_THROUGH = frozenset(("convert_element_type", "copy"))
 
 @dataclass(frozen=True)
 class Progression:
-    """An array of integers: at position i, `first + sum(strides[d] * i[d])`. Along one element the stride is 0."""
+    """An array of integers: at position i, `first + sum(strides[d] * i[d])`. Dimensions of extent 1 have stride 0."""
 
     shape: tuple[int, ...]
     first: int
@@ -41,7 +41,7 @@ class Progression:
 
 
 def find_progression(builder: StepBuilder, operand: Operand) -> Progression | None:
-    """Return the numbers of an operand as a progression, or None if they are none, or unknown until the step runs."""
+    """Return an operand as a progression, or None if it is none, or is unknown until the step runs."""
     return _Finder(builder).find(operand)
 
 
@@ -51,14 +51,14 @@ class _Finder:
         self.left = MOST_EQUATIONS
 
     def find(self, operand: Operand, shape: tuple[int, ...] | None = None) -> Progression | None:
-        """Return an operand as a progression. A scalar in the program is one of any `shape`."""
+        """Return an operand as a progression. A scalar in the program fits any `shape`."""
         type_ = self.builder.find_type(operand)
         if type_.is_key or not jnp.issubdtype(type_.dtype, jnp.integer):
             return None
         if isinstance(operand, Literal):
             shape = type_.shape if shape is None else shape
             return Progression(shape, int(operand.value), (0,) * len(shape))
-        maker = self.builder.find_maker(operand)
+        maker = self.builder.find_producer(operand)
         if maker is None or self.left == 0:
             return None
         self.left -= 1
@@ -114,9 +114,9 @@ class _Finder:
         return clamped if first <= low and high <= last else None
 
     def _choose(self, inputs: tuple[Operand, ...], shape: tuple[int, ...]) -> Progression | None:
-        """Return the chosen case of `where(i < 0, i + n, i)`, which lets negative indices count from the end."""
+        """For NumPy's negative indices, `where(i < 0, i + n, i)`, return the case that applies to all elements, or None."""
         which, *cases = inputs
-        maker = self.builder.find_maker(which)
+        maker = self.builder.find_producer(which)
         if maker is None or maker.primitive.name not in ("lt", "ge") or len(cases) != 2:
             return None
         compared, bound = (self.find(x, shape) for x in maker.inputs)

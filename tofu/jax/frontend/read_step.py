@@ -70,7 +70,7 @@ class Native:
         return self.step if self.written is None else self.written
 
     def list_arguments(self, positions: Any) -> list[int]:
-        """Return the numbers of arguments. `positions` is one position, several, or None, and -1 is the last argument.
+        """Return the positions of arguments. `positions` is one position, several, or None; -1 is the last argument.
 
         Raise UnsupportedError for positions that the step does not have.
         """
@@ -97,7 +97,7 @@ def check_arguments(example_args: Any) -> None:
 
 
 def donate(source: Source, arguments: Any) -> Source:
-    """Return the step with permission to reuse the memory of some arguments, as with `donate_argnums` of `jax.jit`."""
+    """Return the step with permission to reuse the memory of some arguments (`donate_argnums`)."""
     return replace(source, native=replace(source.native, donated=tuple(source.native.list_leaves(arguments))))
 
 
@@ -118,6 +118,16 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
     static_numbers
         If True, Python numbers are static too. They also become static if the function cannot be traced otherwise, for
         example because it uses one of them in an `if`.
+
+    Returns
+    -------
+    Source
+        The step, with its graph of operators and tensors (`graph`).
+
+    Raises
+    ------
+    UnsupportedError
+        The step cannot be traced, or an argument has a type that JAX does not accept.
     """
     if not callable(function):
         raise UnsupportedError(f"A step is a function of arrays, not {show_with_type(function)}.")
@@ -173,7 +183,7 @@ def _describe_empty(graph: Graph, tensor: int) -> str:
 
 
 def _count_state(arguments: Sequence[Any], state: Structure, traced: Traced, names: Sequence[str]) -> int:
-    """Return the number of leaves of the first argument if it is a state, that is, like the first result; else 0."""
+    """Return the number of leaves of the state: the first argument, if it is like the first result. Otherwise 0."""
     state_leaves, result_shapes, results_tree = arguments[: state.num_leaves], traced.shapes, traced.results_tree
     candidates = [results_tree]
     if (data := results_tree.tree.node_data()) is not None and issubclass(data[0], tuple):
@@ -213,7 +223,7 @@ def hoist_loop_sums(source: Source) -> Source | None:
 
 
 def divide_step(source: Source, workers: int) -> Source | None:
-    """Return the step with operators such as cumulative sums computed in blocks, or None if it has no such operator."""
+    """Return the step with operators such as cumulative sums in blocks, or None if it has none."""
     step = divide_into_blocks(source.native.step, workers)
     return None if step is None else _keep_names(_rewrite(source, step), source)
 
@@ -229,7 +239,7 @@ def _rewrite(source: Source, step: Step) -> Source:
 def _keep_names(rewritten: Source, source: Source) -> Source:
     """Return a rewritten step in which tensors and operators of the original step have their original names.
 
-    All other tensors and operators get names that the original step does not have.
+    All others get names that the original step does not have.
     """
     tensor_names = UniqueNames(tuple(source.graph.tensor_index))
     operator_names = UniqueNames(tuple(source.graph.operator_index))
@@ -255,8 +265,8 @@ def _keep_names(rewritten: Source, source: Source) -> Source:
 def _name_alike(graph: Graph, original_by_tensor: Mapping[int, int], original: Graph) -> Graph:
     """Return the graph of a rewritten step with the names of the original step, so that hints mean the same.
 
-    `original_by_tensor` maps each tensor to an original tensor. If a loop's sum moves behind the loop, the operator that adds
-    the initial value there gets the name of the operator that added to the sum in the loop.
+    `original_by_tensor` maps each tensor to an original tensor. If a sum moves out of a loop, the addition after the
+    loop has the name of the addition in the loop.
     """
     name_by_tensor = {tensor: operator.name for operator in original.operators for tensor in operator.outputs}
     for carry in original.carries:
@@ -289,7 +299,7 @@ def make_graph(step: Step, names: Sequence[str], state_count: int = 0) -> tuple[
     pairs = zip(step.inputs[:state_count], step.outputs[:state_count], strict=True)
     next_values = {tensor_of[n]: tensor_of[x] for n, x in pairs if isinstance(x, int) and n != x}
     other_results = (tensor_of[x] for x in step.outputs[state_count:] if isinstance(x, int))
-    outputs = tuple(dict.fromkeys(t for t in other_results if not tensors[t].is_given))
+    outputs = tuple(dict.fromkeys(t for t in other_results if not tensors[t].exists_before_step))
     graph = Graph(
         tuple(tensors), tuple(builder.operators), outputs, next_values=next_values, carries=tuple(builder.carries)
     )
@@ -308,7 +318,6 @@ class _GraphBuilder:
         self._tensor_names, self._operator_names = UniqueNames(), UniqueNames()
 
     def add_tensor(self, number: int, name: str, kind: TensorKind, times: int = 1, addends: int = 1) -> None:
-        """Add the tensor of a value."""
         type_ = self.step.types[number]
         self.tensor_of[number] = len(self.tensors)
         unique_name = self._tensor_names.take(name)

@@ -1,8 +1,8 @@
 """Remove reversals that cancel each other, as in `jnp.cumsum(x[::-1])[::-1]` and reversed `lax.associative_scan`.
 
 A reversal along a split dimension transfers almost every element. But most operators can compute their result in
-reverse from operands in reverse. So the search goes back from a reversal to earlier ones, and the equations in between
-are computed in the original order.
+reverse from reversed operands. So the search goes back from a reversal to earlier ones. If it finds them, both are left
+out, and the equations between them compute in the original order.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_EQUATIONS = 2048  # the search ends after this many equations before a reve
 
 
 def cancel_reversals(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a reversal if fewer elements are reversed without it. Return None otherwise."""
+    """Return the operands that replace a reversal, or None if this does not reduce the number of reversed elements."""
     if equation.primitive.name != "rev" or types[0].is_key or not builder.is_planned:
         return None
     search = _Search(builder)
@@ -50,9 +50,9 @@ class _Search:
     Attributes
     ----------
     computed
-        For each reversed value, its equation with the parameters and operands that compute it in reverse.
+        For each reversed value, the equation, parameters and operands that compute it.
     equal
-        Reversed values that need no equation, and the values that equal them, which may be reversed along other dimensions.
+        Reversed values that equal another value, possibly reversed along other dimensions.
     rest
         Values that are still reversed.
     cancels
@@ -83,14 +83,14 @@ class _Search:
         return not waiting
 
     def gains(self, size: int) -> bool:
-        """Return True if fewer elements are reversed than with a reversal of `size` elements and those before it."""
+        """Return True if fewer elements are reversed than by a reversal of `size` elements and the earlier ones."""
         count = sum(prod(self.builder.types[value].shape) for value, _ in self.rest)
         return count < size or (count == size and self.cancels)
 
     def _expand(self, wanted: Reversed) -> Sequence[Reversed | Literal]:
-        """Record how a value is computed in reverse, and return the operands of that."""
+        """Record how to compute a value in reverse. Return the operands that this needs."""
         value, dimensions = wanted
-        maker = self.builder.find_maker(value)
+        maker = self.builder.find_producer(value)
         if not dimensions or wanted in self.builder.in_reverse:
             return ()
         if maker is not None and maker.primitive.name == "rev":
@@ -117,7 +117,7 @@ class _Search:
         return self.computed[wanted][2]
 
     def _is_moved(self, wanted: Reversed) -> bool:
-        """Return True if a reversed value has another order, and False if it has one element along these dimensions."""
+        """Return True if reversing a value changes the order of its elements."""
         return any(self.builder.types[wanted[0]].shape[d] > 1 for d in wanted[1])
 
     def _find_source(self, maker: Equation, dimensions: frozenset[int]) -> Source | None:
@@ -130,7 +130,6 @@ class _Search:
         return RULES[name](maker, dimensions, (before, after))
 
     def build(self, wanted: Reversed, equation: Equation) -> Operand:
-        """Add the equations that compute a value in reverse, in place of `equation`. Return the value."""
         builder, done = self.builder, self.builder.in_reverse
         for found in sorted((*self.computed, *self.rest), key=lambda found: found[0]):  # operands come first
             value, dimensions = found
@@ -189,7 +188,7 @@ def _pad(maker: Equation, dimensions: frozenset[int], shapes: Shapes) -> Source:
 
 
 def _reshape(maker: Equation, dimensions: frozenset[int], shapes: Shapes) -> Source | None:
-    """Reverse a run of dimensions that is reshaped to another run, if it is reversed completely or not at all."""
+    """Reverse dimensions that are reshaped to others, if they are reversed completely or not at all."""
     ends_before, ends = map(_list_ends, shapes)
     shared = sorted({*ends_before.values()} & {*ends.values()})
     runs_before, runs = ({d: bisect_left(shared, end) for d, end in found.items()} for found in (ends_before, ends))
@@ -201,7 +200,7 @@ def _reshape(maker: Equation, dimensions: frozenset[int], shapes: Shapes) -> Sou
 
 
 def _list_ends(shape: Sequence[int]) -> dict[int, int]:
-    """Return the product of the extents up to each dimension. Dimensions of one element are left out."""
+    """Return the product of the extents up to each dimension. Dimensions of one element are skipped."""
     return {d: end for d, end in enumerate(accumulate(shape, mul)) if shape[d] > 1}
 
 

@@ -21,7 +21,13 @@ from tofu.jax.frontend.empty import drop_empty
 from tofu.jax.frontend.equations import Equation, Literal, Operand, Step, ValueType
 from tofu.jax.frontend.reversals import cancel_reversals
 from tofu.jax.frontend.versions import is_memory_kind, is_of_jax
-from tofu.jax.frontend.windows import read_known, read_window, roll, update_window, write_known
+from tofu.jax.frontend.windows import (
+    rewrite_concatenation,
+    rewrite_dynamic_slice,
+    rewrite_dynamic_update,
+    rewrite_gather,
+    rewrite_scatter,
+)
 
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
@@ -54,12 +60,11 @@ def check_undivided(step: Step) -> None:
 
 
 def complete(builder: StepBuilder, equation: Equation) -> Equation:
-    """Return the equation in the form that its description expects: no reordered dimensions or unsupported literals."""
+    """Return the equation in the form that its description expects, without reordered dimensions and unsupported literals."""
     return _without_literals(builder, _without_dimension_order(builder, equation))
 
 
 def _compute_scalars(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Compute an equation of numbers now, while the step is traced."""
     numbers = [x.value for x in equation.inputs if isinstance(x, Literal)]
     if not numbers or len(numbers) < len(equation.inputs) or any(type_.shape or type_.is_key for type_ in types):
         return None
@@ -117,7 +122,7 @@ def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[Val
 
 
 def _write_completely(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Convert a scatter that writes a complete operand, as `x.at[...].set(y)` does, to an element-wise equation."""
+    """Replace a scatter that writes a complete operand, such as `x.at[...].set(y)`, by an element-wise equation."""
     name = equation.primitive.name
     if not name.startswith("scatter"):
         return None
@@ -146,7 +151,7 @@ def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
 
 
 def _read_completely(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a gather that reads a complete operand, as `x.at[...].get()`, by the operand."""
+    """Replace a gather that reads a complete operand, such as `x.at[...].get()`, by the operand."""
     if equation.primitive.name != "gather":
         return None
     operand, dimension_numbers = equation.inputs[0], equation.params["dimension_numbers"]
@@ -164,7 +169,7 @@ def _compare_operands(builder: StepBuilder, equation: Equation, types: Sequence[
     if equation.primitive.name != "eq":
         return None
     for operand, extremum in (equation.inputs, equation.inputs[::-1]):
-        maker = builder.find_maker(extremum)
+        maker = builder.find_producer(extremum)
         if maker is None or maker.primitive.name not in COMPARISONS:
             continue
         other_operands = [maker.inputs[1 - n] for n in (0, 1) if _is_same_operand(maker.inputs[n], operand)]
@@ -182,7 +187,7 @@ def _is_same_operand(first: Operand, second: Operand) -> bool:
 def _trace_implementation(
     builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 ) -> Sequence[Operand] | None:
-    """Replace a primitive of another library, such as equinox, by its implementation if JAX can trace that."""
+    """Replace a primitive of another library by its implementation, if JAX can trace it."""
     implementation = equation.primitive.impl
     if DESCRIPTIONS.get(equation.primitive.name) is not None or is_of_jax(implementation):
         return None
@@ -192,7 +197,7 @@ def _trace_implementation(
     try:
         closed = jax.make_jaxpr(lambda *operands: jax.tree.leaves(run(*operands)))(*shapes)
     except Exception:
-        # The implementation needs concrete values. The error for undescribed primitives explains the alternatives.
+        # The implementation needs concrete values. The error for undescribed primitives explains alternatives.
         return None
     if any(eqn.primitive is equation.primitive for eqn in closed.jaxpr.eqns):
         return None
@@ -255,11 +260,11 @@ RULES: tuple[Rule, ...] = (
     _put_in_memory,
     _read_completely,
     _write_completely,
-    read_window,
-    update_window,
-    read_known,
-    write_known,
-    roll,
+    rewrite_dynamic_slice,
+    rewrite_dynamic_update,
+    rewrite_gather,
+    rewrite_scatter,
+    rewrite_concatenation,
     cancel_reversals,
     _compare_operands,
     drop_empty,
@@ -283,7 +288,6 @@ def _without_dimension_order(builder: StepBuilder, equation: Equation) -> Equati
 
 
 def _without_literals(builder: StepBuilder, equation: Equation) -> Equation:
-    """Return the equation with literals as values, unless its description reads literals."""
     if not any(isinstance(x, Literal) for x in equation.inputs):
         return equation
     description = DESCRIPTIONS.get(equation.primitive.name)

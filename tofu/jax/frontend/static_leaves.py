@@ -1,6 +1,6 @@
 """Separate the arrays in a step's arguments and results from their *static* leaves.
 
-Functions and strings are static: they are part of the step and not data. Arrays without elements are static too.
+Static leaves are part of the step: functions, strings, and arrays without elements.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class StaticLeaf:
 
     @property
     def _key(self) -> Any:
-        """A key that equal static leaves share.
+        """Key by which static leaves are compared.
 
-        In Python, 1, 1.0 and True are equal, and so are 0.0 and -0.0, but they lead to different steps.
+        1, 1.0 and True are equal in Python, and so are 0.0 and -0.0, but they lead to different steps.
         """
         return (type(self.value), repr(self.value)) if isinstance(self.value, NUMBERS) else self.value
 
@@ -99,7 +99,7 @@ class Structure:
         return [list(islice(remaining, child.num_leaves)) for child in self.children()]
 
     def pick(self, leaves: Sequence[T]) -> list[T]:
-        """Return the entries that belong to arrays, from a list with an entry for each leaf."""
+        """From a list with an entry for each leaf, return the entries of arrays."""
         static = dict(self.static)
         return [leaf for n, leaf in enumerate(leaves) if n not in static]
 
@@ -111,7 +111,7 @@ class Structure:
         return jax.tree.unflatten(self.tree, leaves)
 
     def strip_static(self) -> Any:
-        """Return a key that trees have in common if they differ only in static leaves."""
+        """Return a key that is equal for trees that differ only in static leaves."""
         static, positions = dict(self.static), count()
 
         def visit(tree: Any) -> Any:
@@ -139,9 +139,9 @@ def name_all(function: Callable[..., Any], arguments: Sequence[Any]) -> list[str
 
 
 def describe_changed(names: Sequence[str], planned: Structure, passed: Structure) -> str:
-    """Describe static leaves that differ from the plan, one sentence each.
+    """Describe static leaves that differ from the plan, one sentence each; "" if the trees differ in another way.
 
-    Return "" if the trees differ in another way. `names` has a name for each leaf.
+    `names` has a name for each leaf.
     """
     if planned.tree != passed.tree:
         return ""
@@ -155,7 +155,7 @@ def describe_changed(names: Sequence[str], planned: Structure, passed: Structure
 
 @jax.tree_util.register_pytree_with_keys_class
 class ArrayLeaves:
-    """The arrays of an argument as a pytree with the original paths, but without the classes of the user's tree."""
+    """The arrays of an argument as a pytree with the paths of the user's tree, but without its classes."""
 
     def __init__(self, arrays: Sequence[Any], paths: tuple[str, ...]) -> None:
         self.arrays, self.paths = arrays, paths
@@ -194,7 +194,6 @@ def check_leaf_types(names: Sequence[str], leaves: Sequence[Any]) -> None:
 
 
 def _mark_static(leaf: Any) -> Any:
-    """Return a `StaticLeaf` for a function, a string or an array without elements, and other leaves unchanged."""
     if is_array(leaf):
         return StaticLeaf(Empty(np.shape(leaf), leaf.dtype)) if 0 in np.shape(leaf) else leaf
     return StaticLeaf(leaf) if isinstance(leaf, (str, bytes)) or _is_function(leaf) else leaf

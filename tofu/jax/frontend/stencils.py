@@ -1,8 +1,8 @@
 """Compute stencils such as `x.at[1:-1].add(x[:-2] + x[2:])` on complete arrays.
 
-The sum has fewer elements than `x`, so its shards would not be aligned with those of `x`. It is computed from shifted
-copies of `x` instead, of which each worker lacks only a halo. The elements outside of the window are not used. A
-reversal along a dimension that the window fills acts on these copies, too.
+The sum has fewer elements than `x`, so its shards would not be aligned with the shards of `x`. It is computed from
+shifted copies of `x` instead, of which each worker lacks only a halo. Elements outside the window are not used. If the
+window fills a dimension, a reversal along it acts on these copies, too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def extend_window(
 ) -> Operand | None:
     """Return an array of a shape that contains a window at `begins`, with any numbers around it.
 
-    The equations are added in place of `equation`. Return None unless the window is computed, element by element, from
+    The equations are added before `equation`. Return None unless the window is computed, element by element, from
     windows of arrays of this shape.
     """
     if isinstance(window, Literal):
@@ -46,7 +46,7 @@ class _Search:
         self.padded: list[int] = []
 
     def run(self, window: int) -> bool:
-        """Find how to compute a window. Return False if that gains nothing."""
+        """Find how to compute a window. Return False if this gains nothing."""
         waiting, seen = [window], {window}
         while waiting and len(seen) <= MOST_EQUATIONS:
             for operand in self._expand(waiting.pop()):
@@ -59,13 +59,13 @@ class _Search:
         return not waiting and bool(self.shifted) and len(self.padded) <= 1
 
     def _is_uniform(self, operand_shape: Shape) -> bool:
-        """Return True if an operand has one element along the dimensions in which the window is smaller than the array."""
+        """Return True if an operand has extent 1 along the dimensions in which the window is smaller than the array."""
         sizes = zip(operand_shape, self.window_shape, self.shape, strict=False)  # a scalar has no dimension
         return all(own == 1 or size == extent for own, size, extent in sizes)
 
     def _expand(self, value: int) -> Sequence[Operand]:
-        """Record how a value is computed, and return the operands of that."""
-        maker = self.builder.find_maker(value)
+        """Record how to compute a value. Return the operands that this needs."""
+        maker = self.builder.find_producer(value)
         name = "" if maker is None else maker.primitive.name
         if maker is not None and (name in ELEMENTWISE or (name == "rev" and self._is_inner_reversal(maker))):
             self.computed[value] = maker
@@ -89,7 +89,6 @@ class _Search:
         return all(self.window_shape[d] == self.shape[d] for d in maker.params["dimensions"])
 
     def build(self, window: int, equation: Equation) -> Operand:
-        """Add the equations, and return the array that contains the window."""
         done: dict[Any, Operand] = {}
         rest = zip(self.begins, self.shape, self.window_shape, strict=True)
         around = [(begin, extent - begin - size) for begin, extent, size in rest]

@@ -66,8 +66,8 @@ def trace_step(
 ) -> tuple[Step, Traced]:
     """Trace a step and return its equations.
 
-    `arguments` are trees of arrays or of shapes. If `static_numbers` is True, Python numbers are static, that is, part of the
-    step. Raise UnsupportedError for a step with side effects.
+    `arguments` are trees of arrays or of shapes. If `static_numbers` is True, Python numbers are part of the step, too.
+    Raise UnsupportedError for a step with side effects.
     """
     flat_arguments = [flatten_argument(argument, static_numbers) for argument in arguments]
     structures: list[Structure] = []
@@ -176,8 +176,8 @@ class StepBuilder:
         """Return the type of an operand."""
         return operand.type if isinstance(operand, Literal) else self.types[operand]
 
-    def find_maker(self, operand: Operand) -> Equation | None:
-        """Return the equation that computes a value, or None if the value comes from outside of the loop or step."""
+    def find_producer(self, operand: Operand) -> Equation | None:
+        """Return the equation that computes a value, or None if the value comes from outside the loop or step."""
         if self._indexed_equations is not self.equations:  # a loop begins or has ended
             self._makers, self._indexed_equations, self._indexed_count = {}, self.equations, 0
             self.in_reverse.clear()
@@ -218,14 +218,14 @@ class StepBuilder:
     def inline_closed(
         self, closed: core.ClosedJaxpr, arguments: Sequence[Operand], equation: Equation, scope: str | None = None
     ) -> list[Operand]:
-        """Add the equations of a closed jaxpr in place of an equation, and return its results."""
+        """Add the equations of a closed jaxpr before `equation`, and return its results."""
         scope = equation.scope if scope is None else scope
         return self.inline(closed.jaxpr, closed.consts, arguments, scope, equation.line, equation.checkpoint)
 
     def substitute(
         self, equation: Equation, function: Callable[..., Any], operands: Sequence[Operand], scope: str | None = None
     ) -> list[Operand]:
-        """Trace a function of operands, and add its equations in place of an equation. Return the results."""
+        """Trace a function of operands, and add its equations before `equation`. Return the results."""
         types = map(self.find_type, operands)
         shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type) for type_ in types]
         closed, first_added = jax.make_jaxpr(function)(*shapes), len(self.equations)
@@ -255,7 +255,7 @@ class StepBuilder:
         return self._number_by_constant[id(value)]
 
     def _add_equation(self, eqn: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
-        """Add an equation of a jaxpr, or the equations that replace it, and return the results. `equation` has no results yet."""
+        """Add an equation of a jaxpr, or the equations that replace it. Return the results. `equation` has no results yet."""
         name = eqn.primitive.name
         if is_constraint(eqn):
             constraint = "device or sharding of jax.device_put" if name == "device_put" else "sharding constraint"
@@ -313,7 +313,6 @@ def eliminate_dead_code(step: Step) -> Step:
 
 
 def _keep_needed(items: Sequence[Equation | Loop], needed: set[int]) -> tuple[Equation | Loop, ...]:
-    """Return the items whose results are in `needed`, and add their operands to `needed`."""
     needed_items: list[Equation | Loop] = []
     for item in reversed(items):
         if isinstance(item, Loop):
@@ -327,7 +326,6 @@ def _keep_needed(items: Sequence[Equation | Loop], needed: set[int]) -> tuple[Eq
 
 
 def _keep_needed_in_loop(loop: Loop, needed: set[int]) -> Loop:
-    """Return the loop with only the needed carries and equations. A carry may need other carries."""
     known_count = -1
     while known_count < len(needed):
         known_count = len(needed)

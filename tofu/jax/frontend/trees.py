@@ -1,6 +1,7 @@
-"""Check the trees of arguments before JAX flattens them, so that errors can name the path of the faulty node.
+"""Check the trees of arguments, so that errors can name the path of the faulty node.
 
-JAX must not flatten a tree that contains itself: it then miscounts Python's recursion depth, and later calls fail too.
+This happens before JAX flattens them: JAX miscounts Python's recursion depth for a tree that contains itself, and then
+later calls fail, too.
 """
 
 from __future__ import annotations
@@ -60,7 +61,6 @@ def _show_node(name: str, path: Path) -> str:
 
 
 def _flatten_level(name: str, path: Path, node: Any) -> list[tuple[Path, Any]] | None:
-    """Return the paths and nodes of a node's children, or None if the node is a leaf."""
     is_leaf = chain([False], repeat(True))  # False for the node itself, True for its children
     try:
         children, _ = jax.tree_util.tree_flatten_with_path(node, is_leaf=lambda _: next(is_leaf))
@@ -85,10 +85,7 @@ def _describe_failure(path: str, node: Any, error: Exception) -> str:
 
 
 def rebuild(name: str, build: Callable[[], Any]) -> Any:
-    """Call `build` and return its result.
-
-    Raise UnsupportedError if a class in the argument's tree does not accept traced arrays.
-    """
+    """Return the result of `build`, or raise UnsupportedError if a class in the argument's tree does not accept traced arrays."""
     try:
         return build()
     except Exception as error:

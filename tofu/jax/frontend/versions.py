@@ -1,7 +1,4 @@
-"""Hide differences between JAX 0.6.2 and 0.12, and read parts of jaxprs for which JAX has no public function.
-
-`tofu/jax/kernels/versions.py` does this for equations of kernels.
-"""
+"""Hide differences between JAX 0.6.2 and 0.12, and read parts of jaxprs for which JAX has no public function."""
 
 from __future__ import annotations
 
@@ -64,14 +61,14 @@ def forget_sharding(value: Any) -> Any:
 
 
 def is_memory_kind(target: Any) -> bool:
-    """Return True if `jax.device_put` is to move a value to another kind of memory, not to another device."""
+    """Return True if `jax.device_put` moves a value to another kind of memory."""
     return type(target).__name__ in ("TransferToMemoryKind", "MemorySpace", "Space")
 
 
 def is_constraint(equation: JaxprEqn) -> bool:
     """Return True if an equation requests a sharding or a device, by a constraint, `jax.device_put`, or `jax.jit`.
 
-    Under a mesh with explicit axes, JAX itself adds `reshard` equations that split nothing. They do not count.
+    Under a mesh with explicit axes, JAX adds `reshard` equations that split nothing. They do not count.
     """
     name, params = equation.primitive.name, equation.params
     if name == "device_put":
@@ -123,7 +120,7 @@ def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
 
 
 def find_platform(equation: JaxprEqn) -> int:
-    """Return the index of the case of `lax.platform_dependent` for the devices. None stands for any other platform."""
+    """Return the index of the case of `lax.platform_dependent` for the devices. A case for None fits any platform."""
     cases = equation.params["platforms"]
     platforms = {jax.default_backend(), jax.devices()[0].platform}
     matching = (n for n, names in enumerate(cases) if names is not None and platforms.intersection(names))
@@ -149,7 +146,7 @@ def find_scope(equation: JaxprEqn) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Line:
-    """A line of the user's program, printed as `file:line`. It is looked up only when it is printed.
+    """A line of the user's program, printed as `file:line`. It is looked up when it is printed.
 
     `traceback` is JAX's traceback. If it has no line, `enclosing` is used: the line of the enclosing call.
     """
@@ -210,13 +207,13 @@ def vary(value: Any, axes: Iterable[str]) -> Any:
 
 
 def vary_alike(values: Sequence[Any]) -> list[Any]:
-    """Mark all values as varying along the axes of any of them, because primitives require equal axes."""
+    """Mark all values as varying along the axes of any of them. Primitives require equal axes."""
     axes = frozenset[str]().union(*map(find_varying, values))
     return [vary(value, axes) for value in values] if axes else list(values)
 
 
 def all_gather(value: Any, axis_names: str | tuple[str, ...], dimension: int) -> Any:
-    """Return the tiled `lax.all_gather`, marked as equal along the axes if JAX records that."""
+    """Return the tiled `lax.all_gather`, marked as equal along the axes if JAX records this."""
     if not find_varying(value):
         return jax.lax.all_gather(value, axis_names, axis=dimension, tiled=True)
     if hasattr(jax.lax, "all_gather_invariant"):
@@ -257,8 +254,8 @@ def scatters_sums(devices: Sequence[Any]) -> bool:
 def reserve_threads() -> None:
     """Let XLA start enough threads for virtual CPU devices, unless JAX was used before or `NPROC` is set.
 
-    XLA of JAX 0.6.2 starts one thread for each core or device, but a device that waits in two collectives needs two. If
-    no thread is left for a device that others wait for, XLA ends the process ("Termination timeout").
+    XLA of JAX 0.6.2 starts one thread for each core or device, but a device that waits in two collectives needs two.
+    With too few threads, devices wait for each other forever, and XLA ends the process ("Termination timeout").
     """
     device_flag = re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
     device_count = int(device_flag[1]) if device_flag else getattr(jax.config, "jax_num_cpu_devices", 1)
@@ -273,7 +270,7 @@ def in_double_precision() -> AbstractContextManager[None]:
 
 def in_precision(double: bool) -> AbstractContextManager[None]:
     """Return a context in which JAX's numbers have up to 64 bits if `double` is True, or up to 32 bits."""
-    if bool(jax.config.jax_enable_x64) == double:  # the common case; entering takes a while
+    if bool(jax.config.jax_enable_x64) == double:  # the common case; entering a context takes a while
         return nullcontext()
     is_public = hasattr(jax, "enable_x64")  # since 0.12
     context: AbstractContextManager[None] = (
@@ -284,7 +281,7 @@ def in_precision(double: bool) -> AbstractContextManager[None]:
 
 @contextmanager
 def with_plain_tracebacks() -> Iterator[None]:
-    """Turn off JAX's filtering of tracebacks within a context, because filtering is slow."""
+    """Turn off JAX's filtering of tracebacks, which is slow."""
     before = jax.config.jax_traceback_filtering
     jax.config.update("jax_traceback_filtering", "off")
     try:
@@ -296,7 +293,7 @@ def with_plain_tracebacks() -> Iterator[None]:
 def constrain_row_major(value: Any) -> Any:
     """Return a value that is stored in memory with its last dimension innermost.
 
-    XLA's Fourier transforms on CPUs require this order, but in partitioned programs XLA does not always ensure it.
+    XLA's Fourier transforms on CPUs require this order. In partitioned programs, XLA does not always ensure it.
     """
     layout = getattr(layouts, "DeviceLocalLayout", None) or layouts.Layout  # 0.6 has the first
     return layouts.with_layout_constraint(value, layout(tuple(range(value.ndim))))

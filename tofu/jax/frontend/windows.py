@@ -1,7 +1,7 @@
 """Rewrite reads and writes at positions that are known before a step runs.
 
-The general primitives (gather, scatter, dynamic slice and dynamic update) take positions at run time. A plan must then
-fetch more than the elements that a worker lacks, so they are replaced by slices and selects.
+The general primitives (gather, scatter, dynamic slice and dynamic update) take positions at run time, so a plan must
+fetch more elements than a worker needs. They are replaced by slices and selects.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from jax import lax
 
 from tofu.jax.frontend.equations import Equation, Literal, Operand, ValueType
 from tofu.jax.frontend.lookups import (
-    choose_inside,
     clamp,
     find_lookup,
     find_positions,
     is_large,
     list_pieces,
-    place,
+    select_window,
+    write_at,
 )
 from tofu.jax.frontend.stencils import extend_window
 
@@ -40,7 +40,9 @@ SCATTER_JOINS: dict[str, Callable[[Any, Any], Any] | None] = {
 MOST_PIECES = 3  # a concatenation of more slices is not rewritten
 
 
-def read_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def rewrite_dynamic_slice(
+    builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
+) -> Sequence[Operand] | None:
     """Replace a dynamic slice by a slice along dimensions with a constant start, or return None if there are none."""
     if equation.primitive.name != "dynamic_slice" or types[0].is_key or not builder.is_planned:
         return None
@@ -60,7 +62,9 @@ def read_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueT
     return builder.substitute(equation, read, equation.inputs)
 
 
-def update_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def rewrite_dynamic_update(
+    builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
+) -> Sequence[Operand] | None:
     """Replace a dynamic update at a constant position by a select between old and new elements, if its window is large.
 
     A small window is written in place.
@@ -77,11 +81,13 @@ def update_window(builder: StepBuilder, equation: Equation, types: Sequence[Valu
         return None
     first = [found.get(d, 0) for d in range(len(window))]
     if (extended := extend_window(builder, update, first, shape, equation)) is not None:
-        return builder.substitute(equation, partial(choose_inside, window, first, None), (operand, extended))
-    return builder.substitute(equation, lambda x, update: place(x, update, first, [1] * len(window)), (operand, update))
+        return builder.substitute(equation, partial(select_window, window, first, None), (operand, extended))
+    return builder.substitute(
+        equation, lambda x, update: write_at(x, update, first, [1] * len(window)), (operand, update)
+    )
 
 
-def read_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def rewrite_gather(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace a gather by slices along dimensions with known positions, or return None if no positions are known."""
     if equation.primitive.name != "gather" or types[0].is_key or not builder.is_planned:
         return None
@@ -117,8 +123,8 @@ def read_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
     return builder.substitute(equation, read, (operand, *found.rest.values()))
 
 
-def write_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a scatter by an update of the elements at known positions; return None if no positions are known."""
+def rewrite_scatter(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """Replace a scatter by an update of the elements at known positions, or return None if no positions are known."""
     name, (type_, *_) = equation.primitive.name, types
     if name not in SCATTER_JOINS or type_.is_key or not builder.is_planned:
         return None
@@ -148,7 +154,7 @@ def write_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueT
         begins = [found.known[d].first if d in found.known else 0 for d in range(len(shape))]
         extended = extend_window(builder, update, begins, type_.shape, equation)
         if extended is not None:
-            return builder.substitute(equation, partial(choose_inside, shape, begins, join), (operand, extended))
+            return builder.substitute(equation, partial(select_window, shape, begins, join), (operand, extended))
 
     def write(operand: Any, update: Any, *rest: Any) -> Any:
         if is_complete:
@@ -168,11 +174,13 @@ def write_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueT
     return builder.substitute(equation, write, (operand, update, *found.rest.values()))
 
 
-def roll(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def rewrite_concatenation(
+    builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
+) -> Sequence[Operand] | None:
     """Replace a concatenation of slices of one array, such as `jnp.roll(x, 1)`, by a select between shifted copies.
 
-    Return None for other concatenations. A slice of one row could not be split along the dimension along which its
-    array is split, so its elements would be transferred twice.
+    A slice of one row cannot be split, so its elements would be transferred twice. Return None for other
+    concatenations.
     """
     if equation.primitive.name != "concatenate" or types[0].is_key or not builder.is_planned:
         return None
@@ -202,8 +210,8 @@ def roll(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -
 
 
 def _find_piece(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand, int, int]:
-    """Return the array that an operand is a slice of along a dimension, and where the slice begins and ends."""
-    maker = builder.find_maker(operand)
+    """Return the array of which an operand is a slice along a dimension, with the slice's begin and end."""
+    maker = builder.find_producer(operand)
     if maker is not None and maker.primitive.name == "slice" and set(maker.params["strides"] or (1,)) == {1}:
         (source,) = maker.inputs
         shape, begins = builder.find_type(source).shape, maker.params["start_indices"]
@@ -214,13 +222,13 @@ def _find_piece(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand
 
 
 def _bind(equation: Equation, params: Mapping[str, Any], rest: Sequence[Any], array: Any, *update: Any) -> Any:
-    """Return the result of a gather or scatter with the indices `rest`, which may not be sorted any more."""
+    """Return the result of a gather or scatter with the indices `rest`. They may not be sorted any more."""
     indices = lax.concatenate(rest, rest[0].ndim - 1)
     return equation.primitive.bind(array, indices, *update, **{**params, "indices_are_sorted": False})
 
 
 def _is_dropped(builder: StepBuilder, equation: Equation, sizes: Sequence[int]) -> bool:
-    """Return True if a scatter writes nothing, because its only window is not inside of the array."""
+    """Return True if a scatter writes nothing, because its only window is outside the array."""
     indices, numbers = equation.inputs[1], equation.params["dimension_numbers"]
     if equation.params["mode"] != lax.GatherScatterMode.FILL_OR_DROP or len(builder.find_type(indices).shape) != 1:
         return False

@@ -47,7 +47,7 @@ class KernelCall:
 
     @property
     def primitive(self) -> Primitive:
-        """The JAX primitive that stands for this kernel in a jaxpr."""
+        """The JAX primitive of this kernel in a jaxpr."""
         return make_primitive(self.name)
 
     @property
@@ -104,7 +104,7 @@ class KernelCall:
     def batch(self, operands: Sequence[Any], dimensions: Sequence[int | None]) -> KernelCall:
         """Return this kernel under `jax.vmap`.
 
-        `dimensions` has None for each operand without a batch dimension. Other operands are batched along dimension 0.
+        `dimensions` is None for operands without a batch dimension. All other operands are batched along dimension 0.
         """
         batched = [d is not None for d in dimensions]
         single = [
@@ -158,7 +158,7 @@ def _batch(operands: Sequence[Any], dimensions: Sequence[Any], *, call: KernelCa
 
 
 def bind_differentiable(call: KernelCall, operands: Sequence[Any]) -> list[Any]:
-    """Call a kernel so that JAX can differentiate it. The gradient is a kernel too, split along the same axes."""
+    """Call a kernel so that JAX can differentiate it. The gradient is a kernel, too, split along the same axes."""
 
     def bind(*values: Any) -> list[Any]:
         return call.bind(*values)
@@ -185,6 +185,5 @@ def is_differentiable(value: Any) -> bool:
 
 
 def _merge(is_replaced: Iterable[bool], replacements: Iterable[Any], values: Iterable[Any]) -> list[Any]:
-    """Return the values with those at the positions `is_replaced` replaced, in order."""
     remaining = iter(replacements)
     return [next(remaining) if is_new else value for is_new, value in zip(is_replaced, values, strict=True)]

@@ -1,7 +1,7 @@
-"""Implement `tofu.jax.describe`, which makes a user's function a single operator, whatever kernels it calls.
+"""`tofu.jax.describe`, which makes a user's function a single operator, whatever kernels it calls.
 
-While Tofu traces a step, a call of a described function becomes one equation, and each worker later calls the function
-on its shards. Everywhere else, the function behaves as before.
+While Tofu traces a step, a call of a described function becomes one equation. Each worker later calls the function on
+its shards. Everywhere else, the function behaves as before.
 """
 
 from __future__ import annotations
@@ -72,6 +72,11 @@ def describe(
         The operator's name in plans and hints. By default, it is the name of the function.
     concrete
         If True, a formula receives the extents of arrays as Python numbers instead of symbols (`tofu.jax.op`).
+
+    Raises
+    ------
+    DescriptionError
+        The description is malformed. If it does not fit the arrays of a call, the call raises this error.
     """
     if not (isinstance(description, str) or callable(description)):
         raise DescriptionError(f"A description is a rule or a formula in TDL, and not {description!r}. {SYNTAX}")
@@ -132,7 +137,7 @@ class Described:
     def make_call(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[KernelCall, list[Any], Callable[[Any], Any]]:
-        """Return the kernel of a call, its arrays, and a function that restores the call's result from the kernel's."""
+        """Return the kernel of a call, its arrays, and a function from the kernel's results to the call's result."""
         leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
         is_array = [isinstance(leaf, (jax.Array, np.ndarray, np.generic)) for leaf in leaves]
         result_trees: list[Any] = []

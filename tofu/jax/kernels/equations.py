@@ -26,7 +26,7 @@ READERS: Mapping[str, Callable[[Equation, Sequence[Shape]], KernelCall]] = {
 def describe_kernel(equation: Equation, types: Sequence[ValueType]) -> Equation:
     """Return the equation with a split rule if it calls a kernel, and unchanged otherwise.
 
-    Operands without elements stand for absent operands. The equation omits them, and the kernel adds them again.
+    An absent operand is passed as an array without elements. The equation omits it, and the kernel adds it again.
     """
     if equation.primitive.name == "custom_lin":
         raise UnsupportedError(

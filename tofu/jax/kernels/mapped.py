@@ -1,7 +1,7 @@
 """Replace `shard_map` within a step by a computation without devices, so that the plan can place everything.
 
-The body of a `shard_map` runs once for each device of a mesh. `jax.vmap`, with a batch axis for each mesh axis,
-computes the same numbers: a `psum`, for example, becomes a sum over a batch axis.
+The body of a `shard_map` runs once for each device of a mesh. `jax.vmap` over batch axes, one for each mesh axis,
+computes the same numbers. For example, a `psum` becomes a sum over a batch axis.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
     Raise UnsupportedError if `jax.vmap` cannot batch the body.
     """
     body, sizes, *specs = read_shard_map(equation)
-    # An axis of one device splits nothing, and most bodies do not name it, so it needs no batch axis.
+    # An axis of one device needs no batch axis.
     sizes = {axis: size for axis, size in sizes.items() if size > 1 or _names_axis(body.jaxpr, axis)}
     operand_specs, result_specs = (
         [[[n for n in names if n in sizes] for names in spec] for spec in each] for each in specs
@@ -110,7 +110,7 @@ def _list_names(value: Any) -> list[str]:
 
 
 def _divide_into_blocks(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
-    """Return an array as blocks, with a leading dimension for each mesh axis. Axes that `spec` does not name repeat the blocks."""
+    """Return an array as blocks, with a leading dimension for each mesh axis. Along axes that `spec` does not name, blocks repeat."""
     shape: list[int] = []
     names: list[str | None] = []
     for extent, mesh_axes in zip(array.shape, spec, strict=True):

@@ -36,8 +36,8 @@ MOST_POSITIONS = 1 << 20
 class _Stride:
     """The blocks along a dimension that follow a grid axis.
 
-    Positions of the axis are taken in groups of `positions`. The blocks of each group begin `blocks` after those of the
-    previous group. If `blocks` is 0, all groups use the same blocks.
+    `positions` positions of the axis form a group. The blocks of each group begin `blocks` after those of the previous
+    group. If `blocks` is 0, all groups use the same blocks.
     """
 
     positions: int
@@ -46,10 +46,10 @@ class _Stride:
 
 @dataclass(frozen=True)
 class _FollowedDimension:
-    """The dimension of an array that follows a grid axis.
+    """How a dimension of an array follows a grid axis.
 
-    Positions of the axis are taken in groups of `positions`. Each group has its own `elements` along `dimension`. If
-    `dimension` is None, all groups use the same elements.
+    `positions` positions of the axis form a group. Each group reads `elements` elements along `dimension`. If
+    `dimension` is None, all groups read the same elements.
     """
 
     positions: int = 1
@@ -72,8 +72,8 @@ def read_pallas_call(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
 class _PallasCall:
     """A `pallas_call` with its grid and its blocks.
 
-    The first `num_leading` operands are the sizes of a dynamic grid and the scalars that index maps read (scalar
-    prefetch). Arrays follow.
+    The first `num_leading` operands are not arrays: sizes of a dynamic grid, and scalars that index maps read (scalar
+    prefetch).
     """
 
     def __init__(self, equation: Equation) -> None:
@@ -87,7 +87,7 @@ class _PallasCall:
         self.axes_read_by_body = frozenset(body_axes[n] for n in _list_grid_reads(self.parameters["jaxpr"]))
 
     def make_kernel(self, shapes: Sequence[Shape], line: object) -> KernelCall:
-        """Return the kernel with a rule that has all grid axes that can be split, or with the reasons why none can."""
+        """Return the kernel with a rule for all grid axes that can be split, or with the reasons why none can."""
         dimensions: list[list[Dimension]] = [[()] * len(block.shape) for block in self.blocks]
         group_sizes: dict[int, int] = {}
         reasons = []

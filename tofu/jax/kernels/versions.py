@@ -89,7 +89,7 @@ def read_shard_map(equation: JaxprEqn) -> tuple[ClosedJaxpr, dict[str, int], lis
 
 
 def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
-    """Return the equation in a form that `jax.vmap` can batch: without marks of varying values."""
+    """Return the equation in a form that `jax.vmap` can batch, without marks of varying values."""
     if equation.primitive.name == "psum_invariant":  # JAX cannot batch an invariant psum
         params = {"axis_index_groups": None, **equation.params}  # 0.12 leaves it out
         return [equation.replace(primitive=primitives.psum_p, params=params)]

@@ -1,4 +1,4 @@
-"""Verify many cases: each distinct equation once, and whether descriptions miss a way to split it."""
+"""Verify many cases, each distinct equation once, and search for ways to split that descriptions miss."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def verify_cases(
 ) -> Generator[CaseReport, None, None]:
     """Yield the results of each case, in order.
 
-    Equations that agree in primitive, parameters, shapes and types (the *signature*) are verified once, in double
+    Equations with equal primitive, parameters, shapes and types (the *signature*) are verified once, in double
     precision. If `primitives` are passed, only their equations are verified. `search` also looks for missing
     strategies. `jobs` cases are verified at a time; more than 1 needs built-in cases.
     """
@@ -92,7 +92,7 @@ def verify_cases(
 def list_distinct(
     cases: Iterable[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0
 ) -> Mapping[str, tuple[int, ...]]:
-    """Return the positions of the equations to verify in each case: those whose signature no earlier case has."""
+    """Return the positions of the equations to verify in each case: those with a new signature."""
     seen_signatures, numbers_by_case = set[str](), dict[str, tuple[int, ...]]()
     with in_double_precision():
         for case in cases:
@@ -133,7 +133,7 @@ def verify_case(case: PrimitiveCase, numbers: Collection[int], seed: int = 0, se
 def _find_missing(node: EquationCase, case: PrimitiveCase, number: int, seed: int) -> Iterable[Missing]:
     """Return the missing strategies of an equation that are exact for several draws of random inputs.
 
-    With one draw, a strategy may be exact by chance.
+    In a single draw, a strategy may be exact by chance.
     """
     missing_strategies = find_missing(node)
     for draw in range(1, DRAWS):

@@ -60,7 +60,7 @@ class EquationCase:
 
     @cached_property
     def values(self) -> Mapping[str, Any]:
-        """Parameters that may have to change with the size of a shard."""
+        """Parameters that may depend on the size of a shard."""
         params = self.equation.params
         return {
             name: value
@@ -168,7 +168,7 @@ def make_node(step: Step, equation: Equation, values: Mapping[int, Any]) -> Equa
         tuple(read_numbers(read_operand(x, values)) for x in operands),
         (),
     )
-    # In loops, `known` has the values of the last iteration, but stacks of all. So the results are computed again.
+    # In loops, `values` has the last iteration but stacks of all, so the results are computed again.
     return replace(node, outputs=tuple(node.run({}, node.inputs)))
 
 

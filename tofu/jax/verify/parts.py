@@ -22,7 +22,7 @@ from tofu.verification.split import (
     combine_outputs,
     cut_input,
     find_region,
-    move_cells,
+    move_elements,
     region_shape,
     relative_error,
 )
@@ -30,7 +30,7 @@ from tofu.verification.split import (
 
 @dataclass(frozen=True)
 class SingleWorker:
-    """A worker with a known number, as a stand-in for `Workers`."""
+    """One worker, by its number. Verification passes it instead of `Workers`."""
 
     number: int
 
@@ -52,7 +52,7 @@ def run_in_parts(node: EquationCase, access: OperatorAccess, splits: Mapping[int
     parts = _list_parts(splits)
     shapes = [output.shape for output in node.outputs]
     if any(access.axes[axis] in access.fetched_axes for axis in splits):
-        pieces = [move_cells(node.inputs, access, part, shapes) for part in parts]
+        pieces = [move_elements(node.inputs, access, part, shapes) for part in parts]
     else:
         pieces = _run_parts(node, access, parts, are_equal=all(map(_have_equal_lengths, splits.values())))
     outputs = []
@@ -85,7 +85,7 @@ def _find_regions(output: Array, written: OutputAccess, access: OperatorAccess, 
 
 
 def _read_bits(output: Array, dtype: np.dtype[Any]) -> Array:
-    """Return combined outputs in the type of the output. Local calls may return floating-point numbers as bits."""
+    """Return combined outputs in the type of the output, because local calls may return floating-point numbers as bits."""
     is_bits = dtype.kind == "f" and output.dtype.kind == "u"
     return output.astype(BITS[dtype.itemsize]).view(dtype) if is_bits else output.astype(dtype)
 

@@ -104,7 +104,7 @@ def _compare_numbers(node: EquationCase, description: Description) -> NodeReport
 
 
 def _is_exact(array: Array) -> bool:
-    """Return True if float64, in which descriptions compute, represents all numbers of an array."""
+    """Return True if float64, in which descriptions compute, can represent all numbers of an array."""
     return array.dtype.kind not in "iu" or array.dtype.itemsize < 8 or bool((np.abs(array.astype(float)) < 2**53).all())
 
 
@@ -141,7 +141,7 @@ def _check_split(
 def _list_overlapping(
     access: OperatorAccess, axes: tuple[int, ...], equal_counts: Sequence[dict[int, int]]
 ) -> list[dict[int, int]]:
-    """Return the numbers of parts in which shards overlap, because a number does not divide an extent."""
+    """Return the numbers of parts with overlapping shards, because a number does not divide an extent."""
     if any(access.axes[axis] in access.fetched_axes for axis in axes):
         return []
     uneven, extents = find_uneven_axes(access), access.extents
@@ -156,7 +156,6 @@ def _list_overlapping(
 
 
 def _find_part_count(extent: int, has_remainder: bool) -> int:
-    """Return the smallest number of parts that leaves a remainder, if asked for and possible, or none."""
     counts = range(2, extent + 1)
     return next((n for n in counts if has_remainder and extent % n), next(n for n in counts if extent % n == 0))
 

@@ -90,7 +90,7 @@ def verify_step(
 def _read_in_widest_type(
     step: Any, arguments: Sequence[Any], dtype: str | None, seed: int
 ) -> tuple[bool, Source, list[Any]]:
-    """Return if the step was traced in double precision, the traced step, and its arguments with random numbers for shapes."""
+    """Return True if the step was traced in double precision, the traced step, and its arguments with random numbers for shapes."""
     is_enabled = bool(jax.config.jax_enable_x64)
     widest_first = [(True, "float64"), (is_enabled, None)]
     for double, drawn_dtype in widest_first if dtype is None else [(dtype == "float64", dtype)]:
@@ -189,7 +189,7 @@ def _draw(leaf: Any, *, dtype: str | None, random: np.random.Generator) -> Any:
         if not jnp.issubdtype(leaf.dtype, jnp.inexact):
             high = 2 if leaf.dtype == bool else INTEGER_LIMIT
             return jnp.asarray(random.integers(0, high, leaf.shape), leaf.dtype)
-        # An optimizer's squares must not be negative.
+        # An optimizer's averages of squares must not be negative.
         leaf = jnp.asarray(np.abs(random.normal(size=leaf.shape)) / 8, leaf.dtype)
     is_converted = dtype is not None and hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)
     return jnp.asarray(leaf, dtype) if is_converted else leaf

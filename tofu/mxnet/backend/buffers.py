@@ -1,4 +1,4 @@
-"""Memory of each worker, computed by the memory planner that also runs when a graph is bound. No array is allocated."""
+"""Memory of each worker, by the memory planner that also runs when a graph is bound. No array is allocated."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def list_shard_shapes(problem: Problem, tensor: int, layout: Sequence[int]) -> l
 
 
 def variable_shards(choices: Choices) -> Iterator[tuple[Tensor, int, Shape]]:
-    """Yield every variable with every worker and the shape of the shard there."""
+    """Yield each variable, each worker, and the shape of the shard there."""
     for position, tensor in enumerate(choices.problem.graph.tensors):
         if tensor.kind is not TensorKind.INTERMEDIATE:
             for worker, shape in enumerate(list_shard_shapes(choices.problem, position, choices.layout(position))):
@@ -52,7 +52,7 @@ def worker_variables(choices: Choices, execution: ExecutionGraph) -> Variables:
 
 
 def measure_one_device(source: Source) -> int:
-    """Return the bytes that one device needs to run the whole training graph, by MXNet's planner."""
+    """Return the bytes that one device needs for the whole training graph, by MXNet's planner."""
     planned = _mxnet.PlannedGraph(source.native.handle.value, *source_variables(source.graph))
     return sum(device["arguments"] + device["auxiliary"] + device["pool"] for device in planned.memory().values())
 

@@ -59,7 +59,8 @@ class ExecutionGraph:
     def keeping_gradients(self) -> ExecutionGraph:
         """The same graph with separate memory for the gradients, so that they outlast the next forward.
 
-        A gradient shares memory all the same if it belongs to two arguments or no backward operator computes it.
+        Two kinds of gradients still share memory: a gradient of two arguments, and a gradient that no backward operator
+        computes.
         """
         begin, end = (count * self.workers for count in (self.n_model_outputs, len(self.outputs)))
         handle, positions = _mxnet.keep_outputs(self.symbol.handle.value, begin, end)
@@ -76,8 +77,8 @@ class ExecutionGraph:
 def build_execution_graph(source: Source, program: PlannedProgram) -> ExecutionGraph:
     """Return the execution graph of a program.
 
-    Its nodes are copies of the nodes of the source's training graph. Parts of operators, which the training graph does
-    not contain, are created by their name.
+    Its nodes are copies of nodes of the training graph. Parts of operators, which the training graph lacks, are created
+    by name.
     """
     symbol = build_symbol(source, program)
     return ExecutionGraph(symbol, program.outputs, program.n_model_outputs, program.workers)
@@ -153,7 +154,7 @@ def _add_rewritten(
 def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, list[int]]:
     """Return operator -> outputs that every copy computes, for operators with several outputs.
 
-    Outputs are computed if an operator reads them or the operator's origin asks for them.
+    These are the outputs that an operator reads, or that the operator's origin lists as `asked`.
     """
     graph = problem.graph
     running = [(position, operator) for position, operator in enumerate(graph.operators) if operator.phase in phases]

@@ -1,1 +1,1 @@
-"""Calibration: measures the present machine with small models, and describes it for simulations."""
+"""Calibration: measure the present machine with small models, and describe it for simulations."""

@@ -1,4 +1,4 @@
-"""`calibrate`: measures the present machine, and describes it with its processors as devices, for simulations."""
+"""`calibrate`: measure the present machine, with its processors as devices."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def calibrate(name: str = "this machine") -> dict[str, Any]:
     engine = _run_program("engine")
     cache_bytes = _find_cache_bytes()
     rates_by_kind = dict(fit_kernels(samples, cache_bytes))
-    # The time of a call is counted twice: in the engine's time for a node, and in the kernels' times.
+    # The time of a call is in both the engine's time for a node and the kernels' times.
     kernel_call_seconds = median(rates.call for rates in rates_by_kind.values())
     rates_by_kind[UPDATE] = KernelRates(engine["update_call"], 0.0, 0.0, engine["update_byte"], 0.0)
     machine: dict[str, Any] = {
@@ -69,7 +69,6 @@ def calibrate(name: str = "this machine") -> dict[str, Any]:
 
 
 def _find_slowdowns(machine_fields: Mapping[str, Any], step_seconds: Sequence[float]) -> dict[str, float]:
-    """Return the median factors by which steps take longer than simulated, on one device and on several."""
     machine = read_fields(machine_fields)
     ratios: dict[str, list[float]] = {"slowdown": [], "slowdown_of_several": []}
     for case, seconds in zip(list_steps(), step_seconds, strict=True):
@@ -82,7 +81,6 @@ def _find_slowdowns(machine_fields: Mapping[str, Any], step_seconds: Sequence[fl
 
 
 def _run_program(program: str) -> Any:
-    """Run a measuring program, with its environment variables, and return the JSON that it writes."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "measured.json"
         command = [sys.executable, "-m", f"tofu.mxnet.calibration.{program}", str(output)]
@@ -101,7 +99,7 @@ def _find_rate(samples: list[Sample], feature: str) -> float:
 
 
 def _find_cache_bytes() -> int:
-    """Return half of a processor's second-level cache, as the other half is for data that a kernel writes."""
+    """Return half of a processor's second-level cache. The other half is for data that a kernel writes."""
     try:
         text = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip()
         return int(text.removesuffix("K")) * 1024 // 2

@@ -1,6 +1,6 @@
-"""Measurement of the overheads of MXNet's engine (per operator, per update, between devices) and of whole steps.
+"""Measure the overheads of MXNet's engine (per operator, per update, between devices), and whole steps.
 
-Whole steps are slower than their kernels measured alone, since kernels find less of their input in the cache.
+Kernels take longer in a step than alone, because less of their input is in the cache.
 
     python -m tofu.mxnet.calibration.engine FILE
 
@@ -27,7 +27,7 @@ from tofu.mxnet.planning import plan_task, read_trained
 from tofu.mxnet.runtime.module.module import Module
 from tofu.planning.settings import Settings
 from tofu.program import NodeKind
-from tofu.simulation.simulate import emit_one_device
+from tofu.simulation.simulate import write_one_device_program
 
 RUNS = 12
 LAYER_COUNTS = (2, 40)  # of perceptrons that compute almost nothing
@@ -63,7 +63,7 @@ def measure_processors() -> float:
 
 
 class MeasuredStep(NamedTuple):
-    """Measured step: its nodes on each worker and its seconds, and the number and seconds of the updates that follow."""
+    """Measured step: its nodes on each worker, its seconds, and the number and seconds of the updates after it."""
 
     nodes: float
     seconds: float
@@ -79,7 +79,7 @@ def measure_step(width: int, layers: int, workers: int) -> MeasuredStep:
         net = mx.sym.Activation(net, act_type="relu")
     symbol = mx.sym.SoftmaxOutput(net, name="softmax")
     task = read_trained(symbol, {"data": (16, width)}, Settings(workers=WORKERS, cache=False))
-    program = emit_one_device(task) if workers == 1 else plan_task(task).program
+    program = write_one_device_program(task) if workers == 1 else plan_task(task).program
     module, batch = make_module(symbol, {"data": (16, width)}, workers)
     seconds = find_median(lambda: module.forward_backward(batch))
     nodes = int((program.tables.node_kind != NodeKind.VARIABLE).sum())
@@ -116,7 +116,7 @@ def measure_whole(case: CalibrationCase) -> float:
 
 
 def measure_engine() -> dict[str, float]:
-    """Return the seconds that the engine needs before a step, per node on one and on several devices, and per update."""
+    """Return the engine's seconds before a step, per node on one and on several devices, and per update."""
     overheads = {"processors": measure_processors()}
     for name, workers in (("call", 1), ("call_of_several", WORKERS)):
         shallow, deep = (measure_step(16, layers, workers) for layers in LAYER_COUNTS)

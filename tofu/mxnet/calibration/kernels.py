@@ -1,6 +1,6 @@
-"""Measurement of single kernels: small models run under MXNet's profiler, whose events are matched with their nodes.
+"""Measure single kernels: run small models under MXNet's profiler, and match its events with the nodes.
 
-This is a separate program, so that MXNet's engine can run operators in order, one at a time, in one thread
+This is a separate program, because MXNet's engine must run operators one at a time, in one thread
 (`calibrate.PROGRAM_ENVIRONMENTS`):
 
     python -m tofu.mxnet.calibration.kernels FILE
@@ -31,8 +31,8 @@ from tofu.planning.settings import Settings
 from tofu.program import NodeKind, PlannedProgram
 from tofu.simulation.fit import Sample
 from tofu.simulation.kernels import FETCH
-from tofu.simulation.simulate import emit_one_device
-from tofu.simulation.work import find_work
+from tofu.simulation.simulate import write_one_device_program
+from tofu.simulation.work import measure_work
 
 STEPS = 7  # measured steps of each case, after a warm-up step
 CLONE_PREFIX, FETCH_OPERATOR = "_tofu_clone_", "_tofu_multi_fetch"
@@ -53,7 +53,7 @@ def run_case(case: CalibrationCase) -> RecordedCase:
     settings = Settings(workers=max(case.workers, 2), algorithm=case.algorithm, cache=False)
     task = read_trained(case.symbol, case.shapes, settings)
     if case.workers == 1:
-        program = emit_one_device(task)
+        program = write_one_device_program(task)
         executor = case.symbol.simple_bind(mx.cpu(0), grad_req=_list_requests(case), **case.shapes)
         for name, array in executor.arg_dict.items():
             array[:] = _draw_values(name, array.shape)
@@ -119,12 +119,11 @@ def read_events(path: Path) -> Events:
 def match_events(recorded: RecordedCase, events: Events) -> Iterator[Sample]:
     """Yield the work of each kernel, with its time in the fastest step.
 
-    The nodes of an operator on a device have the order of its events. If there are more of one than of the other, the
-    operator is left out.
+    Events and nodes of an operator on a device are matched by order. If their numbers differ, the operator is left out.
     """
     program = recorded.program
     tables = program.tables
-    work = find_work(recorded.program, 0)
+    work = measure_work(recorded.program, 0)
     nodes_by_operator: dict[tuple[int, str], list[int]] = defaultdict(list)
     for node in np.flatnonzero(tables.node_kind != NodeKind.VARIABLE).tolist():
         nodes_by_operator[int(tables.node_worker[node]), _find_op(program, node)].append(node)

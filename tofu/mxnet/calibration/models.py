@@ -32,7 +32,7 @@ ATTENTIONS = (2, 24, 96), (4, 96, 160), (2, 160, 320), (8, 128, 256)
 
 
 def list_cases() -> Iterator[CalibrationCase]:
-    """Yield all cases, on one device and on several, where operators run in parts and fetches transfer data."""
+    """Yield all cases, on one device and on several."""
     for build, sizes in _list_families():
         for symbol, shapes in (build(*model_sizes) for model_sizes in sizes):
             yield CalibrationCase(symbol, shapes)
@@ -50,7 +50,6 @@ def list_steps() -> Iterator[CalibrationCase]:
 
 
 def _list_families() -> tuple[tuple[Callable[..., tuple[Any, Shapes]], tuple[tuple[int, ...], ...]], ...]:
-    """Return each family of models: the function that builds one, and its arguments for each size."""
     return (
         (_build_perceptron, PERCEPTRONS),
         (_build_convolutions, CONVOLUTIONS),

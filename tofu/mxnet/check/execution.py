@@ -1,11 +1,11 @@
 """Checker of execution graphs. It runs before every bind unless TOFU_CHECK=0, and on every graph in the tests.
 
-A *fetch* is the node that assembles a region on one worker from the shards of others. The checker knows three rules:
+A *fetch* is a node that assembles a region on one worker from the shards of several. The rules are:
 
-- Fetches (`csrc/nnvm/memory/check_fetches.h`) read regions inside their sources and write each output element once.
-  Every edge between workers enters a fetch.
-- Lifetimes (`csrc/nnvm/memory/check_lifetimes.h`): whenever the engine may run a node, all that the node reads, from any
-  worker, is complete in memory. This includes sums and variables that are changed in place.
+- Fetches (`csrc/nnvm/memory/check_fetches.h`): a fetch reads regions inside its sources and writes each output element
+  once. Every edge between workers enters a fetch.
+- Lifetimes (`csrc/nnvm/memory/check_lifetimes.h`): whenever the engine may run a node, everything that the node reads
+  is complete in memory. This includes sums and variables that are changed in place.
 - Outputs have the sizes of the plan's shards.
 """
 
@@ -21,7 +21,7 @@ Shape = tuple[int, ...]
 
 
 def check_execution(planned: _mxnet.PlannedGraph, output_shapes: Sequence[Shape]) -> None:
-    """Raise InternalError if an execution graph breaks a rule; the error lists all such places.
+    """Raise InternalError if an execution graph breaks a rule. The error lists all such places.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def check_execution(planned: _mxnet.PlannedGraph, output_shapes: Sequence[Shape]
 
 
 def _compare_outputs(outputs: Sequence[tuple[str, Shape | None]], planned_shapes: Sequence[Shape]) -> Iterator[str]:
-    # The plan does not contain further outputs. They only make nodes run that nobody reads.
+    # Further outputs are not in the plan. They only make nodes run that nobody reads.
     for (name, shape), planned in zip(outputs, planned_shapes, strict=False):
         if shape != tuple(planned):
             yield f"{name}: an output has shape {shape}, the plan says {planned} ({prod(planned)} elements)"
@@ -54,7 +54,7 @@ def check_memory(found: Sequence[int], expected: Sequence[int]) -> None:
 
 
 def check_traffic(planned: _mxnet.PlannedGraph, communication_bytes: int) -> None:
-    """Raise InternalError unless an execution graph reads exactly the bytes from other workers that its plan counts."""
+    """Raise InternalError unless an execution graph reads exactly `communication_bytes` from other workers."""
     remote_bytes = planned.remote_bytes()
     if remote_bytes != communication_bytes:
         raise InternalError(

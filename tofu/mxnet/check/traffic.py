@@ -1,7 +1,7 @@
 """Bytes that an execution graph transfers, counted from the pieces, contexts and shapes of its fetch nodes.
 
-This count and that of the running kernel must both equal `plan.communication_bytes`. To be independent, this module
-imports neither the search nor the analysis.
+This count and the count of the running kernels must both equal `plan.communication_bytes`. To be independent, this
+module imports neither the search nor the analysis.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ def read_tables(execution_symbol: Any, variable_shapes: Mapping[str, tuple[int, 
     """Return a graph's nodes in topological order, and its fetches, as tables (`csrc/nnvm/execution/execution_tables.h`).
 
     Variables without a shape get one from `variable_shapes`. Entries refer to each other by position. `begin`, `extent`
-    and `shape` have as many columns as the fetch with the most dimensions. In a dimension that a fetch lacks, it has
-    the single element 0.
+    and `shape` have as many columns as the highest rank of a fetch. Fetches of lower rank have extent 1 there.
     """
     return SimpleNamespace(**_mxnet.execution_tables(execution_symbol.handle.value, dict(variable_shapes or {})))
 

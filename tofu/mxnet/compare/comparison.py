@@ -1,4 +1,4 @@
-"""Comparison of the results and of the bytes transferred of two runs. Some tensors are left out, for a reason."""
+"""Compare the results of two runs, and the bytes that they transfer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ComparedRuns:
 
 
 def compare_runs(partition: Partition, workers_run: Run, device_run: Run, cancelled: float) -> ComparedRuns:
-    """Compare all tensors, except if they depend on random numbers, or have infinite or NaN values on one device."""
+    """Compare all tensors that neither depend on random numbers nor have infinite or NaN values on one device."""
     problem = partition.searched.problem
     excused = _name_tensors(partition, find_random(problem.graph, problem.accesses))
     training = _compare_step(workers_run.training, device_run.training, excused, cancelled)
@@ -44,7 +44,6 @@ def compare_runs(partition: Partition, workers_run: Run, device_run: Run, cancel
 def _compare_step(
     numbers: RunNumbers, expected: RunNumbers, excused: dict[str, str], cancelled: float
 ) -> tuple[Difference, ...]:
-    """Compare the tensors that are not excused, after infinite and NaN values are added to `excused`."""
     kinds = expected.by_kind.values()
     for name, tensor in (item for arrays in kinds for item in arrays.items()):
         if not np.isfinite(tensor.astype(np.float64)).all():
@@ -54,7 +53,7 @@ def _compare_step(
 
 
 def find_fixed(comparison: ComparedRuns, corrected: ComparedRuns, tolerance: float) -> list[str]:
-    """Return the names of the tensors that differ in one comparison and agree in the corrected one."""
+    """Return the names of the tensors that differ in one comparison, but agree in the corrected one."""
     agreeing = {(d.kind, d.name) for d in (*corrected.training, *corrected.inference) if d.error <= tolerance}
     return [d.name for d in comparison.training if d.error > tolerance and (d.kind, d.name) in agreeing]
 
@@ -85,7 +84,7 @@ def measure_traffic(partition: Partition, workers_run: Run, trains: bool) -> dic
 
 
 def _name_tensors(partition: Partition, reasons: Mapping[int, str]) -> dict[str, str]:
-    """Return the reasons by the names that a comparison shows. A gradient has the name of its argument."""
+    """Return the reasons by name. A gradient has the name of its argument."""
     graph = partition.graph
     output_names = partition.source.native.list_outputs()[: len(graph.outputs)]
     outputs = zip(output_names, graph.outputs, strict=True)

@@ -1,4 +1,4 @@
-"""Tensors that cannot be compared, since they depend on random numbers or one device itself computes them wrong."""
+"""Tensors that cannot be compared: they depend on random numbers, or one device itself computes them wrong."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _list_overwritten(operator: Operator) -> Sequence[int]:
 
 
 def _find_incomplete_outputs(operator: Operator, read_tensors: Collection[int]) -> Reasons:
-    """Return the outputs that MXNet's kernel only computes right together with another output that nobody reads."""
+    """Return the outputs that MXNet's kernel computes wrong unless it also computes another one, which nobody reads."""
     description = DESCRIPTIONS.get(operator.op)
     wrong: dict[int, str] = {}
     outputs = dict(enumerate(operator.outputs))  # a description may have more outputs than the operator
@@ -76,7 +76,7 @@ def _find_incomplete_outputs(operator: Operator, read_tensors: Collection[int]) 
 
 
 def propagate(graph: Graph, direct_reasons: Mapping[int, str]) -> Reasons:
-    """Return the reasons of these tensors, and the same reasons for all tensors that depend on them."""
+    """Return the reasons of these tensors, and of all tensors that depend on them."""
     reasons = dict(direct_reasons)
     for operator in graph.operators:
         reason = next((reasons[tensor] for tensor in operator.inputs if tensor in reasons), None)

@@ -1,4 +1,4 @@
-"""Runs of a training step and of a forward pass for inference, of anything that binds like an `mx.sym.Symbol`."""
+"""Run a training step and a forward pass for inference, of anything that binds like an `mx.sym.Symbol`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run_step(
     """Bind the symbol, run it for inference, then run a training step on the same values.
 
     `requests` maps arguments to MXNet's "write", "add" or "null". Head gradients, and the first values of gradients
-    with "add", are random. With `adds_apart` this function adds, since not all of MXNet's kernels can.
+    with "add", are random. With `adds_apart`, this function adds the gradients, because some of MXNet's kernels cannot.
     """
     context = context or mx.cpu(0)
     bound_requests = {n: "write" if adds_apart and request == "add" else request for n, request in requests.items()}
@@ -85,7 +85,6 @@ def _bind_with_values(
 
 
 def _count_bytes(run: Any) -> tuple[Any, int]:
-    """Return the result of a function, and the bytes that kernels read from other workers while it runs."""
     mx.nd.waitall()
     _mxnet.reset_counters()
     result = run()

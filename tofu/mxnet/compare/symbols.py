@@ -1,4 +1,4 @@
-"""Changes of a symbol for a comparison: double precision, no dropout, and no use of kernels that MXNet gets wrong."""
+"""Changes of a symbol for a comparison: double precision, no dropout, and no kernels that MXNet gets wrong."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Change = Callable[[str, dict[str, str]], dict[str, str]]  # (operator type, attr
 
 
 def widen_types(symbol: Any) -> Any:
-    """Return the symbol with float64 in place of every narrower floating-point type.
+    """Return the symbol with float64 instead of every narrower floating-point type.
 
-    Operators that MXNet only has in float32 get casts around them.
+    Operators that MXNet has only in float32 get casts around them.
     """
 
     def widen(op: str, attributes: dict[str, str]) -> dict[str, str]:
@@ -42,7 +42,7 @@ def widen_types(symbol: Any) -> Any:
 
 
 def list_single(symbol: Any) -> list[str]:
-    """Return the names of the symbol's operators that MXNet only has in float32."""
+    """Return the names of the symbol's operators that MXNet has only in float32."""
     return [node["name"] for node in json.loads(symbol.tojson())["nodes"] if node["op"] in SINGLE_PRECISION_OPERATORS]
 
 
@@ -78,10 +78,10 @@ def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
 
 
 def split_readers(symbol: Any) -> Any:
-    """Return the symbol with copies of outputs that have eight readers or more, so that each copy has at most seven.
+    """Return the symbol with copies of outputs that have eight or more readers, so that each copy has at most seven.
 
-    MXNet adds the gradients of eight or more readers in place, which several kernels do wrong. The copies differ in
-    an attribute, since MXNet merges equal nodes.
+    MXNet adds the gradients of eight or more readers in place, and several of its kernels do this wrong. The copies
+    differ in an attribute, because MXNet merges equal nodes.
     """
     model = json.loads(symbol.tojson())
     nodes, states = model["nodes"], set(symbol.list_auxiliary_states())
@@ -102,10 +102,10 @@ def split_readers(symbol: Any) -> Any:
 
 
 def avoid_blocked_layouts(symbol: Any) -> Any:
-    """Return the symbol with a slice of all elements after each LRN, so that LRN's gradient gets rows in order.
+    """Return the symbol with a slice of all elements after each LRN.
 
     oneDNN's convolutions on CPUs write channels in blocks. If LRN's backward operator reads such a gradient, its result
-    contains uninitialised memory.
+    contains uninitialised memory. The slice's gradient has its elements in row-major order.
     """
     model = json.loads(symbol.tojson())
     for number in [number for number, node in enumerate(model["nodes"]) if node["op"] == "LRN"]:

@@ -1,4 +1,4 @@
-"""MXNet's operators along a dimension, such as cumsum, argmax and topk, in as many blocks as there are workers.
+"""MXNet's operators along a dimension, such as cumsum, argmax and topk, in one block for each worker.
 
 An operator *in blocks* is replaced by operators over an operand whose dimension is divided into blocks. Each worker
 computes its own block, and workers exchange one partial result of each block. A roll becomes slices in another order.
@@ -33,7 +33,7 @@ def has_blocks(symbol: Any) -> bool:
 
 
 def name_blocks(name: str) -> str:
-    """Return the name of the operator that divides the operand of an operator `name` into blocks."""
+    """Return the name of the operator that divides the operand of operator `name` into blocks."""
     return f"{name}_reshape0"
 
 
@@ -64,7 +64,7 @@ def _read_attributes(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _replace_roll(node: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
-    """Return a roll as slices in another order, or None if nothing moves. Without an axis, the operand is flat."""
+    """Return a roll as slices in another order, or None if it moves nothing. Without an axis, the operand is flat."""
     attributes = _read_attributes(node)
     axes, shifts = (_as_tuple(attributes.get(name)) for name in ("axis", "shift"))
     operand_shape = shape if axes else (prod(shape),)
@@ -89,9 +89,9 @@ def _as_tuple(value: Any) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class _BlockedOperator:
-    """Operator in blocks along dimension `axis` of an operand of this `shape`, which is flat if the operator has no axis.
+    """Operator in blocks along dimension `axis` of an operand of this `shape`.
 
-    `result_shape` is the shape of the operator's first output.
+    The operand is flat if the operator has no axis. `result_shape` is the shape of the operator's first output.
     """
 
     op: str
@@ -106,7 +106,7 @@ class _BlockedOperator:
     def read(
         cls, node: Mapping[str, Any], operand: Operand, result_shape: tuple[int, ...], workers: int
     ) -> _BlockedOperator | None:
-        """Return an operator in blocks, or None if it has no such form, or gains nothing by it."""
+        """Return an operator in blocks, or None if it has no such form or gains nothing."""
         op, (shape, dtype) = node["op"], operand
         attributes = _read_attributes(node)
         axis = attributes.get("axis", {"topk": -1, "argmax_channel": 1}.get(op))
@@ -116,11 +116,10 @@ class _BlockedOperator:
 
     @property
     def block_size(self) -> int:
-        """Elements of a block."""
         return self.shape[self.axis] // self.blocks
 
     def _is_useful(self) -> bool:
-        """Return True if a block has more elements than are exchanged, and the result represents every position."""
+        """Return True if a block has more elements than are exchanged, and the result's type can represent every position."""
         extent, count, position_type = self.shape[self.axis], 1, self.dtype
         if self.op == "topk":
             count, position_type = self.attributes.get("k", 1) or extent, self.attributes.get("dtype", "float32")
@@ -128,14 +127,13 @@ class _BlockedOperator:
             if returned == "mask" or (returned != "value" and count * count * self.blocks > extent):
                 return False
         if self.op == "_np_cumsum" and self.dtype == "float16":
-            return False  # sums of blocks may overflow in both directions where a sum of all elements does not
-        # NumPy's argmax and argmin return int64, which represents every position.
+            return False  # sums of blocks may overflow although the sum of all does not
+        # NumPy's argmax and argmin return int64.
         has_positions = self.op in ("argmax", "argmin", "argmax_channel", "topk")
         is_represented = not has_positions or extent <= MOST_POSITIONS[position_type]
         return self.blocks > 1 and self.block_size >= 2 * count and is_represented
 
     def build(self, operand: Any) -> Any:
-        """Return the operator's results as a symbol over its operand."""
         divided = mx.sym.reshape(operand, shape=self._replace_extent(self.blocks, self.block_size))
         if self.op == "topk":
             return self._find_largest(divided)
@@ -144,7 +142,6 @@ class _BlockedOperator:
         return self._accumulate(divided)
 
     def _replace_extent(self, *extents: int) -> tuple[int, ...]:
-        """Return the operand's shape, in which these extents replace the extent of dimension `axis`."""
         return (*self.shape[: self.axis], *extents, *self.shape[self.axis + 1 :])
 
     def _accumulate(self, divided: Any) -> Any:
@@ -159,7 +156,7 @@ class _BlockedOperator:
         return mx.sym.reshape(mx.sym.broadcast_add(sums_in_block, sums_before), shape=self.shape)
 
     def _find_extreme(self, divided: Any) -> Any:
-        """Find the extreme of each block, and the first block that has the extreme of all. NaN is an extreme."""
+        """Find the extreme of each block, and the first block that has the largest or smallest one. NaN is an extreme."""
         extremes = getattr(mx.sym, EXTREMES[self.op])(divided, axis=self.axis + 1)
         positions_in_block = self._find_position(divided, self.axis + 1)
         block = mx.sym.reshape(self._find_position(extremes, self.axis), shape=self._replace_extent(1))
@@ -172,7 +169,7 @@ class _BlockedOperator:
         return getattr(mx.sym, self.op.removesuffix("_channel"))(data, axis=axis)
 
     def _find_largest(self, divided: Any) -> Any:
-        """Find the largest elements of each block, the candidates, and the largest among the candidates."""
+        """Find the largest elements of each block, then the largest of these candidates."""
         count, returned = self.attributes.get("k", 1), self.attributes.get("ret_typ", "indices")
         dtype = "float32" if self.shape[self.axis] <= MOST_POSITIONS["float32"] else "float64"
         options = {"k": count, "is_ascend": self.attributes.get("is_ascend", False), "dtype": dtype}
@@ -190,7 +187,6 @@ class _BlockedOperator:
         return position if returned == "indices" else mx.sym.Group([largest[0], position])
 
     def _look_up(self, positions: Any, chosen: Any, count: int, dtype: str) -> Any:
-        """Return the positions of the chosen candidates, given by their numbers among all candidates of a line."""
         if count == 1:
             return mx.sym.pick(positions, chosen, axis=self.axis, keepdims=True)
         candidates = self.blocks * count

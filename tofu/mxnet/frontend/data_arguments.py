@@ -1,4 +1,4 @@
-"""Distinction of data and parameters when the shapes of all arguments are known, as in `bind` with whole arrays."""
+"""Tell data from parameters if the shapes of all arguments are known, as in `bind` with whole arrays."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MOST_INFERENCES = 32
 
 
 def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset[str]:
-    """Return the names of the arguments that are data. All other arguments are parameters.
+    """Return the names of the arguments that are data. All others are parameters.
 
-    If some shapes are missing, data are the labels and the arguments with shapes. If no shape is missing, data are the
-    labels, and arguments whose shape grows with the batch or cannot be inferred from earlier arguments.
+    If some shapes are missing, data are the labels and the arguments with shapes. Otherwise, data are the labels, and
+    arguments whose shape grows with the batch or cannot be inferred from earlier arguments.
     """
     names = symbol.list_arguments()
     named = frozenset(shapes).union(labels)
@@ -37,7 +37,7 @@ def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset
 
 
 def _find_needed_shapes(symbol: Any, shapes: Shapes, groups: Sequence[Sequence[str]]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of arguments that cannot be inferred from the shapes of earlier arguments.
+    """Return the shapes that cannot be inferred from the shapes of earlier arguments.
 
     After `MOST_INFERENCES` inferences, only the end of a group triggers another one.
     """

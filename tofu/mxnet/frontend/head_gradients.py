@@ -1,4 +1,4 @@
-"""Head gradients: the gradients of a symbol's outputs, which callers pass to `backward`, as variables of the training graph."""
+"""Head gradients, the gradients of a symbol's outputs that callers pass to `backward`, as variables of the training graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def name_head_gradient(output: int) -> str:
 
 
 def find_head(name: str) -> int | None:
-    """Return the number of the output that a head gradient of this name is for; None for other names."""
+    """Return the output to which a head gradient of this name belongs, or None for other names."""
     match = re.fullmatch(rf"{_mxnet.HEAD_GRADIENT_PREFIX}(\d+)", name)
     return None if match is None else int(match[1])
 
@@ -35,7 +35,7 @@ def find_repeats(symbol: Any) -> list[int]:
 
 
 def copy_repeats(symbol: Any) -> Any:
-    """Return the symbol with copies in place of repeated outputs, so that each output has a separate gradient."""
+    """Return the symbol with copies of repeated outputs, so that each output has a separate gradient."""
     names, repeats = symbol.list_outputs(), find_repeats(symbol)
     if not repeats:
         return symbol

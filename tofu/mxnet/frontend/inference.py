@@ -1,4 +1,4 @@
-"""Checks of the names, shapes and types of a symbol's arguments, and MXNet's inference of the missing ones.
+"""Check the names, shapes and types of a symbol's arguments, and infer the missing ones by MXNet.
 
 Errors list all mistakes at once.
 """
@@ -64,7 +64,7 @@ def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = (
 
 
 def list_inputs(symbol: Any) -> str:
-    """Return the arguments without MXNet's endings of parameters, as text for a message: probably the model's inputs."""
+    """Return the arguments that are probably the model's inputs, as text: those without MXNet's endings of parameters."""
     names = symbol.list_arguments()
     inputs = [name for name in names if not name.endswith(PARAMETER_ENDINGS)] or names
     return (", ".join(inputs[:MOST_NAMES]) or "none") + (", ..." if inputs[MOST_NAMES:] else "")
@@ -109,7 +109,7 @@ def infer_arguments(
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
     codes = _declared_types(symbol, set(names))
     codes |= {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}
-    # MXNet's rule: an input without a type is float32, unless its type can be inferred from declared types.
+    # In MXNet, an input without a type is float32, unless its type follows from declared types.
     float32_inputs = dict.fromkeys(shapes, 0)
     try:
         inferred_shapes, inferred_types = _infer(symbol, shapes, codes or float32_inputs)

@@ -1,4 +1,4 @@
-"""Link from an operator of Tofu's graph to the node of MXNet's training graph that the workers' nodes copy."""
+"""Link from an operator of Tofu's graph to the node of MXNet's training graph that its copies are made from."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Origin:
     Attributes
     ----------
     node
-        Position in the training graph of the node to copy. It is -1 for an operator that is created by its name.
+        Position in the training graph of the node to copy; -1 for an operator that is created by name.
     rewritten
         Attributes that differ from the node's.
     asked
         Outputs that a worker's copy must compute even if nobody reads them.
     replaced
-        Position of the node that an operator created by name replaces, or -1. A monitor sees the operator as this node.
+        Position of the node that an operator created by name replaces, or -1. Monitors see this node.
     """
 
     node: int = -1

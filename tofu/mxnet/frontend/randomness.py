@@ -1,4 +1,4 @@
-"""Tests if an operator of MXNet draws random numbers, in training or in inference."""
+"""Find MXNet's operators that draw random numbers, in training or in inference."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def draws(operator: Operator) -> bool:
 
 
 def draws_in(operator: Operator, for_training: bool) -> bool:
-    """Return True if a random operator draws numbers in training or, with for_training=False, in inference."""
+    """Return True if a random operator draws numbers in training or, without `for_training`, in inference."""
     return for_training or operator.attributes.get("mode") == "always" or operator.op not in TRAINING_ONLY
 
 

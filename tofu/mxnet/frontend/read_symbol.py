@@ -1,7 +1,7 @@
-"""Reader of MXNet symbols. It returns Tofu's graph of a training step, which depends on no framework.
+"""Read a symbol of MXNet into Tofu's graph of a training step.
 
 NNVM's own passes add the gradients and infer shapes and types. Their result, the *training graph*, is an MXNet symbol
-of the outputs and gradients. It is kept as well, since execution graphs consist of copies of its nodes.
+of the outputs and gradients. It is kept, because execution graphs consist of copies of its nodes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
 
 @dataclass(frozen=True)
 class SymbolForm:
-    """Form in which a symbol is planned: as the user wrote it, or with some operators replaced by others.
+    """Form in which a symbol is planned: as the user wrote it, or with some operators replaced.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class SymbolForm:
     block_count
         The number of workers for which operators along a dimension, such as cumsum, are computed in blocks.
     may_divide
-        Function that returns True for the name of an operator that may be computed in blocks.
+        Returns True for the name of an operator that may be computed in blocks.
     """
 
     is_unrolled: bool = False
@@ -59,7 +59,7 @@ AS_WRITTEN = SymbolForm()
 def infer_operator_shapes(
     op: str, attributes: dict[str, str], inputs: list[tuple[int, ...]]
 ) -> list[tuple[int, ...]] | None:
-    """Return the output shapes of an operator by MXNet's inference, or None without one, as for most backward operators."""
+    """Return the output shapes that MXNet infers; None for most backward operators."""
     shapes = _mxnet.infer_operator(op, attributes, inputs)
     return None if shapes is None else [tuple(shape or ()) for shape in shapes]
 
@@ -125,7 +125,7 @@ def read_graph(
 def _differentiate(symbol: Any, differentiated_names: Sequence[str]) -> tuple[Any, Any]:
     """Return the symbol and its training graph.
 
-    Repeated outputs are copied first, since NNVM would only use the head gradient of the last one.
+    Repeated outputs are copied first, because NNVM would use only the head gradient of the last one.
     """
     if not differentiated_names:
         return symbol, symbol
@@ -150,7 +150,7 @@ class _Reader:
     ) -> None:
         handle = training.handle.value
         self.nodes = _mxnet.nodes(handle)
-        # Outputs of the training graph, as numbers of a node and of its output: outputs of the model, then gradients.
+        # Outputs of the training graph as (node, output): outputs of the model, then gradients.
         self.output_entries: list[tuple[int, int]] = [(node, index) for node, index in _mxnet.outputs(handle)]
         self.output_count = len(symbol.list_outputs())
         variables = {node["name"] for node in self.nodes if node["op"] == "null"}
@@ -257,12 +257,11 @@ class _Reader:
         )
 
     def _make_unique(self, name: str) -> str:
-        """Return a unique name. MXNet itself gives all sums of gradients the same name, "sum_grad"."""
+        """Return a unique name. MXNet gives all sums of gradients the name "sum_grad"."""
         self.name_counts[name] += 1
         return name if self.name_counts[name] == 1 else f"{name}~{self.name_counts[name]}"
 
     def _find_ancestors(self, nodes: Iterable[int]) -> set[int]:
-        """Return these nodes, and all nodes that they depend on."""
         ancestors: set[int] = set()
         unvisited = list(nodes)
         while unvisited:

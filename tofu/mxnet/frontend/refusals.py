@@ -1,7 +1,7 @@
-"""Errors for models that cannot be partitioned or that MXNet itself computes wrong.
+"""Errors for models that cannot be partitioned, or that MXNet itself computes wrong.
 
-Control flow, shapes that depend on values, and operators that communicate are found in the symbol, and all operators of
-a kind are named at once. Wrong kernels are found in the graph, since they depend on types.
+Operators that cannot be partitioned are found in the symbol, and all of a kind are named at once. Wrong kernels are
+found in the graph, because they depend on types.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def refuse_wrong_kernels(graph: Graph) -> None:
 
 
 def refuse_outputs_without_dimensions(graph: Graph) -> None:
-    """Raise UnsupportedError for outputs of shape () if MXNet takes it for an unknown shape."""
+    """Raise UnsupportedError for outputs of shape (), if MXNet takes it for an unknown shape."""
     outputs = [] if mx.util.is_np_shape() else [graph.tensors[position] for position in graph.outputs]
     raise_together(
         UnsupportedError,
@@ -103,7 +103,7 @@ def refuse_outputs_without_dimensions(graph: Graph) -> None:
 def _refuse_shared_gammas(graph: Graph) -> None:
     """Refuse operators that read the gamma of a BatchNorm with fix_gamma.
 
-    BatchNorm sets gamma to ones while it runs. MXNet does not know that, and orders other readers arbitrarily.
+    BatchNorm sets gamma to ones while it runs. MXNet does not know this, and orders other readers arbitrarily.
     """
     setters = {number for number, operator in enumerate(graph.operators) if _sets_gamma(operator)}
     setter_by_gamma = {graph.operators[number].inputs[1]: graph.operators[number] for number in setters}
@@ -126,7 +126,7 @@ def _sets_gamma(operator: Operator) -> bool:
 
 
 def _refuse_fractional_reshapes(graph: Graph) -> None:
-    """Refuse reshapes with a fractional extent for -1: MXNet would round it and read outside of the tensors."""
+    """Refuse reshapes with a fractional extent for -1. MXNet would round it and read outside the tensors."""
     shapes = [tensor.shape for tensor in graph.tensors]
     raise_together(
         UnsupportedError,

@@ -29,7 +29,7 @@ def rewrite_operators(
     find_by_op: Mapping[str, FindReplacement],
     keeps_names: bool = False,
 ) -> Any:
-    """Return the symbol with other symbols in place of some operators. `shapes` and `types` describe all variables.
+    """Return the symbol with some operators replaced by symbols. `shapes` and `types` describe all variables.
 
     `find_by_op` has a function for each type of operator that may be replaced. With `keeps_names`, the operator that
     computes the only output of a new symbol gets the name of the operator that it replaces.

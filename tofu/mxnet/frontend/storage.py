@@ -1,8 +1,4 @@
-"""Conversion of models with sparse storage (row_sparse, csr) to dense storage.
-
-Workers compute with dense storage, which gives the same numbers. MXNet itself uses it for operators without sparse
-kernels.
-"""
+"""Conversion of models with sparse storage (row_sparse, csr) to dense storage, which gives the same numbers."""
 
 from __future__ import annotations
 
@@ -90,7 +86,7 @@ def with_dense_storage(symbol: Any) -> Any:
 
 
 def _read_graph(symbol: Any) -> dict[str, Any]:
-    """Return a symbol's JSON. To save the time of parsing, it has no nodes if the text does not mention sparse storage."""
+    """Return a symbol's JSON, or a graph without nodes if the text does not mention sparse storage, which saves parsing."""
     text = mx.sym.Symbol.tojson(symbol, remove_amp_cast=False)
     mentions_sparse = any(word in text for word in (STORAGE_KEY, *SPARSE_ATTRIBUTES, *DENSE_FORMS))
     graph: dict[str, Any] = json.loads(text) if mentions_sparse else {"nodes": []}

@@ -1,8 +1,8 @@
-"""Replacement of MXNet's RNN operator, which computes a whole sequence, by the cells that it computes step by step.
+"""Replace MXNet's RNN operator, which computes a whole sequence, by the cells that it computes step by step.
 
-The operator can only be split by batch, but cells can also be split by hidden units. A worker has all gates of its
-units. So the rows of the weights, which come from the operator's vector of parameters, are ordered by unit. Cells with
-rectifiers are not unrolled, since the operator computes them in single precision.
+The operator can only be split by batch. Cells can also be split by hidden units, so that a worker has all gates of its
+units. For this, the rows of the weights, which come from the operator's vector of parameters, are ordered by unit.
+Cells with rectifiers are not unrolled, because the operator computes them in single precision.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def unroll_recurrences(symbol: Any, shapes: Shapes, types: Mapping[str, int]) ->
 
 
 def _is_plain(node: Mapping[str, Any]) -> bool:
-    """Return True if an RNN operator can be unrolled: sequences are whole, and states neither projected nor clipped."""
+    """Return True if an RNN operator can be unrolled: it has whole sequences, and neither projects nor clips states."""
     attributes = node.get("attrs", {})
     if node["op"] != "RNN" or attributes.get("mode") not in GATES:
         return False
@@ -139,7 +139,7 @@ class Recurrence:
         return list(mx.sym.SliceChannel(units, num_outputs=self.gates, axis=2, squeeze_axis=True))
 
     def _run_cell(self, input_gates: Sequence[Any], state_gates: Sequence[Any], states: Sequence[Any]) -> list[Any]:
-        """Return the next states, given the products of the input and of the state with the weights of each gate."""
+        """Return the next states. `input_gates` and `state_gates` are the products with the weights of each gate."""
         if self.gates == 1:
             return [mx.sym.tanh(input_gates[0] + state_gates[0])]
         sigmoid, tanh = mx.sym.sigmoid, mx.sym.tanh

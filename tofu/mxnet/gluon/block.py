@@ -1,4 +1,4 @@
-"""`tofu.gluon.partition`: changes a Gluon block so that it runs on several devices."""
+"""`tofu.gluon.partition`, which changes a Gluon block so that it runs on several devices."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
         )
 
     def forward(self, x: Any, *args: Any) -> Any:
-        """Run the block on the workers. Raise UnsupportedError inside another block's graph, which runs on one device."""
+        """Run the block on the workers. Raise UnsupportedError inside the graph of another block, which runs on one device."""
         if isinstance(x, mx.sym.Symbol):
             raise UnsupportedError(
                 f"{self.name} is partitioned but is called with a symbol, probably by a hybridized block around it, which would run it on "
@@ -200,7 +200,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
             return super().forward(x, *args)
 
     def summary(self, *inputs: Any) -> None:
-        """Print MXNet's table of layers, shapes and parameters. MXNet runs the block on one device for it."""
+        """Print MXNet's table of layers, shapes and parameters. For this, MXNet runs the block on one device."""
         blocks: list[Any] = []
         self.apply(blocks.append)
         hybridized_blocks = [block for block in blocks if getattr(block, "_active", False)]

@@ -1,4 +1,4 @@
-"""Calls of a partitioned block inside `autograd.record()`. MXNet's autograd sees each call as one operator."""
+"""Recorded calls of a partitioned block. Autograd sees each call as one operator."""
 
 from __future__ import annotations
 
@@ -86,7 +86,6 @@ def _read_handle(array: Any) -> int:
 
 
 def _wrap_handle(handle: int) -> Any:
-    """Return the array of a handle, which it frees."""
     return mx.nd.NDArray(ctypes.c_void_p(handle))
 
 

@@ -1,8 +1,8 @@
-"""Operator that runs the graph of a partitioned block, in place of MXNet's CachedOp.
+"""Operator that runs the graph of a partitioned block. It replaces MXNet's CachedOp.
 
-It binds the graph once for each shape of the inputs. A call inside `autograd.record()` needs an executor until its
-backward has run, so several calls have several executors, which share the parameters' shards. If one backward runs
-through several calls, their gradients are added.
+The graph is bound once for each shape of the inputs. A call inside `autograd.record()` needs an executor until its
+backward has run, so several recorded calls need several executors. They share the parameters' shards. If one backward
+runs through several calls, their gradients are added.
 """
 
 from __future__ import annotations
@@ -140,9 +140,8 @@ class PartitionedOperator:
     def count_before_parameters(self, differentiated: Collection[str]) -> int:
         """Return how many of the inputs in `differentiated` the block reads before its first trained parameter.
 
-        This number is the position at which autograd sees the anchor, an array that stands for all parameters. The
-        position determines which of several calls runs its backward first, and so the order in which the calls update
-        moving averages.
+        Autograd sees the *anchor*, an array that stands for all parameters, at this position. The position determines
+        which of several calls runs its backward first, and so the order in which the calls update moving averages.
         """
         trained = set(self._list_trained())
         first_trained = next((position for position, name in enumerate(self.names) if name in trained), 0)
@@ -179,14 +178,14 @@ class PartitionedOperator:
         return outputs
 
     def write_parameters(self, executor: ShardedExecutor) -> None:
-        """Copy the parameters into an executor's shards, since a backward uses values written after the forward."""
+        """Copy the parameters into an executor's shards, because a backward uses values written after the forward."""
         for name, array in self._get_parameter_arrays().items():
             current = array.tensor
             if executor.variables[name] is not current:
                 executor.variables[name].scatter(current.gather())
 
     def take_changes(self, executor: ShardedExecutor) -> None:
-        """Copy states that an executor changed, such as moving averages, to the parameters, if they have other shards."""
+        """Copy the states that an executor changed, such as moving averages, to parameters that are sharded differently."""
         for name in self._list_changed_variables(executor):
             array = self.parameters[name].array
             if array is not None and executor.variables[name] is not array.layout:
@@ -226,7 +225,7 @@ class PartitionedOperator:
     def _put_gradient(
         self, name: str, finished_calls: Sequence[BlockCall], calls_of_last_backward: Sequence[BlockCall]
     ) -> None:
-        """Write a parameter's gradient: the sum over the last backward, or over all backward passes with grad_req="add"."""
+        """Write a parameter's gradient, summed over the last backward pass. With grad_req="add", sum over all of them."""
         parameter = self.parameters[name]
         array, gradient = parameter.array, parameter.gradient
         assert array is not None
@@ -245,7 +244,7 @@ class PartitionedOperator:
         array._fresh_grad = True
 
     def _save_gradients(self, bound: BoundExecutor) -> None:
-        """Copy the gradients that no optimizer has used yet, since the next forward reuses their memory."""
+        """Copy the gradients that no optimizer has used yet, because the next forward reuses their memory."""
         for name, (reference, tensor) in bound.gradients.items():
             gradient, parameter = reference(), self.parameters[name]
             if gradient is None or gradient.layout is not tensor:
@@ -262,7 +261,7 @@ class PartitionedOperator:
     def _bind(
         self, inputs: Mapping[str, Any], trained: tuple[str, ...] | None, differentiated: tuple[str, ...]
     ) -> BoundExecutor:
-        """Return a free executor for inputs of these shapes; `trained` is None for inference."""
+        """Return a free executor for inputs of these shapes. `trained` is None for inference."""
         shapes = {name: tuple(array.shape) for name, array in inputs.items()}
         types = {name: array.dtype for name, array in {**inputs, **self._get_parameter_arrays()}.items()}
         key = (
@@ -333,7 +332,7 @@ class PartitionedOperator:
             array.move(bound.executor.variables[name])
 
     def _drop_executors(self, last_bound: BoundExecutor) -> None:
-        """Drop free executors whose parameters have an outdated layout, and those that were used longest ago."""
+        """Drop free executors with outdated layouts of parameters, and those used least recently."""
         arrays = self._get_parameter_arrays()
         current = [
             bound
@@ -346,7 +345,7 @@ class PartitionedOperator:
 
 
 def _make_anchor(context: Any) -> Any:
-    """Return an array whose gradient counts the calls that one backward pass ran through."""
+    """Return an array that all calls read. Its gradient is the number of calls that one backward pass ran through."""
     anchor = mx.nd.zeros((1,), ctx=context)
     anchor.attach_grad()
     return anchor

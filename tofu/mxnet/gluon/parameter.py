@@ -45,7 +45,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
     def follow(self, operator: Any) -> None:
         """Call `operator.settle()` whenever values or gradients are about to be read.
 
-        Operators that were followed before are still settled, until their calls have run their backward.
+        Operators that were followed before are still settled, until the backward of their calls has run.
         """
         self._operators = (*self._operators, operator)
 
@@ -71,7 +71,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
             self.array.gradient = self.gradient
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Initialize as in Gluon. The old array's values move to other shards, since the new array will use the present ones."""
+        """Initialize as in Gluon. The new array takes over the shards. The old one gets a copy, because callers may hold it."""
         self.settle()
         old_array = self.array
         super().initialize(*args, **kwargs)
@@ -110,7 +110,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
             self.array.gradient = self.gradient
 
     def _check_use(self) -> None:
-        """Refuse uses of the whole array that autograd would record, since the gradient would not include them."""
+        """Raise UnsupportedError if autograd would record a use of the whole array. The gradient would lack this use."""
         if autograd.is_recording() and self.grad_req != "null":
             raise UnsupportedError(
                 f"{self.name} is used inside autograd.record() but outside of its partitioned block, and its gradient would lack that "
@@ -120,7 +120,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self.settle()
 
     def _check_gradient_use(self) -> None:
-        """Wait for pending writes, then settle. A Trainer could otherwise pull a gradient as an initial value, by the same key."""
+        """Wait for pending writes, then settle. Otherwise a Trainer could pull a gradient in place of an initial value."""
         if self.array is not None:
             self.array.wait_for_writes()
         self.settle()
@@ -168,7 +168,7 @@ def reading_shards() -> Iterator[None]:
 
 
 def _as_user_array(array: Any) -> Any:
-    """Return the array in the kind that the user reads: one of `mx.np` if `mx.npx.set_np()` is on, else an NDArray."""
+    """Return the array as the user reads it: an array of `mx.np` if `mx.npx.set_np()` is on, else an NDArray."""
     is_numpy = mx.util.is_np_array() and not getattr(_reading, "reads_shards", False)
     return array.as_np_ndarray() if is_numpy else array
 
@@ -207,7 +207,7 @@ _zero_whole_gradients = mx.gluon.ParameterDict.zero_grad
 
 
 def _zero_gradients(parameters: Any) -> None:
-    """Set all gradients to zeros, in place of `ParameterDict.zero_grad`, which would gather the sharded gradients."""
+    """Set all gradients to zeros. Replaces `ParameterDict.zero_grad`, which would gather the sharded gradients."""
     ordinary = mx.gluon.ParameterDict(parameters.prefix)
     for name, parameter in parameters.items():
         if isinstance(parameter, Sharded):

@@ -1,7 +1,7 @@
 """Gluon Trainers on several machines, which exchange the shards of a partitioned block's parameters.
 
-MXNet's Trainer exchanges whole arrays through a kvstore. `send_shards` changes a Trainer so that a `ShardStore` in front
-of its kvstore sends each distinct shard once.
+MXNet's Trainer exchanges whole arrays through a kvstore. `send_shards` puts a `ShardStore` in front of the kvstore,
+which sends each distinct shard once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ELEMENTWISE_OPTIMIZERS = frozenset(
 
 
 def send_shards(trainer: Any) -> None:
-    """Change a Trainer in place, so that it sends the parameters of partitioned blocks in shards, from its first step on."""
+    """Change a Trainer in place, so that it sends shards of partitioned blocks' parameters from its first step on."""
     trainer_class: Any = type(trainer)
     if not issubclass(trainer_class, (ShardTrainer, HorovodShardTrainer)):
         mixin = HorovodShardTrainer if is_horovod_trainer(trainer) else ShardTrainer
@@ -76,9 +76,9 @@ def is_elementwise(optimizer: Any) -> bool:
 
 
 class ShardStore:
-    """Kvstore that receives whole parameters and passes their distinct shards on to another kvstore, each under a new key.
+    """Kvstore that receives whole parameters, and passes each of their distinct shards to another kvstore under a new key.
 
-    Arrays without shards are passed on under the Trainer's key.
+    Arrays without shards keep their key.
     """
 
     def __init__(self, kvstore: Any) -> None:
@@ -102,7 +102,8 @@ class ShardStore:
             for _, copies in values.list_distinct():
                 self._keys[index].append(make_key())
                 self._kvstore.broadcast(self._keys[index][-1], copies[0], copies)
-            # Gradients have the same keys. A gradient that arrived before the values are pulled would be pulled in their place.
+            # Gradients have the same keys. If a gradient arrived before the values are pulled, it would be pulled
+            # instead.
             for shard in values.arrays:
                 shard.wait_to_read()
             layouts[index].write(array, values)

@@ -1,9 +1,9 @@
-"""Pass that gives MXNet's attention operators a dimension for the heads, so that attention can be split by heads.
+"""Give MXNet's attention operators a dimension for the heads, so that attention can be split by heads.
 
 MXNet stores attention scores in the shape (batch x heads, queries, keys). This pass changes it to (batch, heads,
-queries, keys), from the operators that compute scores to those that use them. Other operators that read or write
-these tensors get a reshape. The new operators are in `csrc/nnvm/parts/attention.cc`, and `tdl_ops/mxnet/attention.py`
-describes them.
+queries, keys), from the operators that compute scores to those that use them. Other operators that read or write these
+tensors get a reshape. The new operators are in `csrc/nnvm/parts/attention.cc`, and their descriptions in
+`tdl_ops/mxnet/attention.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ def unmerge_heads(graph: Graph) -> Graph:
 
 
 def _find_replacement(operator: Operator) -> str | None:
-    """Return the operator type that replaces an attention operator of MXNet, or None for other operators."""
     for prefix, replacement in _REPLACEMENT_BY_PREFIX.items():
         if operator.op.startswith(prefix):
             return replacement.format(operator.op.removeprefix(prefix))
@@ -48,7 +47,7 @@ def _list_scores(operator: Operator, replacement: str) -> list[int]:
 
 @dataclass
 class _Subgraph:
-    """Tensors that get a dimension for the heads, each with the number of heads, and the operators that then use it."""
+    """Tensors that get a dimension for the heads, with the number of heads, and the operators that use them."""
 
     heads_by_tensor: dict[int, int] = field(default_factory=dict)
     operators: set[int] = field(default_factory=set)
@@ -92,14 +91,14 @@ class _AttentionSearch:
         return subgraph
 
     def _is_attention(self, subgraph: _Subgraph, heads: int) -> bool:
-        """Return True if the scores weigh values, and all attention operators of the subgraph have as many heads."""
+        """Return True if the scores weigh values, and all attention operators of the subgraph have this number of heads."""
         operators = [self.graph.operators[number] for number in subgraph.operators]
         attention_operators = [operator for operator in operators if _find_replacement(operator) is not None]
         has_values = any(str(_find_replacement(operator)).endswith("_valatt") for operator in attention_operators)
         return has_values and all(int(operator.attributes["heads"]) == heads for operator in attention_operators)
 
     def _list_tensors_with_heads(self, operator: Operator, tensor: int) -> list[int]:
-        """Return the operator's tensors, which all need a dimension for the heads if `tensor` gets one.
+        """Return the operator's tensors that need a dimension for the heads if `tensor` gets one.
 
         Of an attention operator, these are only the scores. Return an empty list if `tensor` cannot get the dimension.
         """
@@ -132,10 +131,10 @@ def _has_separate_batch(access: OperatorAccess, position: int) -> bool:
 
 
 class _Rewriting:
-    """Rewriting of the graph: tensors that the subgraph's operators compute get a dimension for the heads.
+    """Gives the tensors that the subgraph's operators compute a dimension for the heads.
 
-    The subgraph's inputs, and tensors that operators outside of the subgraph read, exist in both shapes. The second
-    shape is a copy by a reshape.
+    The subgraph's inputs, and tensors that other operators read, exist in both shapes. The second shape is a copy by a
+    reshape.
     """
 
     def __init__(self, graph: Graph, subgraph: _Subgraph) -> None:

@@ -1,8 +1,8 @@
 """Passes for operators that read memory which MXNet leaves unwritten or overwrites.
 
 - `replace_scratch_reads`: the gradient of SequenceLast without lengths reads the number of the last time step from
-  scratch memory. One of Tofu's kernels, which reads constant lengths, replaces it.
-- `fill_unwritten`: some kernels never write an output, such as a label's gradient, which on one device stays zero. If
+  scratch memory. A kernel of Tofu, which reads constant lengths, replaces it.
+- `fill_unwritten`: some kernels never write an output, such as a label's gradient, which stays zero on one device. If
   the output is read, an operator writes zeros.
 """
 
@@ -40,7 +40,6 @@ def _reads_scratch(operator: Operator, tensors: tuple[Tensor, ...]) -> bool:
 
 
 def _add_lengths(operator: Operator, tensors: list[Tensor]) -> tuple[Operator, Operator]:
-    """Return an operator that writes constant lengths, and the gradient that reads them. Append the lengths to `tensors`."""
     data = tensors[operator.outputs[0]]
     time = positive_axis(operator.attributes, 2, 0)
     name, batch = f"{operator.name}/lengths", (data.shape[1 - time],)
@@ -64,7 +63,7 @@ UNWRITTEN_SUFFIX = "/unwritten"
 
 
 def fill_unwritten(graph: Graph) -> Graph:
-    """Return the graph with zeros in place of outputs that are read but never written. Tensors keep their positions."""
+    """Return the graph with zeros for outputs that are read but never written. Tensors keep their positions."""
     read_tensors = graph.results.union(*(operator.inputs for operator in graph.operators))
     operators: list[Operator] = []
     tensors = list(graph.tensors)

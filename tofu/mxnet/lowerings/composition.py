@@ -1,7 +1,7 @@
-"""Tools for lowerings that consist of MXNet's own operators and need no kernel of Tofu's.
+"""Tools for lowerings that consist of MXNet's own operators.
 
 The dimensions of every tensor have names, such as "b c s0 s1". Dimensions of equal name are split together. Three marks
-stand for dimensions without a name: `ONE` has extent 1 and is broadcast, `UNNAMED` is never split, and `MERGED`, of an
+stand for dimensions without a name: `ONE` has extent 1 and is broadcast, `UNNAMED` is never split, and `MERGED`, for an
 input, consists of several dimensions.
 """
 
@@ -38,7 +38,7 @@ class Composition:
     extents: dict[str, int] = field(default_factory=lambda: {ONE: 1})
 
     def read(self, slot: int, names: str) -> ComposedValue:
-        """Return input `slot` of the lowered operator, under these names of its dimensions."""
+        """Return input `slot` of the lowered operator, with names for its dimensions."""
         dimensions = tuple(names.split())
         for name, extent in zip(dimensions, self.parts.shape(slot), strict=True):
             self.extents.setdefault(name, extent)
@@ -93,7 +93,6 @@ def round_single(text: str) -> float:
 
 
 def _name_dimensions(values: Values) -> tuple[tuple[str, ...], ...]:
-    """Return the names of each tensor's dimensions, which are empty for dimensions without a name."""
     marks = (ONE, UNNAMED, MERGED)
     return tuple(tuple("" if name in marks else name for name in value.names) for value in values)
 
@@ -112,7 +111,7 @@ SUMMED_TYPES = ("float32", "float64")
 
 @dataclass(frozen=True)
 class Statistics:
-    """Mean, deviation and variance along some dimensions, which stay with extent 1 in `mean` and `variance`."""
+    """Mean, deviation and variance along some dimensions, which have extent 1 in `mean` and `variance`."""
 
     mean: ComposedValue
     deviation: ComposedValue

@@ -47,7 +47,6 @@ class _Layout:
 
     @property
     def broadcast_parameter(self) -> tuple[str, ...]:
-        """The dimensions of a parameter that is broadcast to the grouped data."""
         return tuple(name if name == self.parameter else ONE for name in self.elements)
 
 
@@ -56,7 +55,6 @@ def _is_possible(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _start_composition(parts: Parts, slot: int) -> tuple[Composition, _Layout]:
-    """Return a composition, and the names of the dimensions of the data, which is the operator's input `slot`."""
     shape = parts.shape(slot)
     space = tuple(f"s{d}" for d in range(len(shape) - 2))
     composition = Composition(parts, parts.graph_tensors[parts.whole.inputs[slot]].dtype)

@@ -1,8 +1,8 @@
 """Lowerings of Embedding, take, pick, gather_nd, one_hot, SequenceMask and SequenceLast, to split the indexed dimension.
 
-Each worker handles the indices that fall into its shard and computes zeros for all others, so the sum over the workers
-is exact. In a gradient each worker computes the rows of its shard. The parts are in `csrc/nnvm/parts/take.cc` and
-`by_position.cc`, and `tdl_ops/mxnet/take_parts.py` and `position_parts.py` describe them.
+Each worker looks up the indices that fall into its shard, and computes zeros for all others, so the sum over the
+workers is exact. In a gradient, each worker computes the rows of its shard. The parts are in `csrc/nnvm/parts/take.cc`
+and `by_position.cc`, and their descriptions in `tdl_ops/mxnet/take_parts.py` and `position_parts.py`.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def _lower_lookup(op: str, table_slot: int, indices_slot: int) -> dict[str, Lowe
 def _check_indices(parts: Parts, op: str, slot: int, indices: int, names: tuple[str, ...], rows: int) -> int:
     """Return `indices`, which have dimensions of these `names`, after a check that they are below `rows`.
 
-    Each worker looks the operator's input `slot` up in a table of zeros by MXNet's own kernel, which raises the error,
-    and adds the result to the indices. So the error reaches all operators that read the indices.
+    Each worker looks input `slot` of the operator up in a table of zeros, by MXNet's own kernel, which raises the
+    error. The result is added to the indices, so that the error reaches all operators that read them.
     """
     dtype = parts.graph_tensors[parts.whole.inputs[slot]].dtype
     shape = parts.shape(slot)[len(parts.shape(slot)) - len(names) :]
@@ -120,7 +120,6 @@ def _expand_gather_backward(parts: Parts) -> None:
 
 
 def _gather_attributes(rows: int, rank: int) -> dict[str, str]:
-    """Return the attributes of a lookup of rows. Negative indices count from the end."""
     return {"axis": "0", "rows": str(rows), "mode": "wrap", "names": " ".join(f"i{d}" for d in range(rank))}
 
 
@@ -129,7 +128,7 @@ def _name_rows(parts: Parts) -> tuple[str, ...]:
 
 
 def _read_rows(parts: Parts) -> int:
-    """Return the indices without their first dimension, whose extent is 1."""
+    """Return the indices as input of the parts, without their first dimension, which has extent 1."""
     indices, shape, names = parts.whole.inputs[1], parts.shape(1)[1:], _name_rows(parts)
     rows = parts.inner_tensor("rows", shape, parts.graph_tensors[indices].dtype)
     parts.inner_operator("rows", "Reshape", {"shape": str(shape)}, (indices,), (rows,), names=(("", *names), names))
@@ -157,8 +156,8 @@ def _expand_one_hot(parts: Parts) -> None:
 def _convert_indices(parts: Parts, dtype: str) -> int:
     """Return the indices in the type of the result.
 
-    Fractions, which have no effect, are cut off before a cast could round them. Of an int64 index, MXNet's kernel uses
-    the lower 32 bits.
+    Fractions have no effect, so they are cut off before a cast could round them. MXNet's kernel uses the lower 32 bits
+    of an int64 index.
     """
     (indices,) = parts.whole.inputs
     index_type, shape = parts.graph_tensors[indices].dtype, parts.shape(0)
@@ -207,7 +206,7 @@ def _time_attributes(attributes: Attributes) -> dict[str, str]:
 
 
 def pick_by_lengths(attributes: Attributes, shape: tuple[int, ...]) -> dict[str, str]:
-    """Return the attributes of a pick by lengths from data of this shape. Its index variables are named as the stock operator's."""
+    """Return the attributes of a pick by lengths from data of this shape. Its index variables have the stock operator's names."""
     time = _time_attributes(attributes)
     names = ["b", *(f"i{d}" for d in range(len(shape) - 2))]
     return {**time, "rows": str(shape[int(time["axis"])]), "names": " ".join(names)}

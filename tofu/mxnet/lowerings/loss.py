@@ -1,8 +1,8 @@
 """Lowerings of the gradients of losses: MakeLoss with normalization="valid", and regression outputs split within a sample.
 
-For MakeLoss, the workers first count valid elements. For a regression, MXNet's kernel divides grad_scale by the outputs
-of a sample, and a shard has fewer. So a part multiplies the plain differences by the quotient of the whole. The parts
-are in `csrc/nnvm/parts/loss.cc`, and `tdl_ops/mxnet/loss_parts.py` describes them.
+For MakeLoss, the workers first count valid elements. For a regression, MXNet's kernel divides grad_scale by the number
+of outputs of a sample, and a shard has fewer of them. So a part multiplies the plain differences by the right scale.
+The parts are in `csrc/nnvm/parts/loss.cc`, and their descriptions in `tdl_ops/mxnet/loss_parts.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lowerings of means, variances and L2 norms to sums by MXNet's own operators, to split the reduced dimensions."""
+"""Lowerings of means, variances and L2 norms to sums of MXNet, so that their reduced dimensions can be split."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def _is_possible(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _has_squares(operator: Operator, inputs: Inputs) -> bool:
-    """Return True for L2 norms. The stock kernel can split the others, sums of absolute values."""
+    """Return True for L2 norms. L1 norms need no lowering, because the stock kernel can split them."""
     attributes = operator.attributes
     is_l2_norm = attributes.get("ord", "2") == "2"
     return have_exact_sums(inputs) and is_l2_norm and attributes.get("out_dtype", "None") == "None"
 
 
 class _Reduction:
-    """Composition of a reduction, and the names of dimensions in it, which equal the stock operator's index variables.
+    """Composition of a reduction, and the names of its dimensions, which equal the stock operator's index variables.
 
     Attributes
     ----------
     elements, lines
-        The data, the operator's input `slot`, and a tensor with one number for each line. A line is a set of elements
-        that are reduced to one number.
+        The data, which are input `slot` of the operator, and a tensor with one number for each line. A line is a set of
+        elements that are reduced to one number.
     reduced, outputs
         The reduced dimensions of the data, and all dimensions of the operator's outputs.
     """
@@ -56,7 +56,7 @@ class _Reduction:
         return self.composition.reshape(name, self.composition.read(slot, " ".join(names)), self.lines)
 
     def finish(self, first_value: ComposedValue, *other_values: ComposedValue) -> None:
-        """Compute the operator's outputs, in order, from values with one number for each line. Apply keepdims."""
+        """Compute the operator's outputs from these values, in order. Each value has one number for each line."""
         shape = self.composition.parts.output_shape(0)
         names = " ".join(self.outputs or [ONE] * len(shape))
         op = "_copy" if self.keepdims else "_np_sum" if shape == () else "sum"

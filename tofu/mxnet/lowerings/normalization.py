@@ -1,9 +1,9 @@
 """Lowerings of BatchNorm, to split batch and space, and of LayerNorm, to split the dimension that it normalises.
 
-The statistics are summed over the workers in two passes: first the sum, then the squares around the mean. Two passes are
-exact even if the mean is large, and transfer a few numbers per channel or line. As in MXNet, only the backward operator
-changes BatchNorm's moving statistics. The parts are in `csrc/nnvm/parts/batch_norm.cc` and `layer_norm.cc`, and
-`tdl_ops/mxnet/batch_norm_parts.py` and `layer_norm_parts.py` describe them.
+The statistics are summed over the workers in two passes: first the sum, then the squares around the mean. Two passes
+are exact even if the mean is large, and transfer a few numbers per channel or line. As in MXNet, only the backward
+operator changes BatchNorm's moving statistics. The parts are in `csrc/nnvm/parts/batch_norm.cc` and `layer_norm.cc`,
+and their descriptions in `tdl_ops/mxnet/batch_norm_parts.py` and `layer_norm_parts.py`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _expand_batch_norm(parts: Parts) -> None:
 
 
 def _written_gamma(attributes: Attributes) -> tuple[int, ...]:
-    """Return (1,), the position of gamma, if gamma is fixed: the forward operator then sets it to ones."""
+    """Return the inputs that the forward operator changes: gamma, at position 1, if it is fixed to ones."""
     return (1,) if is_true(attributes, "fix_gamma", True) else ()
 
 
@@ -58,14 +58,14 @@ def _use_moving_statistics(attributes: Attributes) -> Attributes:
 
 
 def _request_mean(operator: Operator) -> Operator:
-    """Return the operator with a request for the mean, output 1. Only then the stock kernel sets a fixed gamma to ones."""
+    """Return the operator with a request for the mean, output 1. The stock kernel sets a fixed gamma to ones only then."""
     gamma = _written_gamma(operator.attributes)
     origin = replace(find_origin(operator), asked=gamma)  # gamma and the mean have the same position
     return replace(operator, mutates=tuple(sorted({*operator.mutates, *gamma})), origin=origin)
 
 
 def _uses_batch_statistics(operator: Operator, inputs: Inputs) -> bool:
-    """Return True unless the statistics are constants. The stock gradient for constants can be split by batch and space."""
+    """Return False if the statistics are constants. The stock gradient for constants can be split by batch and space."""
     return not is_true(operator.attributes, "use_global_stats", False)
 
 

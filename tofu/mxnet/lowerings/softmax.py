@@ -1,9 +1,9 @@
-"""Lowerings of softmax, log_softmax and SoftmaxOutput, to split the dimension of the softmax, for instance the classes.
+"""Lowerings of softmax, log_softmax and SoftmaxOutput, to split the dimension of the softmax, such as the classes.
 
 The workers find the maximum of each line, then its sum of exponentials. For SoftmaxOutput, each worker compares the
 labels with the classes of its shard. If the gradient is divided by the number of valid labels, they are counted first.
-The parts are in `csrc/nnvm/parts/softmax.cc` and `softmax_output.cc`, and `tdl_ops/mxnet/softmax_parts.py` and
-`softmax_output_parts.py` describe them.
+The parts are in `csrc/nnvm/parts/softmax.cc` and `softmax_output.cc`, and their descriptions in
+`tdl_ops/mxnet/softmax_parts.py` and `softmax_output_parts.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _softmax_attributes(parts: Parts) -> dict[str, str]:
 
 
 def _reduce_to_lines(shape: tuple[int, ...], attributes: Attributes) -> tuple[int, ...]:
-    """Return the shape of a tensor with one number for each line. A line is a set of elements that share a softmax."""
+    """Return the shape of a tensor with one number for each line, a set of elements that share a softmax."""
     return reduce_shape(shape, positive_axis(attributes, len(shape), -1))
 
 
@@ -62,7 +62,6 @@ def _has_classes(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _class_attributes(parts: Parts) -> tuple[int, dict[str, str]]:
-    """Return the dimension of the classes, and the attributes that all parts share."""
     rank = len(parts.shape(0))
     is_multi = is_true(parts.whole.attributes, "multi_output", False)
     axis = 1 if is_multi else rank - 1
@@ -89,7 +88,7 @@ def _expand_output_gradient(parts: Parts) -> None:
     names = _label_names(parts, attributes["names"])
     count_attributes = {"names": " ".join(names), "ignore_label": whole_attributes.get("ignore_label", "-1")}
     count, labels = parts.inner_tensor("count", (1,)), parts.whole.inputs[1:]
-    # Labels have no dimension for the classes. If the classes are split, every worker counts all labels.
+    # Labels have no class dimension. If the classes are split, every worker counts all labels.
     dimensions = tuple("" if name == "only" else name for name in names), ("",)
     parts.inner_operator("count", "_tofu_valid_labels", count_attributes, labels, (count,), names=dimensions)
     inputs = *parts.whole.inputs, count
@@ -97,7 +96,7 @@ def _expand_output_gradient(parts: Parts) -> None:
 
 
 def _label_names(parts: Parts, names: str) -> list[str]:
-    """Return the names of the labels' dimensions, from the names of the data's dimensions, `k` for the classes included."""
+    """Return the names of the labels' dimensions, from the names of the data's dimensions, in which `k` is the classes."""
     first, *others = (name for name in names.split() if name != "k")
     rank = len(parts.shape(1))
     if rank == 2 + len(others):

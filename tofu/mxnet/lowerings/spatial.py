@@ -1,13 +1,14 @@
 """Lowerings of operators over images, to split rows and columns.
 
 - Average pooling becomes a sum, and a division by the number of elements in each window, one dimension at a time
-  (`csrc/nnvm/parts/pooling.cc`). Windows at a border are smaller if padding does not count. The stock kernel would
+  (`csrc/nnvm/parts/pooling.cc`). If padding does not count, windows at a border are smaller, and the stock kernel would
   take a shard's border for a border of the data.
 - BilinearResize2D becomes a pass over the rows, which every worker computes whole, and a pass over the columns, which
   is split by rows. The kernel derives the scale from sizes, so only a dimension that keeps its size can be split.
 - UpSampling (bilinear) becomes a deconvolution.
-- SpatialTransformer becomes its own kernel, which computes the sampled places, and BilinearSampler, which reads the
-  places of a worker. Places must be equal to the last bit, since rounding decides the slope between two elements.
+- SpatialTransformer becomes its own kernel, which computes the sampled positions, and BilinearSampler, which reads a
+  worker's part of them. Positions must be equal to the last bit, because rounding decides the slope between two
+  elements.
 - DeformableConvolution: each worker reads all data at its part of the offsets (`deformable.cc`).
 - MultiProposal is split by batch: each worker numbers its samples from the beginning of its shard (`proposal.cc`).
 
@@ -95,7 +96,7 @@ def _expand_pooling_backward(parts: Parts) -> None:
 
 
 def _has_one_gradient(operator: Operator, inputs: Inputs) -> bool:
-    """Return True unless the operator has a second gradient, which is zeros for a tensor that only determines the size."""
+    """Return False if the operator has a second gradient, zeros for a tensor that only determines the size."""
     return not operator.op.startswith("_backward") or operator.attributes.get("mode") != "like"
 
 
@@ -112,9 +113,9 @@ def _resize_names(old_size: Size, new_size: Size, splittable: str) -> tuple[tupl
 
 
 def _expand_resize(parts: Parts) -> None:
-    """Resize the rows first, or last in the gradient.
+    """Resize the rows first. In the gradient, resize them last.
 
-    The passes of the gradient copy the model's node. MXNet cannot infer shapes for such a node created by its name.
+    Each pass of the gradient is a copy of the model's node, because MXNet infers no shapes for a new node of this type.
     """
     op, (data, *_) = parts.whole.op, parts.whole.inputs
     old_size, new_size = parts.shape(0)[2:], parts.output_shape(0)[2:]
@@ -163,7 +164,7 @@ def _expand_transformer(parts: Parts) -> None:
     unused = parts.inner_tensor("unused", (batch, 1, height, width), dtype)
     outputs = unused, grid_targets, grid_sources
     names: DimensionNames = UNSPLIT_IMAGE, ("b", ""), UNSPLIT_IMAGE, ("", ""), ("b", "", "")
-    # A copy of the model's node, since the gradient's kernel needs its state.
+    # A copy of the model's node, because the gradient's kernel needs its state.
     parts.inner_operator("places", whole.op, whole.attributes, (image, loc), outputs, find_origin(whole), names)
     grid = parts.inner_tensor("grid", grid_shape, dtype)
     names = ("b", "", ""), GRID

@@ -1,8 +1,7 @@
 """Memory of a training step on one device and on every worker. No array is allocated (paper section 6).
 
-The account is exact for all that a bound module allocates: shards, gradients, optimizer states, and the buffers that
-all other tensors share. The workspace that kernels request while they run is an estimate
-(`tofu.mxnet.memory.workspace`).
+The account is exact for all that a bound module allocates: shards, gradients, optimizer states, and shared buffers. The
+workspace that kernels request while they run is an estimate (`tofu.mxnet.memory.workspace`).
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ PAGE_VARIABLE, LARGE_VARIABLE = "MXNET_GPU_MEM_POOL_PAGE_SIZE", "MXNET_GPU_MEM_L
 
 
 def round_up(count: int) -> int:
-    """Return the bytes that MXNet's pool of GPU memory uses for an array: whole pages, or above 2 MiB multiples of 2 MiB.
+    """Return the bytes that MXNet's pool of GPU memory uses for an array: whole pages or, above 2 MiB, multiples of 2 MiB.
 
     See src/storage/pooled_storage_manager.h of MXNet 1.9.1.
     """

@@ -67,7 +67,7 @@ class OptimizerStates:
         ]
 
     def _probe(self, dtype: str, rank: int) -> Iterator[tuple[tuple[bool, ...], int]]:
-        """Yield, for each state, which of the weight's dimensions it shares, and the bytes of an element.
+        """Yield, for each state, which of the weight's dimensions it has, and the bytes of an element.
 
         Its other dimensions have extent 1.
         """

@@ -1,12 +1,11 @@
-"""Verification: compares descriptions of operators with MXNet's own kernels, in float64 on small inputs.
+"""Verification: compare descriptions of operators with MXNet's own kernels, in float64 on small inputs.
 
 A *strategy* is an axis along which an operator can be split. An operator counts as verified only if
 
 - its description, evaluated with NumPy, gives the kernel's numbers, and
 - for each of its strategies, the kernel run on every part gives the whole result.
 
-Splits that would be exact but that the analysis did not find are reported. The paper leaves this check as an open
-problem (section 9).
+Exact splits that the analysis did not find are reported. The paper leaves this check as an open problem (section 9).
 """
 
 from tdl_ops.mxnet.case import Case

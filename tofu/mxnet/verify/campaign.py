@@ -24,7 +24,7 @@ from tofu.verification.windows import list_window_geometries
 
 @dataclass(frozen=True)
 class CaseResult:
-    """Result of one case. `explained` has missing strategies with a known reason, `missing` those without one."""
+    """Result of one case. `explained` has missing strategies with a known reason, `missing` all others."""
 
     case: Case
     report: Report

@@ -1,4 +1,4 @@
-"""Coverage: counts how many of MXNet's operators are described and verified, and prints tables.
+"""Count how many of MXNet's operators are described and verified, and print tables.
 
 There are two sets of operators. `mxnet_0_11` is a reconstruction of the paper's 139 operators, and
 `mxnet_1_9_1_user_facing` has the forward operators that models call.
@@ -77,7 +77,7 @@ def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Cove
 
 
 def count_kinds(entries: Iterable[RecordEntry | None]) -> dict[str, int]:
-    """Return the number of operators compared in each way; the last way is not at all."""
+    """Return the number of operators compared in each way. The last way is not at all."""
     kinds = Counter(entry.compared if entry is not None and entry.is_verified else _NOTHING for entry in entries)
     return {str(kind): kinds[str(kind)] for kind in Compared}
 
@@ -133,7 +133,7 @@ def _list_tensors(description: Description) -> str:
 
 
 def kinds_line(kinds: Mapping[str, int]) -> str:
-    """Return the number of operators compared in each way, in the words of `Compared`."""
+    """Return a line with the number of operators for each kind of comparison."""
     numbers, relation, parts, unwritten, nothing = kinds.values()
     return (
         f"Compared with MXNet's kernels: {numbers} operators by numbers, {relation} by a relation, {parts} by their parts alone; "

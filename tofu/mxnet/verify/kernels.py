@@ -1,4 +1,4 @@
-"""Runs MXNet's kernels one at a time on NumPy arrays, and reads MXNet's declarations of operators."""
+"""Run MXNet's kernels one at a time on NumPy arrays, and read MXNet's declarations of operators."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ REFUSALS: tuple[tuple[type[Exception], str], ...] = (
 
 RANDOM_SEED = 7  # set before each kernel, so that a random operator draws the same numbers for the same shapes
 
-# Patterns that fill the memory before a kernel runs, by kind of type. A kernel does not write an element that keeps the first pattern in
-# one run and the second in another. The first is NaN, the second changes under any addition.
+# Patterns that fill the memory before a kernel runs, by kind of type. An element that keeps both patterns, in two runs,
+# is not written. The first is NaN; any addition changes the second.
 PATTERNS: dict[str, tuple[float, float]] = {"f": (np.nan, -812.5), "i": (85, 42), "u": (85, 42), "b": (1, 0)}
 GUARD_ELEMENTS = 4096
 """Elements after each output that must not change, to detect kernels that write more than the output."""
@@ -55,8 +55,8 @@ def run_kernel(
 ) -> tuple[list[Array], list[Array]]:
     """Run `op` as in training. Return its outputs, hidden ones too, and its inputs as the kernel left them.
 
-    Before the run, outputs are filled with one of the `PATTERNS`. Raises mxnet.MXNetError if MXNet refuses the call, and
-    RuntimeError if the kernel writes behind an output.
+    Outputs are filled with one of the `PATTERNS` first. Raises mxnet.MXNetError if MXNet refuses the call, and
+    RuntimeError if the kernel writes beyond an output.
     """
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPE_NAMES.index(dtype) for dtype in output_dtypes])
     if plain is not None:  # execution graphs use this kernel instead
@@ -118,7 +118,7 @@ def run_gradient(
 
 
 def find_unwritten(outputs: Sequence[Array], others: Sequence[Array]) -> tuple[Array, ...]:
-    """Return which elements a kernel left unchanged, from the outputs of a run on each of the two patterns."""
+    """Return True for each element that a kernel left unchanged in runs on both patterns."""
     return tuple(
         _has_pattern(first, 0) & _has_pattern(second, 1) for first, second in zip(outputs, others, strict=True)
     )
@@ -130,7 +130,7 @@ def _has_pattern(array: Array, pattern: int) -> Array:
 
 
 def choose_guard_size(dtypes: Iterable[str]) -> int:
-    """Return the number of guard elements. It is 0 in single precision, since oneDNN cannot write into a part of an array."""
+    """Return the number of guard elements. It is 0 in single precision, because oneDNN cannot write into a part of an array."""
     return 0 if "float32" in dtypes else GUARD_ELEMENTS
 
 
@@ -145,7 +145,7 @@ class GuardedArray:
         self.array = self._memory[: self._size].reshape(shape) if guard_size else self._memory
 
     def read(self, title: str) -> Array:
-        """Return the output. Raise RuntimeError if something was written behind it."""
+        """Return the output. Raise RuntimeError if something was written beyond it."""
         elements: Array = self.array.asnumpy()
         if not _has_pattern(self._memory.asnumpy().ravel()[self._size :], self._pattern).all():
             raise RuntimeError(
@@ -183,7 +183,7 @@ def find_operator(op: str) -> ctypes.c_void_p:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return True if an error means that MXNet refuses shapes or attributes, False if it reveals a mistake of the caller."""
+    """Return True if MXNet refuses shapes or attributes, False for a mistake of the caller."""
     return any(type(error) is kind and re.search(text, str(error)) for kind, text in REFUSALS)
 
 

@@ -1,6 +1,6 @@
-"""Search for missing strategies: splits of a stock kernel's tensors that are exact but that the analysis did not find.
+"""Search for missing strategies: exact splits of a stock kernel's tensors that the analysis did not find.
 
-A *geometry* says how a split cuts the tensors. A backward operator is split by the geometry of its forward operator.
+A *geometry* states how a split cuts the tensors. A backward operator is split by the geometry of its forward operator.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tofu.verification.windows import list_window_geometries
 
 
 def try_geometry(node: VerifiedNode, geometry: Geometry, is_compared: Sequence[bool]) -> Cut | None:
-    """Return the cut by which the outputs of parts are combined to the whole.
+    """Return the cut by which the parts' outputs form the whole outputs.
 
-    Return None if they cannot be combined, or if a part computes as much as the whole. Only the outputs for which
-    `is_compared` is True count.
+    Return None if they do not, or if a part computes as much as the whole. Only the outputs for which `is_compared` is
+    True count.
     """
     input_roles = [role for role in node.input_roles if role is not None]
     output_roles = [role for role in node.output_roles if role is not None]
@@ -82,7 +82,7 @@ def find_missing(
 ) -> tuple[Missing, ...]:
     """Return the missing strategies of an operator and of its gradient.
 
-    Extents that data index into stay whole, since a kernel could read outside of its tensor. `try_split` tries a
+    Extents that data index into stay whole, because a kernel could read outside its tensor. `try_split` tries a
     geometry, and `list_windows` changes inputs to see which outputs read them. MXNet may end its process in both
     functions.
     """
@@ -102,7 +102,7 @@ def _find_missing_cuts(node: VerifiedNode, geometries: Sequence[Geometry], try_s
     if description is None or None in (*node.input_roles, *node.output_roles):
         return []  # an intermediate node of the gradient, whose tensors are no input, output or gradient of the operator
     access = analyse_node(description, node)
-    # An output of zeros, such as a label's gradient, shows nothing, since it is zero under any split.
+    # An output of zeros, such as a label's gradient, is zero under any split, so it shows nothing.
     written = [
         output.is_written and bool(np.any(whole)) for output, whole in zip(access.outputs, node.outputs, strict=True)
     ]

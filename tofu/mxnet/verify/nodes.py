@@ -1,4 +1,4 @@
-"""Execution of one operator's training graph, node by node: the operator, then its gradient."""
+"""Run one operator's training graph node by node: the operator, then its gradient."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Gradient:
     forward
         The forward operator's node.
     wrt
-        Positions of the forward operator's inputs whose gradients are computed.
+        Inputs of the forward operator whose gradients are computed, by position.
     outputs
         Positions of these gradients among the backward operator's outputs.
     head_inputs
-        Positions of the head gradients among the backward operator's inputs. An unused one has None.
+        Positions of the head gradients among the backward operator's inputs. None for an unused one.
     forward_outputs, forward_inputs
-        Input of the backward operator -> the forward operator's output, or input, that it is. All are positions.
+        Inputs of the backward operator that are outputs, or inputs, of the forward operator. All are positions.
     shares_state
-        True if forward and backward operator must be split in the same way.
+        True if both operators must be split alike.
     """
 
     forward: VerifiedNode
@@ -62,8 +62,8 @@ class VerifiedNode:
     inputs_after
         The inputs as the kernel left them, as far as they are visible.
     input_roles, output_roles
-        For each tensor, the input or output of the forward operator with the same shape: the tensor itself, or the
-        tensor whose gradient it is.
+        For each tensor, the input or output of the forward operator that it is, or whose gradient it is. It has the
+        same shape.
     reused_outputs
         Inputs that are outputs of the forward operator, if a second run of the kernel computes other numbers.
     """
@@ -94,7 +94,7 @@ class VerifiedNode:
         return {name: read_attribute(text) for name, text in self.attributes.items()}
 
     def computes(self, output: int) -> bool:
-        """Return True if the kernel computed an output. A run with the forward operator only computes the gradients of `wrt`."""
+        """Return True if the kernel computed an output. A run with the forward operator computes only the gradients of `wrt`."""
         return self.gradient is None or output in self.gradient.outputs
 
     def run(
@@ -194,7 +194,6 @@ class _Execution:
         return head_gradients
 
     def _find_roles(self, forward: int) -> dict[tuple[int, int], Role]:
-        """Return entry -> role of the tensor, given the forward operator's node."""
         roles: dict[tuple[int, int], Role] = {
             entry: ("input", n) for n, entry in zip(self.wrt, self.gradient_entries, strict=True)
         }
@@ -282,7 +281,7 @@ class _Execution:
 
 
 def _keeps_state(forward: VerifiedNode) -> bool:
-    """Return True if two runs of a forward operator may differ, since it changes inputs or draws random numbers."""
+    """Return False if two runs of a forward operator may differ, because it changes inputs or draws random numbers."""
     return bool(forward.mutated_inputs) or bool(_mxnet.operator_info(forward.op)["is_random"])
 
 

@@ -1,4 +1,4 @@
-"""`verify_operator`: verification of one operator and of its gradient's operators, whole and in parts."""
+"""`verify_operator`, which verifies an operator and the operators of its gradient, whole and in parts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tofu.verification.split import (
     combine_outputs,
     cut_input,
     find_region,
-    move_cells,
+    move_elements,
     region_shape,
     relative_error,
     split_range,
@@ -133,7 +133,7 @@ class _Verification:
         )
 
     def _find_unshared_axes(self, access: OperatorAccess) -> tuple[str, ...]:
-        """Return the axes that the forward operator lacks, if both operators must be split alike."""
+        """Return the axes that the forward operator does not have, if both operators must be split alike."""
         gradient = self.node.gradient
         description = DESCRIPTIONS.get(gradient.forward.op) if gradient is not None and gradient.shares_state else None
         if gradient is None or description is None:
@@ -156,7 +156,7 @@ class _Verification:
         return StrategyReport(access.axes[axis], combine, tuple(part_counts), max(errors), tuple(problems), elements)
 
     def _find_limit(self, access: OperatorAccess) -> float:
-        """Return the largest error allowed for combined parts. It is larger if a part gets another number in an attribute.
+        """Return the largest error allowed for combined parts. It is larger if a part has another number in an attribute.
 
         MXNet rounds such numbers to single precision.
         """
@@ -171,7 +171,7 @@ class _Verification:
             if not written.is_written or not self.node.computes(number) or self.relation is not None:
                 continue
             if access.axes[axis] in self._list_axes_of_counts(access, number):
-                continue  # only the gradient of the same part reads this output, and the gradient is compared
+                continue  # only the gradient of the same part reads this output, and that is compared
             pieces = [outputs[number] for outputs, _ in part_results]
             combined = combine_outputs(pieces, written, {axis: ranges}, access, whole.shape)
             self.compared_elements[number] += count_numbers(combined, whole)
@@ -186,7 +186,7 @@ class _Verification:
         return errors
 
     def _list_axes_of_counts(self, access: OperatorAccess, number: int) -> set[str]:
-        """Return the axes along which an output of a forward operator has positions counted within a part."""
+        """Return the axes whose positions, in an output of a forward operator, are counted within a part."""
         value = _trace(access.description, self.node).outputs[number].value
         if self.node.gradient is not None or value is None:
             return set()
@@ -195,7 +195,7 @@ class _Verification:
 
     def _run_part(self, access: OperatorAccess, axis: int, part: Range) -> tuple[list[Array], list[Array]]:
         if access.axes[axis] in access.fetched_axes:
-            return move_cells(self.node.inputs, access, {axis: part}, self.output_shapes), list(self.node.inputs)
+            return move_elements(self.node.inputs, access, {axis: part}, self.output_shapes), list(self.node.inputs)
         inputs = [
             cut_input(array, read, {axis: part}, access.extents)
             for array, read in zip(self.node.inputs, access.inputs, strict=True)

@@ -1,6 +1,6 @@
 """Record of the verification of every operator, written by `python -m tofu verify --record`.
 
-An entry only counts as long as the sources of the description and kernel are unchanged.
+An entry is valid while the sources of the description and of the kernel are unchanged.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class RecordEntry:
     is_elementwise
         True if the operator is element-wise at every signature.
     is_opaque
-        True if the operator is opaque, which means that its description has no formula, at any signature.
+        True if the description has no formula at some signature.
     compared
-        The weakest way in which an output was compared at a signature, in the words of `Compared`.
+        The weakest way in which an output was compared, in the words of `Compared`.
     cells
         Number of elements compared in each way, in the built-in cases.
     missed
@@ -84,7 +84,7 @@ class RecordEntry:
 
 
 def read_record(path: Path = RECORD) -> dict[str, RecordEntry]:
-    """Return operator -> entry, for the valid entries. An installed package has no record, and so no entries."""
+    """Return the valid entries by operator. An installed package has no record."""
     if not path.exists():
         return {}
     entries = {name: _read_entry(fields) for name, fields in json.loads(path.read_text()).items()}
@@ -109,7 +109,6 @@ def make_entries(results: Iterable[CaseResult]) -> dict[str, RecordEntry]:
 
 
 def _make_entry(op: str, reports: Sequence[tuple[NodeReport, int]]) -> RecordEntry:
-    """Return the entry of an operator. Each report comes with the number of verified signatures."""
     nodes = [node for node, _ in reports]
     strategies = [strategy for node in nodes for strategy in node.strategies if strategy.cells]
     cells = Counter[Compared]()
@@ -151,10 +150,10 @@ def _is_current(op: str, entry: RecordEntry) -> bool:
 
 
 def digest_of(op: str) -> str:
-    """Return the digest of all code that the description of `op` uses, or an empty text without a description.
+    """Return the digest of all code that the description of `op` uses; "" without a description.
 
-    Comments, docstrings and paths are left out, so the digest stays the same if other operators are added or if a
-    function moves.
+    Comments, docstrings and paths are left out. The digest stays the same if other operators are added, or a function
+    moves.
     """
     description = DESCRIPTIONS.get(op)
     return "" if description is None else _digest_description(Path(description.place.file), description.place.line)
@@ -204,7 +203,6 @@ def _read_module(path: Path) -> _Module:
 
 
 def _find_file(path: Path, statement: ast.ImportFrom) -> Path | None:
-    """Return the file that the file at `path` imports from, or None if it is not one of the descriptions' package."""
     parts = (statement.module or "").split(".")
     root = next(folder for folder in path.parents if folder.name == _PACKAGE)
     file = root.joinpath(*parts[1:]).with_suffix(".py")
@@ -213,7 +211,7 @@ def _find_file(path: Path, statement: ast.ImportFrom) -> Path | None:
 
 @cache
 def _digest_description(path: Path, line: int) -> str:
-    """Return the digest of the statement at `line`, of the loops that register descriptions, and of all code that they use."""
+    """Return the digest of a description, which is at `line`, with the loops that register it and all code that it uses."""
     module = _read_module(path)
     definitions = [s for s in module.definitions.values() if _find_first_line(s) <= line <= (s.end_lineno or 0)]
     loading = () if _has_decorators(definitions) else module.loading  # a decorator registers its function
@@ -246,7 +244,6 @@ def _list_names(tree: ast.AST) -> set[str]:
 
 
 def _dump_syntax(statement: ast.stmt) -> str:
-    """Return the syntax tree of a statement as text, without comments and docstrings."""
     copy = ast.parse(ast.unparse(statement))
     for node in ast.walk(copy):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node) is not None:
@@ -262,7 +259,6 @@ def _digest(texts: Iterable[bytes]) -> str:
 
 
 def _add_includes(paths: Iterable[Path], sources: Path) -> set[Path]:
-    """Return the files, all headers that they include, and the .cc files of these headers."""
     files, unvisited = set[Path](), list(paths)
     while unvisited:
         path = unvisited.pop()

@@ -1,4 +1,4 @@
-"""Process for running MXNet's kernels, since some end their process or never return, on inputs that they should refuse."""
+"""Process for running MXNet's kernels, because some end their process or never return."""
 
 from __future__ import annotations
 

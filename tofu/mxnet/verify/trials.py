@@ -1,4 +1,4 @@
-"""Verification of a case with other sizes and attributes, which finds the smallest signature that fails."""
+"""Verify a case with other sizes and attributes, and find the smallest signature that fails."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Trials:
-    """Numbers of variants that were verified, and that MXNet or a description refused, and the smallest that failed.
+    """The number of variants that were verified or refused, and the smallest that failed.
 
     A variant at which MXNet is known to be wrong, or ends its process, counts as refused.
     """
@@ -45,9 +45,9 @@ class Trials:
 
 
 def verify_apart(sandbox: Sandbox, case: Case) -> Report:
-    """Run `verify_case` in the sandbox. Raise ProcessEndedError only if MXNet ends the process on the whole operator.
+    """Run `verify_case` in the sandbox. Raise ProcessEndedError if MXNet ends the process on the whole operator.
 
-    If the process ends, the case runs again in a new one, since an earlier case may have damaged the memory.
+    If the process ends, the case runs again in a new one, because an earlier case may have damaged the memory.
     """
     with suppress(ProcessEndedError):
         return sandbox.call(verify_case, case)

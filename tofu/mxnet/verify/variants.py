@@ -1,7 +1,7 @@
 """Variants of a case, with other sizes and attributes, drawn by hypothesis.
 
-Equal sizes in a case stay equal in a variant. Attributes with a few possible values take any that MXNet declares; other
-numbers change by one. Variants that MXNet refuses are skipped.
+Equal sizes in a case stay equal in a variant. Attributes with a few possible values take any of them; other numbers
+change by one. Variants that MXNet refuses are skipped.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _resize_numbers(numbers: InputNumbers, new_sizes: Mapping[int, int]) -> Inpu
 def _draw_changes(draw: Draw, case: Case, attributes: Mapping[str, Any], changes_numbers: bool) -> dict[str, Any]:
     """Draw other values for a few attributes.
 
-    Attributes that are numbers only change with `changes_numbers`. A tensor that data index into could become too small.
+    Numbers change only with `changes_numbers`, because a tensor that data index into could become too small.
     """
     ranges: dict[str, st.SearchStrategy[Any]] = {
         name: st.sampled_from(values) for name, values in list_choices(case.op).items()
@@ -91,9 +91,9 @@ def _draw_near(value: int | tuple[int, ...]) -> st.SearchStrategy[Any]:
 def complete_inputs(
     case: Case, attributes: Mapping[str, Any], inputs: Sequence[InputNumbers]
 ) -> list[InputNumbers] | None:
-    """Return the inputs that the operator of `case` takes with other attributes; None if MXNet accepts none.
+    """Return the inputs of the operator with other attributes; None if MXNet accepts none.
 
-    An input that the case also has keeps its numbers. The first inputs keep their shapes, as many as MXNet accepts.
+    An input that the case has keeps its numbers. As many of the first inputs as MXNet accepts keep their shapes.
     """
     case_symbol, symbol = (_compose(case.op, values, len(inputs)) for values in (case.attributes, attributes))
     if case_symbol is None or symbol is None:
@@ -111,7 +111,6 @@ def complete_inputs(
 
 
 def _find_variables(symbol: Any) -> dict[str, int]:
-    """Return variable -> its entry in the result of `_infer`."""
     return {node["name"]: node["entry"] for node in _mxnet.nodes(symbol.handle.value) if node["op"] == "null"}
 
 

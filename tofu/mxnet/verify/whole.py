@@ -30,7 +30,7 @@ from tofu.verification.split import relative_error
 class WholeComparison:
     """Largest error of the description, with problems and comparisons.
 
-    If the description's numbers were not compared, `error` is None, and `checked` says how the outputs were checked.
+    If the description's numbers were not compared, `error` is None, and `checked` states how the outputs were checked.
     """
 
     error: float | None
@@ -118,5 +118,5 @@ def _check_written(node: VerifiedNode, outputs: Sequence[int]) -> list[str]:
 
 
 def _round_like(value: Array, output: Array) -> Array:
-    """Return a description's numbers in the type of the kernel's output, unless that is a floating-point type."""
+    """Convert a description's numbers to the type of the kernel's output. They stay as they are if it is a floating-point type."""
     return value if output.dtype.kind == "f" else np.asarray(value).astype(output.dtype)

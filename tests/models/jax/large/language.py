@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -32,21 +32,30 @@ from tests.models.jax.large.training import (
     shape_tree,
     train,
 )
-from tests.shared.parallelism import NUMBER_BYTES, StepSize
+from tests.shared.parallelism import NUMBER_BYTES
 
 Tree = Any
 
 
-def _shape_attention(width: int, heads: int, groups: int) -> dict[str, tuple[int, ...]]:
-    head = width // heads
-    return {
-        "query": (width, groups, heads // groups, head),
-        "key": (width, groups, head),
-        "value": (width, groups, head),
-        "out": (groups, heads // groups, head, width),
-        "scale_1": (width,),
-        "scale_2": (width,),
-    }
+@dataclass(frozen=True)
+class LlamaSize:
+    """Numbers of layers, features, features of the feed-forward network, heads, and heads of keys."""
+
+    layers: int
+    width: int
+    hidden: int
+    heads: int
+    groups: int
+
+    @property
+    def head(self) -> int:
+        return self.width // self.heads
+
+
+def _shape_attention(size: LlamaSize) -> dict[str, tuple[int, ...]]:
+    width, queries = size.width, (size.groups, size.heads // size.groups, size.head)
+    shapes = {"query": (width, *queries), "out": (*queries, width), "scale_1": (width,), "scale_2": (width,)}
+    return {**shapes, **dict.fromkeys(("key", "value"), (width, size.groups, size.head))}
 
 
 def _shape_feed_forward(width: int, hidden: int) -> dict[str, tuple[int, ...]]:
@@ -94,10 +103,7 @@ def _make_transformer(
     precision: Precision,
     batch: int,
     length: int,
-    layers: int,
-    width: int,
-    hidden: int,
-    heads: int,
+    size: LlamaSize,
     vocabulary: int,
 ) -> LargeModel:
     """Return a model of tokens whose layers are recomputed, with weights of the given shapes.
@@ -106,60 +112,50 @@ def _make_transformer(
     loss has logits and their gradients in float32.
     """
     tokens = batch * length
-    layer = tokens * (NUMBER_BYTES * (4 * width + 3 * hidden) + 8 * heads * length)
+    layer = tokens * (NUMBER_BYTES * (4 * size.width + 3 * size.hidden) + 8 * size.heads * length)
     return make_model(
         loss,
         shape_tree(shapes, precision.weights),
         shape_tree({"tokens": (batch, length), "targets": (batch, length)}, "int32"),
         precision,
         samples=batch,
-        layers=layers,
+        layers=size.layers,
         tokens=tokens,
-        width=width,
-        kept_bytes=NUMBER_BYTES * layers * tokens * width,
+        width=size.width,
+        kept_bytes=NUMBER_BYTES * size.layers * tokens * size.width,
         inner_bytes=max(layer, 8 * tokens * vocabulary),
     )
 
 
 def llama(
     batch: int,
-    layers: int,
-    width: int,
-    hidden: int,
-    heads: int,
-    groups: int,
+    size: LlamaSize,
     vocabulary: int = 128_256,
     length: int = 4096,
     is_scanned: bool = True,
     precision: Precision = MIXED,
 ) -> LargeModel:
     """Return a training step of Llama 3 (Grattafiori et al. 2024)."""
-    layer = {**_shape_attention(width, heads, groups), **_shape_feed_forward(width, hidden)}
-    shapes = {**_shape_ends(width, vocabulary), "layers": repeat_shapes(layer, layers, is_scanned)}
+    layer = {**_shape_attention(size), **_shape_feed_forward(size.width, size.hidden)}
+    shapes = {**_shape_ends(size.width, vocabulary), "layers": repeat_shapes(layer, size.layers, is_scanned)}
     loss = partial(_find_llama_loss, _run_llama_layer)
-    return _make_transformer(loss, shapes, precision, batch, length, layers, width, hidden, heads, vocabulary)
+    return _make_transformer(loss, shapes, precision, batch, length, size, vocabulary)
 
 
 def lora(
     batch: int,
-    layers: int,
-    width: int,
-    hidden: int,
-    heads: int,
-    groups: int,
+    size: LlamaSize,
     rank: int = 8,
     vocabulary: int = 128_256,
     length: int = 4096,
     precision: Precision = MIXED,
 ) -> LargeModel:
     """Return a step that trains low-rank adapters of queries and values (Hu et al. 2021). Llama's weights are frozen."""
-    base = llama(batch, layers, width, hidden, heads, groups, vocabulary, length, precision=precision)
-    head = width // heads
+    base = llama(batch, size, vocabulary, length, precision=precision)
     added = {
-        "query_down": (layers, width, rank),
-        "query_up": (layers, rank, groups, heads // groups, head),
-        "value_down": (layers, width, rank),
-        "value_up": (layers, rank, groups, head),
+        **dict.fromkeys(("query_down", "value_down"), (size.layers, size.width, rank)),
+        "query_up": (size.layers, rank, size.groups, size.heads // size.groups, size.head),
+        "value_up": (size.layers, rank, size.groups, size.head),
     }
     adapters = shape_tree(added, precision.weights)
 
@@ -167,25 +163,17 @@ def lora(
         weights = {**data["weights"], "layers": {**data["weights"]["layers"], **adapters}}
         return _find_llama_loss(_run_llama_layer, weights, data)
 
-    size = replace(base.size, trained=count_parameters(adapters), frozen=base.size.trained)
+    numbers = replace(base.size, trained=count_parameters(adapters), frozen=base.size.trained)
     data = {**base.data, "weights": base.weights}
-    return LargeModel(train(find_loss), make_state(adapters, precision), data, (base.weights, adapters), size)
+    return LargeModel(train(find_loss), make_state(adapters, precision), data, (base.weights, adapters), numbers)
 
 
 def decode(
-    batch: int,
-    layers: int,
-    width: int,
-    hidden: int,
-    heads: int,
-    groups: int,
-    vocabulary: int = 128_256,
-    positions: int = 8192,
-    precision: Precision = MIXED,
+    batch: int, size: LlamaSize, vocabulary: int = 128_256, positions: int = 8192, precision: Precision = MIXED
 ) -> LargeModel:
     """Return a step of Llama that draws the most probable token of each sequence, with a key-value cache."""
-    base = llama(batch, layers, width, hidden, heads, groups, vocabulary, precision=precision)
-    cached = (layers, batch, positions, groups, width // heads)
+    base = llama(batch, size, vocabulary, precision=precision)
+    cached = (size.layers, batch, positions, size.groups, size.head)
     cache = shape_tree({"keys": cached, "values": cached}, precision.weights)
 
     def run_layer(x: jax.Array, layer: Tree, position: jax.Array) -> tuple[jax.Array, Tree]:
@@ -206,18 +194,10 @@ def decode(
         return {"cache": {"keys": keys, "values": values}, "token": token, "position": state["position"] + 1}, token
 
     state = {"cache": cache, **shape_tree({"token": (batch,), "position": ()}, "int32")}
-    size = StepSize(
-        trained=0,
-        frozen=base.size.trained,
-        samples=batch,
-        layers=layers,
-        tokens=batch,
-        width=width,
-        layer_all_reduces=2,
-        weight_reads=1,
-        data_bytes=NUMBER_BYTES * count_parameters(cache),
-    )
-    return LargeModel(step, state, base.weights, base.weights, size)
+    numbers = replace(base.size, trained=0, frozen=base.size.trained, tokens=batch, layer_all_reduces=2, weight_reads=1)
+    data_bytes = NUMBER_BYTES * count_parameters(cache)
+    numbers = replace(numbers, kept_bytes=0, inner_bytes=0, data_bytes=data_bytes)
+    return LargeModel(step, state, base.weights, base.weights, numbers)
 
 
 def dispatch(chances: jax.Array, capacity: int) -> jax.Array:
@@ -236,11 +216,7 @@ def dispatch(chances: jax.Array, capacity: int) -> jax.Array:
 
 def mixtral(
     batch: int,
-    layers: int,
-    width: int,
-    hidden: int,
-    heads: int,
-    groups: int,
+    size: LlamaSize,
     experts: int = 8,
     vocabulary: int = 32_000,
     length: int = 4096,
@@ -248,9 +224,9 @@ def mixtral(
     precision: Precision = MIXED,
 ) -> LargeModel:
     """Return a training step of Mixtral (Jiang et al. 2024), whose experts take a limited number of tokens of a sequence."""
-    feed_forward = {name: (experts, *shape) for name, shape in _shape_feed_forward(width, hidden).items()}
-    layer = {**_shape_attention(width, heads, groups), **feed_forward, "router": (width, experts)}
-    shapes = {**_shape_ends(width, vocabulary), "layers": repeat_shapes(layer, layers, is_scanned=True)}
+    feed_forward = {name: (experts, *shape) for name, shape in _shape_feed_forward(size.width, size.hidden).items()}
+    layer = {**_shape_attention(size), **feed_forward, "router": (size.width, experts)}
+    shapes = {**_shape_ends(size.width, vocabulary), "layers": repeat_shapes(layer, size.layers, is_scanned=True)}
     capacity = int(capacity_factor * 2 * length / experts)
 
     def run_layer(x: jax.Array, w: Tree) -> jax.Array:
@@ -262,8 +238,8 @@ def mixtral(
         results = jnp.einsum("becf,efd->becd", jax.nn.silu(gate) * up, w["down"])
         return x + jnp.einsum("btec,becd->btd", taken, results)
 
-    loss, in_queues = partial(_find_llama_loss, run_layer), int(2 * capacity_factor * hidden)
-    return _make_transformer(loss, shapes, precision, batch, length, layers, width, in_queues, heads, vocabulary)
+    loss, in_queues = partial(_find_llama_loss, run_layer), replace(size, hidden=int(2 * capacity_factor * size.hidden))
+    return _make_transformer(loss, shapes, precision, batch, length, in_queues, vocabulary)
 
 
 def gpt(
@@ -286,13 +262,8 @@ def gpt(
         "down": (4 * width, width),
         **dict.fromkeys(("out_bias", "down_bias", "scale_1", "shift_1", "scale_2", "shift_2"), (width,)),
     }
-    shapes = {
-        "embedding": (vocabulary, width),
-        "positions": (length, width),
-        "scale": (width,),
-        "shift": (width,),
-        "layers": repeat_shapes(layer, layers, is_scanned=True),
-    }
+    ends = {"embedding": (vocabulary, width), "positions": (length, width), "scale": (width,), "shift": (width,)}
+    shapes = {**ends, "layers": repeat_shapes(layer, layers, is_scanned=True)}
 
     def run_layer(x: jax.Array, w: Tree) -> jax.Array:
         h = normalize(x) * w["scale_1"] + w["shift_1"]
@@ -307,4 +278,5 @@ def gpt(
         logits = (normalize(x) * weights["scale"] + weights["shift"]) @ weights["embedding"].T
         return find_cross_entropy(logits, data["targets"])
 
-    return _make_transformer(find_loss, shapes, precision, batch, length, layers, width, 4 * width, heads, vocabulary)
+    size = LlamaSize(layers, width, 4 * width, heads, heads)
+    return _make_transformer(find_loss, shapes, precision, batch, length, size, vocabulary)

@@ -12,7 +12,6 @@ Tree = Any
 
 
 def widen(x: jax.Array) -> jax.Array:
-    """Return an array in at least single precision."""
     return x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
@@ -22,7 +21,6 @@ def normalize_rms(x: jax.Array, scale: jax.Array) -> jax.Array:
 
 
 def normalize(x: jax.Array) -> jax.Array:
-    """Normalize the last dimension to mean 0 and variance 1."""
     wide = widen(x)
     centred = wide - jnp.mean(wide, -1, keepdims=True)
     return (centred * jax.lax.rsqrt(jnp.mean(centred * centred, -1, keepdims=True) + 1e-5)).astype(x.dtype)
@@ -47,14 +45,12 @@ def attend(query: jax.Array, key: jax.Array, value: jax.Array, mask: jax.Array |
 
 
 def attend_heads(query: jax.Array, key: jax.Array, value: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-    """Attend with as many heads of queries as of keys (batch, position, head, element)."""
     scores = widen(jnp.einsum("bthe,bshe->bhts", query, key)) / query.shape[-1] ** 0.5
     scores = scores if mask is None else jnp.where(mask, scores, -1e30)
     return jnp.einsum("bhts,bshe->bthe", jax.nn.softmax(scores).astype(query.dtype), value)
 
 
 def mask_later(length: int) -> jax.Array:
-    """Return a mask that hides later positions."""
     return jnp.tril(jnp.ones((length, length), bool))
 
 

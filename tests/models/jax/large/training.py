@@ -42,12 +42,10 @@ class LargeModel:
 
 
 def shape_tree(tree: Tree, dtype: str) -> Tree:
-    """Return a tree of abstract arrays for a tree of shapes."""
     return jax.tree.map(lambda s: jax.ShapeDtypeStruct(s, dtype), tree, is_leaf=lambda s: isinstance(s, tuple))
 
 
 def count_parameters(tree: Tree) -> int:
-    """Return the number of elements of all arrays in a tree."""
     return sum(leaf.size for leaf in jax.tree.leaves(tree))
 
 
@@ -58,8 +56,6 @@ def make_state(weights: Tree, precision: Precision) -> Tree:
 
 
 def train(loss: Loss) -> Callable[..., Any]:
-    """Return a training step: (state, data) -> (state, loss)."""
-
     def step(state: Tree, data: Tree) -> tuple[Tree, jax.Array]:
         weights, master = state["weights"], state["master"]
         value, gradients = jax.value_and_grad(loss)(weights, data)

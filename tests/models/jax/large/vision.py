@@ -67,7 +67,6 @@ def _convolve(find: Find, name: str, x: jax.Array, channels: int, extent: int = 
 
 
 def _embed_time(time: jax.Array, width: int, dtype: Any) -> jax.Array:
-    """Return sines and cosines of a time at many frequencies."""
     half = width // 2
     frequencies = jnp.exp(-jnp.log(1e4) * jnp.arange(half, dtype=jnp.float32) / half)
     angles = time.astype(jnp.float32)[:, None] * frequencies

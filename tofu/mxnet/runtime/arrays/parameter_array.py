@@ -31,7 +31,7 @@ VIEW_METHODS = (
 
 
 class LikeNDArray(type):
-    """Metaclass of classes that compare equal to NDArray, since MXNet compares types when it sets an item."""
+    """Metaclass of classes that compare equal to NDArray, because MXNet compares types when it sets an item."""
 
     def __eq__(cls, other: object) -> bool:
         return other is mx.nd.NDArray or other is cls
@@ -91,7 +91,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         self.note_change()
 
     def lapse(self) -> None:
-        """Note that the shards' memory will be reused. Only a whole array that exists already can still be read."""
+        """Note that the shards' memory will be reused. Then only a whole array that was gathered before can be read."""
         if self._is_viewed:
             self._read_shards()
         self._shards, self._is_lapsed = self._shards.zeros_like(), True
@@ -115,7 +115,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return bool(self._views) or self._has_untracked_view
 
     def move(self, tensor: ShardedTensor) -> None:
-        """Copy the values into the shards of `tensor`, and use these from now on."""
+        """Copy the values into the shards of `tensor`, which replace the present shards."""
         old_tensor = self.tensor
         if tensor is old_tensor:
             return
@@ -182,14 +182,14 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return self.gradient
 
     def watch_view(self, view: Any) -> None:
-        """Keep the whole array up to date while something shares its memory."""
+        """Keep the whole array up to date while another array shares its memory."""
         if isinstance(view, View):
             self._views.append(weakref.ref(view))
         elif view is not self:
             self._has_untracked_view = True
 
     def _gather(self) -> Any:
-        """Return the whole array on the host: the existing one if it is current, else a new one."""
+        """Return the whole array on the host. A current one is returned unchanged."""
         self.before_use()
         self._check_lapse()
         return self._whole if self._is_current else self._shards.gather()
@@ -235,11 +235,10 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return mx.nd.NDArray.astype(self, dtype, copy)
 
     def detach(self) -> ParameterArray:
-        """Return the array itself, since autograd records nothing that leads to it."""
+        """Return the array itself. Autograd records nothing that leads to it."""
         return self
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Set the whole array or a part of it."""
         value = as_legacy(value)
         is_whole = isinstance(value, mx.nd.NDArray) and value.shape == self.shape
         if not is_everything(key) or self._is_viewed or not (is_whole or isinstance(value, (int, float))):
@@ -271,7 +270,6 @@ class View(mx.nd.NDArray, metaclass=LikeNDArray):  # type: ignore[misc]  # MXNet
         owner.watch_view(self)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Set a part of the whole array."""
         mx.nd.NDArray.detach(self)[key] = as_legacy(value)
 
 
@@ -281,7 +279,8 @@ def _returning_view(method: Any) -> Any:
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         owner = self.owner if isinstance(self, View) else self
-        # An ordinary array over the same memory, since MXNet compares classes and creates results of the array's class.
+        # An ordinary array over the same memory, because MXNet compares classes and creates results of the array's
+        # class.
         result = method(mx.nd.NDArray.detach(self), *args, **kwargs)
         if type(result) is mx.nd.NDArray:
             return View(owner, result)
@@ -321,8 +320,8 @@ def add_to(array: Any, tensor: ShardedTensor) -> None:
 def copy_into(pairs: Sequence[tuple[ParameterArray, ShardedTensor]]) -> None:
     """Copy the tensor of each pair into the pair's array, before the tensor's memory is reused.
 
-    One operator copies all float32 shards of a device, since hundreds of small copies would take as long as an update.
-    The operator has no float64 on CPUs.
+    One operator copies all float32 shards of a device, because hundreds of small copies would take as long as an
+    update. The operator has no float64 on CPUs.
     """
     shards_by_device: dict[Any, tuple[list[Any], list[Any]]] = {}
     for array, tensor in pairs:

@@ -32,7 +32,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def handle(self) -> None:
-        """Raise UnsupportedError: MXNet's C functions ask for the handle of one array, but there are several."""
+        """Raise UnsupportedError. MXNet's C functions ask for the handle of one array, but there are several."""
         raise UnsupportedError(
             "This use of an array is not possible for shards, for example a reshaped view in an optimizer, or an operator outside of it. "
             "Copy it with array.asnumpy() and write array[:] = numbers, or train with mx.mod.Module over the partitioned symbol, whose "
@@ -74,7 +74,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def context(self) -> Any:
-        """Context that creates zeros on the same shards."""
+        """A context in which MXNet creates zeros with the same shards."""
         return ShardedContext(self.tensor)
 
     ctx = context

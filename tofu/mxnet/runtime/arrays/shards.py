@@ -31,18 +31,18 @@ class ShardedTensor:
     name, shape, dtype
         Name, shape and type of the whole tensor.
     regions
-        The region of each worker's shard, as an array [workers, dimensions, (begin, end)]. Several workers may hold
-        the same region.
+        The region of each worker's shard, as an array [workers, dimensions, (begin, end)]. Several workers may hold the
+        same region.
     contexts
         The workers' devices.
     arrays
-        The shards, if they exist already, as an executor's outputs do. Otherwise zeros are allocated when needed.
+        The shards, if they exist already, such as an executor's outputs. Otherwise zeros are allocated when needed.
 
     Attributes
     ----------
     source
         State of the executor's whole array when it was last scattered: the number of writes to it, and its digest or
-        None. It is stored here since several executors may share the shards.
+        None. It is stored here because several executors may share the shards.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ShardedTensor:
         return all(getattr(self, attribute) == getattr(other, attribute) for attribute in attributes)
 
     def like(self, shape: tuple[int, ...], dtype: Any, arrays: Sequence[Any] | None = None) -> ShardedTensor:
-        """Return a tensor with the same layout and another type. In `shape`, some extents may be 1 instead."""
+        """Return a tensor with the same layout and another type. Extents of 1 in `shape` are not split."""
         if not self.is_like(shape):
             raise ShapeError(f"{self.name} has shape {self.shape}; {tuple(shape)} cannot have the same layout.")
         regions = [
@@ -138,7 +138,7 @@ class ShardedTensor:
                 f"{self.name}: the array given has shape {tuple(whole.shape)}, the model was bound with {self.shape}."
             )
         if isinstance(whole, mx.nd.NDArray) and whole.stype != "default":
-            whole = whole.tostype("default")  # slicing and casting need dense storage
+            whole = whole.tostype("default")  # slices and casts need dense storage
         if isinstance(whole, mx.nd.NDArray) and np.dtype(whole.dtype) != np.dtype(self.dtype):
             whole = whole.astype(self.dtype)
         for worker in self.owners:
@@ -153,7 +153,7 @@ class ShardedTensor:
             elements = self._read_region(whole, piece_of_whole)
             for shard in shards:
                 paste(elements, shard, piece) if len(pieces) > 1 else elements.copyto(shard)
-            if len(pieces) > 1:  # without waiting, all pieces together would take the memory of a whole tensor
+            if len(pieces) > 1:  # otherwise all pieces together would take the memory of a whole tensor
                 for shard in shards:
                     shard.wait_to_read()
 
@@ -224,7 +224,7 @@ def list_pieces(shape: tuple[int, ...], item_bytes: int, most_bytes: int = PIECE
 
 
 def cut(whole: Any, region: Region) -> Any:
-    """Return the part of an array in `region`: a view if only the first dimension is cut."""
+    """Return the part of an array in `region`. It is a view if only the first dimension is cut."""
     if all(part == (0, extent) for part, extent in zip(region[1:], whole.shape[1:], strict=True)):
         return whole[region[0][0] : region[0][1]] if region else whole
     if whole.ndim > MOST_SLICED_DIMENSIONS:

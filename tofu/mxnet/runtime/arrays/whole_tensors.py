@@ -1,8 +1,8 @@
-"""Whole tensors for monitors, assembled from the outputs of an execution graph's nodes, under the names of one device.
+"""Whole tensors for monitors, under the names that MXNet gives them on one device.
 
-A monitor is a user's callback that sees every tensor of a model. If no operator reads a tensor, as with a gradient of
-data, no fetch brings it into the plan's layout. The tensor is then assembled from the parts that the operator's copies
-write, which may have to be added.
+A monitor is a user's callback that sees every tensor of a model. Whole tensors are assembled from the outputs of an
+execution graph's nodes. If no operator reads a tensor, such as a gradient of data, no fetch brings it into the plan's
+layout. It is then assembled from the parts that the operator's copies write, which may have to be added.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Callback = Callable[[bytes, str, int], None]
 class _NodeOutput(NamedTuple):
     """Output of a node: the tensor and the worker that it belongs to.
 
-    An output is in transit if it is not a shard of the tensor but a fetched region or a partial result.
+    An output *in transit* is not a shard of the tensor, but a fetched region or a partial result.
     """
 
     tensor: int
@@ -53,13 +53,13 @@ class TensorNames:
     Attributes
     ----------
     node_by_operator, type_by_operator
-        Operator -> name of MXNet's node; operator -> operator type.
+        For each operator, the name of MXNet's node, and the type of the operator.
     inputs_by_output
-        First output of an operator -> the tensors that it reads, each with MXNet's name of the input.
+        For the first output of an operator, the tensors that the operator reads, each with MXNet's name of the input.
     name_by_tensor, writer_type_by_tensor
-        Computed tensor -> MXNet's name of it; type of the operator that computes it.
+        For each computed tensor, MXNet's name of it, and the type of the operator that computes it.
     shape_by_tensor
-        Computed tensor -> MXNet's shape, without a separate dimension for attention heads.
+        For each computed tensor, MXNet's shape, without a separate dimension for attention heads.
     """
 
     def __init__(self, graph: Graph, native: Any) -> None:
@@ -208,8 +208,8 @@ class WholeTensors:
 class _WrittenForm(NamedTuple):
     """Form in which the copies of an operator write an output.
 
-    `layout` has the dimension that each round splits, or -1 for none. `partial_rounds` are the rounds that leave partial
-    results, which `reduce` combines.
+    `layout` has the dimension that each round splits, or -1 for none. `partial_rounds` are the rounds that leave
+    partial results, which `reduce` combines.
     """
 
     layout: list[int]
@@ -231,7 +231,7 @@ def _list_unread_tensors(program: PlannedProgram) -> Iterator[tuple[int, _Writte
 
 
 def _find_written_form(output: OutputAccess, axes: Sequence[int]) -> _WrittenForm | None:
-    """Return the form in which copies write an output if round i splits `axes[i]`, or replicates the operator if it is -1."""
+    """Return the form in which copies write an output. Round i splits `axes[i]`, or replicates the operator if it is -1."""
     combine_by_round = [Combine.REPLICATE if axis < 0 else output.combine[axis] for axis in axes]
     if Combine.OVERLAP_ADD in combine_by_round:
         return None
@@ -251,7 +251,7 @@ def _find_tensor_of_entry(program: PlannedProgram, entry: Entry) -> int:
 
 
 def _find_copy_name(operator: Operator) -> str:
-    """Return the name of an operator's copies in the execution graph. A part that copies a node of the model has its name."""
+    """Return the name of an operator's copies. A part that copies a node of the model has the node's name."""
     is_copy = operator.is_inner and find_origin(operator).node >= 0
     return operator.name.rpartition("/")[0] if is_copy else operator.name
 

@@ -1,7 +1,7 @@
 """Index of the arrays in a `.params` file. Sizes are checked before anything is allocated.
 
-The file is little-endian. It has two 64-bit words (0x112, 0), the number of arrays, the arrays, the number of names, and
-the names with their lengths. An array is its magic number, storage type, shape, context, element type and elements.
+The file is little-endian. It has two 64-bit words (0x112, 0), the number of arrays, the arrays, the number of names,
+and the names with their lengths. An array is its magic number, storage type, shape, context, element type and elements.
 Older versions of MXNet wrote fewer fields. Sparse arrays also have the shape of the stored elements, and their indices.
 """
 

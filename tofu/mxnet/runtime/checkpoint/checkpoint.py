@@ -1,7 +1,7 @@
 """MXNet's `.params` files, written and read in pieces, so that the host never holds a whole model or tensor.
 
-MXNet stops reading after the names. A seal follows them (`seal.py`), which reveals that a file is damaged, or that it
-belongs to another step than a file of optimizer states.
+A *seal* follows the names, where MXNet stops reading (`seal.py`). It shows if a file is damaged, or belongs to another
+step than a file of optimizer states.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ def _write_tensor(file: SealedWriter, tensor: ShardedTensor) -> None:
 class ParameterFile(Mapping[str, Any]):
     """Arrays of a `.params` file by name. An array is read on access; `shapes` has all shapes.
 
-    The file is compared with its seal first. If it has none, `seal` is None, with a warning. The file stays open, so
-    that another file under its name is not read by mistake. Raises TofuError for a damaged file or one of another kind.
+    The file is compared with its seal first. If it has none, `seal` is None, and a warning is logged. The file stays
+    open, so that another file under its name is not read by mistake. Raises TofuError for a damaged file or a file of
+    another kind.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -124,7 +125,7 @@ class ParameterFile(Mapping[str, Any]):
 
 
 def warn_of_no_seal(path: str) -> None:
-    """Warn that damage cannot be detected in a file without a seal, as MXNet and Tofu 0.1 write it."""
+    """Warn that damage cannot be detected in a file without a seal. MXNet and Tofu 0.1 write such files."""
     warnings.warn(
         f"{path} has no checksum, like all files of MXNet and Tofu 0.1: damage to its numbers would not be noticed. "
         "Save it again with Tofu to add one.",

@@ -2,7 +2,7 @@
 
     content | facts, as JSON | BLAKE2b of both, 32 bytes | length of the facts, 8 bytes | MAGIC
 
-MXNet reads the content and ignores what follows. Tofu compares the file with its seal before it loads anything. So it
+MXNet reads the content and ignores the rest. Tofu compares the file with its seal before it loads anything. So it
 detects damaged files, and parameters that are loaded with the optimizer states of another step.
 """
 

@@ -71,7 +71,7 @@ def load_states(path: str | os.PathLike[str], user_classes: Collection[type]) ->
 
 
 def _check_lengths(file: IO[bytes], size: int) -> None:
-    """Raise ValueError for a length in the pickle that exceeds the file, since loading would allocate that much."""
+    """Raise ValueError for a length in the pickle that exceeds the file, because loading would allocate so much memory."""
     for opcode, argument, _ in pickletools.genops(file):
         if opcode.name in MEMO_OPCODES and isinstance(argument, int) and argument > size:
             raise ValueError(f"it refers to {argument} values and has {size} bytes")

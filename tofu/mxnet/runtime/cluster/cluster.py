@@ -46,7 +46,7 @@ class Cluster:
         for key, copies in shards:
             self.kvstore.init(key, copies[0])
             self.kvstore.pull(key, out=copies)
-        # Gradients have the same keys. A gradient that arrived before the values are pulled would be pulled in their place.
+        # Gradients have the same keys. If a gradient arrived before the values are pulled, it would be pulled instead.
         for _, copies in shards:
             for array in copies:
                 array.wait_to_read()

@@ -1,4 +1,4 @@
-"""Measurement of the bandwidth between GPUs, as the levels of `topology=`."""
+"""Measure the bandwidth between GPUs, as the levels of `topology=`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from tofu.errors import DeviceError
 
-SAME_LEVEL = 0.7  # pairs belong to one level if their bandwidth is at least this fraction of the fastest pair's
+SAME_LEVEL = 0.7  # pairs of one level have at least this fraction of the fastest pair's bandwidth
 COPIED_BYTES = 64 << 20
 
 Pair = tuple[int, int]  # reader, owner
@@ -57,13 +57,13 @@ def measure_interconnect(count: int, measure: Measure) -> Interconnect:
 
 
 def _find_partner(worker: int, block: int, parts: int) -> int:
-    """Return the worker's partner in a level: the worker whose number differs in the digit of that level only."""
+    """Return the worker's partner in a level: their numbers differ in the digit of that level only."""
     digit = worker // block % parts
     return worker + ((digit + 1) % parts - digit) * block
 
 
 def _order_devices(count: int, rates: dict[Pair, float]) -> list[int]:
-    """Return the devices in greedy order: each next device is the one that reads fastest from the last devices."""
+    """Return the devices in greedy order. The next device is the one that reads fastest from the last devices."""
     order = [0]
     while len(order) < count:
         remaining = [device for device in range(count) if device not in order]
@@ -84,7 +84,7 @@ def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
 
 
 def _is_level(block: int, larger_block: int, rates: dict[Pair, float]) -> bool:
-    """Return True if blocks within a larger block are about as fast as the fastest pair of blocks."""
+    """Return True if all pairs of blocks within a larger block are about as fast as the fastest pair."""
     between_blocks = {(a, b): rate for (a, b), rate in rates.items() if a // block != b // block}
     within_larger = [rate for (a, b), rate in between_blocks.items() if a // larger_block == b // larger_block]
     return min(within_larger) >= SAME_LEVEL * max(between_blocks.values())

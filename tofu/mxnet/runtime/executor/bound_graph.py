@@ -67,8 +67,8 @@ class BoundGraph:
         for name, variable in self._variables.items():
             shards.update({shard_name(name, worker): array for worker, array in enumerate(variable.arrays)})
         prepare_gpus(self._contexts, symbol)
-        # The RNN operator gets MXNet's own kernels. oneDNN's backward kernel would read through pointers that the forward kernel kept, but
-        # its inputs here are regions that were fetched again.
+        # The RNN operator gets MXNet's own kernels. oneDNN's backward kernel would read through pointers that the
+        # forward kernel kept, but here its inputs are fetched again.
         with setting_variable(ONEDNN_RECURRENCE, "0") if self._is_recurrent else nullcontext():
             bound = symbol.bind(
                 ctx=unused_context(self._contexts),
@@ -113,8 +113,8 @@ def setting_variable(name: str, value: str) -> Iterator[None]:
 def unused_context(contexts: Sequence[Any]) -> Any:
     """Return a context that no worker uses, as the default context of an execution graph.
 
-    If nodes run in the default context, MXNet's CPU backend rewrites a graph without gradients for inference. An
-    execution graph seems to have no gradients, since they are ordinary outputs, but it must not be rewritten.
+    MXNet's CPU backend rewrites a graph without gradients for inference if nodes run in the default context. An
+    execution graph seems to have no gradients, because they are ordinary outputs, but it must not be rewritten.
     """
     used = {context.device_id for context in contexts if context.device_type == "cpu"}
     return mx.cpu(max(used, default=0) + 1000)

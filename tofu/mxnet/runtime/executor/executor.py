@@ -1,7 +1,7 @@
-"""Executor with the interface of `mx.executor.Executor`, for scripts and modules of MXNet that are not changed.
+"""Executor with the interface of `mx.executor.Executor`, for unchanged scripts and modules of MXNet.
 
 Callers see whole arrays on the host, and the workers have shards. Arrays that a caller changed are scattered before a
-step, and results are gathered after it. Parameters that `simple_bind` allocated, and their gradients, only exist as
+step, and results are gathered after it. Parameters that `simple_bind` allocated, and their gradients, exist only as
 shards until MXNet reads them.
 """
 
@@ -174,8 +174,8 @@ class Executor:
         """Run the backward pass and put the gradients into `grad_dict`, according to each argument's grad_req.
 
         `out_grads` has the gradient of every output that is not a loss. As in MXNet, arguments such as labels may be
-        set between forward and backward. If no forward has run, it runs first. Raises TofuError if the last forward
-        ran in another mode (training or inference) and an operator computes something else in that mode.
+        set between forward and backward. If no forward has run, it runs first. Raises TofuError if the last forward ran
+        in another mode (training or inference), and an operator computes something else in that mode.
         """
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)
@@ -235,7 +235,7 @@ class Executor:
         """Return True if a whole array may differ from its shards.
 
         MXNet counts its own writes to an array. Writes through DLPack or a pointer are found by a digest of the array.
-        Since a digest takes time, it is only computed if no write was counted.
+        It takes time, so it is only computed if no write was counted.
         """
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):

@@ -49,7 +49,7 @@ def find_failure(arrays: Sequence[Any]) -> Exception | None:
 
 
 def forget_failures(failure: Exception) -> Exception:
-    """Clear all pending errors in MXNet, which cannot fork with one. Return `failure`, or an error that reports both."""
+    """Clear all pending errors in MXNet, because it cannot fork with one. Return `failure`, or an error that reports all."""
     try:
         mx.nd.waitall()
     except mx.base.MXNetError as other:
@@ -75,7 +75,7 @@ def summarise(error: BaseException) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True if MXNet's error says that an allocation failed."""
+    """Return True if MXNet's error is a failed allocation."""
     return NO_MEMORY.search(str(error)) is not None
 
 
@@ -95,7 +95,7 @@ def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
     """Collect garbage if the plan needs much of the free memory.
 
     MXNet's blocks and modules contain reference cycles, which only a collection frees. Raises OutOfMemoryError if the
-    plan needs more than the machine's memory, since the system would kill the process.
+    plan needs more than the machine's memory, because the system would kill the process.
     """
     host_bytes = _count_host_bytes(plan, contexts)
     if host_bytes > SMALL_FRACTION * read_free_bytes() or any(c.device_type != "cpu" for c in contexts):

@@ -1,4 +1,4 @@
-"""Checks and preparation of GPUs before a graph is bound. Without them MXNet would fail later, or silently run slowly."""
+"""Check and prepare GPUs before a graph is bound. Otherwise MXNet would fail later, or run slowly."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tofu.mxnet.runtime.executor.failures import MEMORY_REMEDY, AllocationFailur
 from tofu.pipeline import Partition
 from tofu.program import worker_group
 
-# The package mxnet-cu112 has machine code for the compute capabilities 5.0, 6.0, 7.0, 8.0 and 8.6. It also runs on other capabilities of
-# these major versions, but not on later ones, since the package has no PTX.
+# The package mxnet-cu112 has machine code for the compute capabilities 5.0, 6.0, 7.0, 8.0 and 8.6. It also runs on
+# later ones with the same major version. It has no PTX, so it does not run on other major versions.
 MAJOR_VERSIONS = range(5, 9)
 
 

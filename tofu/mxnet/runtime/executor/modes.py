@@ -1,8 +1,8 @@
 """Refusal of backward calls whose gradients would be wrong.
 
 MXNet allows a backward after any forward. If the last forward ran for inference, or another backward has overwritten
-its results, Tofu runs the forward again before the backward. The functions here raise an error if this second forward
-would compute other numbers.
+its results, Tofu runs the forward again. The functions here raise an error if this second forward would compute other
+numbers.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def has_two_modes(graph: Graph) -> bool:
 
 
 def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
-    """Raise TofuError if backward(is_train=False) would not match what forward(is_train=False) computed.
+    """Raise TofuError if backward(is_train=False) would not match the results of forward(is_train=False).
 
     This happens if an operator computes something else in training, if it saves nothing for a gradient in inference
-    (RNN), or if it would run again and draw other random numbers. Dropout is allowed, since in inference it passes
+    (RNN), or if it would draw other random numbers in a second run. Dropout is allowed, because in inference it passes
     inputs and gradients on unchanged.
     """
     raise_together(

@@ -1,6 +1,6 @@
-"""`ShardedExecutor`: runs a partition over shards, without ever creating a whole tensor.
+"""`ShardedExecutor`, which runs a partition over shards, without ever creating a whole tensor.
 
-The graph for training has the forward and the backward pass. It runs in two phases, since callers may compute the
+The graph for training has the forward and the backward pass. It runs in two phases, because callers may compute the
 head gradients in between. Inference has a second graph over the same shards.
 """
 

@@ -339,7 +339,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
 
 def _pin_parameters(settings: Settings, module: ShardedModule, shapes: Mapping[str, Any]) -> Settings:
-    """Return the settings with hints that give the parameters the layouts that they have in another module."""
+    """Return the settings with hints, by which parameters get the same layouts as in another module."""
     names = [name for name in module._kept_names if name not in shapes]
     layouts = {name: module.plan.tensors[name] for name in names if name in module.plan.tensors}
     return replace(settings, hints={**layouts, **(settings.hints or {})})

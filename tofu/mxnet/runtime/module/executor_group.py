@@ -1,7 +1,7 @@
 """Access to a module's arrays for scripts that read MXNet's private `module._exec_group`.
 
-The arrays are sharded. They can be printed, converted with `asnumpy()` and set with `array[:] = 0` as in MXNet.
-Operations that need the whole array raise an error that tells how to copy it.
+The arrays are sharded. They can be printed, converted with `asnumpy()` and set with `array[:] = 0`, as in MXNet.
+Operations that need the whole array raise an error that explains how to copy it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`tofu.mod.Module`: trains and runs a model on several devices, with the interface of `mx.mod.Module`.
+"""`tofu.mod.Module`, which trains and runs a model on several devices, with the interface of `mx.mod.Module`.
 
-Devices only hold shards of the parameters. The host initialises, gathers, reads and writes one parameter at a time, or
+Devices hold only shards of the parameters. The host initialises, gathers, reads and writes one parameter at a time, or
 a piece of it.
 """
 
@@ -236,8 +236,8 @@ class Module(RunningModule):
     def load_optimizer_states(self, fname: str) -> None:
         """Read optimizer states from a file written by `save_optimizer_states` or by MXNet.
 
-        `save_optimizer_states` also saves the optimizer and how many steps it has made, so that training continues
-        exactly. Raises TofuError for states of another optimizer or another step than the parameters'.
+        `save_optimizer_states` also saves the optimizer and its number of steps, so that training continues exactly.
+        Raises TofuError for states of another optimizer, or of another step than the parameters.
         """
         optimizer = self._require_optimizer()
         content, seal = load_states(fname, optimizer_types(optimizer.optimizer))

@@ -1,6 +1,6 @@
 """Initial values of a sharded model's parameters, from an initializer, from arrays or from a file.
 
-Files are read shard by shard. An initializer fills one whole array at a time on the host, since its random numbers
+Files are read shard by shard. An initializer fills one whole array at a time on the host, because its random numbers
 depend on the whole shape.
 """
 

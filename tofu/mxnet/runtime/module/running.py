@@ -22,7 +22,6 @@ class RunningModule(ShardedModule):
     """Part of `Module` that runs a bound model with parameters."""
 
     def _rebind_for(self, data_batch: Any) -> None:
-        """Bind again if the batch has other shapes than the bound inputs."""
         labels = getattr(data_batch, "label", None) or []
         shapes = [tuple(array.shape) for array in [*data_batch.data, *labels]]
         bound_shapes = [tuple(desc.shape) for desc in [*self._data_shapes, *self._label_shapes]][: len(shapes)]
@@ -42,7 +41,7 @@ class RunningModule(ShardedModule):
             self.executor.forget_gradients(old_executor)
 
     def _infer_label_shapes(self, data: Sequence[Any]) -> list[tuple[int, ...]]:
-        """Return the labels' shapes for a batch without labels: inferred ones, or else the bound ones with its batch size."""
+        """Return the labels' shapes for a batch without labels: inferred, or the bound shapes with the new batch size."""
         shapes = {desc.name: tuple(array.shape) for desc, array in zip(self._data_shapes, data, strict=True)}
         try:
             inferred, _ = infer_arguments(self._symbol, shapes, {})
@@ -60,7 +59,7 @@ class RunningModule(ShardedModule):
 
     @property
     def _batch_data_names(self) -> list[str]:
-        """Names of the data inputs, in the order in which a batch has their arrays: that of the bound shapes, as in MXNet."""
+        """Names of the data inputs, in the order of a batch's arrays. As in MXNet, this is the order of the bound shapes."""
         return [desc.name for desc in self._data_shapes]
 
     @property

@@ -1,7 +1,7 @@
 """`tofu.mod.SVRGModule`: MXNet's SVRGModule (stochastic variance reduced gradients) on several devices.
 
-The method keeps earlier weights in a second module. It corrects each batch's gradient: it subtracts the batch's gradient
-at the earlier weights and adds the average of these gradients over all batches.
+The method keeps earlier weights in a second module. From each batch's gradient, it subtracts the batch's gradient at
+the earlier weights, and adds the average of these gradients over all batches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lazy optimizers, which leave the rows of a weight unchanged that a sparse gradient does not contain.
+"""Lazy optimizers, which do not change rows of a weight that a sparse gradient lacks.
 
 Workers compute sparse gradients as dense arrays and update their shards by dense operators. These operators also decay
 momentum and weights in rows whose gradient is zero, so such rows are restored after the update.
@@ -44,7 +44,7 @@ def list_read_gradients(
 def keeping_rows(
     gradients_by_weight: Sequence[Sequence[ShardedTensor]], arrays_by_weight: Sequence[Sequence[Any]]
 ) -> Iterator[None]:
-    """Restore, at the end of the context, the rows of each weight and of its states in which all its gradients are zero."""
+    """At the end of the context, restore rows of weights and of their states if all gradients of the row are zero."""
     with ExitStack() as stack:
         for gradients, arrays in zip(gradients_by_weight, arrays_by_weight, strict=True):
             if not gradients:
@@ -57,7 +57,7 @@ def keeping_rows(
 
 
 def find_rows(gradient: ShardedTensor) -> npt.NDArray[np.bool_]:
-    """Return which rows of a gradient have a non-zero element."""
+    """Return True for each row of a gradient that has a non-zero element."""
     is_nonzero = np.zeros(gradient.shape[0], bool)
     for worker in gradient.owners:
         (begin, end), shard = gradient.regions[worker][0], gradient.arrays[worker]

@@ -1,6 +1,6 @@
 """MXNet's optimizers on sharded weights.
 
-As on one device, an optimizer runs once per weight; only the operators that it calls run on each shard. So steps are
+As on one device, an optimizer runs once per weight. Only the operators that it calls run on each shard. So steps are
 counted once, norms cover whole tensors, and random numbers are the same. States are sharded like their weight.
 """
 
@@ -34,7 +34,7 @@ class ShardOptimizer:
     Parameters
     ----------
     optimizer
-        An `mx.optimizer.Optimizer`, Horovod's DistributedOptimizer around one, or the name of one with `parameters`.
+        An `mx.optimizer.Optimizer`, or its name with `parameters`, or Horovod's DistributedOptimizer.
     names
         Names of all parameters, in the order of MXNet's indices.
     rescale_grad
@@ -262,7 +262,6 @@ def place_state(state: Any, weight: ShardedTensor) -> Any:
 
 
 def _describe_form(state: Any) -> str:
-    """Return the structure of a state as text, such as "[array, nothing]"."""
     if isinstance(state, (tuple, list)):
         return f"[{', '.join(map(_describe_form, state))}]"
     if isinstance(state, mx.nd.NDArray):

@@ -109,7 +109,7 @@ def _find_operator_name(handle: int) -> str:
 
 
 def _is_elementwise(name: str, inputs: int, rank: int, attributes: Mapping[str, Any]) -> bool:
-    """Return True if each element of the result only depends on the same element of each input, for any numeric attributes."""
+    """Return True if each element of the result depends only on the same element of each input, for any numeric attributes."""
     texts = {key: str(value) for key, value in attributes.items() if not isinstance(value, (int, float, np.number))}
     return name.startswith(UPDATE_KERNELS) or _is_described_elementwise(
         name, inputs, rank, tuple(texts.items()), tuple(sorted(attributes.keys() - texts.keys()))
@@ -180,7 +180,7 @@ def _find_common_layout(arrays: Sequence[Any]) -> ShardedTensor | None:
 def _run_on_each_worker(
     run: Invocation, inputs: list[Any], out: Any, outputs: list[Any], layout: ShardedTensor, cuts_whole_arrays: bool
 ) -> Any:
-    """Run an operator on each worker's shards, and on the same regions of arrays without shards or on the whole of them."""
+    """Run an operator on each worker's shards. Arrays without shards are cut into the same regions, or passed whole."""
 
     def take_part(array: Any, worker: int) -> Any:
         if isinstance(array, ShardedArray):
@@ -200,7 +200,6 @@ def _run_on_each_worker(
 
 
 def _align_region(array: Any, region: Region) -> Region:
-    """Return the region of an array that is broadcast to this region."""
     last_spans = region[len(region) - len(array.shape) :]
     return tuple((0, 1) if extent == 1 else span for extent, span in zip(array.shape, last_spans, strict=True))
 

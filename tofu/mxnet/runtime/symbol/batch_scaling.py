@@ -1,4 +1,4 @@
-"""Reduction of the batch for a verification that would not fit into the free memory. All else in the model stays."""
+"""Halve the batch for a verification that would not fit into the free memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def shrink_batch(
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, Any], list[str]]:
     """Return shapes and values with a batch that fits into memory, halved as often as needed, and notes for the user.
 
-    The batch is the first dimension of every input whose first extent equals the first input's. Raises ShapeError if
+    The batch is the first dimension of every input whose first extent is that of the first input. Raises ShapeError if
     even one example is too large.
     """
     free_bytes = _read_free_bytes(contexts)

@@ -1,4 +1,4 @@
-"""Choice of the workers' contexts, by the user or by default, checked before anything is planned."""
+"""Choice of the workers' contexts, by the user or by default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans for inputs that change their shapes: the plan for the first shapes if it fits the new ones, else another."""
+"""Plans for new shapes of the inputs: the plan for the first shapes if it fits, else another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verification of a user's model: it runs on one device and on the workers, and all results are compared."""
+"""Verification of a user's model: run it on one device and on the workers, and compare all results."""
 
 from __future__ import annotations
 
@@ -115,7 +115,9 @@ def verify_symbol(
             seconds,
             report,
         )
-        if (agreement.agrees and not agreement.excused) or not is_mixed or dtype:  # rounding may cause what was excused
+        if (
+            (agreement.agrees and not agreement.excused) or not is_mixed or dtype
+        ):  # rounding may explain differences that were excused
             return agreement
         notes.append(f"in float32, since MXNet rounds to it in {_list_names(single_precision_operators)}")
     raise AssertionError("the last type returns or raises")
@@ -233,7 +235,7 @@ def _compare_results(
     """Compare the run on one device with the run on the workers.
 
     If they differ, known mistakes of MXNet on one device are corrected one by one. If they still differ, the tolerance
-    follows from the rounding errors of one device.
+    is raised to the rounding errors of one device.
     """
     cancelled = CANCELLED if setup.dtype == "float64" else CANCELLED_IN_FLOAT32
     tolerance = TOLERANCE[setup.dtype]

@@ -1,0 +1,71 @@
+/*!
+ * \file overlaps.h
+ * \brief Volumes of the intersections of one list of boxes with many lists.
+ *
+ * Layouts of a tensor are lists of shards, one for each worker. There are thousands of them, but in
+ * each dimension their intervals differ in few ways. So the lengths of the intersections are
+ * computed once for each dimension and way, and a volume is a product of lengths.
+ */
+#ifndef TOFU_CORE_GEOMETRY_OVERLAPS_H_
+#define TOFU_CORE_GEOMETRY_OVERLAPS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "core/geometry/geometry.h"
+
+namespace tofu {
+
+/*! \brief Lists of boxes, of equal counts and ranks. Intervals that are equal in a dimension are
+ * stored once. */
+class BoxLists {
+ public:
+  /*! \brief Add a list, and return its number. */
+  int Add(const Boxes& boxes);
+
+ private:
+  friend class Overlaps;
+
+  using Column = std::vector<Interval>;  // the intervals of a dimension, by worker
+
+  std::vector<std::vector<Column>> columns_;  // by dimension
+  std::vector<std::map<std::vector<int64_t>, int>> known_;
+  std::vector<std::vector<int>> columns_of_;  // by list and dimension
+};
+
+/*! \brief A worker, whose box in a list is intersected with the region of a worker. */
+struct BoxPair {
+  int box;
+  int region;
+};
+
+/*! \brief The intersections of pairs of workers. */
+class Overlaps {
+ public:
+  /*! \brief Return true if ranks and the lengths for so many pairs are small enough. */
+  static bool IsSmall(const BoxLists& lists, size_t num_pairs);
+
+  Overlaps(const Boxes& regions, const std::vector<BoxPair>& pairs, const BoxLists& lists);
+
+  /*! \brief Return the volume of all intersections with the boxes of a list. */
+  int64_t Count(int list) const;
+
+  /*! \brief The volume of the regions of all pairs. */
+  int64_t region_volume() const { return region_volume_; }
+
+ private:
+  static constexpr size_t kMaxRank = 16;
+
+  const BoxLists& lists_;
+  int64_t region_volume_ = 0;
+  std::vector<int> varied_;     // the dimensions in which lists differ
+  std::vector<int64_t> fixed_;  // by pair, the product of the lengths in other dimensions
+  std::vector<std::vector<int64_t>> lengths_;  // by varied dimension; [column * pairs + pair]
+};
+
+}  // namespace tofu
+
+#endif  // TOFU_CORE_GEOMETRY_OVERLAPS_H_

@@ -1,0 +1,92 @@
+"""Strategies of the analysis carried out with the interpreter in place of a kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.analysis.described_cases import DescribedCase
+from tofu.analysis import Combine, OperatorAccess, OutputAccess, Row
+from tofu.tdl import interpret
+
+REDUCERS = {"Sum": np.add, "Max": np.maximum, "Min": np.minimum, "Prod": np.multiply}
+
+
+STARTS = {"Sum": 0.0, "Max": -np.inf, "Min": np.inf, "Prod": 1.0}
+
+
+def parts(extent: int, count: int) -> list[tuple[int, int]]:
+    return [(j * extent // count, (j + 1) * extent // count) for j in range(count)]
+
+
+def region(rows: tuple[Row, ...], shape: tuple[int, ...], axis: int, part: tuple[int, int], extents: tuple[int, ...]):
+    """Return the box that a part accesses, by the rule of Row."""
+    box = []
+    for row, size in zip(rows, shape, strict=True):
+        if axis not in dict(row.terms):
+            box.append((0, size))
+            continue
+        begin, end = row.lower, row.upper
+        for moved, stride in row.terms:
+            first, last = (part[0], part[1] - 1) if moved == axis else (0, extents[moved] - 1)
+            begin += stride * (first if stride > 0 else last)
+            end += stride * (last if stride > 0 else first)
+        box.append((begin, end))
+    return box
+
+
+def cut_box(array: np.ndarray, box: list[tuple[int, int]], fill: float) -> np.ndarray:
+    result = np.full([end - begin for begin, end in box], fill)
+    inside = [(max(b, 0), max(b, 0, min(e, size))) for (b, e), size in zip(box, array.shape, strict=True)]
+    target = tuple(slice(b - begin, e - begin) for (b, e), (begin, _) in zip(inside, box, strict=True))
+    result[target] = array[tuple(slice(b, e) for b, e in inside)]
+    return result
+
+
+def paste(whole: np.ndarray, part: np.ndarray, box: list[tuple[int, int]], together: np.ufunc | None) -> None:
+    inside = [(max(b, 0), max(b, 0, min(e, size))) for (b, e), size in zip(box, whole.shape, strict=True)]
+    source = tuple(slice(b - begin, e - begin) for (b, e), (begin, _) in zip(inside, box, strict=True))
+    target = tuple(slice(b, e) for b, e in inside)
+    whole[target] = part[source] if together is None else together(whole[target], part[source])
+
+
+def move(local, needed, access: OperatorAccess, box: list[tuple[int, int]], written: OutputAccess) -> np.ndarray:
+    """Return a part of an output, in `box`, as the sum of the regions that are read, shifted by their rows."""
+    total = 0
+    for array, region_read, read in zip(local, needed, access.inputs, strict=True):
+        if read.is_read:
+            begins = [
+                b + to.lower - origin.lower
+                for (b, _), to, origin in zip(region_read, written.rows, read.rows, strict=True)
+            ]
+            total = total + cut_box(array, [(b - o, e - o) for (b, e), o in zip(box, begins, strict=True)], read.fill)
+    return total
+
+
+def run_split(case: DescribedCase, access: OperatorAccess, axis: int, count: int) -> list[np.ndarray]:
+    inputs = case.random_inputs()
+    results = [
+        np.full(shape, STARTS[written.reducer]) for shape, written in zip(case.outputs, access.outputs, strict=True)
+    ]
+    for number, part in enumerate(parts(access.extents[axis], count)):
+        local, needed = [], []
+        for array, read in zip(inputs, access.inputs, strict=True):
+            box = region(read.rows, array.shape, axis, part, access.extents)
+            needed.append(box)
+            local.append(cut_box(array, box, read.fill) * (not (number and axis in read.addend_axes)))
+            if not read.is_read:
+                local[-1] = np.full_like(local[-1], np.nan)
+        boxes = [
+            region(written.rows, shape, axis, part, access.extents)
+            for written, shape in zip(access.outputs, case.outputs, strict=True)
+        ]
+        shapes = [tuple(end - begin for begin, end in box) for box in boxes]
+        changed = access.worker_attributes({access.axes[axis]: part}, [a.shape for a in local], shapes)
+        if access.axes[axis] in access.fetched_axes:  # no kernel runs
+            outputs = [move(local, needed, access, *output) for output in zip(boxes, access.outputs, strict=True)]
+        else:
+            outputs = interpret(case.description, {**case.attributes, **changed}, local, shapes)
+        for whole, own, box, written in zip(results, outputs, boxes, access.outputs, strict=True):
+            is_partial = written.combine[axis] in (Combine.REDUCE, Combine.OVERLAP_ADD)
+            together = REDUCERS[written.reducer]
+            paste(whole, own, box, together if is_partial else None)
+    return results
