@@ -11,8 +11,9 @@ from tofu.planning.settings import Settings
 
 PASSES = [
     *("read", "completed", "lowered", "strategies", "whole_strategies", "problem", "selected"),
-    *("restored", "cost", "program", "program-checked", "execution", "memory", "checked", "plan"),
+    *("restored", "cost", "memory", "plan"),
 ]
+WHEN_BOUND = ["program", "program-checked", "execution", "checked"]
 
 
 @pytest.fixture
@@ -47,6 +48,15 @@ def test_tofu_print_selects_the_printed_passes(symbol, monkeypatch, capsys):
     printed = capsys.readouterr().err
     assert [line.split()[1] for line in printed.splitlines() if line.startswith("--- ")] == ["lowered", "plan"]
     assert "fc_output: float32[4, 8] = FullyConnected(data, fc_weight, fc_bias)" in printed
+
+
+@pytest.mark.parametrize("shown", [["program"], WHEN_BOUND])
+def test_passes_that_run_when_a_model_is_bound_are_printed_at_planning(symbol, monkeypatch, capsys, shown):
+    monkeypatch.setenv("TOFU_PRINT", ",".join(shown))
+    partition = tofu.partition(symbol, 2, data=(4, 6))
+    partition.simple_bind(mx.cpu(), data=(4, 6))
+    printed = [line.split()[1] for line in capsys.readouterr().err.splitlines() if line.startswith("--- ")]
+    assert printed[: len(shown)] == shown
 
 
 def test_the_command_line_prints_timings(symbol, tmp_path):

@@ -282,6 +282,21 @@ def emit(
     `outputs` lists tensors with layouts, or None for the layout of the plan. A tensor in another layout is fetched in phase 2.
     """
 
+def emit_outlines(
+    graph: Graph,
+    factors: Sequence[int],
+    operators: Int32Array,
+    tensors: Int32Array,
+    phases: Sequence[int],
+    outputs: Sequence[tuple[int, Sequence[int] | None]],
+    kept: Sequence[int] = ...,
+    reread: Sequence[int] = ...,
+) -> tuple[Int64Array, list[Int32Array], Int32Array]:
+    """Return the outlines of all workers (csrc/core/program/outline.h), for the arguments of `emit`.
+
+    The result has the kinds of nodes, encoded as a program, the distinct outlines, and the number of each worker's outline.
+    """
+
 def count_traffic(graph: Graph, program: Int64Array) -> Int64Array:
     """Return the bytes that worker i reads from worker j, [workers, workers], from the fetches of an encoded program."""
 

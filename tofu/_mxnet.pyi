@@ -26,18 +26,28 @@ def overwritten_inputs(op: str, attrs: Mapping[str, str]) -> list[int]: ...
 def plain_kernel(
     op: str, shapes: Sequence[Sequence[int]], types: Sequence[int]
 ) -> tuple[str, dict[str, str]] | None: ...
-def build_execution_graph(
-    training: int,
-    program: npt.NDArray[np.int64],
-    operator_nodes: Sequence[int],
-    attributes: Sequence[Mapping[str, str]],
-    attribute_index: npt.NDArray[np.int32],
-    tensor_names: Sequence[str],
-    tensor_dtypes: Sequence[int],
-    own_operators: Mapping[int, tuple[str, str, Mapping[str, str], Sequence[int]]] = ...,
-    reducers: Mapping[int, int] = ...,
-    asked_outputs: Mapping[int, Sequence[int]] = ...,
-) -> int: ...
+
+class ExecutionGraphBuilder:
+    """Builder of execution graphs for one training graph, see `csrc/nnvm/execution/execution_graph.h`."""
+
+    def __init__(
+        self,
+        training: int,
+        operator_nodes: Sequence[int],
+        attributes: Sequence[Mapping[str, str]],
+        attribute_index: npt.NDArray[np.int32],
+        tensor_names: Sequence[str],
+        tensor_dtypes: Sequence[int],
+        variables: Sequence[int],
+        own_operators: Mapping[int, tuple[str, str, Mapping[str, str], Sequence[int], Sequence[int]]] = ...,
+        reducers: Mapping[int, int] = ...,
+        asked_outputs: Mapping[int, Sequence[int]] = ...,
+    ) -> None: ...
+    def build(self, program: npt.NDArray[np.int64]) -> int: ...
+    def count_pool_bytes(
+        self, kinds: npt.NDArray[np.int64], outlines: Sequence[npt.NDArray[np.int32]]
+    ) -> list[int]: ...
+
 def keep_outputs(graph: int, begin: int, end: int) -> tuple[int, list[int]]: ...
 def execution_tables(symbol: int, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]: ...
 

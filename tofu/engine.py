@@ -7,7 +7,7 @@ protocols, and the tests have an engine for NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,20 +36,17 @@ class Source:
 
 @dataclass(frozen=True)
 class Measured:
-    """Memory that each worker needs for an execution graph, in bytes.
+    """Memory that a plan needs, in bytes for each worker.
 
     Attributes
     ----------
     worker_bytes
         The shards and buffers that the backend allocates.
-    planned
-        The backend's plan of these buffers, for its own checks.
     predicted_bytes
         The predicted peak. None if `worker_bytes` is already the peak.
     """
 
     worker_bytes: tuple[int, ...]
-    planned: Any = None
     predicted_bytes: tuple[int, ...] | None = None
 
     @property
@@ -87,20 +84,29 @@ class Backend(Protocol):
     def build(self, source: Source, program: PlannedProgram) -> Any:
         """Return the execution graph of a program."""
 
-    def measure(self, execution: Any, choices: Choices) -> Measured:
-        """Return the memory that the workers need. Nothing is allocated."""
+    def measure(self, source: Source, choices: Choices) -> Measured:
+        """Return the memory that the workers need, without allocating any.
 
-    def predict_peak(self, execution: Any) -> tuple[int, ...] | None:
-        """Return the predicted peak of each worker in bytes, or None if the measured bytes are the peak."""
+        Plans are measured without their execution graph, which is large for many workers.
+        """
+
+    def predict_peak(self, build: Callable[[], Any]) -> tuple[int, ...] | None:
+        """Return the predicted peak of each worker in bytes, or None if the measured bytes are the peak.
+
+        `build` returns the execution graph.
+        """
 
     def check(
         self,
         execution: Any,
         choices: Choices,
-        measured: Measured | None = None,
+        worker_bytes: Sequence[int] | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Check an execution graph. Raises InternalError if it is wrong, or if workers do not read `communication_bytes`."""
+        """Raise InternalError if an execution graph fails a check.
+
+        Workers must need `worker_bytes`, as far as the backend can tell from the graph, and read `communication_bytes`.
+        """
 
     def measure_whole(self, source: Source) -> int:
         """Return the bytes that one device needs for the whole step."""

@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from tofu import _core
@@ -33,6 +34,9 @@ from tofu.search.solve import Progress
 from tofu.search.strategies import mark_random
 
 T = TypeVar("T")
+
+WRITTEN_WHEN_BOUND = frozenset(("program", "program-checked", "execution", "checked", "all"))
+"""The passes that run when a partition is bound to devices, or if TOFU_PRINT lists one of them."""
 
 
 @dataclass
@@ -101,14 +105,14 @@ class Task:
     def measure(self, choices: Choices) -> Measured:
         """Return the memory that each worker needs for a plan, including the states of the optimizer."""
         restored, backend = self.restore_whole_operators(choices), self.engine.backend
-        execution = backend.build(self.source, write_program(restored))
-        measured, predicted = backend.measure(execution, restored), backend.predict_peak(execution)
+        measured = backend.measure(self.source, restored)
+        predicted = backend.predict_peak(lambda: backend.build(self.source, write_program(restored)))
         state_bytes = count_state_bytes(choices, self.states)
 
         def add_states(worker_bytes: tuple[int, ...]) -> tuple[int, ...]:
             return tuple(map(sum, zip(worker_bytes, state_bytes, strict=True)))
 
-        return Measured(add_states(measured.worker_bytes), None, None if predicted is None else add_states(predicted))
+        return Measured(add_states(measured.worker_bytes), None if predicted is None else add_states(predicted))
 
     def write_program(self, choices: Choices) -> PlannedProgram:
         """Return the program of all workers for a plan, with the bytes that its kernels read and write."""
@@ -131,8 +135,6 @@ class Partition:
         How each operator and tensor is split, by number in the graph that runs.
     plan
         The same choices by name, with their cost.
-    training
-        The execution graph that the backend built.
     task
         The step that was planned.
     selection
@@ -141,9 +143,13 @@ class Partition:
 
     choices: Choices
     plan: Plan
-    training: Any
     task: Task
     selection: Selection
+
+    @cached_property
+    def training(self) -> Any:
+        """The execution graph, which is built and checked at the first access. It is large for many workers."""
+        return build_execution(self, observe_by_environment())
 
     @property
     def source(self) -> Source:
@@ -191,7 +197,7 @@ def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Ob
 
 @collect_rarely()
 def make_partition(task: Task, observe: Observer, progress: Progress | None = None) -> Partition:
-    """Select a plan, and build its execution graph."""
+    """Run the second half of the pipeline: select a plan, and measure it."""
     started = time.perf_counter()
     selection = observe("selected", select_plan(task.source.graph, task.problem, task.settings, progress, task.measure))
     partition = build_partition(task, selection, observe, time.perf_counter() - started)
@@ -207,17 +213,27 @@ def build_partition(task: Task, selection: Selection, observe: Observer, seconds
     check_random_operators(selection.choices, lambda operator: front_end.draws(operator, task.settings.for_training))
     choices = observe("restored", task.restore_whole_operators(selection.choices))
     cost = observe("cost", evaluate(choices))
-    program = observe("program", write_program(choices))
-    if is_checked():
-        check_program(program, cost.total_bytes)
-        observe("program-checked", f"every rule holds, and the program reads the {program.remote_bytes} bytes counted")
-    execution = observe("execution", backend.build(task.source, program))
-    measured = observe("memory", backend.measure(execution, choices))
-    if is_checked():
-        backend.check(execution, choices, measured, cost.total_bytes)
-        observe("checked", "every rule holds, and the execution graph reads the bytes counted")
+    measured = observe("memory", backend.measure(task.source, choices))
     plan = observe("plan", describe(task, selection, choices, cost, measured.worker_bytes, seconds))
-    return Partition(choices, plan, execution, task, selection)
+    partition = Partition(choices, plan, task, selection)
+    if observe.shown & WRITTEN_WHEN_BOUND:
+        _ = partition.training
+    return partition
+
+
+@collect_rarely()
+def build_execution(partition: Partition, observe: Observer) -> Any:
+    """Write the program of all workers and build its execution graph. Raise InternalError if either breaks a rule."""
+    backend, plan = partition.task.engine.backend, partition.plan
+    program = observe("program", write_program(partition.choices))
+    if is_checked():
+        check_program(program, plan.communication_bytes)
+        observe("program-checked", f"every rule holds, and the program reads the {program.remote_bytes} bytes counted")
+    execution = observe("execution", backend.build(partition.source, program))
+    if is_checked():
+        backend.check(execution, partition.choices, plan.worker_bytes, plan.communication_bytes)
+        observe("checked", "every rule holds, and the execution graph reads the bytes counted")
+    return execution
 
 
 def describe(

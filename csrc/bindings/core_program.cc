@@ -22,22 +22,51 @@ namespace {
 
 using RequestTuple = std::pair<int, std::optional<std::vector<int>>>;
 
+std::vector<OutputRequest> ToRequests(const std::vector<RequestTuple>& outputs) {
+  std::vector<OutputRequest> requests;
+  for (const auto& [tensor, layout] : outputs) {
+    requests.push_back({tensor, layout.has_value(), layout.value_or(std::vector<int>())});
+  }
+  return requests;
+}
+
 py::array_t<int64_t> Emit(const Graph& graph, std::vector<int64_t> factors,
                           const ChoiceArray& operators, const ChoiceArray& tensors,
                           const std::vector<int>& phases, const std::vector<RequestTuple>& outputs,
                           const std::vector<int>& kept, const std::vector<int>& reread) {
   const WorkerGrid grid(std::move(factors));
   const Assignment assignment = ToAssignment(graph, operators, tensors, kept, reread);
-  std::vector<OutputRequest> requests;
-  for (const auto& [tensor, layout] : outputs) {
-    requests.push_back({tensor, layout.has_value(), layout.value_or(std::vector<int>())});
-  }
+  const std::vector<OutputRequest> requests = ToRequests(outputs);
   std::vector<int64_t> encoded;
   {
     py::gil_scoped_release release;
     encoded = EncodeProgram(EmitProgram(graph, grid, assignment, phases, requests));
   }
   return FromVector(std::move(encoded));
+}
+
+py::tuple EmitOutlinesToPython(const Graph& graph, std::vector<int64_t> factors,
+                               const ChoiceArray& operators, const ChoiceArray& tensors,
+                               const std::vector<int>& phases,
+                               const std::vector<RequestTuple>& outputs,
+                               const std::vector<int>& kept, const std::vector<int>& reread) {
+  const WorkerGrid grid(std::move(factors));
+  const Assignment assignment = ToAssignment(graph, operators, tensors, kept, reread);
+  const std::vector<OutputRequest> requests = ToRequests(outputs);
+  Outlines found;
+  Program kinds;
+  {
+    py::gil_scoped_release release;
+    found = EmitOutlines(graph, grid, assignment, phases, requests);
+    kinds.num_workers = grid.num_workers();
+    kinds.nodes = std::move(found.kinds);
+  }
+  py::list outlines;
+  for (std::vector<int32_t>& outline : found.outlines) {
+    outlines.append(FromVector(std::move(outline)));
+  }
+  return py::make_tuple(FromVector(EncodeProgram(kinds)), outlines,
+                        FromVector(std::move(found.outline_of_worker)));
 }
 
 py::array_t<int64_t> Traffic(const Graph& graph,
@@ -86,6 +115,9 @@ py::dict Tables(const py::array_t<int64_t, py::array::c_style>& program) {
 void RegisterProgram(py::module_* module) {
   module->def("emit", &Emit, py::arg("graph"), py::arg("factors"), py::arg("operators"),
               py::arg("tensors"), py::arg("phases"), py::arg("outputs"),
+              py::arg("kept") = std::vector<int>(), py::arg("reread") = std::vector<int>());
+  module->def("emit_outlines", &EmitOutlinesToPython, py::arg("graph"), py::arg("factors"),
+              py::arg("operators"), py::arg("tensors"), py::arg("phases"), py::arg("outputs"),
               py::arg("kept") = std::vector<int>(), py::arg("reread") = std::vector<int>());
   module->attr("PROGRAM_FORMAT") = kProgramFormat;
   module->def("worker_group", &NameGroup, py::arg("worker"));

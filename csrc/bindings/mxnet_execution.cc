@@ -10,6 +10,7 @@
 #include "nnvm/execution/executor.h"
 #include "nnvm/execution/marked_outputs.h"
 #include "nnvm/fetch/multi_fetch_kernel.h"
+#include "nnvm/memory/outline_memory.h"
 
 namespace tofu {
 namespace bindings {
@@ -21,35 +22,47 @@ using namespace nnvm_layer;  // NOLINT(build/namespaces)
 template <typename T>
 using Array = py::array_t<T, py::array::c_style | py::array::forcecast>;
 
-/*! \brief (name, operator, attributes). */
-using OwnOperatorFields = std::tuple<std::string, std::string, AttributeChanges, std::vector<int>>;
+/*! \brief (name, operator, attributes, types of inputs, types of outputs). */
+using OwnOperatorFields =
+    std::tuple<std::string, std::string, AttributeChanges, std::vector<int>, std::vector<int>>;
 
-SymbolHandle BuildFromPython(SymbolHandle training, const Array<int64_t>& program,
-                             std::vector<int64_t> operator_nodes,
-                             std::vector<AttributeChanges> attributes,
-                             const Array<int32_t>& attribute_index,
-                             std::vector<std::string> tensor_names, std::vector<int> tensor_dtypes,
-                             const std::unordered_map<int64_t, OwnOperatorFields>& own_operators,
-                             const std::unordered_map<int64_t, int>& reducers,
-                             AskedOutputs asked_outputs) {
+ExecutionGraphBuilder MakeBuilder(
+    SymbolHandle training, std::vector<int64_t> operator_nodes,
+    std::vector<AttributeChanges> attributes, const Array<int32_t>& attribute_index,
+    std::vector<std::string> tensor_names, std::vector<int> tensor_dtypes,
+    std::vector<int64_t> variables,
+    const std::unordered_map<int64_t, OwnOperatorFields>& own_operators,
+    const std::unordered_map<int64_t, int>& reducers, AskedOutputs asked_outputs) {
   ExecutionInput input;
   input.training = training;
-  input.program = DecodeProgram(program.data(), program.size());
   input.operator_nodes = std::move(operator_nodes);
   input.attributes = std::move(attributes);
   input.attribute_index.assign(attribute_index.data(),
                                attribute_index.data() + attribute_index.size());
   input.tensor_names = std::move(tensor_names);
   input.tensor_types = std::move(tensor_dtypes);
+  input.variables = std::move(variables);
   for (const auto& own : own_operators) {
     input.own_operators[own.first] = {std::get<0>(own.second), std::get<1>(own.second),
-                                      std::get<2>(own.second), std::get<3>(own.second)};
+                                      std::get<2>(own.second), std::get<3>(own.second),
+                                      std::get<4>(own.second)};
   }
   input.asked_outputs = std::move(asked_outputs);
   for (const auto& reducer : reducers) {
     input.reducers[reducer.first] = static_cast<Reducer>(reducer.second);
   }
-  return BuildExecutionGraph(input);
+  return ExecutionGraphBuilder(std::move(input));
+}
+
+std::vector<int64_t> PoolBytesToPython(const ExecutionGraphBuilder& builder,
+                                       const Array<int64_t>& kinds,
+                                       const std::vector<Array<int32_t>>& outlines) {
+  std::vector<OutlineCode> codes;
+  for (const Array<int32_t>& outline : outlines) {
+    codes.push_back({outline.data(), outline.data() + outline.size()});
+  }
+  const Program decoded = DecodeProgram(kinds.data(), static_cast<size_t>(kinds.size()));
+  return CountPoolBytes(builder, decoded.nodes, codes);
 }
 
 py::dict TablesToPython(SymbolHandle symbol, const ShapesByName& shapes) {
@@ -104,12 +117,21 @@ py::dict StorageToPython(ObjectHandle array) {
 }  // namespace
 
 void RegisterExecution(py::module_* module) {
-  module->def("build_execution_graph", BuildFromPython, py::arg("training"), py::arg("program"),
-              py::arg("operator_nodes"), py::arg("attributes"), py::arg("attribute_index"),
-              py::arg("tensor_names"), py::arg("tensor_dtypes"),
-              py::arg("own_operators") = std::unordered_map<int64_t, OwnOperatorFields>(),
-              py::arg("reducers") = std::unordered_map<int64_t, int>(),
-              py::arg("asked_outputs") = AskedOutputs());
+  py::class_<ExecutionGraphBuilder>(*module, "ExecutionGraphBuilder")
+      .def(py::init(&MakeBuilder), py::arg("training"), py::arg("operator_nodes"),
+           py::arg("attributes"), py::arg("attribute_index"), py::arg("tensor_names"),
+           py::arg("tensor_dtypes"), py::arg("variables"),
+           py::arg("own_operators") = std::unordered_map<int64_t, OwnOperatorFields>(),
+           py::arg("reducers") = std::unordered_map<int64_t, int>(),
+           py::arg("asked_outputs") = AskedOutputs())
+      .def(
+          "build",
+          [](const ExecutionGraphBuilder& builder, const Array<int64_t>& program) {
+            return builder.Build(
+                DecodeProgram(program.data(), static_cast<size_t>(program.size())));
+          },
+          py::arg("program"))
+      .def("count_pool_bytes", PoolBytesToPython, py::arg("kinds"), py::arg("outlines"));
   module->def(
       "keep_outputs",
       [](SymbolHandle graph, uint32_t begin, uint32_t end) {

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "check.h"
+#include "core/geometry/box_index.h"
 #include "core/geometry/geometry.h"
+#include "core/geometry/shared_elements.h"
 
 namespace {
 
@@ -136,6 +138,69 @@ void TestCoverage() {
   CHECK(even > 500);
 }
 
+Box DrawBox(Random* random, int rank) {
+  Box box(rank);
+  for (Interval& interval : box) {
+    const int64_t begin = random->Draw(-3, 8);
+    interval = {begin, random->Draw(begin, 10)};
+  }
+  return box;
+}
+
+// Boxes of 12 workers: parts of a tensor, parts with a border, or random ones.
+Boxes DrawBoxes(Random* random) {
+  const WorkerGrid grid({3, 2, 2});
+  const int rank = static_cast<int>(random->Draw(0, 3));
+  std::vector<int64_t> shape;
+  std::vector<int> choice(3, kReplicated);
+  for (int d = 0; d < rank; ++d) shape.push_back(random->Draw(6, 9));
+  for (int& one : choice) one = static_cast<int>(random->Draw(kReplicated, rank - 1));
+  Boxes boxes = SplitBoxes(shape, grid, choice, random->Draw(0, 1) == 0);
+  const int64_t kind = random->Draw(0, 2);
+  for (int worker = 0; worker < boxes.count(); ++worker) {
+    for (int d = 0; d < rank; ++d) {
+      if (kind == 0) boxes[worker][d] = DrawBox(random, 1)[0];
+      if (kind == 1) boxes[worker][d].end += d + 1;
+    }
+  }
+  return boxes;
+}
+
+/*! \brief Compare the boxes that an index finds with all boxes, of products of parts and at random.
+ */
+void TestIndex() {
+  Random random(13);
+  int several = 0;
+  for (int trial = 0; trial < 2000; ++trial) {
+    const Boxes boxes = DrawBoxes(&random);
+    const Box wanted = DrawBox(&random, boxes.rank());
+    std::vector<int> met;
+    for (int worker = 0; worker < boxes.count(); ++worker) {
+      if (IntersectionVolume(wanted.data(), boxes[worker], boxes.rank()) > 0) met.push_back(worker);
+    }
+    CHECK(BoxIndex(boxes).Find(wanted.data()) == met);
+    several += met.size() > 1 && met.size() < 12;
+  }
+  CHECK(several > 300);
+}
+
+// SharedElements counts what the boxes share one by one.
+void TestSharedElements() {
+  Random random(17);
+  for (int trial = 0; trial < 2000; ++trial) {
+    const Boxes boxes = DrawBoxes(&random);
+    const Box wanted = DrawBox(&random, boxes.rank());
+    const int step = static_cast<int>(random.Draw(1, 3));
+    std::vector<int> workers;
+    int64_t expected = 0;
+    for (int worker = 0; worker < boxes.count(); worker += step) {
+      workers.push_back(worker);
+      expected += IntersectionVolume(wanted.data(), boxes[worker], boxes.rank());
+    }
+    CHECK(SharedElements(boxes, workers).Count(wanted.data()) == expected);
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -144,5 +209,7 @@ int main() {
   TestNestings();
   TestIntersections();
   TestCoverage();
+  TestIndex();
+  TestSharedElements();
   return tofu_test::Finish("geometry");
 }

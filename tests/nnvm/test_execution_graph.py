@@ -61,8 +61,9 @@ def build_one(symbol, writer, tensor_names, **changed):
         "attribute_index": np.full((n, writer.workers), -1, np.int32),
         "tensor_names": tensor_names,
         "tensor_dtypes": [0] * len(tensor_names),
+        "variables": [],
     }
-    return _mxnet.build_execution_graph(training.handle.value, writer.encode(), **(given | changed))
+    return _mxnet.ExecutionGraphBuilder(training.handle.value, **(given | changed)).build(writer.encode())
 
 
 def test_programs_of_another_graph_are_refused():

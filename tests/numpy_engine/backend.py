@@ -14,7 +14,7 @@ from tests.numpy_engine.operators import DESCRIPTIONS
 from tofu.engine import Engine, Measured
 from tofu.errors import InternalError
 from tofu.graph import Graph, TensorKind
-from tofu.program import Node, NodeKind, Program, check_program, worker_attributes
+from tofu.program import Node, NodeKind, Program, check_program, worker_attributes, write_program
 from tofu.search.geometry import find_shards
 from tofu.tdl import interpret
 
@@ -103,10 +103,12 @@ class NumpyBackend:
             [find_shards(problem, output.tensor, output.layout) for output in program.outputs],
         )
 
-    def predict_peak(self, execution):
+    def predict_peak(self, build):
         """Return nothing: the measured bytes include all buffers."""
 
-    def measure(self, execution, choices):
+    def measure(self, source, choices):
+        """Return each worker's bytes: its shards of all variables, and values from their node to the last reader."""
+        execution = self.build(source, write_program(choices))
         graph, program = execution.graph, execution.program
         held = np.zeros(program.workers, np.int64)
         for tensor, boxes in execution.boxes.items():
@@ -135,7 +137,7 @@ class NumpyBackend:
     def find_kernel_bytes(self, program):
         """Return nothing: NumPy computes each operator by itself."""
 
-    def check(self, execution, choices, measured=None, communication_bytes=None):
+    def check(self, execution, choices, worker_bytes=None, communication_bytes=None):
         program = execution.program
         check_program(program, communication_bytes)
         for entries, boxes in zip(program.results, execution.result_boxes, strict=True):

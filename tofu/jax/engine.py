@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -62,26 +63,28 @@ class JaxBackend:
         """Return the program of a planned step. JAX traces it when it is first called."""
         return SpmdProgram(source.native, program)
 
-    def measure(self, execution: SpmdProgram, choices: Choices) -> Measured:
+    def measure(self, source: Source, choices: Choices) -> Measured:
         """Return the bytes that each worker holds as shards of arguments and constants."""
-        problem, held_bytes = choices.problem, np.zeros(execution.workers.count, np.int64)
+        problem = choices.problem
+        held_bytes = np.zeros(prod(problem.factors), np.int64)
         for tensor in _list_arguments(problem.graph):
             boxes = find_shards(problem, tensor, choices.layout(tensor))
             elements = (boxes[..., 1] - boxes[..., 0]).prod(axis=1)
             held_bytes += elements * problem.graph.tensors[tensor].item_bytes
         return Measured(tuple(held_bytes.tolist()))
 
-    def predict_peak(self, execution: SpmdProgram) -> tuple[int, ...] | None:
+    def predict_peak(self, build: Callable[[], SpmdProgram]) -> tuple[int, ...] | None:
         """Predict the peak bytes of each worker, including results and temporary values."""
         if not self.predicts_peak:
             return None
+        execution = build()
         return (predict_worker(execution).needed_bytes,) * execution.workers.count
 
     def check(
         self,
         execution: SpmdProgram,
         choices: Choices,
-        measured: Measured | None = None,
+        worker_bytes: Sequence[int] | None = None,
         communication_bytes: int | None = None,
     ) -> None:
         """Do nothing. The pipeline checks the program, and `SpmdProgram` checks its collectives."""

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.engine import Engine, Measured
+from tofu.engine import Engine, Measured, Source
 from tofu.mxnet.backend import ExecutionGraph, build_execution_graph
-from tofu.mxnet.backend.buffers import list_shard_shapes, measure_one_device, plan_buffers, plan_worker_bytes
-from tofu.mxnet.check import check_execution, check_traffic
+from tofu.mxnet.backend.buffers import (
+    add_up_workers,
+    list_shard_shapes,
+    measure_one_device,
+    measure_workers,
+    plan_buffers,
+)
+from tofu.mxnet.check import check_execution, check_memory, check_traffic
 from tofu.mxnet.frontend.randomness import draws_in, draws_undescribed
 from tofu.mxnet.frontend.read_symbol import infer_operator_shapes
 from tofu.mxnet.lowerings import LOWERINGS
@@ -36,27 +44,28 @@ class MXNetBackend:
     build = staticmethod(build_execution_graph)
     measure_whole = predict_whole_peak = staticmethod(measure_one_device)
 
-    def measure(self, execution: ExecutionGraph, choices: Choices) -> Measured:
-        """Return each worker's bytes, by the memory planner that also runs when a graph is bound."""
-        planned = plan_buffers(choices, execution)
-        return Measured(plan_worker_bytes(choices, execution, planned), planned)
+    def measure(self, source: Source, choices: Choices) -> Measured:
+        """Return each worker's bytes, computed by the memory planner that also places buffers when a graph is bound."""
+        return Measured(measure_workers(source, choices))
 
-    def predict_peak(self, execution: ExecutionGraph) -> None:
+    def predict_peak(self, build: Callable[[], ExecutionGraph]) -> None:
         """Return None: the bytes of `measure` already include all buffers."""
 
     def check(
         self,
         execution: ExecutionGraph,
         choices: Choices,
-        measured: Measured | None = None,
+        worker_bytes: Sequence[int] | None = None,
         communication_bytes: int | None = None,
     ) -> None:
         """Raise InternalError if the execution graph breaks a rule of `tofu.mxnet.check`."""
-        planned = plan_buffers(choices, execution) if measured is None else measured.planned
+        planned = plan_buffers(choices, execution)
         shapes: list[Shape] = []
         for output in execution.outputs:
             shapes += list_shard_shapes(choices.problem, output.tensor, output.layout)
         check_execution(planned, shapes)
+        if worker_bytes is not None:
+            check_memory(add_up_workers(choices, planned), worker_bytes)
         if communication_bytes is not None:
             check_traffic(planned, communication_bytes)
 

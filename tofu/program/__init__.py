@@ -7,13 +7,14 @@ several workers.
 from tofu import _core
 from tofu.program.attributes import worker_attributes
 from tofu.program.check import check_program, is_checked
-from tofu.program.emission import PlannedProgram, write_program
+from tofu.program.emission import TRAINING, PlannedProgram, write_outlines, write_program
 from tofu.program.nodes import Entry, Node, NodeKind, Piece, PieceSource
 from tofu.program.program import OutputShards, Program
 
 shard_name, worker_group = _core.shard_name, _core.worker_group
 
 __all__ = [
+    "TRAINING",
     "Entry",
     "Node",
     "NodeKind",
@@ -27,5 +28,6 @@ __all__ = [
     "shard_name",
     "worker_attributes",
     "worker_group",
+    "write_outlines",
     "write_program",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -13,32 +13,37 @@ from tofu.graph import Phase
 from tofu.search import Choices, Problem
 from tofu.search.strategies import Box, region_shape
 
+NO_ROW = -1
+"""Marks copies that nobody asked for."""
 
-def worker_attributes(choices: Choices, phases: Sequence[Phase]) -> tuple[list[dict[str, str]], npt.NDArray[np.int32]]:
+Rows = npt.NDArray[np.int32]
+
+
+def worker_attributes(
+    choices: Choices, phases: Sequence[Phase], workers_by_operator: Mapping[int, Sequence[int]] | None = None
+) -> tuple[list[dict[str, str]], Rows]:
     """Return a table of changed attributes, and the row of the table for each operator and worker.
 
-    Row 0 is for copies without changes.
+    Row 0 is for copies without changes. If `workers_by_operator` is passed, all other copies have row -1.
     """
     problem = choices.problem
     workers = prod(problem.factors)
     table: list[dict[str, str]] = [{}]
-    rows = np.zeros((len(problem.graph.operators), workers), np.int32)
+    rows = np.full((len(problem.graph.operators), workers), NO_ROW, np.int32)
     row_by_attributes: dict[tuple[tuple[str, str], ...], int] = {(): 0}
-    rows_by_signature: dict[
-        tuple[int, bytes], npt.NDArray[np.int32]
-    ] = {}  # operators with equal signatures share an access object
+    # Operators with equal signatures share an access object.
+    known: dict[tuple[int, bytes], tuple[npt.NDArray[np.int64], dict[bytes, int], Rows]] = {}
     for number, operator in enumerate(problem.graph.operators):
         if operator.phase not in phases:
             continue
-        signature = id(problem.accesses[number]), choices.operators[number].tobytes()
-        if signature in rows_by_signature:
-            rows[number] = rows_by_signature[signature]
-            continue
-        boxes = _core.worker_boxes(
-            problem.native, list(problem.factors), "operator", number, choices.operators[number].tolist()
-        )
-        row_by_box: dict[bytes, int] = {}
-        for worker in range(workers):
+        choice = choices.operators[number]
+        signature = id(problem.accesses[number]), choice.tobytes()
+        if signature not in known:
+            boxes = _core.worker_boxes(problem.native, list(problem.factors), "operator", number, choice.tolist())
+            known[signature] = boxes, {}, np.full(workers, NO_ROW, np.int32)
+        boxes, row_by_box, row_by_worker = known[signature]
+        asked = slice(None) if workers_by_operator is None else list(workers_by_operator.get(number, ()))
+        for worker in np.arange(workers)[asked][row_by_worker[asked] == NO_ROW]:
             box_bytes = boxes[worker].tobytes()
             if box_bytes not in row_by_box:
                 box = tuple((int(begin), int(end)) for begin, end in boxes[worker])
@@ -46,8 +51,8 @@ def worker_attributes(choices: Choices, phases: Sequence[Phase]) -> tuple[list[d
                 row_by_box[box_bytes] = row_by_attributes.setdefault(attributes, len(table))
                 if row_by_box[box_bytes] == len(table):
                     table.append(dict(attributes))
-            rows[number, worker] = row_by_box[box_bytes]
-        rows_by_signature[signature] = rows[number]
+            row_by_worker[worker] = row_by_box[box_bytes]
+        rows[number, asked] = row_by_worker[asked]
     return table, rows
 
 

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from tofu import _core
 from tofu.graph import Phase
+from tofu.program.nodes import NodeKind
 from tofu.program.program import OutputShards, Program
+from tofu.program.tables import read_tables
 from tofu.search import Choices, Problem
+
+TRAINING = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,18 +44,61 @@ class PlannedProgram(Program):
 def write_program(choices: Choices, *, inference: bool = False) -> PlannedProgram:
     """Return the program of all workers for a training step or, with `inference=True`, for its forward operators only."""
     problem = choices.problem
-    phases = (Phase.FORWARD,) if inference else (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
+    phases = (Phase.FORWARD,) if inference else TRAINING
     outputs = list_outputs(choices, phases)
-    code = _core.emit(
-        problem.native,
-        list(problem.factors),
-        phases=[int(phase) for phase in phases],
-        outputs=[(output.tensor, list(output.layout)) for output in outputs],
-        **choices.native,
-    )
+    code = _core.emit(**_list_arguments(choices, phases, outputs))
     n_model_outputs, workers = len(problem.graph.outputs), prod(problem.factors)
     reducers = _find_reducers(problem)
     return PlannedProgram(code, problem.graph, outputs, n_model_outputs, workers, phases, reducers, choices=choices)
+
+
+@dataclass(frozen=True)
+class Outlines:
+    """Outlines of the program of a training step. Workers with equal outlines share one.
+
+    An outline has a worker's nodes without the pieces of its fetches, and tells when other workers read its entries
+    (`csrc/core/program/outline.h`). The outlines of many workers take much less time and memory than their program.
+
+    Attributes
+    ----------
+    kinds
+        The distinct nodes, encoded as a program.
+    codes
+        The distinct outlines.
+    workers
+        The number of each worker's outline.
+    """
+
+    kinds: npt.NDArray[np.int64]
+    codes: Sequence[npt.NDArray[np.int32]]
+    workers: npt.NDArray[np.int32]
+
+    @property
+    def workers_by_operator(self) -> Mapping[int, Sequence[int]]:
+        """The workers whose copies of an operator are the distinct nodes."""
+        tables = read_tables(self.kinds)
+        is_copy = tables.node_kind == NodeKind.OPERATOR
+        found: dict[int, list[int]] = {}
+        for operator, worker in zip(
+            tables.node_id[is_copy].tolist(), tables.node_worker[is_copy].tolist(), strict=True
+        ):
+            found.setdefault(operator, []).append(worker)
+        return found
+
+
+def write_outlines(choices: Choices) -> Outlines:
+    """Write the outlines of all workers for a training step."""
+    return Outlines(*_core.emit_outlines(**_list_arguments(choices, TRAINING, list_outputs(choices, TRAINING))))
+
+
+def _list_arguments(choices: Choices, phases: Sequence[Phase], outputs: Sequence[OutputShards]) -> dict[str, Any]:
+    return {
+        "graph": choices.problem.native,
+        "factors": list(choices.problem.factors),
+        "phases": [int(phase) for phase in phases],
+        "outputs": [(output.tensor, list(output.layout)) for output in outputs],
+        **choices.native,
+    }
 
 
 def _find_reducers(problem: Problem) -> dict[int, str]:

@@ -19,6 +19,8 @@ def describe_durations(
 ) -> list[dict[str, Any]]:
     """Return a row for each machine with enough devices, the fastest first."""
     machines = [machine for machine in map(read_machine, list_machines()) if machine.devices >= partition.plan.workers]
+    if not machines:
+        return []
     program, worker_bytes = partition.program, measure_partition(partition)
     simulations = [simulate(program, machine, worker_bytes=worker_bytes) for machine in track(machines, TRACKED)]
     return [_describe(simulation) for simulation in sorted(simulations, key=lambda simulation: simulation.seconds)]

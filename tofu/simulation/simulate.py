@@ -75,7 +75,7 @@ def simulate_partition(partition: Partition, machine: Machine, states: int = DEF
 def measure_partition(partition: Partition, states: int = DEFAULT_STATES) -> tuple[int, ...]:
     """Return the peak bytes of each worker, including optimizer states."""
     state_bytes = count_state_bytes(partition.choices, states)
-    peak_bytes = partition.task.engine.backend.predict_peak(partition.training) or partition.plan.worker_bytes
+    peak_bytes = partition.task.engine.backend.predict_peak(lambda: partition.training) or partition.plan.worker_bytes
     return tuple(
         worker_peak + worker_states for worker_peak, worker_states in zip(peak_bytes, state_bytes, strict=True)
     )

@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
+
+#include "core/geometry/shared_elements.h"
 
 namespace tofu {
 
@@ -60,6 +63,24 @@ int64_t TakenCells(const PlacedAccess& access, int worker, int holder, const Int
   return cells;
 }
 
+/*! \brief GatherCells if no parts of axes overlap, without a visit to all pairs of workers. */
+int64_t GatherDisjointCells(const PlacedAccess& access, const Boxes& boxes) {
+  const Boxes& regions = access.regions.front();
+  std::map<int, std::vector<int>> workers_by_replica;
+  for (int worker = 0; worker < boxes.count(); ++worker) {
+    workers_by_replica[access.replica[worker]].push_back(worker);
+  }
+  int64_t cells = 0;
+  for (const auto& replica : workers_by_replica) {
+    const SharedElements shared(regions, replica.second);
+    for (int worker : replica.second) {
+      cells += shared.Count(boxes[worker]) -
+               IntersectionVolume(boxes[worker], regions[worker], boxes.rank());
+    }
+  }
+  return cells;
+}
+
 /*! \brief Count elements of every worker's box that other workers with its replica number produced.
  * The boxes have `box_cells` elements, and the number `list` in a table. */
 int64_t GatherCells(const PlacedAccess& access, const Boxes& boxes, int64_t box_cells, int list) {
@@ -68,6 +89,9 @@ int64_t GatherCells(const PlacedAccess& access, const Boxes& boxes, int64_t box_
     return access.copies > 0 ? access.copies * box_cells - common : common;
   }
   const Boxes& regions = access.regions.front();
+  if (access.copies == 0 && access.own.count() == 0 && boxes.count() > kMostPairedWorkers) {
+    return GatherDisjointCells(access, boxes);
+  }
   int64_t cells = 0;
   for (int worker = 0; worker < boxes.count(); ++worker) {
     if (access.copies > 0) {

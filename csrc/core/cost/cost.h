@@ -119,6 +119,9 @@ struct LayoutLists {
 /*! \brief Add the boxes of a layout, and set their numbers in it. */
 void AddToLists(PlacedLayout* layout, LayoutLists* lists);
 
+/*! \brief Up to so many workers, the elements that workers exchange are counted for each pair. */
+constexpr int kMostPairedWorkers = 64;
+
 /*! \brief Compute the overlaps of an access with all layouts in `lists`, which must stay alive.
  * Leaves out overlaps that would be too large. */
 void FindOverlaps(const LayoutLists& lists, bool is_write, PlacedAccess* access);

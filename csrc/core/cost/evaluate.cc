@@ -206,16 +206,23 @@ LevelCounts CountLevels(const Graph& graph, const WorkerGrid& grid, const Assign
   const std::vector<int64_t> zeros(grid.num_rounds(), 0);
   LevelCounts total{zeros, zeros, 0};
   FetchedRegions fetched(graph, level_grid);
-  for (const Incidence& incidence :
-       CollectIncidences(graph, FindSharers(graph, grid, assignment))) {
-    const Tensor& tensor = graph.tensor(incidence.tensor);
-    const std::vector<int>& choice = assignment.operators[incidence.op];
-    PlacedAccess access = PlaceAccess(graph, incidence, level_grid, choice);
-    if (!incidence.is_write && assignment.IsKept(incidence.tensor))
-      fetched.Discharge(incidence, choice, &access);
-    const PlacedLayout layout =
-        PlaceLayout(graph, incidence.tensor, level_grid, assignment.tensors[incidence.tensor]);
-    const LevelCounts counts = CountLevels(incidence, access, layout, level_grid, tensor);
+  const std::vector<Incidence> incidences =
+      CollectIncidences(graph, FindSharers(graph, grid, assignment));
+  const std::vector<int> kinds = NumberKinds(graph, incidences, assignment);
+  std::vector<LevelCounts> known(incidences.size());  // by kind; without numbers if unknown
+  for (size_t i = 0; i < incidences.size(); ++i) {
+    const Incidence& incidence = incidences[i];
+    const bool is_kept = !incidence.is_write && assignment.IsKept(incidence.tensor);
+    LevelCounts counts = is_kept ? LevelCounts() : known[kinds[i]];
+    if (counts.bytes.empty()) {
+      const std::vector<int>& choice = assignment.operators[incidence.op];
+      PlacedAccess access = PlaceAccess(graph, incidence, level_grid, choice);
+      if (is_kept) fetched.Discharge(incidence, choice, &access);
+      const PlacedLayout layout =
+          PlaceLayout(graph, incidence.tensor, level_grid, assignment.tensors[incidence.tensor]);
+      counts = CountLevels(incidence, access, layout, level_grid, graph.tensor(incidence.tensor));
+      if (!is_kept) known[kinds[i]] = counts;
+    }
     for (int level = 0; level < grid.num_rounds(); ++level) {
       total.bytes[level] += counts.bytes[level];
       total.waits[level] += counts.waits[level];

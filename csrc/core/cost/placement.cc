@@ -160,7 +160,9 @@ void FindOverlaps(const LayoutLists& lists, bool is_write, PlacedAccess* access)
   for (size_t i = 0; i < access->prefixes.size(); ++i)
     FindOverlaps(lists.prefixes[i], is_write, &access->prefixes[i]);
   access->overlaps.clear();
-  if (access->copies == 0 && access->own.count() > 0) return;
+  const bool is_exchanged = is_write && access->copies == 0;
+  const bool has_many_workers = access->regions.front().count() > kMostPairedWorkers;
+  if (is_exchanged && (access->own.count() > 0 || has_many_workers)) return;
   for (size_t i = 0; i < access->regions.size(); ++i) {
     const std::vector<BoxPair> pairs = ListPairs(*access, i, is_write);
     if (!Overlaps::IsSmall(lists.boxes, pairs.size())) {

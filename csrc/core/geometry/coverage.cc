@@ -19,6 +19,7 @@ class Coverage {
       std::vector<int64_t>& cuts = cuts_[d];
       cuts = {0, shape[d]};
       for (int worker = 0; worker < boxes.count(); ++worker) {
+        if (worker > 0 && boxes[worker][d] == boxes[worker - 1][d]) continue;
         cuts.push_back(boxes[worker][d].begin);
         cuts.push_back(boxes[worker][d].end);
       }

@@ -80,16 +80,27 @@ int64_t TotalVolume(const Boxes& boxes) {
 Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid,
                  const std::vector<int>& choice, bool equally) {
   const auto split = equally ? SplitEqualPart : SplitPart;
-  Boxes boxes(grid.num_workers(), static_cast<int>(extents.size()));
-  for (int worker = 0; worker < grid.num_workers(); ++worker) {
-    Interval* box = boxes[worker];
-    for (size_t d = 0; d < extents.size(); ++d) box[d] = {0, extents[d]};
-    for (size_t round = 0; round < choice.size(); ++round) {
-      if (choice[round] == kReplicated) continue;
-      Interval& interval = box[choice[round]];
-      interval = split(interval, grid.digit(worker, static_cast<int>(round)),
-                       grid.factor(static_cast<int>(round)));
+  const int count = grid.num_workers(), rank = static_cast<int>(extents.size());
+  Boxes boxes(count, rank);
+  std::copy_n(WholeBox(extents).begin(), rank, boxes[0]);
+  // Workers with equal first digits are a block. The first worker of the block has its box.
+  int block = count;
+  for (size_t round = 0; round < choice.size(); ++round) {
+    const auto factor = static_cast<int>(grid.factor(static_cast<int>(round)));
+    const int part = block / factor;
+    for (int first = 0; first < count; first += block) {
+      const Interval* whole = boxes[first];
+      for (int digit = factor - 1; digit >= 0; --digit) {
+        Interval* box = boxes[first + digit * part];
+        if (digit > 0) std::copy_n(whole, rank, box);
+        if (choice[round] == kReplicated) continue;
+        box[choice[round]] = split(whole[choice[round]], digit, factor);
+      }
     }
+    block = part;
+  }
+  for (int worker = 0; worker < count; ++worker) {
+    if (worker % block != 0) std::copy_n(boxes[worker - 1], rank, boxes[worker]);
   }
   return boxes;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -15,6 +16,7 @@
 #include "core/cost/sharing.h"
 #include "core/graph/canonical.h"
 #include "core/program/fetch_pieces.h"
+#include "core/program/outline.h"
 #include "core/program/program_builder.h"
 #include "core/program/shards.h"
 
@@ -22,9 +24,16 @@ namespace tofu {
 
 namespace {
 
+/*! \brief The regions that the copies of an operator read of an input, and where they are. */
+struct Reading {
+  Boxes needed;
+  std::vector<char> is_zero;   // by worker: true if it must not add the input
+  std::vector<Owners> owners;  // by worker
+};
+
 /*! \brief A worker's fetch of a region, which other operators may share. */
 struct SharedFetch {
-  Box region;
+  const Interval* region;
   double fill;
   bool is_zero;
   Entry entry;
@@ -36,32 +45,30 @@ constexpr int kAllReaders = -1;
 struct FetchKey {
   int sharers;
   int tensor;
-  int worker;
 
   bool operator==(const FetchKey& other) const {
-    return sharers == other.sharers && tensor == other.tensor && worker == other.worker;
+    return sharers == other.sharers && tensor == other.tensor;
   }
 };
 
 struct FetchKeyHash {
   size_t operator()(const FetchKey& key) const {
-    return HashCombine(static_cast<uint64_t>(key.sharers),
-                       (static_cast<uint64_t>(key.tensor) << 32) | key.worker);
+    return HashCombine(static_cast<uint64_t>(key.sharers), static_cast<uint64_t>(key.tensor));
   }
 };
 
-/*! \brief Writes the program of a plan. `needed` stands for the regions that an operator's copies
- * need, by input. */
+/*! \brief Writes the program of a plan. `readings` has an operator's readings by input. */
 class Emitter {
  public:
   Emitter(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
-          const std::vector<int>& phases, const std::vector<OutputRequest>& outputs)
+          const std::vector<int>& phases, const std::vector<OutputRequest>& outputs,
+          NodeSink* builder)
       : graph_(graph),
         grid_(grid),
         assignment_(assignment),
         outputs_(outputs),
-        builder_(grid.num_workers()),
-        shards_(graph, grid, assignment, &builder_),
+        builder_(*builder),
+        shards_(graph, grid, assignment, builder),
         is_used_(graph.num_tensors(), 0),
         request_entries_(outputs.size()),
         requests_by_tensor_(graph.num_tensors()) {
@@ -71,7 +78,7 @@ class Emitter {
     FindUsedTensors();
   }
 
-  Program Run() {
+  void Run() {
     for (int id = 0; id < graph_.num_operators(); ++id) {
       if (IsEmitted(id) && HasEffect(id)) EmitOperator(id);
     }
@@ -79,9 +86,6 @@ class Emitter {
       if (request_entries_[i].empty()) EmitRequest(i);
       for (const Entry& entry : request_entries_[i]) builder_.AddOutput(entry);
     }
-    builder_.GroupByWorker();
-    builder_.KeepUnread();
-    return builder_.Take();
   }
 
  private:
@@ -143,25 +147,19 @@ class Emitter {
   void EmitOperator(int id) {
     const Operator& op = graph_.op(id);
     const std::vector<int>& choice = assignment_.operators[id];
-    const Boxes axis_boxes = SplitAxes(graph_, grid_, id, choice);
-    std::vector<Boxes> needed;
-    for (const Input& input : op.inputs) {
-      needed.push_back(AskedRegions(input, graph_.tensor(input.tensor).shape, axis_boxes, choice));
-    }
-    const bool is_fetched = op.IsFetched(choice);
+    std::vector<Reading*> readings;
+    for (const Input& input : op.inputs) readings.push_back(&FindReading(id, input));
     std::vector<ProducedOutput> produced(op.outputs.size());
     for (size_t i = 0; i < produced.size(); ++i) {
-      const std::vector<int64_t>& shape = graph_.tensor(op.outputs[i].tensor).shape;
       produced[i].op = id;
       produced[i].index = static_cast<int>(i);
-      produced[i].regions = WrittenRegions(op.outputs[i], shape, axis_boxes, choice);
-      if (is_fetched) produced[i].regions = ClipBoxes(produced[i].regions, shape);
+      produced[i].regions = &FindWrittenRegions(id, op.outputs[i]);
     }
     for (int worker = 0; worker < grid_.num_workers(); ++worker) {
-      if (is_fetched) {
-        EmitFetches(id, worker, needed, &produced);
+      if (op.IsFetched(choice)) {
+        EmitFetches(id, worker, readings, &produced);
       } else {
-        EmitCopy(id, worker, needed, &produced);
+        EmitCopy(id, worker, readings, &produced);
       }
     }
     for (size_t i = 0; i < produced.size(); ++i) {
@@ -171,38 +169,77 @@ class Emitter {
     }
   }
 
-  void EmitCopy(int id, int worker, const std::vector<Boxes>& needed,
+  /*! \brief Find the reading of an input. Readings of equal regions from equal layouts are shared.
+   */
+  Reading& FindReading(int id, const Input& input) {
+    const std::vector<int>& choice = assignment_.operators[id];
+    const std::vector<int>& layout = assignment_.tensors[input.tensor];
+    Incidence read;
+    read.op = id;
+    read.tensor = input.tensor;
+    read.reads = {&input};
+    std::vector<int64_t> key = DescribeIncidence(graph_, read);
+    key.insert(key.end(), choice.begin(), choice.end());
+    key.insert(key.end(), layout.begin(), layout.end());
+    const auto [found, is_new] = readings_.try_emplace(std::move(key));
+    Reading& reading = found->second;
+    if (!is_new) return reading;
+    reading.needed = AskedRegions(input, graph_.tensor(input.tensor).shape,
+                                  SplitAxes(graph_, grid_, id, choice), choice);
+    for (int worker = 0; worker < grid_.num_workers(); ++worker) {
+      reading.is_zero.push_back(IsZeroAddend(input, grid_, choice, worker));
+    }
+    reading.owners.resize(grid_.num_workers());
+    return reading;
+  }
+
+  /*! \brief Find the regions that the copies of an operator write. */
+  const Boxes& FindWrittenRegions(int id, const Output& output) {
+    const std::vector<int>& choice = assignment_.operators[id];
+    const std::vector<int64_t>& shape = graph_.tensor(output.tensor).shape;
+    const bool is_fetched = graph_.op(id).IsFetched(choice);
+    std::vector<int64_t> key = DescribeIncidence(graph_, MakeWrite(id, output));
+    key.insert(key.end(), choice.begin(), choice.end());
+    key.push_back(is_fetched);
+    const auto [found, is_new] = written_regions_.try_emplace(std::move(key));
+    if (!is_new) return found->second;
+    found->second = WrittenRegions(output, shape, SplitAxes(graph_, grid_, id, choice), choice);
+    if (is_fetched) found->second = ClipBoxes(found->second, shape);
+    return found->second;
+  }
+
+  void EmitCopy(int id, int worker, const std::vector<Reading*>& readings,
                 std::vector<ProducedOutput>* produced) {
     const Operator& op = graph_.op(id);
     std::vector<Entry> inputs;
-    std::vector<Box> outputs;
+    std::vector<BoxView> outputs;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      inputs.push_back(EmitInput(id, i, needed[i][worker], worker));
+      inputs.push_back(EmitInput(id, i, readings[i], worker));
     }
     for (const ProducedOutput& output : *produced) {
-      const Interval* region = output.regions[worker];
-      outputs.emplace_back(region, region + output.regions.rank());
+      outputs.push_back({(*output.regions)[worker], output.regions->rank()});
     }
-    const int copy = builder_.AddCopy(id, worker, op.phase, std::move(inputs), outputs);
-    for (ProducedOutput& output : *produced) output.entries.push_back({copy, output.index});
+    const Entry copy = builder_.AddCopy(id, worker, op.phase, std::move(inputs), outputs);
+    for (ProducedOutput& output : *produced) output.entries.push_back({copy.node, output.index});
   }
 
   /*! \brief Emit a fetch of each output, in place of the worker's copy of an operator that only
    * moves elements. */
-  void EmitFetches(int id, int worker, const std::vector<Boxes>& needed,
+  void EmitFetches(int id, int worker, const std::vector<Reading*>& readings,
                    std::vector<ProducedOutput>* produced) {
     const Operator& op = graph_.op(id);
     std::vector<Entry> fetched_inputs(op.inputs.size());  // node -1: the input is read from shards
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      const Interval* region = needed[i][worker];
-      if (!op.inputs[i].is_read || IsEmptyBox(region, needed[i].rank()) ||
-          IsReadFromShards(id, i, region, produced->front().regions[worker], worker)) {
+      const Boxes& needed = readings[i]->needed;
+      const Interval* part = (*produced->front().regions)[worker];
+      if (!op.inputs[i].is_read || IsEmptyBox(needed[worker], needed.rank()) ||
+          IsReadFromShards(id, i, needed[worker], part, worker)) {
         continue;
       }
-      fetched_inputs[i] = EmitInput(id, i, region, worker);
+      fetched_inputs[i] = EmitInput(id, i, readings[i], worker);
     }
     for (ProducedOutput& output : *produced) {
-      output.entries.push_back(EmitOutputFetch(op, worker, needed, fetched_inputs, output));
+      output.entries.push_back(EmitOutputFetch(op, worker, readings, fetched_inputs, output));
     }
   }
 
@@ -266,21 +303,21 @@ class Emitter {
 
   /*! \brief Emit a fetch that assembles the worker's part of an output from the inputs. Return node
    * -1 if the part is empty or unused. */
-  Entry EmitOutputFetch(const Operator& op, int worker, const std::vector<Boxes>& needed,
+  Entry EmitOutputFetch(const Operator& op, int worker, const std::vector<Reading*>& readings,
                         const std::vector<Entry>& fetched_inputs, const ProducedOutput& output) {
     const Output& written = op.outputs[output.index];
-    const Interval* part = output.regions[worker];
-    const int rank = output.regions.rank();
+    const Interval* part = (*output.regions)[worker];
+    const int rank = output.regions->rank();
     const bool is_unused = op.outputs.size() > 1 && !is_used_[written.tensor];
     if (is_unused || IsEmptyBox(part, rank)) return {};
-    FetchPieces pieces(part, rank);
+    FetchPieces pieces(part, rank, builder_.HasPieces());
     double fill = 0;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const Input& input = op.inputs[i];
       if (!input.is_read) continue;
       fill = input.fill;
       const Movement movement = FindMovement(input, written);
-      const Box moved_region = movement.Move(needed[i][worker]);
+      const Box moved_region = movement.Move(readings[i]->needed[worker]);
       const Box widened_part = movement.Widen(part);
       Box overlap(movement.rank());
       if (!Intersect(moved_region.data(), widened_part.data(), movement.rank(), overlap.data()))
@@ -296,12 +333,13 @@ class Emitter {
 
   /*! \brief Return an entry with the region of an input: the worker's shard, a fetch that other
    * reads share, or a new fetch. */
-  Entry EmitInput(int op_id, size_t position, const Interval* region, int worker) {
+  Entry EmitInput(int op_id, size_t position, Reading* reading, int worker) {
     const Operator& op = graph_.op(op_id);
     const Input& input = op.inputs[position];
     const Boxes& shards = shards_.ShardBoxes(input.tensor);
     const int rank = shards.rank();
-    const bool is_zero = IsZeroAddend(input, grid_, assignment_.operators[op_id], worker);
+    const Interval* region = reading->needed[worker];
+    const bool is_zero = reading->is_zero[worker];
     const bool is_shard = IsEqualBox(region, shards[worker], rank);
     if (input.is_held && !is_shard) {
       throw std::invalid_argument("operator " + std::to_string(op_id) + " writes tensor " +
@@ -313,19 +351,22 @@ class Emitter {
     if (is_shard && (!is_zero || (!input.is_read && is_variable))) {
       return shards_.Shard(input.tensor, worker);
     }
-    std::vector<SharedFetch>& fetches =
-        shared_fetches_[{SharersOf(op_id, position), input.tensor, worker}];
+    std::vector<std::vector<SharedFetch>>& fetches_by_worker =
+        shared_fetches_[{SharersOf(op_id, position), input.tensor}];
+    fetches_by_worker.resize(grid_.num_workers());
+    std::vector<SharedFetch>& fetches = fetches_by_worker[worker];
     for (const SharedFetch& fetch : fetches) {
-      if (fetch.is_zero == is_zero && IsSameRegion(fetch.region.data(), fetch.fill, region,
-                                                   input.fill, graph_.tensor(input.tensor).shape)) {
+      if (fetch.is_zero == is_zero && IsSameRegion(fetch.region, fetch.fill, region, input.fill,
+                                                   graph_.tensor(input.tensor).shape)) {
         return fetch.entry;
       }
     }
-    const Entry entry =
-        is_zero ? builder_.AddFetch(input.tensor, worker, op.phase, 0, FetchPieces(region, rank))
-                : shards_.FetchRegion(input.tensor, worker, op.phase, region, input.fill);
+    const Entry entry = is_zero ? builder_.AddFetch(input.tensor, worker, op.phase, 0,
+                                                    FetchPieces(region, rank, builder_.HasPieces()))
+                                : shards_.FetchRegion(input.tensor, worker, op.phase, region,
+                                                      input.fill, &reading->owners[worker]);
     builder_.MarkTransit(entry);
-    fetches.push_back({Box(region, region + rank), input.fill, is_zero, entry});
+    fetches.push_back({region, input.fill, is_zero, entry});
     return entry;
   }
 
@@ -336,10 +377,11 @@ class Emitter {
     const Boxes requested_boxes = SplitTensor(graph_, grid_, request.tensor, layout);
     for (int worker = 0; worker < grid_.num_workers(); ++worker) {
       const Interval* shard = shards_.ShardBoxes(request.tensor)[worker];
+      Owners owners;
       const Entry entry = IsEqualBox(requested_boxes[worker], shard, requested_boxes.rank())
                               ? shards_.Shard(request.tensor, worker)
                               : shards_.FetchRegion(request.tensor, worker, kUpdatePhase,
-                                                    requested_boxes[worker], 0);
+                                                    requested_boxes[worker], 0, &owners);
       request_entries_[index].push_back(entry);
     }
   }
@@ -349,11 +391,14 @@ class Emitter {
   const Assignment& assignment_;
   const std::vector<OutputRequest>& outputs_;
   std::array<bool, kNumPhases> has_phase_{};
-  ProgramBuilder builder_;
+  NodeSink& builder_;
   TensorShards shards_;
   std::vector<char> is_used_;  // by tensor: true if it is read in these phases
   Sharers sharers_;
-  std::unordered_map<FetchKey, std::vector<SharedFetch>, FetchKeyHash> shared_fetches_;
+  std::map<std::vector<int64_t>, Reading> readings_;
+  std::map<std::vector<int64_t>, Boxes> written_regions_;
+  std::unordered_map<FetchKey, std::vector<std::vector<SharedFetch>>, FetchKeyHash>
+      shared_fetches_;                               // by worker
   std::vector<std::vector<Entry>> request_entries_;  // by output request, empty until emitted
   std::vector<std::vector<int>> requests_by_tensor_;
 };
@@ -362,7 +407,18 @@ class Emitter {
 
 Program EmitProgram(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
                     const std::vector<int>& phases, const std::vector<OutputRequest>& outputs) {
-  return Emitter(graph, grid, assignment, phases, outputs).Run();
+  ProgramBuilder builder(grid.num_workers());
+  Emitter(graph, grid, assignment, phases, outputs, &builder).Run();
+  builder.GroupByWorker();
+  builder.KeepUnread();
+  return builder.Take();
+}
+
+Outlines EmitOutlines(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
+                      const std::vector<int>& phases, const std::vector<OutputRequest>& outputs) {
+  OutlineBuilder builder(grid.num_workers());
+  Emitter(graph, grid, assignment, phases, outputs, &builder).Run();
+  return builder.Take();
 }
 
 std::vector<int64_t> CountTraffic(const Graph& graph, const Program& program) {

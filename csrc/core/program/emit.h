@@ -26,6 +26,7 @@
 #include "core/cost/cost.h"
 #include "core/geometry/geometry.h"
 #include "core/graph/graph.h"
+#include "core/program/outline.h"
 #include "core/program/program.h"
 
 namespace tofu {
@@ -44,6 +45,14 @@ struct OutputRequest {
  */
 Program EmitProgram(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
                     const std::vector<int>& phases, const std::vector<OutputRequest>& outputs);
+
+/*!
+ * \brief Emit the outlines of the workers (outline.h).
+ *
+ * This needs far less memory than the program, whose fetches have pieces for all pairs of workers.
+ */
+Outlines EmitOutlines(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
+                      const std::vector<int>& phases, const std::vector<OutputRequest>& outputs);
 
 /*! \brief Count the bytes that each worker's fetches read from each other worker: bytes[reader * k
  * + owner] for k workers. */

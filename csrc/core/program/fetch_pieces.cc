@@ -38,6 +38,13 @@ Box Movement::Move(const Interval* source) const {
   return box;
 }
 
+Box Movement::MoveBack(const Box& moved) const {
+  Box box = moved;
+  for (int d = 0; d < rank(); ++d) box[d] = Shift(box[d], -distance[d]);
+  if (source_lacks >= 0) box.erase(box.begin() + source_lacks);
+  return box;
+}
+
 Box Movement::Widen(const Interval* target) const {
   return Insert(target, rank() - (target_lacks >= 0), target_lacks);
 }
@@ -63,6 +70,7 @@ void FetchPieces::Share(size_t piece, const Piece& added, std::vector<Piece>* re
 }
 
 void FetchPieces::Add(const Interval* box, const Entry& entry, const Interval* entry_box) {
+  if (!has_pieces_) return inputs_.push_back(entry);
   const int rank = static_cast<int>(region_.size());
   Piece added;
   added.box.resize(rank);
@@ -76,6 +84,7 @@ void FetchPieces::Add(const Interval* box, const Entry& entry, const Interval* e
 
 void FetchPieces::Add(const Box& box, const Entry& entry, const Box& entry_box,
                       const Movement& movement) {
+  if (!has_pieces_) return inputs_.push_back(entry);
   Piece added;
   added.box = movement.Narrow(box);
   for (size_t d = 0; d < region_.size(); ++d) added.box[d] = Shift(added.box[d], -region_[d].begin);

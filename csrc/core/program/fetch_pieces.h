@@ -23,6 +23,8 @@ struct Movement {
 
   /*! \brief Return the place to which a box of the source is shifted. */
   Box Move(const Interval* source) const;
+  /*! \brief Return the box of the source that is shifted to a place. */
+  Box MoveBack(const Box& moved) const;
   /*! \brief Add the dimension that the target lacks to a box of the target. */
   Box Widen(const Interval* target) const;
   /*! \brief Remove the dimension that the target lacks from a box. */
@@ -37,8 +39,12 @@ struct Movement {
  */
 class FetchPieces {
  public:
-  /*! \param region the box of the fetch's output, which may exceed the tensor */
-  FetchPieces(const Interval* region, int rank) : region_(region, region + rank) {}
+  /*!
+   * \param region the box of the fetch's output, which may exceed the tensor
+   * \param has_pieces false to collect the entries alone, for outlines
+   */
+  FetchPieces(const Interval* region, int rank, bool has_pieces = true)
+      : region_(region, region + rank), has_pieces_(has_pieces) {}
 
   /*! \brief Add elements of `entry` to `box`, which is inside the region. The entry has the box
    * `entry_box` of the tensor. */
@@ -46,6 +52,13 @@ class FetchPieces {
 
   /*! \brief Add elements of `entry`. The boxes have the dimensions of the movement. */
   void Add(const Box& box, const Entry& entry, const Box& entry_box, const Movement& movement);
+
+  /*! \brief The entries in the order in which they were added. */
+  const std::vector<Entry>& inputs() const { return inputs_; }
+  const Box& region() const { return region_; }
+
+  /*! \brief Add an entry to a fetch without pieces. */
+  void AddInput(const Entry& entry) { inputs_.push_back(entry); }
 
   /*! \brief Move shape, inputs and pieces into a fetch. */
   void MoveTo(ProgramNode* fetch);
@@ -59,6 +72,7 @@ class FetchPieces {
   void Share(size_t piece, const Piece& added, std::vector<Piece>* rest);
 
   Box region_;
+  bool has_pieces_;
   std::vector<Piece> pieces_;  // in the fetch's coordinates
   std::vector<Entry> inputs_;
 };

@@ -5,7 +5,6 @@
 #include "core/program/program_builder.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <utility>
 
@@ -24,30 +23,36 @@ ProgramNode MakeNode(NodeKind kind, int id, int worker, int phase) {
 
 }  // namespace
 
-int ProgramBuilder::AddNode(ProgramNode node) {
+Entry ProgramBuilder::AddNode(ProgramNode node) {
+  for (const Entry& input : node.inputs) NoteInput(input);
   program_.nodes.push_back(std::move(node));
-  return static_cast<int>(program_.nodes.size()) - 1;
+  return {static_cast<int64_t>(program_.nodes.size()) - 1, 0};
 }
 
 Entry ProgramBuilder::AddVariable(int tensor, int worker, const Interval* shard, int rank) {
   ProgramNode node = MakeNode(NodeKind::kVariable, tensor, worker, 0);
   node.AddOutput(shard, rank);
-  return {AddNode(std::move(node)), 0};
+  return AddNode(std::move(node));
 }
 
 Entry ProgramBuilder::AddFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces) {
   ProgramNode node = MakeNode(NodeKind::kFetch, tensor, worker, phase);
   node.set_fill(fill);
   pieces.MoveTo(&node);
-  return {AddNode(std::move(node)), 0};
+  return AddNode(std::move(node));
 }
 
-int ProgramBuilder::AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
-                            const std::vector<Box>& outputs) {
+Entry ProgramBuilder::AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
+                              const std::vector<BoxView>& outputs) {
   ProgramNode node = MakeNode(NodeKind::kOperator, op, worker, phase);
   node.inputs = std::move(inputs);
-  for (const Box& output : outputs) node.AddOutput(output.data(), static_cast<int>(output.size()));
+  for (const BoxView& output : outputs) node.AddOutput(output.intervals, output.rank);
   return AddNode(std::move(node));
+}
+
+void ProgramBuilder::AddOutput(const Entry& entry) {
+  NoteInput(entry);
+  program_.outputs.push_back(entry);
 }
 
 /*! \brief Sort the nodes. `order` lists their old positions in the new order. */
@@ -91,26 +96,14 @@ void ProgramBuilder::GroupByWorker() {
 
 void ProgramBuilder::KeepUnread() {
   std::vector<char> is_read(program_.nodes.size(), 0);
-  std::map<int64_t, int64_t> read_outputs;  // by operator: an output that is read on some worker
-  const auto mark_read = [&](const Entry& entry) {
-    is_read[entry.node] = 1;
-    const ProgramNode& node = program_.nodes[entry.node];
-    if (node.kind == NodeKind::kOperator) read_outputs.emplace(node.id, entry.index);
-  };
   for (const ProgramNode& node : program_.nodes) {
-    for (const Entry& input : node.inputs) mark_read(input);
+    for (const Entry& input : node.inputs) is_read[input.node] = 1;
   }
-  for (const Entry& output : program_.outputs) mark_read(output);
+  for (const Entry& output : program_.outputs) is_read[output.node] = 1;
   for (size_t id = 0; id < program_.nodes.size(); ++id) {
     const ProgramNode& node = program_.nodes[id];
     if (is_read[id] || node.kind == NodeKind::kVariable) continue;
-    // Prefer an output that some worker reads. Some kernels of MXNet cannot compute other outputs,
-    // such as gradients of indices.
-    const auto read_output = read_outputs.find(node.id);
-    const bool has_read_output =
-        node.kind == NodeKind::kOperator && read_output != read_outputs.end();
-    program_.outputs.push_back(
-        {static_cast<int64_t>(id), has_read_output ? read_output->second : 0});
+    program_.outputs.push_back({static_cast<int64_t>(id), FindReadOutput(node)});
   }
 }
 

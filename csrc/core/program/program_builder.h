@@ -6,6 +6,7 @@
 #define TOFU_CORE_PROGRAM_PROGRAM_BUILDER_H_
 
 #include <cstdint>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -14,21 +15,67 @@
 
 namespace tofu {
 
-class ProgramBuilder {
+/*! \brief A box that is stored elsewhere. */
+struct BoxView {
+  const Interval* intervals;
+  int rank;
+};
+
+/*! \brief Receives the nodes of a program, in the order of execution. */
+class NodeSink {
+ public:
+  virtual ~NodeSink() = default;
+
+  virtual Entry AddVariable(int tensor, int worker, const Interval* shard, int rank) = 0;
+
+  virtual Entry AddFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces) = 0;
+
+  virtual Entry AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
+                        const std::vector<BoxView>& outputs) = 0;
+
+  virtual void AddOutput(const Entry& entry) = 0;
+
+  /*! \brief Mark an entry that is not a shard, but on its way to a shard or an operator. */
+  virtual void MarkTransit(const Entry& entry) = 0;
+
+  /*! \brief Return true if fetches need their pieces, and not only the entries that they read. */
+  virtual bool HasPieces() const = 0;
+
+ protected:
+  /*! \brief Note that an output of a node is read on some worker. */
+  void NoteRead(const ProgramNode& node, int64_t index) {
+    if (node.kind == NodeKind::kOperator) read_outputs_.try_emplace(node.id, index);
+  }
+
+  /*!
+   * \brief Return the output that stands for a node without readers. A framework runs only nodes
+   * that outputs need, so these nodes become outputs.
+   *
+   * Prefer an output that some worker reads. Some kernels of MXNet cannot compute other outputs,
+   * such as gradients of indices.
+   */
+  int64_t FindReadOutput(const ProgramNode& node) const {
+    const auto found =
+        node.kind == NodeKind::kOperator ? read_outputs_.find(node.id) : read_outputs_.end();
+    return found == read_outputs_.end() ? 0 : found->second;
+  }
+
+ private:
+  std::unordered_map<int64_t, int64_t> read_outputs_;  // by operator: the first that is read
+};
+
+/*! \brief Writes the program of all workers. */
+class ProgramBuilder : public NodeSink {
  public:
   explicit ProgramBuilder(int num_workers) { program_.num_workers = num_workers; }
 
-  Entry AddVariable(int tensor, int worker, const Interval* shard, int rank);
-
-  Entry AddFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces);
-
-  int AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
-              const std::vector<Box>& outputs);
-
-  void AddOutput(const Entry& entry) { program_.outputs.push_back(entry); }
-
-  /*! \brief Mark an entry that is not a shard, but on its way to a shard or an operator. */
-  void MarkTransit(const Entry& entry) { program_.transit.push_back(entry); }
+  Entry AddVariable(int tensor, int worker, const Interval* shard, int rank) override;
+  Entry AddFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces) override;
+  Entry AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
+                const std::vector<BoxView>& outputs) override;
+  void AddOutput(const Entry& entry) override;
+  void MarkTransit(const Entry& entry) override { program_.transit.push_back(entry); }
+  bool HasPieces() const override { return true; }
 
   /*!
    * \brief Make the copies of one worker adjacent if there is no fetch between them, so that a
@@ -39,14 +86,14 @@ class ProgramBuilder {
    */
   void GroupByWorker();
 
-  /*! \brief Make all nodes without readers outputs, because a framework runs only nodes that
-   * outputs need. */
+  /*! \brief Make all nodes without readers outputs. */
   void KeepUnread();
 
   Program Take() { return std::move(program_); }
 
  private:
-  int AddNode(ProgramNode node);
+  Entry AddNode(ProgramNode node);
+  void NoteInput(const Entry& entry) { NoteRead(program_.nodes[entry.node], entry.index); }
   void Reorder(const std::vector<size_t>& order);
 
   Program program_;

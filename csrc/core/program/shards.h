@@ -6,9 +6,12 @@
 #ifndef TOFU_CORE_PROGRAM_SHARDS_H_
 #define TOFU_CORE_PROGRAM_SHARDS_H_
 
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "core/cost/cost.h"
+#include "core/geometry/box_index.h"
 #include "core/geometry/geometry.h"
 #include "core/graph/graph.h"
 #include "core/program/fetch_pieces.h"
@@ -20,14 +23,31 @@ namespace tofu {
 struct ProducedOutput {
   int op = -1;
   int index = 0;
-  std::vector<Entry> entries;  // by worker; node -1 if its region is empty
-  Boxes regions;               // region of each entry; elements outside the tensor are undefined
+  std::vector<Entry> entries;      // by worker; node -1 if its region is empty
+  const Boxes* regions = nullptr;  // of the entries; elements outside the tensor are undefined
+};
+
+/*! \brief Return the incidence of an operator and an output. */
+inline Incidence MakeWrite(int op, const Output& output) {
+  Incidence write;
+  write.is_write = true;
+  write.op = op;
+  write.tensor = output.tensor;
+  write.write = &output;
+  return write;
+}
+
+/*! \brief The workers that a fetch reads from, as often as it reads. For outlines, which need no
+ * more, they are remembered, since many fetches read equal regions of tensors in one layout. */
+struct Owners {
+  bool is_known = false;
+  std::vector<int> workers;
 };
 
 class TensorShards {
  public:
   TensorShards(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
-               ProgramBuilder* builder)
+               NodeSink* builder)
       : graph_(graph),
         grid_(grid),
         assignment_(assignment),
@@ -35,13 +55,15 @@ class TensorShards {
         tensors_(graph.num_tensors()) {}
 
   /*! \brief Return the boxes of a tensor's shards, in the layout of the plan. */
-  const Boxes& ShardBoxes(int tensor) { return Place(tensor).shards; }
+  const Boxes& ShardBoxes(int tensor) { return Place(tensor).layout->shards; }
 
   /*! \brief Return the entry of a worker's shard. Variables are added when they are first used. */
   Entry Shard(int tensor, int worker);
 
-  /*! \brief Fetch a region from shards. Elements outside the tensor hold `fill`. */
-  Entry FetchRegion(int tensor, int worker, int phase, const Interval* region, double fill);
+  /*! \brief Fetch a region from shards. Elements outside the tensor hold `fill`. `owners` are those
+   * of the region. */
+  Entry FetchRegion(int tensor, int worker, int phase, const Interval* region, double fill,
+                    Owners* owners);
 
   /*! \brief Add a region to a fetch. `moved` is its place, in the dimensions of the movement. */
   void AddRegion(int tensor, int worker, const Box& moved, const Movement& movement,
@@ -51,25 +73,47 @@ class TensorShards {
   void Assemble(const ProducedOutput& produced);
 
  private:
-  struct Placed {
-    bool is_placed = false;
+  /*! \brief Shards of all tensors of one shape in one layout. */
+  struct Layout {
     Boxes shards;
-    Boxes own;                   // the parts that other workers read (OwnBoxes)
-    std::vector<int> replica;    // workers with equal numbers hold one copy together
-    std::vector<Entry> entries;  // by worker; node -1 before first use
+    BoxIndex index;            // of the shards
+    Boxes own;                 // the parts that other workers read (OwnBoxes)
+    std::vector<int> replica;  // workers with equal numbers hold one copy together
+  };
+
+  struct Placed {
+    const Layout* layout = nullptr;  // null before first use
+    std::vector<Entry> entries;      // by worker; node -1 before first use
+  };
+
+  /*! \brief The placement of outputs that are written in one way into one layout. */
+  struct Assembly {
+    PlacedAccess access;
+    BoxIndex index;  // of the written regions
+    PlacedLayout layout;
+    bool is_scattered = false;
+    std::vector<Owners> holders;  // by worker: of the parts of its shard
+    std::vector<Owners> joined;   // by worker: of the parts that it joins
   };
 
   Placed& Place(int tensor);
-  Entry Gather(const ProducedOutput& produced, const PlacedAccess& access, int worker,
-               const Interval* box);
-  Entry JoinParts(int tensor, int phase, int worker, const PlacedLayout& layout,
+  const Layout& FindLayout(int tensor);
+  Assembly& FindAssembly(const ProducedOutput& produced);
+  template <typename Visit>
+  void ForEachPart(int tensor, int worker, const Box& moved, const Movement& movement,
+                   const Visit& visit);
+  Entry Gather(const ProducedOutput& produced, Assembly* assembly, int worker, const Interval* box);
+  Entry JoinParts(int tensor, int phase, int worker, Assembly* assembly,
                   const std::vector<Entry>& parts);
 
   const Graph& graph_;
   const WorkerGrid& grid_;
   const Assignment& assignment_;
-  ProgramBuilder* builder_;
+  NodeSink* builder_;
   std::vector<Placed> tensors_;
+  std::map<std::pair<std::vector<int64_t>, std::vector<int>>, Layout>
+      layouts_;  // by shape and layout
+  std::map<std::vector<int64_t>, Assembly> assemblies_;
 };
 
 }  // namespace tofu

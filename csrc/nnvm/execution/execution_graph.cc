@@ -19,14 +19,9 @@
 
 namespace tofu {
 namespace nnvm_layer {
-namespace {
 
 using nnvm::Node;
 using nnvm::ObjectPtr;
-
-// Makes the attributes of all nodes different. MXNet's executor merges nodes with equal operator,
-// attributes and inputs, and then adds copies without a worker.
-constexpr char kPositionAttribute[] = "__tofu_node__";
 
 /*! \brief Look-ups of nodes and types in the training graph. */
 class TrainingGraph {
@@ -76,16 +71,14 @@ class TrainingGraph {
   }
 
   /*! \brief Infer all types from those of variables. An operator's output may have the name of a
-   * variable, so the program's variables come first. */
+   * variable, so the variables come first. */
   void InferTypes(const ExecutionInput& input) {
     TypesByName given;
     const auto give = [&](size_t tensor) {
       const std::string& name = input.tensor_names.at(tensor);
       if (variables_.count(name) != 0) given.emplace(name, input.tensor_types.at(tensor));
     };
-    for (const ProgramNode& node : input.program.nodes) {
-      if (node.kind == NodeKind::kVariable) give(node.id);
-    }
+    for (int64_t tensor : input.variables) give(tensor);
     for (size_t tensor = 0; tensor < input.tensor_names.size(); ++tensor) give(tensor);
     graph_ = InferGraphTypes(std::move(graph_), given);
     types_ = graph_.GetAttr<nnvm::DTypeVector>("dtype");
@@ -97,19 +90,23 @@ class TrainingGraph {
   nnvm::DTypeVector types_;
 };
 
+namespace {
+
 /*! \brief Builder of the execution graph, which adds nodes in the order of the program. */
 class Builder {
  public:
-  explicit Builder(const ExecutionInput& input) : input_(input), training_(input) {
-    for (size_t op = 0; op < input.operator_nodes.size(); ++op) {
-      if (input.operator_nodes[op] >= 0) operator_of_node_[input.operator_nodes[op]] = op;
+  Builder(const ExecutionGraphBuilder& builder, const TrainingGraph& training,
+          const Program& program)
+      : builder_(builder), input_(builder.input()), training_(training), program_(program) {
+    for (size_t op = 0; op < input_.operator_nodes.size(); ++op) {
+      if (input_.operator_nodes[op] >= 0) operator_of_node_[input_.operator_nodes[op]] = op;
     }
   }
 
   SymbolHandle Build() {
-    for (const ProgramNode& node : input_.program.nodes) nodes_.push_back(MakeNode(node));
-    LetLayoutsFlow(input_.program, nodes_);
-    for (const Entry& entry : input_.program.transit) {
+    for (const ProgramNode& node : program_.nodes) nodes_.push_back(MakeNode(node));
+    LetLayoutsFlow(program_, nodes_);
+    for (const Entry& entry : program_.transit) {
       MarkOutput(OutputMark::kTransit, entry.index, &nodes_.at(entry.node)->attrs);
     }
     for (const auto& copy : copies_) {
@@ -118,7 +115,7 @@ class Builder {
       nnvm::NodeAttrs* attrs = &nodes_[copy.second]->attrs;
       for (uint32_t index : asked->second) MarkOutput(OutputMark::kAsked, index, attrs);
     }
-    return NewHandle(ToEntries(input_.program.outputs));
+    return NewHandle(ToEntries(program_.outputs));
   }
 
  private:
@@ -174,43 +171,29 @@ class Builder {
   }
 
   void FillOperator(const ProgramNode& node, Node* made) {
-    const int64_t id = input_.operator_nodes.at(node.id);
-    if (id < 0) {
-      FillOwnOperator(node, made);
-      return;
-    }
-    const auto& source = training_.index()[id];
-    const Node& whole = *source.source;
-    made->attrs = whole.attrs;
-    made->attrs.name = NameShard(training_.name(id), node.worker);
+    made->attrs = builder_.MakeAttributes(node);
     made->inputs = ToEntries(node.inputs);
-    CHECK_EQ(made->inputs.size(), whole.inputs.size()) << made->attrs.name << ": wrong inputs";
-    if (IsSumInPlace(whole) && !AddsToOutputs(*made->inputs[1].node)) {
-      made->attrs.op = nnvm::Op::Get("elemwise_add");
-    }
-    ChangeAttributes(node, source, &made->attrs);
-    if (NeedsShapes(whole.op())) {
-      SetCloneOutputs(node.shapes, training_.OutputTypes(id), &made->attrs);
-    }
-    if (NeedsClone(whole.op())) {
-      made->attrs.op = CloneOperator(whole.op());
-      if (IsLayerBackward(whole)) {
+    const int64_t id = input_.operator_nodes.at(node.id);
+    if (id >= 0) {
+      const auto& source = training_.index()[id];
+      CHECK_EQ(made->inputs.size(), source.inputs.size()) << made->attrs.name << ": wrong inputs";
+      if (IsSumInPlace(made->op()) && !AddsToOutputs(made->inputs[1].node->op())) {
+        made->attrs.op = nnvm::Op::Get(kPlainSumName);
+      }
+      if (IsLayerBackward(*source.source)) {
         made->control_deps.push_back(ForwardCopy(source.control_deps[0], node.worker));
       }
     }
-    GiveOwnInputs(node, training_.InputTypes(id), made);
+    GiveOwnInputs(node, builder_.ListInputTypes(node.id), made);
     CheckMutableInputs(*made);
     copies_[{node.id, node.worker}] = nodes_.size();
   }
 
-  /*! \brief Give a node copies of inputs that its kernel overwrites. A fixed gamma, which the
-   * kernel sets for good, is copied if it is not a variable. */
   void GiveOwnInputs(const ProgramNode& node, const std::vector<int>& types, Node* made) {
-    std::vector<uint32_t> inputs = ListSpoiledInputs(made->attrs);
-    for (uint32_t input : ListSetInputs(made->attrs)) {
-      if (!made->inputs.at(input).node->is_variable()) inputs.push_back(input);
-    }
-    for (uint32_t input : inputs) {
+    const auto is_variable = [&](uint32_t input) {
+      return made->inputs.at(input).node->is_variable();
+    };
+    for (uint32_t input : ListCopiedInputs(made->attrs, is_variable)) {
       nnvm::NodeEntry* entry = &made->inputs.at(input);
       *entry = nnvm::NodeEntry(MakeCopy(node, input, types.at(input), *entry), 0, 0);
     }
@@ -221,7 +204,7 @@ class Builder {
   ObjectPtr MakeCopy(const ProgramNode& node, uint32_t input, int type,
                      const nnvm::NodeEntry& entry) {
     const Entry& source = node.inputs.at(input);
-    const ProgramNode& producer = input_.program.nodes.at(source.node);
+    const ProgramNode& producer = program_.nodes.at(source.node);
     const Extents& extent = producer.shapes.at(source.index);
     MultiFetchParam param;
     param.num_args = 1;
@@ -243,68 +226,8 @@ class Builder {
     return copy;
   }
 
-  void FillOwnOperator(const ProgramNode& node, Node* made) {
-    const auto found = input_.own_operators.find(node.id);
-    CHECK(found != input_.own_operators.end())
-        << "operator " << node.id << " of the program is not in the training graph";
-    const OwnOperator& own = found->second;
-    made->attrs.op = nnvm::Op::Get(own.op);
-    made->attrs.name = NameShard(own.name, node.worker);
-    made->attrs.dict = own.attributes;
-    const AttributeChanges* changes = ChangesOf(node);
-    if (changes != nullptr) {
-      for (const auto& change : *changes) made->attrs.dict[change.first] = change.second;
-    }
-    if (made->attrs.op->attr_parser != nullptr) made->attrs.op->attr_parser(&made->attrs);
-    made->inputs = ToEntries(node.inputs);
-    GiveOwnInputs(node, own.input_types, made);
-    CheckMutableInputs(*made);
-    copies_[{node.id, node.worker}] = nodes_.size();
-  }
-
-  /*! \brief Return the attributes in which a worker's copy differs from the operator, or null. */
-  const AttributeChanges* ChangesOf(const ProgramNode& node) const {
-    const size_t position = node.id * input_.program.num_workers + node.worker;
-    const int32_t set = input_.attribute_index.at(position);
-    return set < 0 || input_.attributes.at(set).empty() ? nullptr : &input_.attributes.at(set);
-  }
-
-  /*! \brief Apply the worker's changes and parse the attributes again. A backward operator without
-   * a parser uses the parser of its forward operator. */
-  void ChangeAttributes(const ProgramNode& node, const nnvm::IndexedGraph::Node& source,
-                        nnvm::NodeAttrs* attrs) const {
-    const AttributeChanges* changes = ChangesOf(node);
-    if (changes == nullptr) return;
-    for (const auto& change : *changes) attrs->dict[change.first] = change.second;
-    const nnvm::Op* own = attrs->op;
-    const nnvm::Op* parser = own;
-    if (own->attr_parser == nullptr && source.control_deps.size() > 0) {
-      parser = training_.index()[source.control_deps[0]].source->op();
-    }
-    if (parser == nullptr || parser->attr_parser == nullptr) return;
-    attrs->op = parser;           // parsers of legacy operators read the name of attrs->op
-    attrs->parsed = nnvm::any();  // and do nothing if something is parsed already
-    parser->attr_parser(attrs);
-    attrs->op = own;
-  }
-
   static bool IsLayerBackward(const Node& node) {
     return nnvm::Op::GetAttr<bool>("TIsLayerOpBackward").get(node.op(), false);
-  }
-
-  /*! \brief Return true for a sum of gradients in place: the kernel of the second gradient adds to
-   * the first. */
-  static bool IsSumInPlace(const Node& node) { return node.op()->name == "_grad_add"; }
-
-  /*! \brief Return true if the node's kernel adds to its output on request. Some overwrite it, such
-   * as those of clip, cumsum and convolutions of one element, or divide it, such as that of mean.
-   * The operators listed here are tested in all forms, and produce large gradients with many
-   * readers. */
-  static bool AddsToOutputs(const Node& node) {
-    static const std::unordered_set<std::string> kNames = {
-        "_backward_Embedding", "_backward_FullyConnected", "_backward_batch_dot", "_backward_dot",
-        kMultiFetchName};
-    return !node.is_variable() && kNames.count(OriginalOperator(node.op())->name) != 0;
   }
 
   /*! \brief The node whose state a backward node of the same worker uses. */
@@ -346,8 +269,10 @@ class Builder {
     return result;
   }
 
+  const ExecutionGraphBuilder& builder_;
   const ExecutionInput& input_;
-  const TrainingGraph training_;
+  const TrainingGraph& training_;
+  const Program& program_;
   std::unordered_map<int64_t, int64_t> operator_of_node_;
   std::vector<ObjectPtr> nodes_;                          // of the program, by position
   ObjectPtr last_;                                        // the last node that is no variable
@@ -356,12 +281,94 @@ class Builder {
 
 }  // namespace
 
-SymbolHandle BuildExecutionGraph(const ExecutionInput& input) {
-  CHECK_EQ(input.attribute_index.size(), input.operator_nodes.size() * input.program.num_workers)
-      << "attribute_index needs one row for each operator and one column for each worker";
-  CHECK_EQ(input.tensor_names.size(), input.tensor_types.size())
+bool IsSumInPlace(const nnvm::Op* op) { return op->name == "_grad_add"; }
+
+bool AddsToOutputs(const nnvm::Op* op) {
+  static const std::unordered_set<std::string> kNames = {
+      "_backward_Embedding", "_backward_FullyConnected", "_backward_batch_dot", "_backward_dot",
+      kMultiFetchName};
+  return op != nullptr && kNames.count(OriginalOperator(op)->name) != 0;
+}
+
+ExecutionGraphBuilder::ExecutionGraphBuilder(ExecutionInput input)
+    : input_(std::make_shared<ExecutionInput>(std::move(input))),
+      training_(std::make_shared<TrainingGraph>(*input_)) {
+  CHECK_EQ(input_->tensor_names.size(), input_->tensor_types.size())
       << "tensors need a name and a type each";
-  return Builder(input).Build();
+}
+
+SymbolHandle ExecutionGraphBuilder::Build(const Program& program) const {
+  CHECK_EQ(input_->attribute_index.size(), input_->operator_nodes.size() * program.num_workers)
+      << "attribute_index needs one row for each operator and one column for each worker";
+  return Builder(*this, *training_, program).Build();
+}
+
+nnvm::NodeAttrs ExecutionGraphBuilder::MakeAttributes(const ProgramNode& node) const {
+  const int64_t id = input_->operator_nodes.at(node.id);
+  if (id < 0) return MakeOwnAttributes(node);
+  const auto& source = training_->index()[id];
+  const nnvm::Op* whole = source.source->op();
+  nnvm::NodeAttrs attrs = source.source->attrs;
+  attrs.name = NameShard(training_->name(id), node.worker);
+  ChangeAttributes(node, source, &attrs);
+  if (NeedsShapes(whole)) SetCloneOutputs(node.shapes, training_->OutputTypes(id), &attrs);
+  if (NeedsClone(whole)) attrs.op = CloneOperator(whole);
+  return attrs;
+}
+
+nnvm::NodeAttrs ExecutionGraphBuilder::MakeOwnAttributes(const ProgramNode& node) const {
+  const OwnOperator& own = FindOwnOperator(node.id);
+  nnvm::NodeAttrs attrs;
+  attrs.op = nnvm::Op::Get(own.op);
+  attrs.name = NameShard(own.name, node.worker);
+  attrs.dict = own.attributes;
+  const AttributeChanges* changes = ChangesOf(node);
+  if (changes != nullptr) {
+    for (const auto& change : *changes) attrs.dict[change.first] = change.second;
+  }
+  if (attrs.op->attr_parser != nullptr) attrs.op->attr_parser(&attrs);
+  return attrs;
+}
+
+const OwnOperator& ExecutionGraphBuilder::FindOwnOperator(int64_t op) const {
+  const auto found = input_->own_operators.find(op);
+  CHECK(found != input_->own_operators.end())
+      << "operator " << op << " of the program is not in the training graph";
+  return found->second;
+}
+
+std::vector<int> ExecutionGraphBuilder::ListInputTypes(int64_t op) const {
+  const int64_t id = input_->operator_nodes.at(op);
+  return id < 0 ? FindOwnOperator(op).input_types : training_->InputTypes(id);
+}
+
+std::vector<int> ExecutionGraphBuilder::ListOutputTypes(int64_t op) const {
+  const int64_t id = input_->operator_nodes.at(op);
+  return id < 0 ? FindOwnOperator(op).output_types : training_->OutputTypes(id);
+}
+
+const AttributeChanges* ExecutionGraphBuilder::ChangesOf(const ProgramNode& node) const {
+  const size_t num_workers = input_->attribute_index.size() / input_->operator_nodes.size();
+  const int32_t set = input_->attribute_index.at(node.id * num_workers + node.worker);
+  return set < 0 || input_->attributes.at(set).empty() ? nullptr : &input_->attributes.at(set);
+}
+
+void ExecutionGraphBuilder::ChangeAttributes(const ProgramNode& node,
+                                             const nnvm::IndexedGraph::Node& source,
+                                             nnvm::NodeAttrs* attrs) const {
+  const AttributeChanges* changes = ChangesOf(node);
+  if (changes == nullptr) return;
+  for (const auto& change : *changes) attrs->dict[change.first] = change.second;
+  const nnvm::Op* own = attrs->op;
+  const nnvm::Op* parser = own;
+  if (own->attr_parser == nullptr && source.control_deps.size() > 0) {
+    parser = training_->index()[source.control_deps[0]].source->op();
+  }
+  if (parser == nullptr || parser->attr_parser == nullptr) return;
+  attrs->op = parser;           // parsers of legacy operators read the name of attrs->op
+  attrs->parsed = nnvm::any();  // and do nothing if something is parsed already
+  parser->attr_parser(attrs);
+  attrs->op = own;
 }
 
 }  // namespace nnvm_layer

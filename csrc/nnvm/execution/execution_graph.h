@@ -7,12 +7,14 @@
 #define TOFU_NNVM_EXECUTION_EXECUTION_GRAPH_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "core/program/program.h"
 #include "nnvm/base/mxnet_api.h"
+#include "nnvm/execution/operator_clone.h"
 
 namespace tofu {
 namespace nnvm_layer {
@@ -26,6 +28,7 @@ struct OwnOperator {
   std::string op;
   std::unordered_map<std::string, std::string> attributes;
   std::vector<int> input_types;  // MXNet's type codes
+  std::vector<int> output_types;
 };
 
 /*!
@@ -36,10 +39,9 @@ struct OwnOperator {
  */
 using AskedOutputs = std::unordered_map<int64_t, std::vector<uint32_t>>;
 
-/*! \brief A program, and the nodes, attributes and names that its numbers stand for. */
+/*! \brief The nodes, attributes and names that the numbers of a program stand for. */
 struct ExecutionInput {
   SymbolHandle training = 0;
-  Program program;
   std::vector<int64_t> operator_nodes;  // operator id -> node of the training graph, or -1
   std::unordered_map<int64_t, OwnOperator>
       own_operators;                         // operator id -> operator without such a node
@@ -48,19 +50,81 @@ struct ExecutionInput {
   AskedOutputs asked_outputs;
   std::vector<std::string> tensor_names;          // tensor id -> name; of variables, their own
   std::vector<int> tensor_types;                  // tensor id -> MXNet's type code
+  std::vector<int64_t> variables;                 // ids of the tensors that no operator produces
   std::unordered_map<int64_t, Reducer> reducers;  // of partial results that are not summed
 };
 
+/*! \brief The operator that takes the place of a sum in place if the second gradient's kernel
+ * cannot add to the first. */
+constexpr char kPlainSumName[] = "elemwise_add";
+
+/*! \brief Return true for a sum of gradients in place: the kernel of the second gradient adds to
+ * the first. */
+bool IsSumInPlace(const nnvm::Op* op);
+
+/*! \brief Return true if the kernel of an operator adds to its output on request; null stands for
+ * variables. Some kernels overwrite it, such as those of clip, cumsum and convolutions of one
+ * element, or divide it, such as that of mean. The operators listed here are tested in all forms,
+ * and produce large gradients with many readers. */
+bool AddsToOutputs(const nnvm::Op* op);
+
+/*! \brief List the inputs that a node gets as copies, because its kernel overwrites them. A fixed
+ * gamma, which the kernel sets for good, is copied if it is not a variable. */
+template <typename IsVariable>
+std::vector<uint32_t> ListCopiedInputs(const nnvm::NodeAttrs& attrs,
+                                       const IsVariable& is_variable) {
+  std::vector<uint32_t> inputs = ListSpoiledInputs(attrs);
+  for (uint32_t input : ListSetInputs(attrs)) {
+    if (!is_variable(input)) inputs.push_back(input);
+  }
+  return inputs;
+}
+
+class TrainingGraph;
+
 /*!
- * \brief Build the graph.
+ * \brief Builds execution graphs of programs for one training graph.
  *
  * Variables are named tensor@worker and carry their shape and type. Operators are named
- * name@worker, and fetches tensor@worker#position. Control dependencies keep the order of the
- * program, since memory is planned for this order. They cost nothing at run time, where only data
- * and buffers order nodes. All nodes have different attributes, so that MXNet merges none.
- * \\throw dmlc::Error, std::invalid_argument if program and training graph do not fit together
+ * name@worker, and fetches tensor@worker#position, which is their position in the program.
+ * Control dependencies keep the order of the program, since memory is planned for this order. They
+ * cost nothing at run time, where only data and buffers order nodes. All nodes have different
+ * attributes, so that MXNet merges none.
  */
-SymbolHandle BuildExecutionGraph(const ExecutionInput& input);
+class ExecutionGraphBuilder {
+ public:
+  explicit ExecutionGraphBuilder(ExecutionInput input);
+
+  /*!
+   * \brief Return a new handle of the graph of a program.
+   * \throw dmlc::Error, std::invalid_argument if program and training graph do not fit together
+   */
+  SymbolHandle Build(const Program& program) const;
+
+  const ExecutionInput& input() const { return *input_; }
+
+  /*! \brief Return the attributes of a copy of an operator. */
+  nnvm::NodeAttrs MakeAttributes(const ProgramNode& node) const;
+
+  /*! \brief Return the types of an operator's inputs or outputs. */
+  std::vector<int> ListInputTypes(int64_t op) const;
+  std::vector<int> ListOutputTypes(int64_t op) const;
+
+ private:
+  const OwnOperator& FindOwnOperator(int64_t op) const;
+  nnvm::NodeAttrs MakeOwnAttributes(const ProgramNode& node) const;
+
+  /*! \brief Return the attributes in which a worker's copy differs from the operator, or null. */
+  const AttributeChanges* ChangesOf(const ProgramNode& node) const;
+
+  /*! \brief Apply the worker's changes and parse the attributes again. A backward operator without
+   * a parser uses the parser of its forward operator. */
+  void ChangeAttributes(const ProgramNode& node, const nnvm::IndexedGraph::Node& source,
+                        nnvm::NodeAttrs* attrs) const;
+
+  std::shared_ptr<const ExecutionInput> input_;
+  std::shared_ptr<const TrainingGraph> training_;
+};
 
 }  // namespace nnvm_layer
 }  // namespace tofu

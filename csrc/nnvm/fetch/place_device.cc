@@ -12,6 +12,7 @@ namespace tofu {
 namespace nnvm_layer {
 
 const char kGroupAttribute[] = "__ctx_group__";
+const char kPositionAttribute[] = "__tofu_node__";
 
 namespace {
 
@@ -52,7 +53,7 @@ void CheckEdges(const IndexedGraph& index, const DeviceVector& devices) {
 
 Graph PlaceDevice(Graph graph) {
   const IndexedGraph& index = graph.indexed_graph();
-  if (!HoldsFetch(index)) return g_original_body(std::move(graph));
+  if (!IsPartitioned(index)) return g_original_body(std::move(graph));
   const std::string group_key = graph.GetAttr<std::string>("device_group_attr_key");
   const auto& assigned = graph.GetAttr<nnvm::DeviceAssignMap>("device_assign_map");
   DeviceVector devices(index.num_nodes(), kUnplaced);
@@ -70,9 +71,11 @@ Graph PlaceDevice(Graph graph) {
 
 }  // namespace
 
-bool HoldsFetch(const nnvm::IndexedGraph& index) {
+bool IsPartitioned(const nnvm::IndexedGraph& index) {
   for (uint32_t id = 0; id < index.num_nodes(); ++id) {
-    if (index[id].source->op() == MultiFetchOp()) return true;
+    const nnvm::Node& node = *index[id].source;
+    if (node.op() == MultiFetchOp()) return true;
+    if (FindText(node.attrs, kPositionAttribute) != nullptr) return true;
   }
   return false;
 }

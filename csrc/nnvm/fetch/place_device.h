@@ -1,6 +1,6 @@
 /*!
  * \file place_device.h
- * \brief MXNet's pass PlaceDevice, extended for graphs with fetches.
+ * \brief MXNet's pass PlaceDevice, extended for partitioned graphs.
  */
 #ifndef TOFU_NNVM_FETCH_PLACE_DEVICE_H_
 #define TOFU_NNVM_FETCH_PLACE_DEVICE_H_
@@ -13,14 +13,19 @@ namespace nnvm_layer {
 /*! \brief The attribute with a node's group. `group2ctx` of a bind maps groups to devices. */
 extern const char kGroupAttribute[];
 
-/*! \brief Return true if a graph has fetches, so is partitioned. */
-bool HoldsFetch(const nnvm::IndexedGraph& index);
+/*! \brief An attribute that makes the attributes of all nodes of an execution graph different.
+ * MXNet's executor merges nodes with equal operator, attributes and inputs, and then adds copies
+ * without a worker. */
+extern const char kPositionAttribute[];
+
+/*! \brief Return true for an execution graph, and for other graphs with fetches. */
+bool IsPartitioned(const nnvm::IndexedGraph& index);
 
 /*!
- * \brief Replace the body of the pass. Graphs without fetches are passed to MXNet's body.
+ * \brief Replace the body of the pass. Graphs that are not partitioned are passed to MXNet's body.
  *
  * MXNet's pass puts a _CrossDeviceCopy on every edge between devices. A fetch reads memory of other
- * devices itself, so a graph with fetches gets no copies. Edges that do not enter a fetch must stay
+ * devices itself, so a partitioned graph gets no copies. Edges that do not enter a fetch must stay
  * on one device.
  */
 void InstallPlaceDevice();

@@ -103,6 +103,10 @@ MemoryPlan ListEntries(const PlannedGraph& planned) {
   return plan;
 }
 
+int64_t RoundUpBuffer(int64_t bytes) {
+  return (bytes + kPoolAlignment - 1) / kPoolAlignment * kPoolAlignment;
+}
+
 std::map<std::string, DeviceMemory> SumMemory(const MemoryPlan& plan) {
   std::map<std::string, DeviceMemory> result;
   std::vector<DeviceMemory*> devices;
@@ -121,8 +125,7 @@ std::map<std::string, DeviceMemory> SumMemory(const MemoryPlan& plan) {
     buffer = std::max(buffer, entry.bytes);
   }
   for (const auto& buffer : buffers) {
-    const int64_t words = (buffer.second + kPoolAlignment - 1) / kPoolAlignment;
-    devices[buffer.first.first]->pool += words * kPoolAlignment;
+    devices[buffer.first.first]->pool += RoundUpBuffer(buffer.second);
   }
   return result;
 }

@@ -74,6 +74,9 @@ struct DeviceMemory {
   int64_t transit = 0;   // the part of `unshared` in transit between workers
 };
 
+/*! \brief Return the bytes that MXNet's pool uses for a buffer. */
+int64_t RoundUpBuffer(int64_t bytes);
+
 /*! \brief Memory of a planned graph, by group. */
 std::map<std::string, DeviceMemory> SumMemory(const MemoryPlan& plan);
 

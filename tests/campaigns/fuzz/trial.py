@@ -15,6 +15,7 @@ from tests.campaigns.fuzz.sample import FuzzSample
 from tests.shared.allocation import allocated_bytes
 from tests.shared.training import fill_free_memory
 from tofu.errors import TofuError
+from tofu.mxnet.backend.buffers import add_up_workers, plan_buffers
 from tofu.mxnet.check import count_traffic
 from tofu.mxnet.planning import plan_task
 from tofu.mxnet.runtime.executor.executor import Executor
@@ -94,10 +95,9 @@ class Trial:
         self._check_numbers(partition, found, kind, asked)
         if thorough:
             shards = [array for variable in executor.sharded.variables.values() for array in variable.arrays]
-            training = executor.sharded._training_graph  # without the gradients, which the plan does not count
+            training = executor.sharded._training_graph  # it may keep gradients, which the plan does not count
             allocated = allocated_bytes(training.bound, plan.workers, shards)
-            backend = partition.task.engine.backend
-            planned = backend.measure(training.execution, partition.choices).worker_bytes
+            planned = add_up_workers(partition.choices, plan_buffers(partition.choices, training.execution))
             if allocated != list(planned):
                 self._fail("memory", kind, asked, f"planned {planned}, allocated {allocated}")
 

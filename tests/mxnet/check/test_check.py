@@ -86,8 +86,9 @@ def test_runs_before_every_bind(monkeypatch):
     monkeypatch.setattr(
         "tofu.mxnet.check.execution._compare_outputs", lambda found, expected: ["fc is broken"] if expected else []
     )
+    symbol = tofu.partition(broken, 2, data=(4, 6), cache=False)
     with pytest.raises(InternalError, match="fc is broken"):
-        tofu.partition(broken, 2, data=(4, 6), cache=False)
+        symbol.simple_bind(mx.cpu(), data=(4, 6))
     monkeypatch.setenv("TOFU_CHECK", "0")
     symbol = tofu.partition(broken, 2, data=(4, 6), cache=False)
     executor = symbol.simple_bind(mx.cpu(), data=(4, 6))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
+import numpy as np
+
 from tofu import _mxnet
 from tofu.engine import Source
 from tofu.graph import Graph, Tensor, TensorKind
-from tofu.mxnet.backend.execution_graph import ExecutionGraph
+from tofu.mxnet.backend.execution_graph import ExecutionGraph, make_builder
 from tofu.mxnet.frontend.inference import DTYPE_NAMES
-from tofu.program import shard_name, worker_group
+from tofu.program import TRAINING, shard_name, worker_group, write_outlines
 from tofu.search import Choices, Problem
 from tofu.search.geometry import find_shards
 
@@ -60,10 +62,28 @@ def plan_buffers(choices: Choices, execution: ExecutionGraph) -> _mxnet.PlannedG
     return _mxnet.PlannedGraph(execution.symbol.handle.value, *worker_variables(choices, execution))
 
 
-def plan_worker_bytes(choices: Choices, execution: ExecutionGraph, planned: _mxnet.PlannedGraph) -> tuple[int, ...]:
-    """Return the bytes of each worker: its shards of all variables, and its buffers."""
-    held = [0] * execution.workers
-    for tensor, worker, shape in variable_shards(choices):
-        held[worker] += prod(shape) * tensor.item_bytes
+def measure_workers(source: Source, choices: Choices) -> tuple[int, ...]:
+    """Return the bytes of each worker: its shards of all variables, and its buffers.
+
+    The buffers are planned from outlines of the program, by the same function that places them in the execution graph.
+    """
+    outlines = write_outlines(choices)
+    builder = make_builder(source, choices, TRAINING, {}, outlines.workers_by_operator)
+    pools = builder.count_pool_bytes(outlines.kinds, outlines.codes)
+    return tuple(held + pools[outline] for held, outline in zip(_count_held(choices), outlines.workers, strict=True))
+
+
+def add_up_workers(choices: Choices, planned: _mxnet.PlannedGraph) -> tuple[int, ...]:
+    """Return the bytes of each worker, as `measure_workers`, from the buffers of the execution graph."""
     memory = planned.memory()
-    return tuple(held[worker] + memory[worker_group(worker)]["pool"] for worker in range(execution.workers))
+    return tuple(held + memory[worker_group(worker)]["pool"] for worker, held in enumerate(_count_held(choices)))
+
+
+def _count_held(choices: Choices) -> list[int]:
+    """Return the bytes of each worker's shards of all variables."""
+    held = np.zeros(prod(choices.problem.factors), np.int64)
+    for position, tensor in enumerate(choices.problem.graph.tensors):
+        if tensor.kind is not TensorKind.INTERMEDIATE:
+            boxes = find_shards(choices.problem, position, choices.layout(position))
+            held += (boxes[..., 1] - boxes[..., 0]).prod(axis=1) * tensor.item_bytes
+    return [int(count) for count in held]

@@ -13,12 +13,13 @@ import numpy.typing as npt
 
 from tofu import _mxnet
 from tofu.engine import Source
-from tofu.graph import Phase
+from tofu.graph import Phase, TensorKind
 from tofu.mxnet.frontend.inference import DTYPE_NAMES
 from tofu.mxnet.frontend.origin import find_origin
 from tofu.mxnet.frontend.read_symbol import wrap_symbol
 from tofu.program import OutputShards, PlannedProgram, worker_attributes
-from tofu.search import Problem
+from tofu.program.attributes import NO_ROW
+from tofu.search import Choices, Problem
 
 KERNEL_CHOICES: Mapping[str, Mapping[str, str]] = {
     op: {"cudnn_off": "True"} for op in ("BatchNorm", "_backward_BatchNorm")
@@ -85,9 +86,23 @@ def build_execution_graph(source: Source, program: PlannedProgram) -> ExecutionG
 
 def build_symbol(source: Source, program: PlannedProgram) -> Any:
     """Return the program as an MXNet symbol; see `build_execution_graph`."""
-    choices, graph, phases = program.choices, program.graph, program.phases
+    return wrap_symbol(make_builder(source, program.choices, program.phases, program.reducers).build(program.code))
+
+
+def make_builder(
+    source: Source,
+    choices: Choices,
+    phases: Sequence[Phase],
+    reducers: Mapping[int, str],
+    workers_by_operator: Mapping[int, Sequence[int]] | None = None,
+) -> _mxnet.ExecutionGraphBuilder:
+    """Return a builder of execution graphs for the operators of some phases. Memory does not depend on `reducers`.
+
+    If `workers_by_operator` is passed, the builder knows these copies only.
+    """
+    graph = choices.problem.graph
     origins = [find_origin(operator) for operator in graph.operators]
-    attributes, index = worker_attributes(choices, phases)
+    attributes, index = worker_attributes(choices, phases, workers_by_operator)
     kernels = KERNEL_CHOICES if Phase.BACKWARD in phases else {}
     rewritten = [
         {**kernels.get(operator.op, {}), **origin.rewritten}
@@ -95,23 +110,28 @@ def build_symbol(source: Source, program: PlannedProgram) -> Any:
     ]
     _add_rewritten(rewritten, attributes, index)
     types = [DTYPE_NAMES.index(tensor.dtype) for tensor in graph.tensors]
-    handle = _mxnet.build_execution_graph(
+    return _mxnet.ExecutionGraphBuilder(
         source.native.handle.value,
-        program.code,
         [origin.node for origin in origins],
         attributes,
         index,
         [tensor.name for tensor in graph.tensors],
         types,
+        [number for number, tensor in enumerate(graph.tensors) if tensor.kind is not TensorKind.INTERMEDIATE],
         {
-            position: (operator.name, operator.op, dict(operator.attributes), [types[t] for t in operator.inputs])
+            position: (
+                operator.name,
+                operator.op,
+                dict(operator.attributes),
+                [types[tensor] for tensor in operator.inputs],
+                [types[tensor] for tensor in operator.outputs],
+            )
             for position, (operator, origin) in enumerate(zip(graph.operators, origins, strict=True))
             if origin.node < 0
         },
-        {tensor: _REDUCERS.index(reducer) for tensor, reducer in program.reducers.items()},
+        {tensor: _REDUCERS.index(reducer) for tensor, reducer in reducers.items()},
         _list_asked_outputs(choices.problem, phases),
     )
-    return wrap_symbol(handle)
 
 
 def _add_rewritten(
@@ -122,11 +142,13 @@ def _add_rewritten(
         if not changed:
             continue
         text = tuple(sorted(changed.items()))
-        for worker, row in enumerate(index[position].tolist()):
+        found_by_row = {NO_ROW: NO_ROW}
+        for row in set(index[position].tolist()) - {NO_ROW}:
             found = known.setdefault((text, row), len(table))
             if found == len(table):
                 table.append({**changed, **table[row]})
-            index[position, worker] = found
+            found_by_row[row] = found
+        index[position] = [found_by_row[row] for row in index[position].tolist()]
 
 
 def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, list[int]]:

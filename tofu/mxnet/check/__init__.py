@@ -1,6 +1,6 @@
 """Checks of a finished execution graph, which do not depend on how it was planned."""
 
-from tofu.mxnet.check.execution import check_execution, check_traffic
+from tofu.mxnet.check.execution import check_execution, check_memory, check_traffic
 from tofu.mxnet.check.traffic import FetchTraffic, count_traffic
 
-__all__ = ["FetchTraffic", "check_execution", "check_traffic", "count_traffic"]
+__all__ = ["FetchTraffic", "check_execution", "check_memory", "check_traffic", "count_traffic"]

@@ -43,6 +43,16 @@ def _compare_outputs(outputs: Sequence[tuple[str, Shape | None]], planned_shapes
             yield f"{name}: an output has shape {shape}, the plan says {planned} ({prod(planned)} elements)"
 
 
+def check_memory(found: Sequence[int], expected: Sequence[int]) -> None:
+    """Raise InternalError unless each worker needs exactly the bytes that the plan counts."""
+    wrong = [worker for worker, counts in enumerate(zip(found, expected, strict=True)) if counts[0] != counts[1]]
+    if wrong:
+        raise InternalError(
+            f"Worker {wrong[0]} needs {found[wrong[0]]} bytes in the execution graph, its plan counts "
+            f"{expected[wrong[0]]}. {len(wrong)} of {len(found)} workers differ."
+        )
+
+
 def check_traffic(planned: _mxnet.PlannedGraph, communication_bytes: int) -> None:
     """Raise InternalError unless an execution graph reads exactly `communication_bytes` from other workers."""
     remote_bytes = planned.remote_bytes()
