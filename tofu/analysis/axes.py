@@ -256,11 +256,12 @@ class _Evaluation:
     def _find_known(self, changed: Set[str]) -> Set[str]:
         """Return those of the variables `changed` whose extents in its part a kernel knows without their definitions.
 
-        The extents in a description of concrete shapes do not follow the shapes of a part. If several of them change, the
-        kernel knows them from its shapes.
+        The extents in a description of concrete shapes do not follow the shapes of a part. The kernel of an operator
+        without attributes, such as Flatten, knows them from its shapes all the same.
         """
-        is_concrete = self.pattern.trace.description.concrete and len(changed) > 1
-        return changed if is_concrete else changed & self.bound_axes
+        trace = self.pattern.trace
+        follows_shapes = trace.description.concrete and not trace.attributes and len(changed) > 1
+        return changed if follows_shapes else changed & self.bound_axes
 
     def _pair_indices(self, part_numbers: SignatureNumbers) -> Iterator[tuple[IndexNumbers, IndexNumbers]]:
         """Yield each index of the whole with the same index of a part."""
