@@ -78,6 +78,7 @@ def test_a_decorated_step_is_planned_at_its_first_call():
 
     @tofu.jax.partition(workers=2, hints={"params/second": 3})
     def train(params, data):
+        """Take a step."""
         return step(params, data)
 
     assert (train.__name__, train.__doc__) == ("train", "Take a step.")

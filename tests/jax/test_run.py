@@ -30,7 +30,10 @@ def draw_hints(step, arguments, workers, seed, share=0.5):
     rng = random.Random(seed)
     hints = {}
     for operator, access in zip(graph.operators, find_strategies(graph, JAX.front_end), strict=True):
-        axes = [axis for axis, extent in zip(access.axes, access.extents, strict=True) if extent % workers == 0]
+        first_axes = (
+            (a, extent) for a, extent in zip(access.axes, access.extents, strict=True) if a not in access.outer_axes
+        )
+        axes = [axis for axis, extent in first_axes if extent % workers == 0]
         if axes and rng.random() < share:
             hints[operator.name] = rng.choice(axes)
     return hints

@@ -37,6 +37,7 @@ def shuffle(spec, rng):
                 tensor_map.get(o.follows, -1),
                 operator_map.get(o.same_as, -1),
                 o.fetched,
+                o.nestings,
             )
         )
     return shuffled, operator_map, tensor_map
