@@ -218,6 +218,19 @@ int FindOuter(const std::vector<int64_t>& extents, const WorkerGrid& grid,
   return -1;
 }
 
+/*! \brief Return why a dimension cannot be split in round choice.size(). */
+std::string ExplainRefusal(const std::vector<int64_t>& extents, const WorkerGrid& grid,
+                           const std::vector<int>& choice, int dimension, const SplitRules& rules) {
+  const int outer = FindOuter(extents, grid, choice, dimension, rules);
+  if (outer >= 0)
+    return "it is nested in " + std::to_string(outer) + ", which has parts of several elements";
+  const int64_t parts = grid.factor(static_cast<int>(choice.size()));
+  return "its smallest part has extent " +
+         std::to_string(SmallestPart(extents[dimension], grid, choice, dimension)) + ", and " +
+         std::to_string(parts) + (MustDivide(rules, dimension) ? " equal" : "") +
+         " parts are asked for";
+}
+
 }  // namespace
 
 bool CanSplit(const std::vector<int64_t>& extents, const WorkerGrid& grid,
@@ -282,17 +295,10 @@ void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents
           std::to_string(static_cast<int>(extents.size()) - 1) + ", or -1 for replicated");
     }
     if (dimension != kReplicated && !CanSplit(extents, grid, prefix, dimension, rules)) {
-      const int outer = FindOuter(extents, grid, prefix, dimension, rules);
-      const std::string reason =
-          outer >= 0
-              ? "it is nested in " + std::to_string(outer) + ", which has parts of several elements"
-              : "its smallest part has extent " +
-                    std::to_string(SmallestPart(extents[dimension], grid, prefix, dimension)) +
-                    ", and " + std::to_string(grid.factor(round)) +
-                    (MustDivide(rules, dimension) ? " equal" : "") + " parts are asked for";
       throw std::invalid_argument(subject + " of extents " + FormatList(extents) +
                                   " cannot be split along " + std::to_string(dimension) +
-                                  " in round " + std::to_string(round) + ": " + reason);
+                                  " in round " + std::to_string(round) + ": " +
+                                  ExplainRefusal(extents, grid, prefix, dimension, rules));
     }
     prefix.push_back(dimension);
   }
