@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -132,6 +133,15 @@ def test_without_hypothesis_the_remedy_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     with pytest.raises(UnsupportedError, match=r"pip install hypothesis"):
         try_variants(CASE, 5, verify_case)
+
+
+def test_every_sandbox_can_be_terminated():
+    """Otherwise a process that still has one cannot exit."""
+    with Sandbox(), Sandbox() as second:
+        assert second.call(max, 1, 2) == 2
+        second._process.terminate()
+        second._process.join(timeout=60)
+        assert second._process.exitcode == -signal.SIGTERM
 
 
 def test_a_sandbox_survives_errors_aborts_and_hangs():

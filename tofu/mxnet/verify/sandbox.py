@@ -81,6 +81,9 @@ class Sandbox:
 
 def _serve(pipe: Connection, modules: Sequence[str]) -> None:
     ctypes.CDLL(None).prctl(END_WITH_PARENT, signal.SIGKILL)  # a kernel may never return
+    signal.pthread_sigmask(
+        signal.SIG_UNBLOCK, (signal.SIGTERM,)
+    )  # ends the process if its parent exits without `_stop`
     # A sanitizer needs terabytes of address space.
     if read_address_bytes() < MOST_BYTES:
         setrlimit(RLIMIT_AS, (MOST_BYTES, getrlimit(RLIMIT_AS)[1]))
