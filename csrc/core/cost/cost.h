@@ -110,21 +110,8 @@ struct PlacedLayout {
   int scattered_list = -1;
 };
 
-/*! \brief Lists of the shards of many layouts, and of those on the grids of the first rounds. */
-struct LayoutLists {
-  BoxLists boxes;
-  std::vector<LayoutLists> prefixes;
-};
-
-/*! \brief Add the boxes of a layout, and set their numbers in it. */
-void AddToLists(PlacedLayout* layout, LayoutLists* lists);
-
 /*! \brief Up to so many workers, the elements that workers exchange are counted for each pair. */
 constexpr int kMostPairedWorkers = 64;
-
-/*! \brief Compute the overlaps of an access with all layouts in `lists`, which must stay alive.
- * Leaves out overlaps that would be too large. */
-void FindOverlaps(const LayoutLists& lists, bool is_write, PlacedAccess* access);
 
 PlacedLayout PlaceLayout(const Graph& graph, int tensor, const WorkerGrid& grid,
                          const std::vector<int>& layout);

@@ -130,49 +130,6 @@ PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const W
   return placed;
 }
 
-/*! \brief List the pairs of workers whose boxes and regions a count of the access intersects. */
-static std::vector<BoxPair> ListPairs(const PlacedAccess& access, size_t region, bool is_write) {
-  const int workers = access.regions[region].count();
-  const bool is_exchanged = is_write && access.copies == 0;
-  std::vector<BoxPair> pairs;
-  for (int worker = 0; worker < workers; ++worker) {
-    if (!is_exchanged) {
-      if (is_write || access.is_charged[region][worker]) pairs.push_back({worker, worker});
-      continue;
-    }
-    for (int holder = 0; holder < workers; ++holder) {
-      if (holder != worker && access.replica[holder] == access.replica[worker])
-        pairs.push_back({worker, holder});
-    }
-  }
-  return pairs;
-}
-
-void AddToLists(PlacedLayout* layout, LayoutLists* lists) {
-  layout->shards_list = lists->boxes.Add(layout->shards);
-  if (layout->can_scatter) layout->scattered_list = lists->boxes.Add(layout->scattered);
-  lists->prefixes.resize(layout->prefixes.size());
-  for (size_t i = 0; i < layout->prefixes.size(); ++i)
-    AddToLists(&layout->prefixes[i], &lists->prefixes[i]);
-}
-
-void FindOverlaps(const LayoutLists& lists, bool is_write, PlacedAccess* access) {
-  for (size_t i = 0; i < access->prefixes.size(); ++i)
-    FindOverlaps(lists.prefixes[i], is_write, &access->prefixes[i]);
-  access->overlaps.clear();
-  const bool is_exchanged = is_write && access->copies == 0;
-  const bool has_many_workers = access->regions.front().count() > kMostPairedWorkers;
-  if (is_exchanged && (access->own.count() > 0 || has_many_workers)) return;
-  for (size_t i = 0; i < access->regions.size(); ++i) {
-    const std::vector<BoxPair> pairs = ListPairs(*access, i, is_write);
-    if (!Overlaps::IsSmall(lists.boxes, pairs.size())) {
-      access->overlaps.clear();
-      return;
-    }
-    access->overlaps.emplace_back(access->regions[i], pairs, lists.boxes);
-  }
-}
-
 std::vector<Box> TakenBoxes(const PlacedAccess& access, int worker, int holder,
                             const Interval* box) {
   const Boxes& regions = access.regions.front();

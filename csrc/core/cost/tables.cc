@@ -11,6 +11,7 @@
 #include "core/base/numbering.h"
 #include "core/base/parallel.h"
 #include "core/cost/sharing.h"
+#include "core/geometry/overlaps.h"
 
 namespace tofu {
 
@@ -83,6 +84,62 @@ std::vector<int64_t> CostTables::Compute(const Request& request) const {
   return tabulate_(graph_, incidences_[request.incidence], grid_, request.operator_choices->choices,
                    request.layouts->choices);
 }
+
+namespace {
+
+/*! \brief Lists of the shards of many layouts, and of those on the grids of the first rounds. */
+struct LayoutLists {
+  BoxLists boxes;
+  std::vector<LayoutLists> prefixes;
+};
+
+/*! \brief List the pairs of workers whose boxes and regions a count of the access intersects. */
+std::vector<BoxPair> ListPairs(const PlacedAccess& access, size_t region, bool is_write) {
+  const int workers = access.regions[region].count();
+  const bool is_exchanged = is_write && access.copies == 0;
+  std::vector<BoxPair> pairs;
+  for (int worker = 0; worker < workers; ++worker) {
+    if (!is_exchanged) {
+      if (is_write || access.is_charged[region][worker]) pairs.push_back({worker, worker});
+      continue;
+    }
+    for (int holder = 0; holder < workers; ++holder) {
+      if (holder != worker && access.replica[holder] == access.replica[worker])
+        pairs.push_back({worker, holder});
+    }
+  }
+  return pairs;
+}
+
+/*! \brief Add the boxes of a layout, and set their numbers in it. */
+void AddToLists(PlacedLayout* layout, LayoutLists* lists) {
+  layout->shards_list = lists->boxes.Add(layout->shards);
+  if (layout->can_scatter) layout->scattered_list = lists->boxes.Add(layout->scattered);
+  lists->prefixes.resize(layout->prefixes.size());
+  for (size_t i = 0; i < layout->prefixes.size(); ++i)
+    AddToLists(&layout->prefixes[i], &lists->prefixes[i]);
+}
+
+/*! \brief Compute the overlaps of an access with all layouts in `lists`, which must stay alive.
+ * Leaves out overlaps that would be too large. */
+void FindOverlaps(const LayoutLists& lists, bool is_write, PlacedAccess* access) {
+  for (size_t i = 0; i < access->prefixes.size(); ++i)
+    FindOverlaps(lists.prefixes[i], is_write, &access->prefixes[i]);
+  access->overlaps.clear();
+  const bool is_exchanged = is_write && access->copies == 0;
+  const bool has_many_workers = access->regions.front().count() > kMostPairedWorkers;
+  if (is_exchanged && (access->own.count() > 0 || has_many_workers)) return;
+  for (size_t i = 0; i < access->regions.size(); ++i) {
+    const std::vector<BoxPair> pairs = ListPairs(*access, i, is_write);
+    if (!Overlaps::IsSmall(lists.boxes, pairs.size())) {
+      access->overlaps.clear();
+      return;
+    }
+    access->overlaps.emplace_back(access->regions[i], pairs, lists.boxes);
+  }
+}
+
+}  // namespace
 
 std::vector<int64_t> TabulateIncidence(const Graph& graph, const Incidence& incidence,
                                        const WorkerGrid& grid,

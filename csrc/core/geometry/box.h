@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,9 @@ inline bool operator==(const Interval& a, const Interval& b) {
   return a.begin == b.begin && a.end == b.end;
 }
 inline bool operator!=(const Interval& a, const Interval& b) { return !(a == b); }
+inline bool operator<(const Interval& a, const Interval& b) {
+  return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+}
 
 inline Interval Intersect(const Interval& a, const Interval& b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};

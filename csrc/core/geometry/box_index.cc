@@ -10,14 +10,6 @@
 
 namespace tofu {
 
-namespace {
-
-bool Precedes(const Interval& a, const Interval& b) {
-  return std::make_pair(a.begin, a.end) < std::make_pair(b.begin, b.end);
-}
-
-}  // namespace
-
 BoxIndex::BoxIndex(const Boxes& boxes) : dimensions_(boxes.rank()) {
   std::vector<int> present;
   for (int worker = 0; worker < boxes.count(); ++worker) {
@@ -27,17 +19,15 @@ BoxIndex::BoxIndex(const Boxes& boxes) : dimensions_(boxes.rank()) {
   for (int worker : present) ordered.emplace_back(std::vector<int>(boxes.rank()), worker);
   for (int d = 0; d < boxes.rank(); ++d) {
     Dimension& dimension = dimensions_[d];
-    std::vector<Interval>& parts = dimension.parts;
-    for (int worker : present) parts.push_back(boxes[worker][d]);
-    std::sort(parts.begin(), parts.end(), Precedes);
-    parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+    dimension.parts = ListParts(boxes, present, d);
+    const std::vector<Interval>& parts = dimension.parts;
     int64_t reach = std::numeric_limits<int64_t>::min();
     for (const Interval& part : parts) {
       reach = std::max(reach, part.end);
       dimension.reach.push_back(reach);
     }
     for (auto& [of_worker, worker] : ordered) {
-      const auto found = std::lower_bound(parts.begin(), parts.end(), boxes[worker][d], Precedes);
+      const auto found = std::lower_bound(parts.begin(), parts.end(), boxes[worker][d]);
       of_worker[d] = static_cast<int>(found - parts.begin());
     }
   }

@@ -77,6 +77,15 @@ int64_t TotalVolume(const Boxes& boxes) {
   return volume;
 }
 
+std::vector<Interval> ListParts(const Boxes& boxes, const std::vector<int>& workers,
+                                int dimension) {
+  std::vector<Interval> parts;
+  for (int worker : workers) parts.push_back(boxes[worker][dimension]);
+  std::sort(parts.begin(), parts.end());
+  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  return parts;
+}
+
 Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid,
                  const std::vector<int>& choice, bool equally) {
   const auto split = equally ? SplitEqualPart : SplitPart;

@@ -93,6 +93,9 @@ class Boxes {
  * times. */
 int64_t TotalVolume(const Boxes& boxes);
 
+/*! \brief Return the distinct intervals of some workers' boxes in a dimension, ascending. */
+std::vector<Interval> ListParts(const Boxes& boxes, const std::vector<int>& workers, int dimension);
+
 /*! \brief Return a part of an equal split, in which parts may overlap: if `parts` does not divide
  * the extent, lengths are rounded up, and a part includes the first element of the next one. Parts
  * of parts are inside them. */

@@ -15,13 +15,9 @@ int BoxLists::Add(const Boxes& boxes) {
   std::vector<int> numbers;
   for (int d = 0; d < boxes.rank(); ++d) {
     Column column;
-    std::vector<int64_t> key;
-    for (int worker = 0; worker < boxes.count(); ++worker) {
-      column.push_back(boxes[worker][d]);
-      key.insert(key.end(), {column.back().begin, column.back().end});
-    }
-    const auto found = known_[d].emplace(std::move(key), static_cast<int>(columns_[d].size()));
-    if (found.second) columns_[d].push_back(std::move(column));
+    for (int worker = 0; worker < boxes.count(); ++worker) column.push_back(boxes[worker][d]);
+    const auto found = known_[d].emplace(std::move(column), static_cast<int>(columns_[d].size()));
+    if (found.second) columns_[d].push_back(&found.first->first);
     numbers.push_back(found.first->second);
   }
   columns_of_.push_back(std::move(numbers));
@@ -40,9 +36,9 @@ Overlaps::Overlaps(const Boxes& regions, const std::vector<BoxPair>& pairs, cons
   for (const BoxPair& pair : pairs) region_volume_ += Volume(regions[pair.region], regions.rank());
   for (size_t d = 0; d < lists.columns_.size(); ++d) {
     std::vector<int64_t> lengths;
-    for (const BoxLists::Column& column : lists.columns_[d]) {
+    for (const BoxLists::Column* column : lists.columns_[d]) {
       for (const BoxPair& pair : pairs)
-        lengths.push_back(Intersect(regions[pair.region][d], column[pair.box]).extent());
+        lengths.push_back(Intersect(regions[pair.region][d], (*column)[pair.box]).extent());
     }
     if (lists.columns_[d].size() > 1) {
       varied_.push_back(static_cast<int>(d));

@@ -31,9 +31,9 @@ class BoxLists {
 
   using Column = std::vector<Interval>;  // the intervals of a dimension, by worker
 
-  std::vector<std::vector<Column>> columns_;  // by dimension
-  std::vector<std::map<std::vector<int64_t>, int>> known_;
-  std::vector<std::vector<int>> columns_of_;  // by list and dimension
+  std::vector<std::map<Column, int>> known_;         // by dimension: the columns and their numbers
+  std::vector<std::vector<const Column*>> columns_;  // by dimension and number
+  std::vector<std::vector<int>> columns_of_;         // by list and dimension
 };
 
 /*! \brief A worker, whose box in a list is intersected with the region of a worker. */

@@ -31,21 +31,15 @@ SharedElements::SharedElements(const Boxes& boxes, const std::vector<int>& worke
 }
 
 void SharedElements::FindProducts() {
-  const auto precedes = [](const Interval& a, const Interval& b) {
-    return std::make_pair(a.begin, a.end) < std::make_pair(b.begin, b.end);
-  };
   std::vector<size_t> products(workers_.size(), 0);  // by worker: the number of its product
   size_t count = 1;
   for (int d = 0; d < boxes_.rank(); ++d) {
-    std::vector<Interval> parts;
-    for (int worker : workers_) parts.push_back(boxes_[worker][d]);
-    std::sort(parts.begin(), parts.end(), precedes);
-    parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+    const std::vector<Interval> parts = ListParts(boxes_, workers_, d);
     count *= parts.size();
     if (count > workers_.size()) return;
     for (size_t i = 0; i < workers_.size(); ++i) {
       const Interval& part = boxes_[workers_[i]][d];
-      const auto found = std::lower_bound(parts.begin(), parts.end(), part, precedes);
+      const auto found = std::lower_bound(parts.begin(), parts.end(), part);
       products[i] = products[i] * parts.size() + (found - parts.begin());
     }
     Dimension dimension;

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -15,6 +14,7 @@
 #include "core/base/phase.h"
 #include "core/cost/sharing.h"
 #include "core/graph/canonical.h"
+#include "core/program/copy_regions.h"
 #include "core/program/fetch_pieces.h"
 #include "core/program/outline.h"
 #include "core/program/program_builder.h"
@@ -23,13 +23,6 @@
 namespace tofu {
 
 namespace {
-
-/*! \brief The regions that the copies of an operator read of an input, and where they are. */
-struct Reading {
-  Boxes needed;
-  std::vector<char> is_zero;   // by worker: true if it must not add the input
-  std::vector<Owners> owners;  // by worker
-};
 
 /*! \brief A worker's fetch of a region, which other operators may share. */
 struct SharedFetch {
@@ -69,6 +62,7 @@ class Emitter {
         outputs_(outputs),
         builder_(*builder),
         shards_(graph, grid, assignment, builder),
+        regions_(graph, grid, assignment),
         is_used_(graph.num_tensors(), 0),
         request_entries_(outputs.size()),
         requests_by_tensor_(graph.num_tensors()) {
@@ -148,12 +142,12 @@ class Emitter {
     const Operator& op = graph_.op(id);
     const std::vector<int>& choice = assignment_.operators[id];
     std::vector<Reading*> readings;
-    for (const Input& input : op.inputs) readings.push_back(&FindReading(id, input));
+    for (const Input& input : op.inputs) readings.push_back(&regions_.Read(id, input));
     std::vector<ProducedOutput> produced(op.outputs.size());
     for (size_t i = 0; i < produced.size(); ++i) {
       produced[i].op = id;
       produced[i].index = static_cast<int>(i);
-      produced[i].regions = &FindWrittenRegions(id, op.outputs[i]);
+      produced[i].regions = &regions_.Written(id, op.outputs[i]);
     }
     for (int worker = 0; worker < grid_.num_workers(); ++worker) {
       if (op.IsFetched(choice)) {
@@ -167,45 +161,6 @@ class Emitter {
       if (is_used_[tensor]) shards_.Assemble(produced[i]);
       for (int request : requests_by_tensor_[tensor]) EmitRequest(request);
     }
-  }
-
-  /*! \brief Find the reading of an input. Readings of equal regions from equal layouts are shared.
-   */
-  Reading& FindReading(int id, const Input& input) {
-    const std::vector<int>& choice = assignment_.operators[id];
-    const std::vector<int>& layout = assignment_.tensors[input.tensor];
-    Incidence read;
-    read.op = id;
-    read.tensor = input.tensor;
-    read.reads = {&input};
-    std::vector<int64_t> key = DescribeIncidence(graph_, read);
-    key.insert(key.end(), choice.begin(), choice.end());
-    key.insert(key.end(), layout.begin(), layout.end());
-    const auto [found, is_new] = readings_.try_emplace(std::move(key));
-    Reading& reading = found->second;
-    if (!is_new) return reading;
-    reading.needed = AskedRegions(input, graph_.tensor(input.tensor).shape,
-                                  SplitAxes(graph_, grid_, id, choice), choice);
-    for (int worker = 0; worker < grid_.num_workers(); ++worker) {
-      reading.is_zero.push_back(IsZeroAddend(input, grid_, choice, worker));
-    }
-    reading.owners.resize(grid_.num_workers());
-    return reading;
-  }
-
-  /*! \brief Find the regions that the copies of an operator write. */
-  const Boxes& FindWrittenRegions(int id, const Output& output) {
-    const std::vector<int>& choice = assignment_.operators[id];
-    const std::vector<int64_t>& shape = graph_.tensor(output.tensor).shape;
-    const bool is_fetched = graph_.op(id).IsFetched(choice);
-    std::vector<int64_t> key = DescribeIncidence(graph_, MakeWrite(id, output));
-    key.insert(key.end(), choice.begin(), choice.end());
-    key.push_back(is_fetched);
-    const auto [found, is_new] = written_regions_.try_emplace(std::move(key));
-    if (!is_new) return found->second;
-    found->second = WrittenRegions(output, shape, SplitAxes(graph_, grid_, id, choice), choice);
-    if (is_fetched) found->second = ClipBoxes(found->second, shape);
-    return found->second;
   }
 
   void EmitCopy(int id, int worker, const std::vector<Reading*>& readings,
@@ -393,10 +348,9 @@ class Emitter {
   std::array<bool, kNumPhases> has_phase_{};
   NodeSink& builder_;
   TensorShards shards_;
+  CopyRegions regions_;
   std::vector<char> is_used_;  // by tensor: true if it is read in these phases
   Sharers sharers_;
-  std::map<std::vector<int64_t>, Reading> readings_;
-  std::map<std::vector<int64_t>, Boxes> written_regions_;
   std::unordered_map<FetchKey, std::vector<std::vector<SharedFetch>>, FetchKeyHash>
       shared_fetches_;                               // by worker
   std::vector<std::vector<Entry>> request_entries_;  // by output request, empty until emitted

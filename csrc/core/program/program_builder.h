@@ -61,7 +61,7 @@ class NodeSink {
   }
 
  private:
-  std::unordered_map<int64_t, int64_t> read_outputs_;  // by operator: the first that is read
+  std::unordered_map<int64_t, int64_t> read_outputs_;  // by operator: the output that is read first
 };
 
 /*! \brief Writes the program of all workers. */

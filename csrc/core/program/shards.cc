@@ -9,6 +9,15 @@
 
 namespace tofu {
 
+std::vector<int64_t> DescribePlaced(const Graph& graph, const Incidence& incidence,
+                                    const std::vector<int>& choice,
+                                    const std::vector<int>& layout) {
+  std::vector<int64_t> description = DescribeIncidence(graph, incidence);
+  description.insert(description.end(), choice.begin(), choice.end());
+  description.insert(description.end(), layout.begin(), layout.end());
+  return description;
+}
+
 TensorShards::Placed& TensorShards::Place(int tensor) {
   Placed& placed = tensors_[tensor];
   if (placed.layout != nullptr) return placed;
@@ -96,10 +105,8 @@ TensorShards::Assembly& TensorShards::FindAssembly(const ProducedOutput& produce
   const std::vector<int>& choice = assignment_.operators[produced.op];
   const std::vector<int>& layout = assignment_.tensors[output.tensor];
   const Incidence incidence = MakeWrite(produced.op, output);
-  std::vector<int64_t> key = DescribeIncidence(graph_, incidence);
-  key.insert(key.end(), choice.begin(), choice.end());
-  key.insert(key.end(), layout.begin(), layout.end());
-  const auto [found, is_new] = assemblies_.try_emplace(std::move(key));
+  const auto [found, is_new] =
+      assemblies_.try_emplace(DescribePlaced(graph_, incidence, choice, layout));
   Assembly& assembly = found->second;
   if (!is_new) return assembly;
   assembly.access = PlaceAccess(graph_, incidence, grid_, choice);

@@ -6,6 +6,7 @@
 #ifndef TOFU_CORE_PROGRAM_SHARDS_H_
 #define TOFU_CORE_PROGRAM_SHARDS_H_
 
+#include <cstdint>
 #include <map>
 #include <utility>
 #include <vector>
@@ -36,6 +37,11 @@ inline Incidence MakeWrite(int op, const Output& output) {
   write.write = &output;
   return write;
 }
+
+/*! \brief Return numbers that are equal for incidences that access equal regions, by the choice of
+ * their operator and the layout of their tensor. */
+std::vector<int64_t> DescribePlaced(const Graph& graph, const Incidence& incidence,
+                                    const std::vector<int>& choice, const std::vector<int>& layout);
 
 /*! \brief The workers that a fetch reads from, as often as it reads. For outlines, which need no
  * more, they are remembered, since many fetches read equal regions of tensors in one layout. */

@@ -36,10 +36,9 @@ class FreeBuffers {
   int Take(size_t begin, size_t end) {
     used_.clear();
     Collect(1, 0, size_, begin, end);
-    int buffer = 0;
     size_t word = 0;
     while (word < used_.size() && ~used_[word] == 0) ++word;
-    buffer = static_cast<int>(word * kBits);
+    int buffer = static_cast<int>(word * kBits);
     if (word < used_.size()) buffer += __builtin_ctzll(~used_[word]);
     Mark(1, 0, size_, begin, end, buffer);
     return buffer;
