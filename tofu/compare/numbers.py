@@ -48,7 +48,7 @@ class Difference:
 
 
 def relative_error(found: Array, expected: Array, least: float = TINIEST) -> float:
-    """Return the largest difference, relative to the largest magnitude of `expected` or to `least`, whichever is more.
+    """Return the largest difference, divided by the largest magnitude of `expected`, or by `least` if that is larger.
 
     Infinite if the shapes differ, or `found` has a number that is not finite.
     """

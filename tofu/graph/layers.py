@@ -1,7 +1,7 @@
 """Layers of a model, which are the rows of a printed plan.
 
-A layer is everything that one line of the user's program computes in one part of the model. If the lines are unknown,
-it is a forward operator with its gradient.
+A layer is all that one line of the user's program computes in one part of the model. If the lines are unknown, it is a
+forward operator with its gradient.
 """
 
 from __future__ import annotations
