@@ -1,4 +1,4 @@
-"""Every benchmark can be imported and prints its help, and the demo trains and counts its bytes alike."""
+"""Every benchmark can be imported and prints its help. The demo trains, and all byte counts agree."""
 
 import re
 import subprocess

@@ -1,5 +1,3 @@
-"""Parsers turn any input into a value or one TofuError."""
-
 import json
 import pickle
 import time

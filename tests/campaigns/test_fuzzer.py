@@ -138,7 +138,7 @@ def test_judge_reports_that_mxnet_ended_its_process(monkeypatch):
 
 
 def test_inference_uses_the_states_after_training():
-    """MXNet updates BatchNorm's statistics in its backward pass, which runs if any gradient by its inputs is requested."""
+    """MXNet updates BatchNorm's statistics in its backward pass, which runs if a gradient is requested from its inputs' gradients."""
     grow = Growth(0)
     norm = mx.sym.BatchNorm(grow.data(6, 5), fix_gamma=False, eps=0.01, name="bn")[0]
     sample = grow.finish(mx.sym.Group([mx.sym.BlockGrad(norm), mx.sym.sin(grow.parameter(3))]))
@@ -152,7 +152,7 @@ def test_inference_uses_the_states_after_training():
 
 
 def test_differences_that_rounding_explains_pass():
-    """A rounding of a product of 10^11 changes its sine by 10^-4. Larger differences are still found."""
+    """A rounding of a product of 10^11 changes its sine by 10^-4."""
     grow = Growth(0)
     sample = grow.finish(mx.sym.sin(mx.sym.prod(grow.parameter(4, 6) + 3, axis=(0, 1), keepdims=True)))
     trial = Trial(sample, 2)

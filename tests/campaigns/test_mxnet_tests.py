@@ -1,5 +1,3 @@
-"""The campaign over MXNet's own tests: partitioning, counts, reasons, and crashes."""
-
 import pytest
 from click.testing import CliRunner
 from rich.console import Console

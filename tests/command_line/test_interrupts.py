@@ -1,5 +1,3 @@
-"""Ctrl-C and SIGTERM end commands with one line, and lose nothing."""
-
 import os
 import signal
 import subprocess

@@ -73,7 +73,7 @@ def compile_kernels(tmp_path_factory):
 
 
 def test_the_locale_of_the_process_stays(compile_kernels):
-    """NVRTC sets its own, after which Python would read text files as ASCII."""
+    """NVRTC changes the locale. Python would then read text files as ASCII."""
     before = locale.setlocale(locale.LC_ALL), locale.nl_langinfo(locale.CODESET)
     compile_kernels("multi_fetch.cu", "float32", 70)
     assert (locale.setlocale(locale.LC_ALL), locale.nl_langinfo(locale.CODESET)) == before
@@ -98,7 +98,7 @@ def test_parts_compile(compile_kernels, file, dtype, generation):
 
 
 def test_fetches_use_wide_instructions(compile_kernels):
-    """One instruction moves 16, 8 or 4 bytes; none moves single bytes or uses local memory."""
+    """One instruction moves 16, 8 or 4 bytes."""
     ptx = compile_kernels("multi_fetch.cu", "float32", 80, as_ptx=True).decode()
     for access in ("ld", "st"):
         for width in (r"v4\.[uf]32", r"v2\.[uf]32", r"[uf]32"):

@@ -1,5 +1,3 @@
-"""Attention over interleaved projections is split by heads and equals one device."""
-
 import mxnet as mx
 import numpy as np
 import pytest
@@ -83,7 +81,6 @@ def test_scores_without_attention_keep_their_layout():
 
 
 def test_other_heads_stay_merged():
-    """Attention weights that do not come from the scores."""
     data = mx.sym.Variable("data")
     scores = contrib.interleaved_matmul_selfatt_qk(data, heads=HEADS, name="scores")
     two = mx.sym.reshape(scores, shape=(BATCH * HEADS, TIME, TIME))

@@ -186,7 +186,7 @@ def test_indices_are_truncated_as_in_mxnet(dtype, values, found):
 
 
 def test_pick_clips_indices_that_one_device_cuts_to_32_bits():
-    """MXNet's kernel takes 2^32 + 3 for 3, though it claims to clip."""
+    """MXNet's kernel reads 2^32 + 3 as 3, although it should clip."""
     picked = mx.sym.pick(mx.sym.Variable("data"), mx.sym.Variable("index", dtype="int64"), axis=1, name="picked")
     split = tofu.partition(picked, 2, for_training=False, hints={"picked": "v"}, data=(1, 8), index=(1,))
 

@@ -1,5 +1,3 @@
-"""Branches and loops whose course is known only at run time, split or replicated."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Data parallelism of steps with loops: the batch is split inside the loops, and gradients are all-reduced once."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -45,7 +45,7 @@ def read(outcome):
 
 @pytest.mark.parametrize(("name", "feed", "most"), [("mlp", "whole", 1e-10), ("transformer", "parts", 1e-6)])
 def test_examples_train_as_on_one_device(run_scenario, name, feed, most):
-    """Compare three steps; AdamW enlarges roundings of gradients near zero, so its later steps may differ more."""
+    """Compare three steps. AdamW enlarges roundings of gradients near zero, so later steps may differ more."""
     outcomes = run_scenario("train", name, feed)
     assert len({outcome["plan"] for outcome in outcomes}) == 1
     assert outcomes[0]["factors"] == [2, 2]

@@ -1,5 +1,3 @@
-"""Training steps of large models: their published numbers of parameters, and tiny ones on two devices."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -115,7 +113,7 @@ def test_unrolled_and_scanned_layers_compute_the_same():
 
 
 def test_cached_tokens_are_those_of_the_whole_sequence():
-    """Draw tokens one by one. In training, no other target of the last token is as probable as the token drawn."""
+    """Draw tokens one by one. In training, the last token drawn must be the most probable target."""
     with in_double_precision():
         cached, whole = TINY["decode"](), llama(4, **LLAMA, length=5, precision=DOUBLE)
         state = draw(whole)[0]

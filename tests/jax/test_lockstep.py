@@ -1,4 +1,4 @@
-"""A lockstep program computes what the program that it is made from computes, and what one device computes."""
+"""A lockstep program computes the results of the program that it is made from, and of one device."""
 
 from dataclasses import dataclass, replace
 from functools import reduce

@@ -1,5 +1,3 @@
-"""Training steps of flax, equinox and optax, as their users write them, compared with one device."""
-
 import jax
 import optax
 import pytest

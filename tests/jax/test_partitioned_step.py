@@ -1,5 +1,3 @@
-"""Partitioned steps except for their numbers: placement, donation, saved plans, constants, types and meshes."""
-
 import re
 
 import jax

@@ -1,5 +1,3 @@
-"""Partitioned steps compared with the same steps on virtual devices: numbers and bytes."""
-
 from __future__ import annotations
 
 import random

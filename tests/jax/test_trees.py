@@ -1,5 +1,3 @@
-"""Trees that JAX cannot flatten are refused with the path of the node."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Importing Tofu imports no framework, makes MXNet importable, and reports a missing or unfit MXNet in one line."""
-
 import re
 import subprocess
 import sys

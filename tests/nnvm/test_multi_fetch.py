@@ -1,5 +1,3 @@
-"""The kernel of _tofu_multi_fetch equals NumPy on random geometry."""
-
 import os
 import subprocess
 import sys
@@ -169,7 +167,7 @@ def test_half_precision_is_summed_in_single_precision():
 
 
 def test_a_fetch_adds_in_a_chain_of_gradients():
-    """MXNet skips the addition in a chain of gradients and lets the second summand add."""
+    """In a chain of gradients, MXNet skips the addition, and the second summand adds to the first."""
     graph = JsonGraph()
     x = graph.add("null", "x", group="d0", __shape__=(4,))
     y = graph.add("null", "y", group="d1", __shape__=(4,))

@@ -1,5 +1,3 @@
-"""Forward and backward pass as one graph equal MXNet's own executor bit for bit."""
-
 import mxnet as mx
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""Claims of applied plans, the cache of plans, and broken plan files."""
-
 import json
 import re
 from dataclasses import fields, replace

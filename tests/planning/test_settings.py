@@ -1,5 +1,3 @@
-"""The table of options agrees with Python's functions, the command line and the files."""
-
 import inspect
 from dataclasses import fields
 

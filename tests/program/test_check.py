@@ -1,5 +1,3 @@
-"""Every rule of programs is broken once, and the check names the rule and the node."""
-
 import re
 
 import pytest

@@ -1,5 +1,3 @@
-"""Chains of collectives compared with all chains, and planted errors that the check of collectives finds."""
-
 from __future__ import annotations
 
 import heapq

@@ -1,5 +1,3 @@
-"""The memory report, compared with a separate count of entries and nodes."""
-
 import mxnet as mx
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""The page of a plan and its alternatives agree with the search and the cost."""
-
 import re
 from html.parser import HTMLParser
 

@@ -43,7 +43,7 @@ def make_graph(spec):
 
 
 def check_order(nodes):
-    """Check that nodes follow their inputs, and operators run in order, worker by worker between two fetches of a phase."""
+    """Check that nodes follow their inputs, and that between two fetches of a phase, operators run in order, worker by worker."""
     for position, node in enumerate(nodes):
         assert all(n < position for n, _ in node.inputs)
     last = -1

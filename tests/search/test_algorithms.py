@@ -1,5 +1,3 @@
-"""`algorithm=` selects the search, and `plan.optimality` states what is proved."""
-
 import itertools
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Searches for many workers: bounds over classes of choices hold, and plans from coarse grids are plans."""
+"""Searches for many workers: bounds over classes of choices hold, and coarse grids yield valid plans."""
 
 import random
 
@@ -69,7 +69,7 @@ def make_chain(layers, width=4096, batch=2048):
 
 @pytest.mark.parametrize("rounds", [6, 8, 10])
 def test_many_workers_have_a_bound(rounds):
-    """Tables over 1,024 workers would have 10^8 entries, of which a class has the sizes."""
+    """Tables over 1,024 workers would have 10^8 entries."""
     graph, _ = make_chain(6)
     result = _core.search_exact(graph, [2] * rounds, time_budget_seconds=2.0)
     cost = sum(result.plan.round_bytes)

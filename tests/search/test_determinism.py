@@ -1,5 +1,3 @@
-"""Equal graphs have equal plans: ids, names and the order of nodes do not matter."""
-
 import random
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""The exact search finds the best of all plans, and its lower bound holds."""
-
 import random
 import resource
 from pathlib import Path
@@ -89,7 +87,7 @@ def test_no_bound_exceeds_the_best_plan(factors):
     [((2, 2), None, ()), ((2, 2, 2), None, ()), ((3, 2), 0.5, ()), ((2, 2, 2), 0.3, ()), ((3, 2), None, (1.0, 0.3))],
 )
 def test_limited_searches_claim_only_what_is_true(factors, price_of_memory, prices):
-    """Use graphs with too many plans to list, which elimination alone solves."""
+    """Use graphs with too many plans to list. Elimination alone solves them."""
     worse = 0
     for seed in range(60):
         spec = entangled_graph(seed, 12, (8, 9, 12, 16))
@@ -145,7 +143,7 @@ def test_numbers_of_configurations_of_section_5_2():
 
 
 def make_products_of_one_matrix(seed):
-    """Products that share their fetches of a matrix if their choices happen to be equal; nothing makes them equal."""
+    """Return products that share fetches of a matrix only if their choices happen to be equal."""
     rng = random.Random(seed)
     spec = GraphSpec()
     batch, inner, outer = (rng.randint(2, 5) for _ in range(3))
@@ -159,7 +157,7 @@ def make_products_of_one_matrix(seed):
 
 
 def test_claims_hold_if_operators_may_share_fetches_by_chance():
-    """The bound and "optimal" are true of all plans, as they are counted when they run."""
+    """The bound and "optimal" must be true for the bytes that are counted when plans run."""
     cheaper = 0
     for seed in range(30):
         spec = make_products_of_one_matrix(seed)

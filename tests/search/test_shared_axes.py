@@ -1,5 +1,3 @@
-"""Axes of operators that share a choice: equal names, one order, repeated where a part lacks one."""
-
 from dataclasses import replace
 
 from tdl_ops.mxnet import DESCRIPTIONS

@@ -1,5 +1,3 @@
-"""With shared regions, all reads of one region in one phase are charged once: counted, emitted and searched so."""
-
 import random
 from collections import Counter
 

@@ -1,5 +1,3 @@
-"""Bytes that cross each level of the interconnect, and searches with prices for them."""
-
 import json
 import random
 
@@ -50,7 +48,7 @@ def test_levels_count_the_emitted_fetches(seed):
 
 
 def test_relays_count_what_each_round_adds():
-    """The first rounds are a plan for fewer workers, each of which is a group that relays."""
+    """The first rounds are a plan for fewer workers: each group counts as one worker and relays."""
     equal = 0
     for seed in range(60):
         factors = [(2, 2), (3, 2), (2, 2, 2)][seed % 3]

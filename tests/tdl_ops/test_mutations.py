@@ -1,5 +1,3 @@
-"""Wrong descriptions are caught by their numbers or by a strategy."""
-
 import numpy as np
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every described operator compared with MXNet: its numbers, and each strategy in 2 and 3 uneven parts."""
+"""Compare the numbers of every described operator with MXNet, and each strategy in 2 and 3 uneven parts."""
 
 from contextlib import suppress
 from dataclasses import replace

@@ -39,7 +39,7 @@ class FuzzCase:
 
 @dataclass
 class FuzzResult:
-    """Numbers of plans that ran and that were refused, by kind; the failures, and the disputes, in which one device is wrong."""
+    """Counts of plans that ran and that were refused, by kind; failures; and disputes, in which one device is wrong."""
 
     stage: str = "died"
     workers: int = 0

@@ -1,4 +1,4 @@
-"""Models of all described operators, with signatures near those that they are verified with."""
+"""Models of all described operators, with variants of the signatures that verification uses."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _is_taken(case: Case) -> bool:
 
 
 def bring(grow: Growth, shape: Shape, low: float, high: float) -> mx.sym.Symbol:
-    """Return a tensor of the graph, converted to a shape and to numbers between low and high, few of which are equal."""
+    """Return a tensor of the graph, converted to a shape and to numbers between low and high, nearly all different."""
     x, given = grow.latest()
     if given != shape or grow.rng.random() < 0.5:
         x = mx.sym.tile(mx.sym.Reshape(x, shape=(-1,)), reps=(ceil(prod(shape) / prod(given)),))

@@ -32,7 +32,7 @@ def alone(step: Callable[..., Any], *arguments: Any) -> Made:
 
 
 def taking(step: Callable[..., Any], state: tuple[Any, ...], *others: Any) -> Made:
-    """A step that takes the parts of its state one by one, and returns them before all else."""
+    """Return a step that takes the parts of its state as separate arguments, and returns them first."""
     parts = len(state)
 
     def run(state: Any, *others: Any) -> Any:

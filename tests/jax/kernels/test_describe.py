@@ -1,5 +1,3 @@
-"""Functions that users describe: right descriptions run as on one device, wrong ones are found."""
-
 from functools import partial
 
 import jax

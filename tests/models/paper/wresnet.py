@@ -1,4 +1,4 @@
-"""Wide ResNets at ImageNet's size (section 7.1 of the paper): bottleneck blocks whose filters are widened by a factor."""
+"""Wide ResNets at ImageNet's size (section 7.1 of the paper): bottleneck blocks with more filters by a factor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory of a worker, planned from its outline, is the memory that it has in the execution graph of all workers."""
+"""The memory that is planned from a worker's outline equals its memory in the execution graph."""
 
 import mxnet as mx
 import pytest

@@ -1,5 +1,3 @@
-"""The checker of execution graphs names every broken rule."""
-
 import mxnet as mx
 import pytest
 

@@ -1,4 +1,4 @@
-"""Scripts of Gluon's users about gradients and kept arrays; `partition` is the only line by which runs differ."""
+"""Gradient scripts of Gluon's users. Runs differ only in the line that calls `partition`."""
 
 import mxnet as mx
 import numpy as np
@@ -224,7 +224,7 @@ def grow_between_call_and_backward(partition):
 
 
 def averages_of_two_calls(partition):
-    """The call whose backward comes last updates the moving average; inputs with gradients decide which one that is."""
+    """The call whose backward runs last updates the moving average. The inputs with gradients decide which call that is."""
     found = []
     for wanting in ((), (0,), (1,), (0, 1)):
         net = partition(build(nn.BatchNorm(momentum=0.0, prefix="bn_"), nn.Dense(4, prefix="out_")))

@@ -1,5 +1,3 @@
-"""Damaged, mixed-up and leftover checkpoint files are recognised and named before they change anything."""
-
 import os
 import pickle
 import resource

@@ -1,5 +1,3 @@
-"""Failures while a model is bound or runs: the error names what is lost, and the next call works."""
-
 import re
 
 import mxnet as mx

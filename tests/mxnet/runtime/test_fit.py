@@ -1,5 +1,3 @@
-"""Module.fit, predict and score with monitors, callbacks, metrics, chains of modules, and smaller batches equal one device."""
-
 import logging
 from functools import partial
 
@@ -26,7 +24,7 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.executor.executor import Executor
 
 SGD = ModuleCase("sgd", {"learning_rate": 0.1, "momentum": 0.9})
-# Gradients of data and labels, which nobody requests: on one device a monitor shows unwritten memory.
+# Gradients of data and labels are not requested, so a monitor of one device shows unwritten memory.
 UNWRITTEN = ("fc0_backward_output0", "softmax_backward_output1")
 
 

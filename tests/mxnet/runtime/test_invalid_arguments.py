@@ -1,5 +1,3 @@
-"""Arguments that are converted, ignored with a warning, or refused wherever they are passed."""
-
 import re
 
 import mxnet as mx

@@ -1,5 +1,3 @@
-"""MXNet's own Module and executors over a partitioned symbol equal one device."""
-
 import re
 
 import mxnet as mx

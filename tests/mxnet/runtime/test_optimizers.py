@@ -1,5 +1,3 @@
-"""Every optimizer of MXNet updates shards to the weights of MXNet's Module."""
-
 import mxnet as mx
 import numpy as np
 import pytest
@@ -115,7 +113,7 @@ class NoisyOptimizer(mx.optimizer.Optimizer):
 
 
 class SquareNormOptimizer(mx.optimizer.Optimizer):
-    """Steps by the sum of squares of the weight, which several workers may replicate."""
+    """Optimizer whose step is the sum of squares of a weight that several workers may replicate."""
 
     def create_state(self, index, weight):
         return None

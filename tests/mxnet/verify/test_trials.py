@@ -1,5 +1,3 @@
-"""Random signatures of verified operators: how they are drawn, fail and shrink."""
-
 import os
 import pickle
 import signal
