@@ -22,7 +22,7 @@ def lower_program(
     constants: Sequence[Any],
     donated_arguments: Sequence[int],
 ) -> Any:
-    """Return a stage like that of `jax.jit(step).lower`. `leaves` are arrays or shapes."""
+    """Return a lowered step like `jax.jit(step).lower`. `leaves` are arrays or shapes."""
     function, native = program.function(mesh), program.native
 
     def step(*arguments: Any) -> Any:

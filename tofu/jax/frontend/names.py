@@ -44,7 +44,7 @@ def describe_difference(planned: Sequence[str], passed: Sequence[str]) -> str:
 
 
 def describe_node_difference(planned: Any, passed: Any, path: str) -> str:
-    """Describe where two trees with equal leaf names first differ, such as a list instead of a tuple.
+    """Describe the first difference between two trees with equal leaf names, such as a list instead of a tuple.
 
     `path` is the name of the tree.
     """

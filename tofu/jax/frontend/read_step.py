@@ -263,7 +263,7 @@ def _keep_names(rewritten: Source, source: Source) -> Source:
 
 
 def _name_alike(graph: Graph, original_by_tensor: Mapping[int, int], original: Graph) -> Graph:
-    """Return the graph of a rewritten step with the names of the original step, so that hints mean the same.
+    """Return the graph of a rewritten step with the names of the original step, so that hints still apply.
 
     `original_by_tensor` maps each tensor to an original tensor. If a sum moves out of a loop, the addition after the
     loop has the name of the addition in the loop.

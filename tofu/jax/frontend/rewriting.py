@@ -163,8 +163,7 @@ def _read_completely(builder: StepBuilder, equation: Equation, types: Sequence[V
 def _compare_operands(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace a comparison with the maximum of two numbers, as in its gradient, by a comparison of the two numbers.
 
-    Otherwise XLA may compute an operand again in another kernel and round it differently. Then no operand would equal
-    the maximum.
+    Otherwise XLA may compute an operand twice and round it differently. Then no operand would equal the maximum.
     """
     if equation.primitive.name != "eq":
         return None
@@ -205,7 +204,7 @@ def _trace_implementation(
 
 
 def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a pad between elements by a pad along new dimensions of extent 1, which is split like the operand."""
+    """Replace a pad between elements by a pad along new dimensions of extent 1, which can be split like the operand."""
     if equation.primitive.name != "pad" or types[0].is_key or not builder.is_planned:
         return None
     config = equation.params["padding_config"]

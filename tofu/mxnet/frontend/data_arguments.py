@@ -1,4 +1,4 @@
-"""Tell data from parameters if the shapes of all arguments are known, as in `bind` with whole arrays."""
+"""Distinguish data from parameters if the shapes of all arguments are known, as in `bind` with whole arrays."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def _has_squares(operator: Operator, inputs: Inputs) -> bool:
 
 
 class _Reduction:
-    """Composition of a reduction, and the names of its dimensions, which equal the stock operator's index variables.
+    """Composition of a reduction. Its dimensions have the names of the stock operator's index variables.
 
     Attributes
     ----------

@@ -67,10 +67,7 @@ class OptimizerStates:
         ]
 
     def _probe(self, dtype: str, rank: int) -> Iterator[tuple[tuple[bool, ...], int]]:
-        """Yield, for each state, which of the weight's dimensions it has, and the bytes of an element.
-
-        Its other dimensions have extent 1.
-        """
+        """Yield, for each state, the weight's dimensions that it has, and the bytes of an element. Its other extents are 1."""
         if self._optimizer is None:
             return
         try:

@@ -140,7 +140,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._whole.wait_to_read()
 
     def note_change(self) -> None:
-        """Note that the shards changed. They are gathered at the next read, or now if an array shares the whole array's memory."""
+        """Note that the shards changed. They are gathered at the next read, or now if another array shares the whole array's memory."""
         self._is_current = False
         if self._is_viewed:
             self._read_shards()

@@ -162,7 +162,7 @@ class Executor:
 
     @cached_property
     def _saves_random_inference(self) -> bool:
-        """True if a forward in inference mode draws random numbers that a later backward needs again."""
+        """True if a backward after an inference forward needs random numbers that this forward drew."""
         sharded = self.sharded
         return (
             bool(sharded.differentiated)

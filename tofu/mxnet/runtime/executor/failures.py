@@ -26,7 +26,7 @@ MEMORY_REMEDY = (
     "Models bound before are unchanged. Free memory, use more workers on other devices or a smaller batch, or ask for a plan that fits "
     "with tofu.partition(..., memory_limit=...). tofu.memory_report(...) shows what needs the memory."
 )
-SMALL_FRACTION = 0.25  # plans that need less than this fraction of the free memory cause no garbage collection
+SMALL_FRACTION = 0.25  # plans below this fraction of the free memory cause no garbage collection
 
 
 class OperatorFailureError(ExecutionError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped

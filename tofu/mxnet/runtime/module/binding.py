@@ -273,8 +273,8 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     def _rebind(self, shared_module: ShardedModule | None = None, resets_sums: bool = False) -> None:
         """Bind for the current shapes, with the same plan if it fits.
 
-        Parameters keep their values, or come from `shared_module`. So do gradients with grad_req="add", unless
-        `resets_sums` is set.
+        Parameters and gradients with grad_req="add" keep their values, or come from `shared_module`. With
+        `resets_sums`, these gradients start at zero.
         """
         descriptions = [*self._data_shapes, *self._label_shapes]
         shapes = {desc.name: tuple(desc.shape) for desc in descriptions}
