@@ -308,7 +308,7 @@ class Planner {
 
   /*! \brief Put every chain of a device into the first buffer that is free during its lifetime. */
   void Pack(int device, std::vector<Chain> chains) {
-    // Lifetimes overlap if one of them contains the other's first node. So only first nodes matter.
+    // Lifetimes overlap if one contains the first node of the other. So only first nodes matter.
     std::vector<uint32_t> moments;
     for (const Chain& chain : chains) moments.push_back(chain.first);
     std::sort(moments.begin(), moments.end());
