@@ -369,7 +369,6 @@ def _depend_on(indices: Sequence[IndexNumbers], axis: str) -> bool:
 
 
 def _span(index: IndexNumbers, extents: Mapping[str, int], zero_variables: Container[str] = ()) -> tuple[int, int]:
-    """Return the smallest and largest value of an index if `zero_variables` are zero."""
     low, high = index.lower, index.upper
     for name, coefficient in index.terms:
         if name not in zero_variables:

@@ -96,7 +96,6 @@ def _read_bool(name: str, value: Any) -> bool:
 
 
 def _hints_to_plain(hints: Mapping[str, Any]) -> dict[str, Any]:
-    """Return hints for a JSON file, with "..." for Ellipsis."""
     return {
         name: ["..." if choice is Ellipsis else choice for choice in hint] if isinstance(hint, (list, tuple)) else hint
         for name, hint in hints.items()

@@ -149,7 +149,6 @@ class _Aligner:
         return value
 
     def _find_boxes(self, entries: EntryByWorker) -> tuple[Box, ...]:
-        """Return the boxes of entries. A worker without an entry has an empty box."""
         first_box = next(self._find_box(entry) for entry in entries if entry is not None)
         empty_box = tuple((begin, begin) for begin, _ in first_box)
         return tuple(empty_box if entry is None else self._find_box(entry) for entry in entries)

@@ -87,7 +87,7 @@ class Problem:
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
 
     def list_attempts(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Iterator[Problem]:
-        """Yield the problem in several sizes. Each is searched only if the one before is too large. All keep the fixed choices.
+        """Yield the problem in several sizes, each to be searched if the one before is too large. All keep the fixed choices.
 
         First every second repeated layer takes the same choices, then all layers do, then nothing is tied.
         """
@@ -103,8 +103,8 @@ class Problem:
     def with_fixed_choices(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
         """Return the problem for a search that keeps fixed choices, which may differ between equal operators.
 
-        If equal layers are not all fixed alike, no layers are tied. A choice that is fixed in one time step holds for
-        all equal steps, except steps with another fixed choice.
+        If equal layers are fixed differently, no layers are tied. A choice that is fixed in one time step holds for all
+        equal steps, except steps with another fixed choice.
         """
         layers = self.layers
         asked = ((layers.operators, operators), (layers.tensors, tensors))

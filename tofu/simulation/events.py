@@ -146,7 +146,6 @@ class _SharingTasks:
         return ended
 
     def _advance(self, now: float) -> None:
-        """Reduce the remaining seconds of all running tasks to the time `now`."""
         seconds, self._now = now - self._now, now
         if seconds > 0 and self.running:
             if not self._is_current:

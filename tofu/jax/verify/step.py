@@ -208,7 +208,6 @@ def _is_float(leaf: Any) -> bool:
 
 
 def _count_bits(dtype: Any) -> int:
-    """Return a number that is larger for wider types, and for types with longer mantissas."""
     return int(jnp.finfo(dtype).bits) * 100 + int(jnp.finfo(dtype).nmant)
 
 

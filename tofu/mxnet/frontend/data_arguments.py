@@ -55,7 +55,6 @@ def _find_needed_shapes(symbol: Any, shapes: Shapes, groups: Sequence[Sequence[s
 
 
 def _infer_shapes(symbol: Any, shapes: Shapes) -> dict[str, tuple[int, ...]] | None:
-    """Return the shapes of all arguments, or None if MXNet refuses the shapes. An unknown shape is ()."""
     try:
         inferred, _, _ = symbol.infer_shape_partial(**shapes)
     except (mx.base.MXNetError, ValueError):

@@ -18,7 +18,6 @@ def _is_possible(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _has_squares(operator: Operator, inputs: Inputs) -> bool:
-    """Return True for L2 norms. L1 norms need no lowering, because the stock kernel can split them."""
     attributes = operator.attributes
     is_l2_norm = attributes.get("ord", "2") == "2"
     return have_exact_sums(inputs) and is_l2_norm and attributes.get("out_dtype", "None") == "None"

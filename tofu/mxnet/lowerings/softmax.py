@@ -18,7 +18,6 @@ from tofu.mxnet.lowerings.conventions import check_type, is_true, positive_axis,
 
 
 def _is_plain(operator: Operator, inputs: Inputs) -> bool:
-    """Return True for a softmax without lengths whose result has the type of the data."""
     attributes = operator.attributes
     return not is_true(attributes, "use_length", False) and attributes.get("dtype", "None") == "None"
 

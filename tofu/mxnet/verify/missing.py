@@ -65,7 +65,6 @@ def _check_forward_outputs(
     inputs: Sequence[Array],
     output_shapes: Sequence[Shape],
 ) -> None:
-    """Raise SplitError if the gradient's inputs differ from the outputs of the forward operator's part."""
     assert node.gradient is not None
     outputs, _ = node.gradient.forward.run(attributes, forward_inputs, output_shapes)
     for position, output in node.gradient.forward_outputs.items():
