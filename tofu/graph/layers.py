@@ -61,6 +61,6 @@ def is_backward(operator: Operator) -> bool:
 
 
 def choose_main_operator(operators: Sequence[Operator], count_points: Callable[[Operator], int]) -> Operator:
-    """Return the forward operator that computes most, which stands for the layer in a printed plan."""
+    """Return the forward operator that computes most, which represents the layer in a printed plan."""
     forward = [operator for operator in operators if not is_backward(operator)] or operators
     return max(forward, key=count_points) if len(forward) > 1 else forward[0]

@@ -158,7 +158,7 @@ def _first_readers(partition: Partition) -> dict[int, list[int]]:
 def _find_owners(partition: Partition) -> dict[int, int]:
     """Map each group to the operator with which its bytes are listed.
 
-    The items of a plan's cost are numbered by *group*: first the operators of the program, then the updates of tensors.
+    A plan's cost numbers its items by *group*: first the operators of the program, then the updates of tensors.
     """
     graph, program_graph = partition.graph, partition.problem.graph
     owner_by_group = {}

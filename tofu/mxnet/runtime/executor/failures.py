@@ -94,8 +94,8 @@ def explaining_memory(plan: Plan, contexts: Sequence[Any], activity: str) -> Ite
 def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
     """Collect garbage if the plan needs much of the free memory.
 
-    MXNet's blocks and modules contain reference cycles, which only a collection frees. Raises OutOfMemoryError if the
-    plan needs more than the machine's memory, because the system would kill the process.
+    Only a collection frees the reference cycles of MXNet's blocks and modules. Raises OutOfMemoryError if the plan
+    needs more than the machine's memory, because the system would kill the process.
     """
     host_bytes = _count_host_bytes(plan, contexts)
     if host_bytes > SMALL_FRACTION * read_free_bytes() or any(c.device_type != "cpu" for c in contexts):

@@ -1,8 +1,7 @@
 """Binding of modules: plans a module for the shapes of its inputs, and allocates its shards.
 
 Several modules may share parameters, as the buckets of `mx.mod.BucketingModule` do. A parameter that two plans split in
-the same way exists once. Otherwise each module has shards of the parameter, and values are copied when another module
-is used.
+the same way exists once. Otherwise each module has shards of it, and values are copied when another module is used.
 """
 
 from __future__ import annotations
