@@ -52,7 +52,7 @@ RESULTS = Path("demo-output/jax-equality.jsonl")
 # The program of a random plan has thousands of small kernels. LLVM does not optimize them; XLA's own passes still run.
 COMPILED_FAST = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 LIMIT = 1e-10  # in float64
-LIMITS = {"float64": LIMIT, "float32": 1e-4}  # of the largest number of each array
+LIMITS = {"float64": LIMIT, "float32": 1e-4}  # relative to the largest number of each array
 # Some gradients cancel, and their numbers are roundings: of the bias of attention's keys before softmax, or of a bias before a
 # normalization. An array passes if a rounding of the step's inputs changes it as much on one device. The factor allows for roundings at
 # each operator.

@@ -48,7 +48,7 @@ the error that a rounding of the inputs causes on one device, at least 1e-10.
 `python -m tests.campaigns.mxnet_examples --source mxnet/example --write` writes this page.
 """
 RESULTS = Path("demo-output/mxnet-examples.jsonl")
-LIMIT = {"float64": 1e-8, "float32": 1e-4}  # of the largest number of each array
+LIMIT = {"float64": 1e-8, "float32": 1e-4}  # relative to the largest number of each array
 
 
 @dataclass(frozen=True)

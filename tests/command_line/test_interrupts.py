@@ -43,7 +43,7 @@ def test_an_interrupted_verification_ends_its_processes(number):
     )
     assert running.stderr.readline().startswith("tofu: verifying ")  # without a terminal
     os.killpg(running.pid, number) if number == signal.SIGINT else running.send_signal(number)
-    out, errors = running.communicate(timeout=120)  # which waits for all that share the pipes
+    out, errors = running.communicate(timeout=120)
     assert (running.returncode, out, errors) == (128 + number, "", f"Ended by {number.name}.\n")
 
 

@@ -49,7 +49,7 @@ def compile_kernels(tmp_path_factory):
     nvrtc = find_nvrtc()
     if nvrtc is None:
         pytest.skip("NVRTC is not installed: pip install nvidia-cuda-nvrtc-cu11")
-    # A copy, since the library keeps the NVRTC that it found first.
+    # A copy, because the library keeps the NVRTC that it found first.
     library = tmp_path_factory.mktemp("library") / "tofu_cuda.so"
     shutil.copy(native.build_cuda_library(), library)
     functions = ctypes.CDLL(str(library))

@@ -154,9 +154,9 @@ def test_a_recurrence_leaves_head_gradients_unchanged():
 def test_an_update_that_changes_its_gradient():
     """MXNet's kernel scales and clips the gradient in place, but other workers read it."""
     attributes = {"clip_gradient": "0.25", "eta": "0.5", "lr": "0.125", "wd": "0.25"}
-    update = compose("_adamw_update", attributes, 5)  # of weight, gradient, mean, variance and a scale
+    update = compose("_adamw_update", attributes, 5)
     shapes = {f"input{n}": (6, 3) for n in range(4)} | {"input4": (1,), "other": (8, 8)}
-    update = S.Group([update, S.sin(S.var("other"))])  # which gives every worker something to do
+    update = S.Group([update, S.sin(S.var("other"))])
     r = np.random.RandomState(5)
     values = {name: r.uniform(0.1, 1, shape).astype("float32") for name, shape in shapes.items()}
     results = []
@@ -166,7 +166,7 @@ def test_an_update_that_changes_its_gradient():
         for name, array in (executor.arg_dict | executor.aux_dict).items():
             array[:] = values[name]
         for _ in range(2):
-            executor.arg_dict["input1"][:] = values["input1"]  # one device spoils it
+            executor.arg_dict["input1"][:] = values["input1"]
             output, _ = executor.forward(is_train=True)
         results.append([output.asnumpy(), *(state.asnumpy() for state in executor.aux_dict.values())])
         assert len(executor.aux_dict) == 2

@@ -181,7 +181,7 @@ def test_tensors_of_more_dimensions_than_mxnet_slices(workers, shape):
     scale = mx.sym.Variable("scale", shape=(1, 3, 1, 4, *(1,) * (len(shape) - 4)), dtype="float64")
     cells = mx.sym.broadcast_mul(mx.sym.tanh(mx.sym.Variable("data")), scale)
     turned = mx.sym.SwapAxis(cells, dim1=1, dim2=len(shape) - 1)
-    if len(shape) == 6:  # as many as MXNet transposes
+    if len(shape) == 6:
         turned = mx.sym.transpose(turned, axes=(0, 3, 1, 2, 5, 4))
     joined = mx.sym.Concat(turned, mx.sym.sin(turned), dim=1)
     reduced = mx.sym.broadcast_mul(joined, mx.sym.sum(joined, axis=(1, 3), keepdims=True))

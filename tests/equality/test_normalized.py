@@ -129,7 +129,7 @@ def test_a_mean_a_thousand_times_the_deviation(axes, dtype):
 @pytest.mark.parametrize(("axes", "workers"), [("b", 3), ("y0", 5)])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
 def test_moving_statistics_of_odd_parts(dtype, tolerance, workers, axes):
-    momentum, steps = 0.75, 5  # a float in MXNet, as eps is
+    momentum, steps = 0.75, 5
     model = one_layer({"fix_gamma": False, "eps": 0.125, "momentum": momentum}, (7, 3, 9, 5))
     values = random_values(model, dtype)
     _, expected = run_single(model, values, dtype, steps)

@@ -15,7 +15,6 @@ OPERATORS = [case for case in load_cases() if not case.op.startswith(("_backward
 
 # MXNet's gradient of the slope is wrong if the gradient of the data overwrites its input.
 WRONG_IN_MXNET = {"prelu"}
-# Booleans have no gradients.
 COMPARISONS = {f"_npi_{name}" for name in ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")}
 
 

@@ -49,7 +49,7 @@ def find_error(ours, theirs):
 
 
 def train(name, feed):
-    import_example(name).LAYERS = 1  # of a transformer, half as much to compile
+    import_example(name).LAYERS = 1
     module, state, batches = load_example(name)
     made = tofu.jax.partition(module.step, jax.device_count(), module.example_args())
     whole, losses, errors = jax.jit(module.step), [], []

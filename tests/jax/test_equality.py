@@ -21,7 +21,7 @@ def run(monkeypatch, tmp_path):
 
 
 def test_differences_are_reported_and_saved(run, monkeypatch):
-    monkeypatch.setitem(jax_equality.LIMITS, "float64", -1.0)  # nothing is near enough
+    monkeypatch.setitem(jax_equality.LIMITS, "float64", -1.0)
     found, again = run(), run("--summary")
     assert found.exit_code == again.exit_code == 1
     assert found.output.endswith(again.output)

@@ -123,7 +123,7 @@ def test_removed_numpy_names_are_restored(monkeypatch):
         raise AttributeError(name)
 
     monkeypatch.setattr(np, "__getattr__", like_numpy_1_24)
-    for name in imports.REMOVED_NUMPY_NAMES:  # Tofu has restored missing ones
+    for name in imports.REMOVED_NUMPY_NAMES:
         monkeypatch.delattr(np, name, raising=False)
     before = dict(vars(np))
     assert not hasattr(np, "bool")

@@ -78,7 +78,7 @@ def test_an_edited_plan_claims_nothing(model, text):
     assert plan.optimality == AS_GIVEN
     value = json.loads(edit_tensors(text))
     del value["digest"]
-    given = tofu.partition(model.symbol, plan=json.dumps(value), **model.shapes).plan  # on purpose: no warning
+    given = tofu.partition(model.symbol, plan=json.dumps(value), **model.shapes).plan
     assert (given.optimality, given.communication_bytes) == (AS_GIVEN, plan.communication_bytes)
     assert given.communication_bytes != json.loads(text)["communication_bytes"]
 

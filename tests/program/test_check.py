@@ -7,7 +7,7 @@ from tofu.errors import InternalError
 from tofu.program import NodeKind, check_program
 
 NUMBER, WORKER, PHASE, SHAPES, INPUTS, PIECES = range(1, 7)
-REMOTE_BYTES = 2 * 4 * 3 * 4  # each worker reads the other's half
+REMOTE_BYTES = 2 * 4 * 3 * 4
 
 
 def test_a_right_program_passes():

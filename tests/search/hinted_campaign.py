@@ -129,7 +129,7 @@ def judge(case, rng):
     try:
         fixed = resolve_hints(problem, case.hints)
     except PlanError:
-        return "", seen  # infeasible one after the other
+        return "", seen
     try:
         solution = ALGORITHMS["exact"].solve(case.searched, case.hints)
     except InfeasibleError:

@@ -54,7 +54,7 @@ def test_no_bound_exceeds_the_optimum(block):
             assert not found.is_optimal or cost == best.lower_bound, f"seed {seed}"
             of_classes = [bound for stage, bound in bounds if stage in ("tables", "two rounds", "coarse grids")]
             close += max(of_classes, default=0) >= 0.4 * best.lower_bound > 0
-    assert close >= 10  # else the bounds of classes say nothing
+    assert close >= 10
 
 
 def make_chain(layers, width=4096, batch=2048):

@@ -18,7 +18,7 @@ from tests.search.random_graphs import GraphSpec, elementwise, entangled_graph, 
 from tofu import _core
 
 FACTORS = [(2,), (2, 2), (3, 2), (2, 2, 2)]
-LARGEST_SPACE = 2_000_000  # plans that are enumerated
+LARGEST_SPACE = 2_000_000
 
 
 def count_all_plans(spec, factors):
@@ -79,7 +79,7 @@ def test_no_bound_exceeds_the_best_plan(factors):
             continue
         for limits in LIMITS:
             bounded += search_with_limits(spec.native(), factors, limits, total.min()).num_sweeps > 0
-    assert bounded >= 30  # else elimination solved them all
+    assert bounded >= 30
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_limited_searches_claim_only_what_is_true(factors, price_of_memory, pric
         for limits in LIMITS:
             result = search_with_limits(native, factors, limits, least, prices)
             worse += sum(result.plan.round_bytes) > least
-    assert worse > 0  # else any bound up to the plan that was found was true
+    assert worse > 0
 
 
 @pytest.mark.parametrize("shares_regions", [False, True])

@@ -15,7 +15,7 @@ from tofu.errors import InfeasibleError, PlanError
 from tofu.planning.memory_limit import Tradeoff
 from tofu.sizes import read_bytes
 
-LARGEST_SPACE = 1500  # plans that are listed
+LARGEST_SPACE = 1500
 
 
 def mlp(layers, batch, width):

@@ -22,7 +22,7 @@ def test_axes_are_named_after_their_dimensions():
         ((("b", "s"), ("c", "")), ("s",)),
         ((("b", "b"), ("b", "")), ()),
     ):
-        assert name_axes(access("sum", *SUM), names).axes == axes  # unnamed, of two names, and of equal names
+        assert name_axes(access("sum", *SUM), names).axes == axes
 
 
 def test_attributes_are_bound_by_the_names_of_the_description():

@@ -22,7 +22,7 @@ from math import gcd, prod
 
 from tests.shared.rings import Link, Traffic, split_group
 
-NUMBER_BYTES = 2  # of a weight, a gradient, or an activation
+NUMBER_BYTES = 2
 OPTIMIZER_BYTES = 12  # of a parameter
 MOST_TENSOR_DEVICES = 8
 MOST_STAGES = 8

@@ -16,7 +16,7 @@ from tests.campaigns.fuzz.models import choose_kind, choose_workers, make_sample
 from tests.campaigns.fuzz.trial import try_sample
 
 READY = Path("demo-output/fuzz-ready")  # a file for each model that runs on one device
-LONGEST_SECONDS = 300  # of one model, on a busy machine
+LONGEST_SECONDS = 300  # for one model on a busy machine
 NO_MODEL = "no model"
 
 

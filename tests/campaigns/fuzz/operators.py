@@ -28,7 +28,7 @@ from tofu.mxnet.verify.variants import variants
 from tofu.verification.numbers import Fixed
 
 EXACT = {DOUBLE, "int32", "int64", "bool"}
-DRAWS = 6  # of other sizes and attributes, for each case
+DRAWS = 6
 IN_SINGLE_PRECISION = 2e-5
 
 

@@ -11,7 +11,7 @@ from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM
 
 Asked = dict[str, Any]
 MOST_HINTS = 6
-SEARCH_SECONDS = 0.2  # of searches under a memory limit or for an interconnect
+SEARCH_SECONDS = 0.2
 
 
 def list_plans(default: Partition, seed: int, randoms: int) -> Iterator[tuple[str, Asked]]:

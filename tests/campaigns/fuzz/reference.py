@@ -20,7 +20,7 @@ from tofu.mxnet.runtime.executor.bound_graph import setting_variable
 Results = dict[str, np.ndarray]
 """Outputs, gradients and states by name ("output 0, step 1", "gradient of w, step 1"; "output 0, scored" is inference)."""
 STEPS = 2
-SEED = 7  # of random numbers, so that runs can be repeated
+SEED = 7  # random numbers restart here, so that runs can be repeated
 
 
 def find_differentiated(sample: FuzzSample) -> list[str]:

@@ -41,7 +41,7 @@ class TrialOutcome:
     plans: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     failures: list[PlanFailure] = field(default_factory=list)
-    disputes: list[PlanFailure] = field(default_factory=list)  # in which one device is wrong
+    disputes: list[PlanFailure] = field(default_factory=list)
     seconds: float = 0.0  # processor time
 
 

@@ -17,8 +17,8 @@ UNDESCRIBED = {
     "_Native",
     "_NDArray",
     "_contrib_quadratic",
-}  # in Python, and the example of docs/add-operator.md
-MAKERS = ("array", "empty", "ones", "zeros", "random.normal", "random.randn", "random.uniform")  # of arrays, in mx.nd
+}
+MAKERS = ("array", "empty", "ones", "zeros", "random.normal", "random.randn", "random.uniform")
 
 
 def find_options(symbol: Any) -> dict[str, str]:

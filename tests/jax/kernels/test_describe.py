@@ -30,7 +30,7 @@ def test_a_described_function_is_one_operator(description, workers):
     step, *arguments = make_step(attention, heads=8)
     made = check_step(step, workers, *arguments)
     assert find_axes(made, "attention") <= {"b", "h"}
-    assert sum("attention" in name for name in made.plan.operators) == 2  # the function and its gradient
+    assert sum("attention" in name for name in made.plan.operators) == 2
     plain, *_ = make_step(plain_attention, heads=8)
     assert made.plan.communication_bytes == tofu.jax.partition(plain, workers, arguments).plan.communication_bytes
 

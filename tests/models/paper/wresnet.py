@@ -9,7 +9,7 @@ import mxnet as mx
 from tests.models.paper.model import PaperModel
 
 BLOCKS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
-STEM_FILTERS = 64  # of the first convolution, which is not widened
+STEM_FILTERS = 64  # filters of the first convolution, which is not widened
 
 
 def wresnet(

@@ -43,7 +43,7 @@ def keep_arrays_of_before(partition):
         with autograd.record():
             loss = net(draw(6, 5)).sum()
         loss.backward()
-        weight.grad_req = request  # nobody has read the gradient yet
+        weight.grad_req = request
         found += [weight.grad().copy()] if request != "null" else []
         train(net, trainer, 2)
     kept += [weight.data(), weight.grad()]

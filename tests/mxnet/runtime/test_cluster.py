@@ -16,7 +16,7 @@ from tofu.errors import UnsupportedError
 
 # In some runs MXNet's server stores double precision as single, due to an uninitialised flag.
 NEAR = 1e-7
-NEAR_ON_SERVERS = 1e-6  # it stores the weights, too
+NEAR_ON_SERVERS = 1e-6
 ROOT = Path(__file__).parents[3]
 
 

@@ -146,7 +146,7 @@ def test_a_chain_of_modules(kind):
     np.testing.assert_allclose(found_scores["cross-entropy"], scores["cross-entropy"], rtol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:.* has no checksum:UserWarning")  # files of MXNet's callback
+@pytest.mark.filterwarnings("ignore:.* has no checksum:UserWarning")
 @pytest.mark.parametrize("kind", ["partitioned", "sharded"])
 def test_fit_with_metrics_and_callbacks(kind, tmp_path, caplog):
     caplog.set_level(logging.INFO)
