@@ -183,7 +183,7 @@ def test_global_statistics_may_be_read_by_other_workers():
 @pytest.mark.parametrize("axis", ["b", "c"])
 @pytest.mark.parametrize(("workers", "shape"), [(2, (6, 4)), (3, (6, 4, 3, 2))])
 def test_batch_norm_v1_with_global_statistics(axis, workers, shape):
-    """With a fixed gamma, its gradient requests the data but reads none of it."""
+    """With a fixed gamma, its gradient requests the data but does not read them."""
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=5, flatten=False, name="fc")
     net = mx.sym.SwapAxis(net, dim1=1, dim2=len(shape) - 1)
     net = mx.sym.BatchNorm_v1(net, use_global_stats=True, name="bn")

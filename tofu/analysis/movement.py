@@ -71,8 +71,8 @@ def _find_absent_element(
 ) -> tuple[AbsentElement | None, AbsentElement | None] | None:
     """Return the dimension that an input (the source) lacks, and the dimension that an output (the target) lacks, by their indices.
 
-    At most one of these dimensions exists; the other is None. Return None if the indices differ in any other way.
-    `chosen` is `MovedElement.chosen`.
+    At least one of the two is None. Return None if the indices differ in any other way. `chosen` is
+    `MovedElement.chosen`.
     """
     if chosen is None:
         return (None, None) if _are_shifted(source, target, extents) else None

@@ -49,7 +49,7 @@ def _keep(leaf: StaticLeaf) -> StaticLeaf:
 class BoundStage:
     """A lowered or compiled step (`jax.stages.Lowered`, `Compiled`) that passes `constants` as its last argument.
 
-    All other attributes are those of `stage`.
+    It has all other attributes of `stage`.
     """
 
     stage: Any

@@ -41,7 +41,8 @@ class Link:
     Attributes
     ----------
     bytes_per_second
-        Bandwidth at which a part reads from the other parts. At the same time, they can read from this part as fast.
+        Bandwidth at which a part reads from the other parts. At the same time, they can read from this part equally
+        fast.
     seconds
         Latency before the first byte of a fetch.
     shared

@@ -25,7 +25,7 @@ namespace tofu {
 
 struct ExactProblem {
   PairwiseProblem pairwise;
-  std::vector<SharedSequences> sequences;  // for each variable, the sequences that its values are
+  std::vector<SharedSequences> sequences;  // by variable: the sequences of its values
   std::vector<Star> stars;                 // costs of shared regions
   std::vector<int> order;                  // order of the variables in the graph
   bool is_by_class = false;                // costs are bounds for classes of sequences

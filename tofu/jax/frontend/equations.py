@@ -327,7 +327,7 @@ class Step:
         return [x.type if isinstance(x, Literal) else self.types[x] for x in self.outputs]
 
     def compute_all(self, arguments: Sequence[Any]) -> dict[int, Any]:
-        """Return every value of the step. Values within loops are those of the last iteration."""
+        """Return every value of the step. Within loops, these are the values of the last iteration."""
         values: dict[int, Any] = dict(zip(self.inputs, arguments, strict=True)) | dict(self.constants)
         for item in self.equations:
             item.compute(values)

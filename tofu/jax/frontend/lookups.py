@@ -43,13 +43,13 @@ class Positions:
         return min(self.first, self.first + self.stride * (self.count - 1))
 
     def is_inside(self, extent: int) -> bool:
-        """Return True if all positions are below `extent` and none is negative."""
+        """Return True if all positions are from 0 to `extent` - 1."""
         return self.least >= 0 and self.least + abs(self.stride) * (self.count - 1) < extent
 
 
 @dataclass(frozen=True)
 class KnownLookup:
-    """The indices of a gather or scatter, some of which are known.
+    """Indices of a gather or scatter. Some dimensions have known positions.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ def find_lookup(
     """Return the positions of a gather or scatter that are known before the step runs, or None.
 
     The indices name positions along `dimensions`, and a window has the extents `sizes`. `batched` maps batch dimensions
-    of the operand to those of the indices.
+    of the operand to batch dimensions of the indices.
     """
     shape = builder.find_type(operand).shape
     partial = (d for d in range(len(shape)) if d not in dimensions and d not in batched and sizes[d] < shape[d])

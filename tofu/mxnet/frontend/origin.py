@@ -1,4 +1,4 @@
-"""Link from an operator of Tofu's graph to a node of MXNet's training graph, from which its copies are made."""
+"""Link from an operator of Tofu's graph to the node of MXNet's training graph that its copies are made from."""
 
 from __future__ import annotations
 
