@@ -254,7 +254,7 @@ class PartitionedOperator:
             if is_held_by_user or (parameter.array is not None and parameter.array._fresh_grad):
                 gradient.put(add([tensor]))
             else:
-                gradient.lapse()
+                gradient.invalidate()
         bound.gradients = {}
 
     # ---- binding

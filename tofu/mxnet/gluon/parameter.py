@@ -144,7 +144,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
     def cast(self, dtype: Any) -> None:
         """Cast values and gradient to another type. The next call plans the model again."""
         whole = None if self.array is None else self.array.astype(dtype)
-        gradient = None if self.gradient is None or self.gradient.is_lapsed else self.gradient.astype(dtype)
+        gradient = None if self.gradient is None or self.gradient.is_invalid else self.gradient.astype(dtype)
         self._data = self._grad = None
         super().cast(dtype)
         if whole is not None:

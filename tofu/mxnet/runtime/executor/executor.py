@@ -240,7 +240,7 @@ class Executor:
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
             whole.move(variable)
-            whole.read_uncounted()
+            whole.scatter_uncounted_writes()
             return False
         writes, last_source = count_writes(whole), variable.source
         has_no_counted_write = last_source is not None and last_source[0] == writes

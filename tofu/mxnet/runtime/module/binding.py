@@ -58,15 +58,15 @@ class SharedParameters:
     def __init__(self, owner: ShardedExecutor) -> None:
         self._owner = owner
 
-    def bring_to(self, executor: ShardedExecutor, names: Collection[str]) -> None:
+    def copy_to(self, executor: ShardedExecutor, names: Collection[str]) -> None:
         """Copy the current values of the parameters in `names`, and of gradients with grad_req="add", into an executor."""
         old_owner, self._owner = self._owner, executor
         if old_owner is not executor:
             copy_values(old_owner.variables, {name: executor.variables[name] for name in names})
             copy_values(old_owner.sums, executor.sums)
 
-    def leave_to(self, executor: ShardedExecutor) -> None:
-        """Note that an executor has the current values."""
+    def set_owner(self, executor: ShardedExecutor) -> None:
+        """Set the executor that has the current values."""
         self._owner = executor
 
 
@@ -148,7 +148,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         if self._executor is None:
             raise NotReadyError("The module is not bound: call bind(data_shapes=..., label_shapes=...) first.")
         if self._shared_parameters is not None:
-            self._shared_parameters.bring_to(self._executor, self._kept_names)
+            self._shared_parameters.copy_to(self._executor, self._kept_names)
         return self._executor
 
     @property
@@ -301,7 +301,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         with uninterrupted():
             self._executor = executor
             if self._shared_parameters is not None:
-                self._shared_parameters.leave_to(executor)
+                self._shared_parameters.set_owner(executor)
             for monitor in self._monitors:
                 monitor.attach()
 
