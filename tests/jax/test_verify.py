@@ -50,6 +50,7 @@ def list_signatures():
     return found
 
 
+@pytest.mark.slow
 def test_every_description_holds_in_its_shortest_case(monkeypatch):
     """Two tests share the cases. `python -m tofu verify --jax` checks all, and searches for missing strategies."""
     monkeypatch.setattr(primitives, "PARTS", (2,))
@@ -116,6 +117,7 @@ def test_a_missing_strategy_is_found(descriptions):
     assert "dot_general: missing strategy inputs (dimension 1, dimension 0) -> reduced" in problems
 
 
+@pytest.mark.slow
 def test_the_command_fails_on_a_wrong_description(descriptions):
     replace_description(descriptions, "reduce_precision", lambda x, *, exponent_bits, mantissa_bits: lambda *i: -x[i])
     found = CliRunner().invoke(main, ["verify", "reduce_precision", "--jax", "--jobs", "1", "--no-missing"])
