@@ -120,7 +120,7 @@ class _Evaluation:
         return rejected, tuple(fetched_axes), outer_axes
 
     def _find_outer_variables(self, axis: str) -> tuple[str, ...]:
-        """Return the variables that must have extent 1 before `axis` is split. Return () if there are none, or it cannot be split."""
+        """Return the variables that must have extent 1 before `axis` is split. Return () if there are none, or if it cannot be split."""
         names: set[str] = set()
         for output in self.pattern.trace.outputs:
             for group in output.groups or ():

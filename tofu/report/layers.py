@@ -123,7 +123,7 @@ def list_layers(partition: Partition) -> list[LayerRow]:
 
 
 def find_operator(partition: Partition, name: str) -> str:
-    """Return `name` if an operator has this name, or else the operator that represents the layer `name`."""
+    """Return `name` if it is the name of an operator, or else the operator that represents the layer `name`."""
     if name in partition.graph.operator_index:
         return name
     return next(layer.operator for layer in list_layers(partition) if layer.name == name)

@@ -53,7 +53,7 @@ def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effor
 def _find_batch(problem: Problem, tensor: int) -> int:
     """Return the first dimension of an input along which its readers can be split, or 0 if there is none.
 
-    Dimension 0 is skipped if a loop or slices take the input step by step.
+    Dimension 0 is skipped if loops or slices read the input step by step.
     """
     readers = [
         (problem.accesses[o], slot)

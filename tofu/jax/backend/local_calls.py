@@ -177,7 +177,7 @@ def _offset_iota(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Draw all bits or keys, and return this worker's shard. Each number depends on how many are drawn."""
+    """Draw all bits or keys, because each number depends on how many are drawn. Return this worker's shard."""
     (keys,) = operands
     (all_numbers,) = call.bind(operands, shape=call.equation.params["shape"])
     return [call.take_part(all_numbers, sharded_dimensions=keys.ndim)]

@@ -154,7 +154,7 @@ def _find_largest(axis: int, blocks: int, k: int, x: Any) -> tuple[Any, Any]:
 
 
 def _transform(kind: Any, lengths: Sequence[int], x: Any) -> Any:
-    """Transform one dimension after the other. The real side of a real transform is along the last dimension."""
+    """Transform one dimension after the other. A real transform starts or ends with real numbers along the last dimension."""
     kinds = type(kind)
     complex_kind = {kinds.RFFT: kinds.FFT, kinds.IRFFT: kinds.IFFT}.get(kind, kind)
     steps = [(x.ndim - 1, kind, lengths[-1])]

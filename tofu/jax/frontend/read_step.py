@@ -223,7 +223,7 @@ def hoist_loop_sums(source: Source) -> Source | None:
 
 
 def divide_step(source: Source, workers: int) -> Source | None:
-    """Return the step with operators such as cumulative sums in blocks, or None if it has none."""
+    """Return the step with operators such as cumulative sums divided into blocks, or None if it has no such operators."""
     step = divide_into_blocks(source.native.step, workers)
     return None if step is None else _keep_names(_rewrite(source, step), source)
 

@@ -15,8 +15,8 @@ MOST_INFERENCES = 32
 def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset[str]:
     """Return the names of the arguments that are data. All others are parameters.
 
-    If some shapes are missing, data are the labels and the arguments with shapes. Otherwise, data are the labels, and
-    arguments whose shape grows with the batch or cannot be inferred from earlier arguments.
+    If some shapes are missing, data are the labels and all arguments with shapes. Otherwise, data are the labels, the
+    arguments whose shape grows with the batch, and the arguments whose shape cannot be inferred from earlier arguments.
     """
     names = symbol.list_arguments()
     named = frozenset(shapes).union(labels)

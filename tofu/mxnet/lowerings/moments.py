@@ -1,4 +1,4 @@
-"""Lowerings of means, variances and L2 norms to sums of MXNet, so that their reduced dimensions can be split."""
+"""Lowerings of means, variances and L2 norms to MXNet's sums, so that their reduced dimensions can be split."""
 
 from __future__ import annotations
 

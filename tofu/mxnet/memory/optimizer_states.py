@@ -67,7 +67,10 @@ class OptimizerStates:
         ]
 
     def _probe(self, dtype: str, rank: int) -> Iterator[tuple[tuple[bool, ...], int]]:
-        """Yield, for each state, the weight's dimensions that it has, and the bytes of an element. Its other extents are 1."""
+        """Yield, for each state, the dimensions that it shares with the weight, and the bytes of an element.
+
+        Other dimensions have extent 1.
+        """
         if self._optimizer is None:
             return
         try:
