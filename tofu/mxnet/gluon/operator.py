@@ -346,7 +346,7 @@ class PartitionedOperator:
 
 
 def _make_anchor(context: Any) -> Any:
-    """Return an array that all calls read. Its gradient is the number of calls that one backward pass ran through."""
+    """Return an array that all calls read. One backward pass adds 1 to its gradient for each call."""
     anchor = mx.nd.zeros((1,), ctx=context)
     anchor.attach_grad()
     return anchor
