@@ -78,8 +78,8 @@ class FreeBuffers {
   }
 
   size_t size_ = 1;
-  std::vector<Bits> always_;  // by node of a tree over moments: used in all of its moments
-  std::vector<Bits> ever_;    // used in some of its moments
+  std::vector<Bits> always_;  // by node of a tree over moments: used in all its moments
+  std::vector<Bits> ever_;    // used at some moment
   Bits used_;
 };
 
