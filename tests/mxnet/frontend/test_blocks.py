@@ -85,6 +85,12 @@ def test_a_roll_moves_only_the_elements_that_workers_lack(name, workers):
     assert compare(function, workers, ROWS.astype("float32")).communication_bytes <= workers * moved
 
 
+@pytest.mark.parametrize("workers", [2, 4])
+def test_the_last_time_step_is_read_as_a_slice(workers):
+    plan = compare(lambda x: S.SequenceLast(S.expand_dims(x, axis=1)), workers, ROWS.astype("float32"))
+    assert plan.communication_bytes < 4 * LINES
+
+
 UNUSUAL = {
     "equal": [1.0, 3.0, 0.0, 3.0, 3.0, 2.0, 3.0, 1.0],
     "nan": [1.0, 3.0, np.nan, 3.0, np.inf, 2.0, np.nan, 1.0],
