@@ -32,6 +32,7 @@ def test_an_interrupted_command_ends_with_one_line(monkeypatch, number):
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
 def test_an_interrupted_verification_ends_its_processes(number):
     command = [sys.executable, "-m", "tofu", "verify", "--jobs", "2"]

@@ -79,11 +79,13 @@ def test_the_locale_of_the_process_stays(compile_kernels):
     assert (locale.setlocale(locale.LC_ALL), locale.nl_langinfo(locale.CODESET)) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "generation"), [(dtype, GENERATIONS[i % 5]) for i, dtype in enumerate(TYPES)])
 def test_fetches_compile_for_every_type(compile_kernels, dtype, generation):
     assert f"tofu_multi_fetch_{dtype}".encode() in compile_kernels("multi_fetch.cu", dtype, generation)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "dtype", "generation"),
     [

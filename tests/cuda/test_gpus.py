@@ -92,6 +92,7 @@ def test_problems_of_gpus_are_reported_at_bind(run_emulated):
     assert "batch_norm.cu" in said["kernels"]  # compiled before the first run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("missing", "code", "fragments"),
     [

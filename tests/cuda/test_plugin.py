@@ -1,6 +1,7 @@
 """The operators' GPU code inside MXNet on CPU contexts: an emulated driver runs kernels thread by thread."""
 
 import mxnet as mx
+import pytest
 
 ON_EMULATED_GPUS = "import tofu, mxnet; from tofu import _mxnet; _mxnet.run_gpu_code_on_cpu()\n"
 
@@ -19,6 +20,7 @@ TESTS = [
 ]
 
 
+@pytest.mark.slow
 def test_gpu_kernels_pass_the_tests_of_cpu_kernels(run_emulated):
     arguments = ["-q", "-p", "no:cacheprovider", *TESTS]
     result = run_emulated(f"{ON_EMULATED_GPUS}import pytest, sys; sys.exit(pytest.main({arguments}))")
@@ -26,6 +28,7 @@ def test_gpu_kernels_pass_the_tests_of_cpu_kernels(run_emulated):
     assert "passed" in result.stdout
 
 
+@pytest.mark.slow
 def test_parts_equal_their_cpu_kernels(run_emulated):
     result = run_emulated("import tofu; from tests.cuda import part_cases; part_cases.main()")
     assert result.returncode == 0, result.stderr

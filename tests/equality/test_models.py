@@ -80,6 +80,7 @@ def test_detectors_in_single_precision(name):
     compare_split(NETWORKS[name]("float32"), 4, dtype="float32")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [4, 6])
 def test_a_mixture_of_experts_equals_one_device(workers):
     words = 24

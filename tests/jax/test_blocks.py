@@ -117,6 +117,7 @@ def test_other_types(dtype):
     check_step(step, 4, x, hints={"x": 0})
 
 
+@pytest.mark.slow
 def test_gradients_and_loops():
     def loss(x):
         def body(total, row):

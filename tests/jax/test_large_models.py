@@ -84,6 +84,7 @@ def test_training_keeps_14_bytes_of_state_for_a_parameter():
     assert state_bytes == 14 * model.size.trained
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TINY)
 def test_two_devices_compute_what_one_does(name):
     with in_double_precision():

@@ -83,6 +83,7 @@ def test_layers_of_a_stack_and_clipped_gradients_are_tied(tied_layers, take, dty
     assert decided < 5 / layers * len(graph.operators), "two layers that alternate, and those at the ends"
 
 
+@pytest.mark.slow
 def test_tied_layers_train_as_on_one_device(tied_layers):
     model = transformer(LEAST_LAYERS + 1, **SIZES)
     with in_double_precision():

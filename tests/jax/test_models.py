@@ -34,6 +34,7 @@ def train_and_compare(step, state, others, workers, **options):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "name"), [(package, name) for package, module in MODULES.items() for name in module.MODELS]
 )
@@ -76,6 +77,7 @@ OPTIMIZERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers_of_optax_train_as_on_one_device(name):
     optimizer = getattr(optax, name)(**OPTIMIZERS[name])

@@ -52,6 +52,7 @@ def list_signatures():
     return found
 
 
+@pytest.mark.slow
 def test_every_description_holds_in_its_shortest_case(monkeypatch):
     """Verify in two parts; `python -m tofu verify --jax` takes all cases, and searches missing strategies."""
     monkeypatch.setattr(primitives, "PARTS", (2,))
@@ -119,6 +120,7 @@ def test_a_missing_strategy_is_found(descriptions):
     assert "dot_general: missing strategy inputs (dimension 1, dimension 0) -> reduced" in problems
 
 
+@pytest.mark.slow
 def test_the_command_fails_on_a_wrong_description(descriptions):
     replace_description(descriptions, "reduce_precision", lambda x, *, exponent_bits, mantissa_bits: lambda *i: -x[i])
     found = CliRunner().invoke(main, ["verify", "reduce_precision", "--jax", "--jobs", "1", "--no-missing"])

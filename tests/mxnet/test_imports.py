@@ -39,6 +39,7 @@ def test_importing_tofu_imports_no_framework_and_changes_no_numpy():
     assert printed.splitlines() == ["False False True", "False", "True False"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), [("tofu", "mxnet"), ("mxnet", "tofu")])
 def test_both_orders_of_import_give_mxnet_its_loaders(first, second, tmp_path):
     """MXNet's own function loads a saved partition as one."""
@@ -70,6 +71,7 @@ def without(module, name):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("preparation", "message"),
     [

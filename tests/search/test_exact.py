@@ -117,6 +117,7 @@ def test_a_problem_above_the_memory_limit_gets_the_recursive_plan(shares_regions
     assert (found.lower_bound, found.is_optimal, found.held_bytes) == (0, False, 0)
 
 
+@pytest.mark.slow
 def test_512_workers_need_less_than_1_gib():
     """Tensors of five dimensions have two million layouts, which are never listed."""
     spec, shapes = GraphSpec(), [(1024, 512, 512, 512, extent) for extent in range(512, 520)]

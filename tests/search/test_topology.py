@@ -82,6 +82,7 @@ def test_collectives_over_two_levels_cross_the_top_once_for_each_group():
     assert all_gather == [w_bytes, 2 * 3 * w_bytes]
 
 
+@pytest.mark.slow
 def test_no_plan_costs_less():
     checked = 0
     for seed in range(400):

@@ -203,7 +203,7 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     algorithm = ALGORITHMS[settings.algorithm]
     effort = Effort(settings.search_seconds / len(problems), progress)
     is_free = settings.replicate == "free"
-    found, errors = _solve(problems, settings, effort.take(SPLIT_SHARE) if is_free else effort)
+    found, errors = _solve(problems, settings, *((effort.take(SPLIT_SHARE), _always_tie) if is_free else (effort,)))
     proving, candidates = found, list(found)
     if is_free:
         proving, _ = _solve(problems, settings, effort, _make_memory_free)
@@ -233,6 +233,10 @@ def _describe_orders(problems: Sequence[Problem], planned: int | None = None) ->
     levels_fix_order = bool(problems[0].arrangement.bandwidths) and len(problems) < MOST_ORDERS
     known = len(problems) if levels_fix_order else count_orders(problems[0].factors)
     return "" if count == known else f", of {count:,} of {known:,} orders of the rounds"
+
+
+def _always_tie(problem: Problem) -> Problem:
+    return replace(problem, always_ties=True)
 
 
 def _make_memory_free(problem: Problem) -> Problem:

@@ -159,6 +159,7 @@ def test_a_right_description_is_verified():
     assert "split i      in 2, 3: concatenated, reduced, reduced" in str(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "description", "problem"),
     [

@@ -45,6 +45,7 @@ def results(tmp_path_factory):
     return [dict(np.load(folder / name)) for name in ("machine0.npz", "machine1.npz", "alone.npz")]
 
 
+@pytest.mark.slow
 def test_machines_train_as_one_with_the_joint_batch(results):
     first, second, alone = results
     assert {"a_weight", "c_weight", "servers c_weight"} <= first.keys()

@@ -35,7 +35,7 @@ MOST_EQUATIONS = 2048  # the search ends after this many equations before a reve
 
 def cancel_reversals(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Return the operands that replace a reversal, or None if this does not reduce the number of reversed elements."""
-    if equation.primitive.name != "rev" or types[0].is_key or not builder.is_planned:
+    if types[0].is_key or not builder.is_planned:
         return None
     search = _Search(builder)
     wanted = search.reverse(equation.inputs[0], equation.params["dimensions"])
