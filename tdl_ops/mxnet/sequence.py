@@ -6,7 +6,7 @@ Fractions of a length are ignored.
 """
 
 from tdl_ops.mxnet import op
-from tofu.tdl import Any, output, position, trunc, unwritten, where
+from tofu.tdl import Any, output, position, scatter, trunc, unwritten, where
 
 
 def _at(i, axis):
@@ -17,10 +17,19 @@ def _last(data, axis, time, i):
     return data[(time, *i) if axis == 0 else (i[0], time, *i[1:])]
 
 
-@op("SequenceLast")
+def _pick_last(data, axis):
+    """Return the last time step as a slice, which needs no kernel."""
+    time = data.shape[axis]
+    names = (*("tb", "bt")[axis], *(f"i{d}" for d in range(data.ndim - 2)))
+    last = lambda i: where(position(i[axis]) == time - 1, data[i], 0.0)
+    return scatter(lambda *i: ((*i[:axis], *i[axis + 1 :]), last(i)), {"t": time}, names=" ".join(names))
+
+
+@op("SequenceLast", concrete=True)
 def sequence_last(data, sequence_length=None, *, use_sequence_length=False, axis=0):
-    last = lambda b: data.shape[axis] - 1 if sequence_length is None else Any(trunc(sequence_length[b]) - 1)
-    return lambda b, *i: _last(data, axis, last(b), (b, *i))
+    if sequence_length is None:
+        return _pick_last(data, axis)
+    return lambda b, *i: _last(data, axis, Any(trunc(sequence_length[b]) - 1), (b, *i))
 
 
 @op("_backward_SequenceLast", concrete=True)

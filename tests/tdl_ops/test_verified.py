@@ -7,6 +7,7 @@ import pytest
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tdl_ops.mxnet.case import Case
+from tofu.mxnet.lowerings.joins import JOIN
 from tofu.mxnet.verify.cases import load_cases, verify_case
 from tofu.mxnet.verify.nodes import list_operators
 from tofu.verification.numbers import labels
@@ -39,7 +40,7 @@ def test_further_signatures_agree_with_mxnet(case):
 
 def test_every_description_has_a_case():
     verified = {operator for case in load_cases() for operator in find_operators(case)}
-    assert set(DESCRIPTIONS) - verified == set()
+    assert set(DESCRIPTIONS) - verified == {JOIN}  # it has no kernel
 
 
 def test_all_gradients_are_described():

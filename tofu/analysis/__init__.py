@@ -4,7 +4,7 @@
 `interval`), compiles the result to a function of the shapes (`evaluator`), and evaluates it (`axes`).
 """
 
-from tofu.analysis.access import Absent, Combine, InputAccess, OperatorAccess, OutputAccess, Row
+from tofu.analysis.access import Absent, Combine, InputAccess, Move, OperatorAccess, OutputAccess, Row
 from tofu.analysis.arithmetic import Arithmetic, Operations
 from tofu.analysis.interval import AffineIndex, Interval, split_affine
 from tofu.analysis.signatures import analyse, find_arithmetic
@@ -17,6 +17,7 @@ __all__ = [
     "Combine",
     "InputAccess",
     "Interval",
+    "Move",
     "Operations",
     "OperatorAccess",
     "OutputAccess",

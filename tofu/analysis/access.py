@@ -104,6 +104,13 @@ class OutputAccess:
     has_zero_terms: bool = True
 
 
+class Move(NamedTuple):
+    """Input of an operator, and how far its elements are shifted along each dimension. Outside, the result is zero."""
+
+    input: int
+    distances: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class OperatorAccess:
     """Axes of an operator at concrete shapes, and the regions of its parts.
@@ -133,6 +140,8 @@ class OperatorAccess:
         For each axis, its name in the description, if the names differ.
     undescribed
         The reason why no description applies to the operator, or "".
+    moves
+        For an operator that only shifts its inputs: for each output, the inputs whose sum it is. () for other operators.
     """
 
     axes: tuple[str, ...]
@@ -150,6 +159,7 @@ class OperatorAccess:
     outer_axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     description_names: Mapping[str, str] | None = None
     undescribed: str = ""
+    moves: tuple[tuple[Move, ...], ...] = ()
 
     def explain_whole(self) -> str:
         """Return why the operator has no axis to split."""

@@ -20,7 +20,7 @@ from itertools import chain
 from tofu.analysis.access import Absent, Combine, InputAccess, OperatorAccess, OutputAccess, Row
 from tofu.analysis.arithmetic import Arithmetic, count_arithmetic
 from tofu.analysis.evaluator import Evaluator, IndexNumbers, SignatureNumbers
-from tofu.analysis.movement import Shapes, find_absent
+from tofu.analysis.movement import Shapes, find_absent, find_moves
 from tofu.analysis.symbolic import Dimension, OutputPattern, Pattern
 from tofu.errors import DescriptionError
 from tofu.tdl.expression import extent_symbol
@@ -89,6 +89,9 @@ class _Evaluation:
             fetched_axes,
             self.is_always_fetched,
             self.outer_axes,
+            moves=()
+            if self.absent_elements is None
+            else find_moves(self.pattern, self.evaluator, self.numbers, self.shapes),
         )
 
     def _judge_variables(self) -> tuple[dict[str, str], tuple[str, ...], dict[str, tuple[str, ...]]]:
@@ -134,14 +137,16 @@ class _Evaluation:
         return outer if outer and next(problems, None) is None else ()
 
     def _reads_part(self) -> bool:
+        """Return True if the operator has one output, and reads only a part of some input."""
         read_inputs = [number for number, access in enumerate(self.pattern.inputs) if access.is_read]
-        if len(read_inputs) != 1 or len(self.pattern.outputs) != 1:
+        if len(self.pattern.outputs) != 1 or any(len(i) != 1 for n in read_inputs for i in self.tensor_indices[n]):
             return False
-        (number,) = read_inputs
-        if any(len(indices) != 1 for indices in self.tensor_indices[number]):
-            return False
-        spans = [_span(index, self.extents) for (index,) in self.tensor_indices[number]]
-        return any(low > 0 or high + 1 < size for (low, high), size in zip(spans, self.shapes[number], strict=True))
+        spans = [
+            (_span(index, self.extents), size)
+            for number in read_inputs
+            for (index,), size in zip(self.tensor_indices[number], self.shapes[number], strict=True)
+        ]
+        return any(low > 0 or high + 1 < size for (low, high), size in spans)
 
     def _check_extents(self) -> None:
         description = self.pattern.trace.description

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from tofu.analysis.access import Move
 from tofu.analysis.evaluator import Evaluator, IndexNumbers, SignatureNumbers
 from tofu.analysis.symbolic import Pattern
 
@@ -64,6 +65,27 @@ def find_absent(
         if len(elements_of_tensor) > 1 or (elements_of_tensor - {None} and not shape):
             return None
     return tuple(next(iter(elements_of_tensor), None) for elements_of_tensor in absent_by_tensor)
+
+
+def find_moves(
+    pattern: Pattern, evaluator: Evaluator, numbers: SignatureNumbers, shapes: Shapes
+) -> tuple[tuple[Move, ...], ...]:
+    """Return for each output the shifted inputs whose sum it is, or () if the operator does something else."""
+    description, attributes = pattern.trace.description, pattern.trace.attributes
+    indices_by_tensor = _list_indices(evaluator, numbers, shapes)
+    moves = []
+    for target, elements in enumerate(pattern.moved_elements or (), len(pattern.inputs)):
+        moved_inputs = []
+        for element, chosen in elements:
+            source, name = element.tensor.position, element.tensor.name
+            pairs = list(zip(indices_by_tensor[source], indices_by_tensor[target], strict=False))
+            is_shifted = chosen is None and _are_shifted(indices_by_tensor[source], indices_by_tensor[target], {})
+            if not is_shifted or description.find_fill_value(name, attributes):
+                return ()
+            distances = tuple(b[0].lower - a[0].lower for a, b in pairs if a and b)
+            moved_inputs.append(Move(source, distances))
+        moves.append(tuple(moved_inputs))
+    return tuple(moves)
 
 
 def _find_absent_element(

@@ -125,6 +125,7 @@ def _analyse_operator(
         (axis, reason)
         for position, axis in enumerate(access.axes)
         if axis not in access.fetched_axes
+        and not access.is_always_fetched
         and (reason := _find_disagreement(operator, access, position, inputs, outputs, framework))
     ]
     if not disagreeing:

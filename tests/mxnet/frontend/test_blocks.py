@@ -68,6 +68,12 @@ ROLLS = {
     "forwards": (numpy_symbol("roll", 1, axis=0), 4 * LINES),
     "backwards": (numpy_symbol("roll", -3, axis=0), 3 * 4 * LINES),
     "of two dimensions": (numpy_symbol("roll", (2, -1), axis=(0, 1)), 2 * 4 * LINES),
+    "of slices": (
+        lambda x: S.concat(
+            S.slice_axis(x, axis=0, begin=-1, end=None), S.slice_axis(x, axis=0, begin=0, end=-1), dim=0
+        ),
+        4 * LINES,
+    ),
     "of all elements": (numpy_symbol("roll", 2), 2 * 4),
 }
 
@@ -76,7 +82,13 @@ ROLLS = {
 @pytest.mark.parametrize("name", ROLLS)
 def test_a_roll_moves_only_the_elements_that_workers_lack(name, workers):
     function, moved = ROLLS[name]
-    assert compare(function, workers, ROWS.astype("float32")).communication_bytes <= 2 * (workers - 1) * moved
+    assert compare(function, workers, ROWS.astype("float32")).communication_bytes <= workers * moved
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_the_last_time_step_is_read_as_a_slice(workers):
+    plan = compare(lambda x: S.SequenceLast(S.expand_dims(x, axis=1)), workers, ROWS.astype("float32"))
+    assert plan.communication_bytes < 4 * LINES
 
 
 UNUSUAL = {

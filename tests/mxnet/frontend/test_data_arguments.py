@@ -99,3 +99,8 @@ def test_arguments_with_shapes_are_data_if_some_have_none():
     assert find_data(symbol, given, find_labels(symbol)) == {"data", "norm_gamma", "softmax_label"}
     partitioned = tofu.partition(symbol, ngpus=2, algorithm="data-parallel")
     assert partitioned.simple_bind(mx.cpu(), **given).plan.tensors["norm_gamma"] == (None,)
+
+
+def test_a_model_of_declared_parameters_has_no_data():
+    symbol = V("table_weight", shape=(6, 4)) + V("other_weight", shape=(6, 4))
+    assert find_data(symbol, list_shapes(symbol, {}), set()) == set()

@@ -28,6 +28,8 @@ def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset
     needed = _find_needed_shapes(symbol, shapes, (likely_data, likely_parameters))
     if len(needed) == len(candidates):
         return named
+    if not needed:  # only parameters, of declared shapes
+        return frozenset(labels)
     batch = next(iter(needed.values()))[:1]
     with_double_batch = {n: (2 * s[0], *s[1:]) if s and s[:1] == batch else s for n, s in needed.items()}
     inferred = _infer_shapes(symbol, with_double_batch)

@@ -1,6 +1,6 @@
 """Lowerings, which replace an operator by several *parts* if its stock kernel, MXNet's own, cannot be split as needed.
 
-Each part is an operator of MXNet or a kernel of `csrc/nnvm/parts`. The package also has three passes that run on every
+Each part is an operator of MXNet or a kernel of `csrc/nnvm/parts`. The package also has four passes that run on every
 graph.
 """
 
@@ -8,6 +8,7 @@ from tofu.lowering import Lowering
 from tofu.mxnet.lowerings import group_norm, indexing, loss, moments, normalization, softmax, spatial
 from tofu.mxnet.lowerings.attention_heads import unmerge_heads
 from tofu.mxnet.lowerings.completion import fill_unwritten, replace_scratch_reads
+from tofu.mxnet.lowerings.joins import read_through_slices
 
 LOWERINGS: dict[str, Lowering] = {
     **group_norm.LOWERINGS,
@@ -20,4 +21,4 @@ LOWERINGS: dict[str, Lowering] = {
 }
 """Operator -> its lowering."""
 
-__all__ = ["LOWERINGS", "fill_unwritten", "replace_scratch_reads", "unmerge_heads"]
+__all__ = ["LOWERINGS", "fill_unwritten", "read_through_slices", "replace_scratch_reads", "unmerge_heads"]
