@@ -4,7 +4,14 @@ from tdl_ops.mxnet import op
 from tofu.tdl import Sum, merge, output, scatter
 
 
+def _as_tuple(bounds):
+    """MXNet reads a number or None as the bound of the first dimension: mx.np writes x[2:5] like this."""
+    return bounds if isinstance(bounds, tuple) else (bounds,)
+
+
 def _slices(shape, begin, end, step):
+    begin, end, step = (_as_tuple(bounds) for bounds in (begin, end, step))
+
     def read(d, values):
         return values[d] if d < len(values) else None
 
@@ -14,7 +21,9 @@ def _slices(shape, begin, end, step):
 
 def _local_bound(name):
     """Return a bound attribute with None in split dimensions, where a worker's region is the slice."""
-    return lambda local: tuple(None if local.is_split(f"i{d}") else n for d, n in enumerate(local.attributes[name]))
+    return lambda local: tuple(
+        None if local.is_split(f"i{d}") else n for d, n in enumerate(_as_tuple(local.attributes[name]))
+    )
 
 
 SLICE = {
