@@ -111,7 +111,7 @@ def test_deviations_equal_one_device():
 
 def build_slices() -> PlainModel:
     data = variable("data") * mx.sym.Variable("scale_weight", shape=(6, 4)).as_np_ndarray()
-    net = numpy.sin(data[:3]) * data[3:] + data[1:4] * data[5:2:-1]
+    net = numpy.sin(data[:3]) * data[3:] + data[1:4] * numpy.flip(data[5:2:-1])
     return PlainModel(mx.sym.MakeLoss(net.as_nd_ndarray()), {"data": (6, 4)}, 5)
 
 
