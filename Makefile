@@ -1,4 +1,4 @@
-# make build | demo | demo-jax | docs | test | test-jax | fuzz | mutate | coverage | sanitize | lint | bench | bench-search | reproduce | clean
+# make build | demo | demo-jax | docs | test | test-slow | test-jax | fuzz | mutate | coverage | sanitize | lint | bench | bench-search | reproduce | clean
 # Targets build in .venv and build, and rebuild only outdated files. MXNet 1.9.1 needs Python 3.10 to 3.12. Targets that only need
 # JAX also run on Python 3.13. The first suitable Python on the PATH is used.
 JAX_ALONE := $(filter demo-jax test-jax,$(MAKECMDGOALS))
@@ -25,7 +25,7 @@ FIND_SOURCES := import pathlib, sys, sysconfig; pathlib.Path(sysconfig.get_path(
 # Time limit of a C++ test, in seconds.
 CORE_TEST_TIMEOUT := 120
 
-.PHONY: build demo demo-jax docs test test-jax fuzz mutate coverage sanitize lint bench bench-search reproduce clean
+.PHONY: build demo demo-jax docs test test-slow test-jax fuzz mutate coverage sanitize lint bench bench-search reproduce clean
 
 build: $(BUILT)
 
@@ -41,8 +41,9 @@ docs: $(TOOLS) $(BUILT)
 	@echo "The site is build/site/index.html"
 
 # TESTS holds arguments of pytest, such as the tests to run.
-test: TESTS ?= tests
-test: $(TOOLS) $(BUILT) $(CORE_TESTED)
+test: TESTS ?= -m "not slow" tests
+test-slow: TESTS ?= -m slow tests
+test test-slow: $(TOOLS) $(BUILT) $(CORE_TESTED)
 	$(VENV)/python -m pytest -n 2 --dist worksteal $(TESTS)
 
 # Run the tests of the JAX engine, with the newest JAX on Python 3.13.

@@ -3,10 +3,10 @@
     python -m benchmarks.beside_mxnet
     python -m benchmarks.beside_mxnet --workers 2,4 --rounds 5
 
-MXNet's data parallelism is `mx.mod.Module` over k contexts with kvstore "device", which holds every parameter k times and sums the
-gradients. `tofu.mod.Module` trains with the default plan. A step is forward, backward and an update by SGD with momentum. Each
-configuration runs in a separate process, with one thread for each worker. The time is the median of the steps. The memory is the peak of
-the process minus its memory before binding.
+MXNet's data parallelism is `mx.mod.Module` over k contexts with kvstore "device", which holds every parameter k times
+and sums the gradients. `tofu.mod.Module` trains with the default plan. A step is forward, backward and an update by SGD
+with momentum. Each configuration runs in a separate process, with one thread for each worker. The time is the median of
+the steps, and the memory is the peak of the process minus its memory before binding.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MODELS: Mapping[str, Callable[[], PaperModel]] = {
     "CNN": lambda: wresnet(50, 2, 16, image=64, classes=128, base=16),
 }
 WAYS = ("MXNet", "Tofu")
-STEPS, WARMING = 7, 2  # number of steps of each process, and of those that warm up
+STEPS, WARMING = 7, 2  # steps of each process, and steps that warm up
 
 
 def run(name: str, workers: int, way: str) -> tuple[list[float], int]:
@@ -61,7 +61,7 @@ def run(name: str, workers: int, way: str) -> tuple[list[float], int]:
 
 
 def time_steps(model: PaperModel, make_module: Callable[..., Any]) -> list[float]:
-    """Train the module `make_module(data_names=..., label_names=...)`. Return the seconds of its steps, without those that warm up."""
+    """Train the module `make_module(data_names=..., label_names=...)`. Return the seconds of its steps after the warm-up."""
     labels = [label for label in model.symbol.list_arguments() if label.endswith("label")]
     shapes, _, _ = model.symbol.infer_shape(**model.shapes)
     known = dict(zip(model.symbol.list_arguments(), shapes, strict=True))

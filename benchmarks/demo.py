@@ -30,7 +30,7 @@ PLAN_ROWS = 40
 
 @dataclass
 class DemoRun:
-    """Training run of the demo. `moved_bytes` is what fetches read from other workers in a step, equal for all steps."""
+    """Training run of the demo. `moved_bytes` are the bytes that fetches read from other workers in each step."""
 
     title: str
     symbol: Any

@@ -18,7 +18,7 @@ Box = tuple[int, ...]
 
 @dataclass(frozen=True)
 class FetchPiece:
-    """Box of the region, and the boxes that are added up there, each as the number of an input and its first element."""
+    """Box of the region, and the boxes that are added there, each as the number of an input and its first element."""
 
     begin: Box
     extent: Box

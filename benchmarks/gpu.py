@@ -4,10 +4,11 @@
     python -m benchmarks.gpu --out FOLDER --few           a fifth of the cases of numbers, four minutes
     python -m benchmarks.gpu --out FOLDER --emulate       on the CPU, thread by thread, the same cases, without times
 
-The numbers of every GPU kernel of Tofu are compared with the same source on the CPU and with a loop over elements. If compute-sanitizer is
-installed, it checks the kernels. Bandwidths are compared with a copy within the device, and fetches with CuPy if it is installed. If JAX
-sees the GPU, training steps of `tofu.jax` are compared with `jax.jit`, in numbers and time. Figures are printed with their goals, and
-written to `gpu.json`. Steps that cannot run are reported. The exit status is 1 after a failure.
+The numbers of every GPU kernel of Tofu are compared with the same source on the CPU and with a loop over elements. If
+compute-sanitizer is installed, it checks the kernels. Bandwidths are relative to a copy within the device, and to CuPy
+if it is installed. If JAX sees the GPU, training steps of `tofu.jax` are compared with `jax.jit`, in numbers and time.
+Figures are printed with their goals, and written to `gpu.json`. Steps that cannot run are reported. The exit status is
+1 after a failure.
 """
 
 from __future__ import annotations

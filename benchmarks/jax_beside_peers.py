@@ -3,10 +3,10 @@
     python -m benchmarks.jax_beside_peers
     python -m benchmarks.jax_beside_peers --workers 4 --model MLP --model "LSTM 2x4" --rounds 40
 
-All plans of a model run in one process, from the same state. In each round, every plan runs one step. The time of a plan is the median of
-the rounds, and quartiles show the spread. Virtual devices are threads that share processors and memory, unlike accelerators, so a
-transferred byte costs a copy, and a collective waits for all threads. The benchmark fails if Tofu's plan takes much longer than the
-fastest peer.
+All plans of a model run in one process, from the same state. In each round, every plan runs one step. The time of a
+plan is the median of the rounds; quartiles show the spread. Virtual devices are threads that share processors and
+memory, so unlike on accelerators, a transferred byte costs a copy, and a collective waits for all threads. The
+benchmark fails if Tofu's plan takes much longer than the fastest peer.
 """
 
 from __future__ import annotations

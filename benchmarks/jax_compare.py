@@ -5,13 +5,15 @@
     TPU_LIBRARY_PATH=.../libtpu.so python -m benchmarks.jax_compare --platform tpu [--model MLP ...]
     python -m benchmarks.jax_compare --platform gpu [--model MLP ...]
 
-Steps are compiled from shapes for virtual devices of the CPU, and not run. `python -m tofu compare` prints the same table, without the
-peers that are Megatron's mixes of data and tensor parallelism. The benchmark fails if a program moves more bytes than its plan counts. It
-also fails if a peer moves fewer bytes than all of Tofu's plans that hold no more memory than the peer. Two kinds of peers do not count:
-peers that hold less than the plan that splits everything, and peers whose devices all compute the same.
+Steps are compiled from shapes for virtual devices of the CPU, and not run. `python -m tofu compare` prints the same
+table, without Megatron's mixes of data and tensor parallelism. The benchmark fails if a program transfers more bytes
+than its plan counts. It also fails if a peer transfers fewer bytes than all of Tofu's plans that need no more memory
+than the peer. Two kinds of peers do not count: peers that need less memory than the plan that splits everything, and
+peers whose devices all compute the same.
 
-Steps for TPUs and H100s are compiled ahead of time without such a device, by the package libtpu of JAX's version and by jax[cuda13]. The
-table then also shows the bytes that move during computation. On TPUs, XLA's auto-sharding is a peer, if it ends within --auto-seconds.
+Steps for TPUs and H100s are compiled ahead of time without such a device, by the package libtpu of JAX's version and by
+jax[cuda13]. The table then also shows the bytes transferred during computation. On TPUs, XLA's auto-sharding is a peer,
+if it ends within --auto-seconds.
 """
 
 from __future__ import annotations

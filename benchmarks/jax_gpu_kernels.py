@@ -2,8 +2,8 @@
 
     python -m benchmarks.jax_gpu_kernels --json FILE
 
-Each step is planned for one worker, and its results are compared with `jax.jit` on the GPU that JAX sees. The scratch memory that XLA
-allocates on the device and on the host shows whether residuals still move to the host.
+Each step is planned for one worker, and its results are compared with `jax.jit` on the GPU. The scratch memory that XLA
+allocates on the device and on the host shows if residuals still move to the host.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Bytes that slices, updates, cumulative sums and similar operators move, compared with the best known algorithm.
+"""Bytes that slices, updates, cumulative sums and similar operators transfer, compared with the best known algorithm.
 
     python -m benchmarks.jax_moves
     python -m benchmarks.jax_moves cumsum sort "argmax of a vector"
 
-Each operator works along a dimension that its array is split along. Planned bytes are also compared with the bytes that
-XLA's program moves.
+Each operator works along a split dimension of its array. Planned bytes are also compared with the bytes of XLA's
+program.
 """
 
 from __future__ import annotations

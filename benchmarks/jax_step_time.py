@@ -3,8 +3,9 @@
     python -m benchmarks.jax_step_time                     real sizes, on the GPU that JAX sees
     python -m benchmarks.jax_step_time --small             sizes that a CPU runs in seconds
 
-One worker transfers nothing, so the difference is the cost of Tofu's rewritten step. Both steps run in turn in one process, from the same
-state. A time is the median of the rounds. Before that, the results of small models are compared with `jax.jit` in double precision.
+One worker transfers nothing, so the difference is the cost of Tofu's rewritten step. Both steps run in turn in one
+process, from the same state. A time is the median of the rounds. Before that, small models are compared with `jax.jit`
+in double precision.
 """
 
 from __future__ import annotations

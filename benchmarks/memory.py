@@ -2,9 +2,10 @@
 
     python -m benchmarks.memory
 
-A ratio is the planned bytes of the worker that needs most, times the number of workers, divided by the bytes of one device. Parameters,
-gradients, one momentum and activations count; workspace does not. Fetch buffers are fetched regions, padded copies and partial results.
-"No order" leaves out the control dependencies, which keep the kernels of the execution graph in their original order.
+A ratio is k times the planned bytes of the worker that needs most, divided by the bytes of one device, for k workers.
+Parameters, gradients, one momentum and activations count; workspace does not. Fetch buffers are fetched regions, padded
+copies and partial results. "No order" omits the control dependencies, which keep the kernels of the execution graph in
+their original order.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
                                                      (g++, or pip install ziglang), but no MXNet
     python -m benchmarks.multi_fetch --emulate       the same checks on the CPU, thread by thread, without times
 
-A fetch assembles a region from shards of several GPUs. The MXNet operator uses the same source, tables and launcher (csrc/cuda). Results
-are compared with NumPy, and in the timed cases also with CuPy. Bandwidth is the bytes that have to be read and written, divided by the
-median time. The share is relative to a device-to-device copy of as many bytes. The speed-up is relative to separate operators of CuPy:
-slice, copy, add, concatenate.
+A fetch assembles a region from shards of several GPUs. The MXNet operator uses the same source, tables and launcher
+(csrc/cuda). Results are compared with NumPy, and in the timed cases also with CuPy. Bandwidth is the bytes that must be
+read and written, divided by the median time. The share is relative to a device-to-device copy of as many bytes, and the
+speed-up to CuPy's slices, copies, additions and concatenations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plan a large model in a process of its own, and measure the plan and the planner."""
+"""Plan a large model in a separate process, and measure the plan and the planner."""
 
 from __future__ import annotations
 

@@ -3,13 +3,14 @@
     python -m benchmarks.simulation
     python -m benchmarks.simulation --machine machine.json --rounds 5 --output results.json
 
-First, the machine is calibrated with other models (`python -m tofu calibrate`), or read from a file. A configuration is a model, a number
-of workers and a plan. It runs in a separate process, with one thread for each worker. A step is forward, backward and an update by SGD with
-momentum. "Fetches" is the share of a step that disappears if fetches move nothing (TOFU_SKIP_FETCH=1, as in section 7.3 of the paper).
+First, the machine is calibrated with other models (`python -m tofu calibrate`), or read from a file. A configuration is
+a model, a number of workers and a plan. It runs in a separate process, with one thread for each worker. A step is
+forward, backward and an update by SGD with momentum. "Fetches" is the share of a step that disappears if fetches move
+nothing (TOFU_SKIP_FETCH=1, as in section 7.3 of the paper).
 
-The simulation has to beat two simple predictions: the measured time of one device, and this time divided by the processors in use.
-Kendall's tau measures whether two configurations are predicted in the right order. It counts pairs whose times differ by more than their
-spread.
+The simulation must beat two simple predictions: the measured time of one device, and this time divided by the
+processors in use. Kendall's tau measures if pairs of configurations are predicted in the right order. It counts pairs
+whose times differ by more than their spread.
 """
 
 from __future__ import annotations

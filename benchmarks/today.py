@@ -5,9 +5,10 @@
     python -m benchmarks.today --models "llama-*" --replicate small --seconds 10,60 --repeat 3
     python -m benchmarks.today --models llama-8b --devices 3,7 --levels one --uneven none
 
-No devices are needed. Each plan is made in a separate process. Seconds of the planner are processor seconds. On one level, each
-device receives 450 GB/s with a latency of 5 us. On two levels, hosts of 8 devices are connected by 50 GB/s per device, with a latency of
-20 us. Bytes are in GB of 1e9 bytes; "needed" is for one device. Interrupted runs print the rows that are finished.
+No devices are needed. Each plan is made in a separate process, and the planner's seconds are processor seconds. On one
+level, each device receives 450 GB/s with a latency of 5 us. On two levels, 50 GB/s per device with a latency of 20 us
+connect hosts of 8 devices. Bytes are in GB of 1e9 bytes; "needed" is for one device. Interrupted runs print the
+finished rows.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Every benchmark can be imported and prints its help, and the demo trains and counts its bytes alike."""
+"""Every benchmark can be imported and prints its help. The demo trains, and all byte counts agree."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 HELP = """
@@ -28,12 +30,14 @@ def run(*arguments):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_every_benchmark_prints_its_help():
     listed = re.findall(r"python -m ([\w.]+)", run("-m", "benchmarks"))
     printed = re.findall(r"printed the help of ([\w.]+)$", run("-c", HELP), re.MULTILINE)
     assert printed == listed
 
 
+@pytest.mark.slow
 def test_demo_counts_its_bytes_alike(tmp_path):
     printed = run("-m", "benchmarks.demo", "--epochs=1", "--samples=128", "--filters=8", "--output", str(tmp_path))
     counts = re.findall(r"^(?:planned|counted|measured), .*?([\d,]+)$", printed, re.MULTILINE)

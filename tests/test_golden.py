@@ -1,5 +1,3 @@
-"""Golden files are compared, and `pytest --update` writes them."""
-
 from types import SimpleNamespace
 
 import pytest

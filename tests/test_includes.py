@@ -1,5 +1,3 @@
-"""The include rules of C++ files, which `csrc/check_includes.py` checks for `make lint`."""
-
 import importlib.util
 from pathlib import Path
 

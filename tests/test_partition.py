@@ -22,7 +22,7 @@ def test_symbols_are_partitioned():
     ):
         assert isinstance(made, tofu.PartitionedSymbol)
         assert made.plan.workers == 2
-    assert tofu.partition(made, ngpus=4, data=(4, 8)).plan.workers == 4  # of a partitioned symbol, its model
+    assert tofu.partition(made, ngpus=4, data=(4, 8)).plan.workers == 4
 
 
 def test_gluon_blocks_are_partitioned():
@@ -47,7 +47,7 @@ def test_jax_steps_are_partitioned():
 
 @pytest.mark.parametrize("model", [None, "model-symbol.json", 3])
 def test_other_models_are_refused(model, monkeypatch):
-    monkeypatch.delitem(sys.modules, "mxnet")  # which has more to say of it
+    monkeypatch.delitem(sys.modules, "mxnet")
     with pytest.raises(ArgumentTypeError, match=r"takes an mx\.sym\.Symbol, a Gluon block, or a training step for JAX"):
         tofu.partition(model, 4)
 

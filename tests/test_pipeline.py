@@ -1,5 +1,3 @@
-"""The pipeline reports every pass to its observer, in order, with a value that prints."""
-
 import mxnet as mx
 import pytest
 

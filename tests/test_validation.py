@@ -1,5 +1,3 @@
-"""Parsers turn any input into a value or one TofuError."""
-
 import json
 import pickle
 import time
@@ -59,7 +57,7 @@ def test_any_value_in_a_plan_file(name, value):
 @SOME
 @given(VALUES | st.lists(st.fixed_dictionaries({"bytes_per_second": SCALARS}, optional={"workers": SCALARS})))
 def test_any_topology(value):
-    if not isinstance(value, str):  # which is the path of a file
+    if not isinstance(value, str):
         assert try_reading(lambda given: (found := read_topology(given)) and found.arrange(4), value)
 
 

@@ -1,8 +1,8 @@
 """The two protocols that connect the planner to a framework.
 
 A *front end* describes the framework's operators. A *backend* turns a plan into an *execution graph*, which the
-framework runs on all workers. An *engine* has one of each. `tofu.mxnet.engine` and `tofu.jax.engine` implement the
-protocols, and the tests have an engine for NumPy.
+framework runs on all workers. An *engine* has one of each. `tofu.mxnet.engine`, `tofu.jax.engine` and, for NumPy,
+`tests/numpy_engine` implement the protocols.
 """
 
 from __future__ import annotations
@@ -117,8 +117,7 @@ class Backend(Protocol):
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int] | None:
         """Return the bytes that the kernel of each operator reads and writes on a worker, for frameworks that fuse operators.
 
-        Operators that are fused into another operator's kernel are left out. Returns None if each operator is one
-        kernel.
+        Operators that are fused into another kernel are left out. None means that each operator is one kernel.
         """
 
 

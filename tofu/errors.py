@@ -1,8 +1,8 @@
 """Errors that Tofu raises on purpose.
 
 A `TofuError` is for the user, who has to change the model, the shapes, the plan or the call. Its message names the
-problem, the value seen, the value expected, and what to do. It is a `ValueError`, so callers need not know Tofu to
-catch it. An `InternalError` is a defect of Tofu; its message asks the user to report it.
+problem, the value seen, the value expected, and what to do. It is also a `ValueError`. An `InternalError` is a defect
+of Tofu; its message asks the user to report it.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def raise_together(error: type[TofuError], headline: str, problems: Iterable[str
 def find_similar_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     """Return up to `count` known names that the user probably meant by `name`.
 
-    Names of similar spelling are preferred; if there are none, names that contain `name` are returned. If a known name
-    ends with "/" and `name`, it comes first.
+    These are names of similar spelling or, if there are none, names that contain `name`. A known name that ends with
+    "/" and `name` comes first.
     """
     known = list(known)
     names_in_folders = [known_name for known_name in known if known_name.endswith(f"/{name}")]

@@ -3,10 +3,10 @@
     python -m benchmarks.evaluation
     python -m benchmarks.evaluation --models wresnet-50-4,rnn-6-4k --no-sensitivity --output /tmp/evaluation
 
-Writes Figures 8 to 10, Tables 2 and 3 and the claims of section 7 as Markdown, CSV and pictures. `make reproduce` first runs
-`search_table` and `partition_picture`, whose files Table 1 and Figure 11 are taken from. The numbers of the machine are published
-specifications (`tofu/simulation/machines/p2.8xlarge.json`), and are not fitted to the paper's figures. The claims are also checked with
-each of these numbers increased and decreased by 30 %.
+Writes Figures 8 to 10, Tables 2 and 3 and the claims of section 7 as Markdown, CSV and pictures. `make reproduce` first
+runs `search_table` and `partition_picture`, which write Table 1 and Figure 11. The numbers of the machine are published
+specifications (`tofu/simulation/machines/p2.8xlarge.json`), and are not fitted to the paper's figures. The claims are
+also checked with each of these numbers increased and decreased by 30 %.
 """
 
 from __future__ import annotations

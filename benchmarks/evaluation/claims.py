@@ -72,7 +72,7 @@ def _list_figure_10(results: Sequence[AlgorithmResult]) -> Iterator[Claim]:
         if result is not None:
             needed = f"out of memory ({result.needed_bytes / 2**30:.1f} GiB)"
             shown = "fits" if result.fits else result.refusal or needed
-            is_alone = tofu is None or tofu.fits  # if no plan fits, that proves nothing about this one
+            is_alone = tofu is None or tofu.fits  # if no plan fits, the claim is open
             shown += "" if is_alone else ", as is Tofu"
             yield Claim(f"{algorithm} on WResNet-152-10", "out of memory", shown, not result.fits and is_alone)
     icml, tofu = by_name.get(("rnn-4-8k", "icml18")), by_name.get(("rnn-4-8k", "recursive"))

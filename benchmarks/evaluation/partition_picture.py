@@ -40,7 +40,7 @@ SIDE = 0.8  # of a tensor in the picture
 class GroupRow:
     """Splits of a group of residual blocks, and the GiB that its convolutions move for weights and for activations.
 
-    A mixed block has convolutions that are split differently. Convolutions count by the dimensions that they are split along.
+    A mixed block has convolutions that are split differently. Convolutions are counted by their split dimensions.
     """
 
     group: int

@@ -2,9 +2,10 @@
 
     python -m benchmarks.evaluation.search_table
 
-The paper's dynamic program tries all partitions of all tensors of a group of operators. It is not run here. Instead its states are counted,
-for all three rounds at once and for one round after the other, and the time of a state is taken from Tofu's recursive search. Seconds are
-medians of runs in separate processes, without reading the model. Writes docs/evaluation/search.csv.
+The paper's dynamic program tries all partitions of all tensors of a group of operators. Here, its states are only
+counted, for all three rounds at once and for one round after the other. The time of a state is taken from Tofu's
+recursive search. Seconds are medians of runs in separate processes, without reading the model. Writes
+docs/evaluation/search.csv.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ def time_search(name: str, algorithm: str) -> tuple[float, int]:
 def count_states(name: str) -> tuple[float, float]:
     """Return the states of the dynamic program over the coarse graph: for all rounds at once, and round by round.
 
-    The states of a group (a forward operator, its gradients, and the tensors that they touch) are the partitions of these tensors. The
-    same dimensions cut in another order count once.
+    The states of a group (a forward operator, its gradients, and their tensors) are the partitions of these tensors.
+    Orders of the same splits count once.
     """
     problem = _read(name)
     search_graph, graph, factors = problem.search_graph, problem.graph, problem.factors

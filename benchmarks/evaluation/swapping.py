@@ -1,8 +1,9 @@
 """Swapping with the host's memory, as section 7.1 of the paper describes it.
 
-The kernels of one device run in order. A tensor that a kernel reads is fetched ahead of it, as soon as there is room. To make room, the
-device drops the least recently used tensor that no kernel needs soon, and writes it to the host if the host's copy is out of date. The
-transfers of a device run one after the other, at its share of the host's bandwidth.
+The kernels of one device run in order. A tensor that a kernel reads is fetched ahead of it, as soon as there is room.
+To make room, the device drops the least recently used tensor that no kernel needs soon. If the host's copy is out of
+date, the tensor is written there first. The transfers of a device run one after the other, at its share of the host's
+bandwidth.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def swap(program: PlannedProgram, tasks: Tasks, memory_bytes: int, bandwidth: fl
             positions[item].append(position)
     device = _SwappingDevice(memory_bytes, bandwidth, sizes, positions, _list_lasting(program))
     ends = []
-    for _ in range(2):  # the second step starts with the memory that the first one leaves
+    for _ in range(2):  # the second step starts with the memory after the first step
         for position, task in enumerate(order):
             if not device.run(position, uses[task], writes[task], float(tasks.seconds[task])):
                 return None
@@ -144,7 +145,7 @@ class _SwappingDevice:
         return True
 
     def _choose_victim(self, position: int, pinned: set[Item]) -> Item | None:
-        """Return the least recently used item that no kernel needs soon, or the least recently used of all."""
+        """Return the least recently used item that no kernel needs soon, or else the least recently used item."""
         fallback = None
         for item in self._resident:
             if item in pinned:

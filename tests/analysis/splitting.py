@@ -21,7 +21,7 @@ def parts(extent: int, count: int) -> list[tuple[int, int]]:
 
 
 def list_parts(access: OperatorAccess, axis: int, count: int) -> list[dict[int, tuple[int, int]]]:
-    """Return the ranges of each part: of an axis, and of single positions of the axes that it is nested in."""
+    """Return the ranges of each part along an axis. Nesting axes are cut into single positions."""
     outer = [access.axes.index(name) for name in access.outer_axes.get(access.axes[axis], ())]
     counts = {name: access.extents[name] for name in outer} | {axis: count}
     ranges = [parts(access.extents[name], number) for name, number in counts.items()]
@@ -60,7 +60,7 @@ def paste(whole: np.ndarray, part: np.ndarray, box: list[tuple[int, int]], toget
 
 
 def move(local, needed, access: OperatorAccess, box: list[tuple[int, int]], written: OutputAccess) -> np.ndarray:
-    """Return a part of an output, in `box`, as the sum of the regions that are read, shifted by their rows."""
+    """Return the part of an output in `box`, as the sum of the shifted input regions."""
     total = 0
     for array, region_read, read in zip(local, needed, access.inputs, strict=True):
         if read.is_read:
@@ -73,7 +73,7 @@ def move(local, needed, access: OperatorAccess, box: list[tuple[int, int]], writ
 
 
 def run_split(case: DescribedCase, access: OperatorAccess, axis: int, count: int) -> list[np.ndarray]:
-    """Split an operator along an axis, and along those that it is nested in into single positions."""
+    """Split an operator along an axis, and cut its nesting axes into single positions."""
     inputs = case.random_inputs()
     results = [
         np.full(shape, STARTS[written.reducer]) for shape, written in zip(case.outputs, access.outputs, strict=True)

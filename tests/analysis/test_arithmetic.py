@@ -1,5 +1,3 @@
-"""Operations of descriptions, compared with counts by hand."""
-
 import pytest
 
 from tdl_ops.mxnet import DESCRIPTIONS

@@ -1,5 +1,3 @@
-"""Interval arithmetic: the paper's examples, and enumeration of all values."""
-
 import itertools
 import re
 
@@ -36,7 +34,6 @@ def test_operations_beyond_figure_4_are_refused():
 
 
 def test_shift_example_of_section_4_2():
-    """Read [2, 6] for i in [0, 4] and [7, 11] for i in [5, 9] of B[i] = A[i + 2]."""
     half = sympy.Rational(1, 2)
     shifted = split_affine(i + 2)
     extent = extent_symbol("i.extent")

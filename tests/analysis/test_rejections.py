@@ -1,5 +1,3 @@
-"""Reasons why an index variable is not a strategy."""
-
 import pytest
 
 from tofu.analysis import Absent, Combine, Row, analyse
@@ -163,7 +161,7 @@ def test_rejected_axes_have_reasons(function, inputs, outputs, reasons):
 
 
 def test_stacks_are_recognized():
-    """Treat a tensor that is one slice of a stack as fetched, but not masks, computed elements and other selections."""
+    """A tensor that is one slice of a stack is fetched. Masks, computed elements and other selections are not."""
     pair = lambda x, y: lambda i, j: where(position(i) == 0, x[j], 0.0) + where(position(i) == 1, y[j], 0.0)  # noqa: E731
     access = analyse(describe(pair), {}, [(4,), (4,)], [(2, 4)])
     assert (access.axes, access.fetched_axes) == (("i", "j"), ("i",))
@@ -175,7 +173,7 @@ def test_stacks_are_recognized():
     assert access.outputs[0].combine == (Combine.CONCAT, Combine.CONCAT)
     reason = {"i": "the position i is used as a number, and a part would count i from zero"}
     for function in (
-        lambda x: lambda i, j: where(position(i) == 1, x[i, j], 0.0),  # a mask: as many dimensions
+        lambda x: lambda i, j: where(position(i) == 1, x[i, j], 0.0),
         lambda x: lambda i, j, k: where(position(i) == 1, x[j, k] * 2, 0.0),
         lambda x: lambda i, j, k: where(position(i) == 1, x[j, k], 1.0),
         lambda x: lambda i, j, k: where(position(i) == 0.5, x[j, k], 0.0),
@@ -261,7 +259,6 @@ def test_a_failing_bound_function_names_its_attribute():
 
 
 def test_inner_variables_are_nested_in_outer_ones():
-    """Split each variable of a merged dimension after those outside of it, in the input and in the output."""
     extents = {"j": 3, "k": 5}
     flat = describe(lambda x: output("(i j k)", lambda i, j, k: x[i, j, k], extents=extents), concrete=True)
     access = analyse(flat, {}, [(4, 3, 5)], [(60,)])

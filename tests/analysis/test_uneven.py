@@ -1,5 +1,3 @@
-"""Axes whose parts may overlap, and the neutral elements of reductions."""
-
 import pytest
 
 from tofu.analysis import analyse, find_dimension, find_neutral, find_uneven_axes

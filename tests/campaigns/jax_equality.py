@@ -6,11 +6,12 @@
     python -m tests.campaigns.jax_equality --source sources --write
     python -m tests.campaigns.jax_equality --summary
 
-The steps are the models of the tests, or with `--source` those of examples of JAX's libraries. The folder of `--source` holds clones of the
-repositories flax, equinox, haiku, jraph, distrax, optax and jax (see `jax_examples_zoo`), whose requirements are installed. The
-examples' own code builds small models, losses, optimizers and steps; data is drawn at random. Steps are computed in float64, or in float32
-if the example's code says so. A plan is "searched", "free" (`replicate="free"`), "uneven" (`uneven="free"`), or "random", which no search
-would choose. Results are kept in a file, and a run continues where the last one stopped.
+The steps are the models of the tests or, with `--source`, those of examples of JAX's libraries. The folder of
+`--source` has clones of the repositories flax, equinox, haiku, jraph, distrax, optax and jax, whose requirements must
+be installed (`jax_examples_zoo`). The examples' own code builds small models, losses, optimizers and steps. Data is
+random. Steps are computed in float64, or in float32 if the example's code requests it. A plan is "searched", "free"
+(`replicate="free"`), "uneven" (`uneven="free"`), or "random". Results are kept in a file, and a run continues where the
+last one stopped.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ length. Every worker computes these completely.
 `python -m tests.campaigns.jax_equality --source sources --write` writes this page.
 """
 RESULTS = Path("demo-output/jax-equality.jsonl")
-# The program of a random plan has thousands of small kernels, which LLVM should not optimize. XLA's own passes stay on.
+# The program of a random plan has thousands of small kernels. LLVM does not optimize them; XLA's own passes still run.
 COMPILED_FAST = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 LIMIT = 1e-10  # in float64
-LIMITS = {"float64": LIMIT, "float32": 1e-4}  # of the largest number of each array
+LIMITS = {"float64": LIMIT, "float32": 1e-4}  # relative to the largest number of each array
 # Some gradients cancel, and their numbers are roundings: of the bias of attention's keys before softmax, or of a bias before a
 # normalization. An array passes if a rounding of the step's inputs changes it as much on one device. The factor allows for roundings at
 # each operator.
@@ -84,8 +85,10 @@ class EqualityCase:
 
 @dataclass
 class EqualityResult:
-    """`errors` are the largest errors of the plans, relative to the largest number of an array. `excused` is the largest number of
-    arrays of a plan with an error that a rounding explains."""
+    """Errors of plans, relative to the largest number of an array.
+
+    `excused` is the largest count of arrays with errors that rounding explains.
+    """
 
     dtype: str = ""
     errors: dict[str, float] = field(default_factory=dict)
@@ -207,14 +210,14 @@ def _train(step: Any, state: Any, *others: Any) -> list[Any]:
 
 
 def largest_error(found: list[Any], expected: list[Any], excused: list[bool] | None = None) -> float:
-    """Return the largest error of arrays that are not excused, relative to the largest finite number of each; NaN if only one is NaN."""
+    """Return the largest error of arrays that are not excused, relative to their largest finite number. NaN if only one result is NaN."""
     pairs = zip(found, expected, excused or [False] * len(found), strict=True)
     errors = [_relative(array, exact) for array, exact, is_excused in pairs if not is_excused]
     return max(errors, key=lambda error: (error != error, error), default=0.0)
 
 
 def list_excused(found: list[Any], expected: list[Any], rounded: list[Any], limit: float = LIMIT) -> list[bool]:
-    """Return True for each array with an error above the limit that the rounded inputs of `rounded` explain."""
+    """Return True for each array with an error above the limit that `rounded` explains, the results for rounded inputs."""
     return [
         _relative(array, exact) > limit and _measure(array, exact)[0] <= ROUNDING_FACTOR * _measure(again, exact)[0]
         for array, exact, again in zip(found, expected, rounded, strict=True)

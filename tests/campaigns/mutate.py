@@ -37,7 +37,7 @@ MODULES = (
 
 
 def list_mutations(module: Path) -> list[MutationSpec]:
-    """Return all mutations of a module, in a fixed order. Type annotations are left out: no test can notice them."""
+    """Return all mutations of a module, in a fixed order, except of type annotations, which no test can notice."""
     tree = ast.walk(ast.parse(module.read_text()))
     notes = [getattr(node, name, None) for node in tree for name in ("annotation", "returns")]
     spans = [((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset)) for n in notes if n is not None]

@@ -6,10 +6,10 @@
     python -m tests.campaigns.mxnet_examples --models "resnet18_v2;bert"
     python -m tests.campaigns.mxnet_examples --summary
 
-The models are those of MXNet's folder `example/`, built by its own code, and those of Gluon's model zoo, GluonCV and GluonNLP, if these are
-installed (`.ci/gluon`). Data is drawn at random. Steps are computed in float64 where MXNet has kernels for it. `PartitionedSymbol.verify`
-compares every output, gradient and state, and counts the bytes that workers read. A difference that a rounding causes on one device passes.
-Results are kept in a file.
+The models are those of MXNet's folder `example/`, built by its own code, and those of Gluon's model zoo, GluonCV and
+GluonNLP if these are installed (`.ci/gluon`). Data is random. Steps are computed in float64 if MXNet has kernels for
+it. `PartitionedSymbol.verify` compares every output, gradient and state, and counts the bytes that workers read.
+Differences due to rounding pass. Results are kept in a file.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ the error that a rounding of the inputs causes on one device, at least 1e-10.
 `python -m tests.campaigns.mxnet_examples --source mxnet/example --write` writes this page.
 """
 RESULTS = Path("demo-output/mxnet-examples.jsonl")
-LIMIT = {"float64": 1e-8, "float32": 1e-4}  # of the largest number of each array
+LIMIT = {"float64": 1e-8, "float32": 1e-4}  # relative to the largest number of each array
 
 
 @dataclass(frozen=True)

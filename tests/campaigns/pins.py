@@ -1,11 +1,11 @@
-"""Compare the plans of the paper's models and of 50 random ones with the plans written down earlier.
+"""Compare the plans of the paper's models and of 50 random ones with recorded plans.
 
     python -m tests.campaigns.pins              compares; the exit code is 1 if a plan changed
     python -m tests.campaigns.pins --write      writes the plans of this tree to tests/campaigns/pinned_plans.json
 
-A pin is a digest of the splits and byte counts of a plan, beside two byte counts to read. It contains no wording and no field name, so
-that renaming either changes no pin. A plan proved optimal must stay the same. Other plans depend on the time the search had: they must
-not transfer more bytes.
+A pin is a digest of a plan's splits and byte counts, with two byte counts to read. It contains no wording and no field
+names. A plan proved optimal must stay the same. Other plans depend on the time of the search: they must not transfer
+more bytes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Pin:
 
 
 def digest_splits(plan: tofu.Plan) -> str:
-    """Return a digest of the values of a plan that say what moves: splits and byte counts."""
+    """Return a digest of a plan's splits and byte counts."""
     content = (
         plan.factors,
         sorted((name, tuple(steps)) for name, steps in plan.tensors.items()),

@@ -89,6 +89,7 @@ def test_gradients_follow_the_numbers_that_the_workers_drew():
     assert not trial.outcome.disputes
 
 
+@pytest.mark.slow
 def test_wrong_gradient_of_drawn_numbers_is_found(monkeypatch):
     forget_addends(monkeypatch)
     sample = dropout(Growth(0))
@@ -98,6 +99,7 @@ def test_wrong_gradient_of_drawn_numbers_is_found(monkeypatch):
     assert failure.message.startswith("gradient of fixed")
 
 
+@pytest.mark.slow
 def test_wrong_drawn_numbers_are_found():
     sample = dropout(Growth(0))
     (name,) = sample.relations
@@ -108,6 +110,7 @@ def test_wrong_drawn_numbers_are_found():
     assert failure.message.startswith("output 0")
 
 
+@pytest.mark.slow
 def test_descriptions_decide_if_one_device_is_wrong():
     """MXNet's gradient of clip overwrites the sum of gradients if a tensor has eight readers or more."""
     grow = Growth(0, bits=3)
@@ -127,6 +130,7 @@ def end(_):
     os._exit(1)
 
 
+@pytest.mark.slow
 def test_judge_reports_that_mxnet_ended_its_process(monkeypatch):
     """The executor of `compute_apart` corrupts the heap for some models."""
     sample = make_sample(1, "chains")
@@ -138,7 +142,7 @@ def test_judge_reports_that_mxnet_ended_its_process(monkeypatch):
 
 
 def test_inference_uses_the_states_after_training():
-    """MXNet updates BatchNorm's statistics in its backward pass, which runs if any gradient by its inputs is requested."""
+    """MXNet updates BatchNorm's statistics in its backward pass, which runs if a gradient is requested from its inputs' gradients."""
     grow = Growth(0)
     norm = mx.sym.BatchNorm(grow.data(6, 5), fix_gamma=False, eps=0.01, name="bn")[0]
     sample = grow.finish(mx.sym.Group([mx.sym.BlockGrad(norm), mx.sym.sin(grow.parameter(3))]))
@@ -152,7 +156,7 @@ def test_inference_uses_the_states_after_training():
 
 
 def test_differences_that_rounding_explains_pass():
-    """A rounding of a product of 10^11 changes its sine by 10^-4. Larger differences are still found."""
+    """A rounding of a product of 10^11 changes its sine by 10^-4."""
     grow = Growth(0)
     sample = grow.finish(mx.sym.sin(mx.sym.prod(grow.parameter(4, 6) + 3, axis=(0, 1), keepdims=True)))
     trial = Trial(sample, 2)

@@ -1,5 +1,3 @@
-"""The campaign over MXNet's own tests: partitioning, counts, reasons, and crashes."""
-
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
@@ -69,6 +67,7 @@ def run_suite(tmp_path, monkeypatch):
     return run_suite
 
 
+@pytest.mark.slow
 def test_crash_and_hang_lose_one_test_each(run_suite):
     errors = run_suite(SUITE, "symbol")
     assert errors.keys() == {"test_partitioned", "test_dies", "test_hangs", "test_raises_nothing"}
@@ -78,6 +77,7 @@ def test_crash_and_hang_lose_one_test_each(run_suite):
     assert "DID NOT RAISE" in errors["test_raises_nothing"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "passed"),
     [

@@ -56,6 +56,7 @@ def run_in(root, *arguments):
     return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "is_broken", "printed"),
     [

@@ -1,5 +1,3 @@
-"""Ctrl-C and SIGTERM end commands with one line, and lose nothing."""
-
 import os
 import signal
 import subprocess
@@ -32,6 +30,7 @@ def test_an_interrupted_command_ends_with_one_line(monkeypatch, number):
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
 def test_an_interrupted_verification_ends_its_processes(number):
     command = [sys.executable, "-m", "tofu", "verify", "--jobs", "2"]
@@ -45,7 +44,7 @@ def test_an_interrupted_verification_ends_its_processes(number):
     )
     assert running.stderr.readline().startswith("tofu: verifying ")  # without a terminal
     os.killpg(running.pid, number) if number == signal.SIGINT else running.send_signal(number)
-    out, errors = running.communicate(timeout=120)  # which waits for all that share the pipes
+    out, errors = running.communicate(timeout=120)
     assert (running.returncode, out, errors) == (128 + number, "", f"Ended by {number.name}.\n")
 
 

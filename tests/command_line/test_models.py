@@ -42,7 +42,7 @@ def test_plan_explains_alternatives(model):
     refused = run("plan", model, *shape, "--why", "conv")
     assert_refused(refused, "no operator 'conv'; did you mean", "conv2")
     assert_refused(run("plan", model, *shape, "--why", "zzzz"), "no operator 'zzzz'. Its operators are ", " more.")
-    assert "move per training step" not in refused.output  # it is said before anything is searched
+    assert "move per training step" not in refused.output
 
 
 def test_compare_lists_plans_made_by_hand(model):

@@ -41,6 +41,7 @@ def test_ops_as_json_has_the_totals():
     assert found["description_lines"]["median"] <= 3
 
 
+@pytest.mark.slow
 def test_verify_records_all_descriptions(monkeypatch):
     written = {}
     described = {name: DESCRIPTIONS[name] for name in ("tanh", "_backward_tanh")}
@@ -58,6 +59,7 @@ def test_verify_records_all_descriptions(monkeypatch):
     assert re.search(r"[\d.]+ seconds; the largest process had [\d.]+ GiB", result.output)
 
 
+@pytest.mark.slow
 def test_verify_of_a_gradient_runs_its_operator():
     result = run("verify", "_backward_softmin", "--examples", "0", "--no-missing", "--json")
     assert result.exit_code == 0, result.output

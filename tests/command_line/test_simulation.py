@@ -36,7 +36,6 @@ def test_simulate_writes_a_trace_and_a_plot(model, tmp_path):
 @pytest.mark.parametrize("command", ["advise", "simulate"])
 @pytest.mark.parametrize("given", [(), ("--machine", "8xT4")])
 def test_a_missing_or_unknown_machine_is_refused_with_those_that_exist(command, given):
-    """The model is not read before: it does not exist."""
     refused = run(command, "no-symbol.json", *given)
     assert refused.exit_code == 1
     assert "8xT4" in refused.output if given else "--machine is missing" in refused.output

@@ -49,7 +49,7 @@ def compile_kernels(tmp_path_factory):
     nvrtc = find_nvrtc()
     if nvrtc is None:
         pytest.skip("NVRTC is not installed: pip install nvidia-cuda-nvrtc-cu11")
-    # A copy, since the library keeps the NVRTC that it found first.
+    # A copy, because the library keeps the NVRTC that it found first.
     library = tmp_path_factory.mktemp("library") / "tofu_cuda.so"
     shutil.copy(native.build_cuda_library(), library)
     functions = ctypes.CDLL(str(library))
@@ -73,17 +73,19 @@ def compile_kernels(tmp_path_factory):
 
 
 def test_the_locale_of_the_process_stays(compile_kernels):
-    """NVRTC sets its own, after which Python would read text files as ASCII."""
+    """NVRTC changes the locale. Python would then read text files as ASCII."""
     before = locale.setlocale(locale.LC_ALL), locale.nl_langinfo(locale.CODESET)
     compile_kernels("multi_fetch.cu", "float32", 70)
     assert (locale.setlocale(locale.LC_ALL), locale.nl_langinfo(locale.CODESET)) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "generation"), [(dtype, GENERATIONS[i % 5]) for i, dtype in enumerate(TYPES)])
 def test_fetches_compile_for_every_type(compile_kernels, dtype, generation):
     assert f"tofu_multi_fetch_{dtype}".encode() in compile_kernels("multi_fetch.cu", dtype, generation)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "dtype", "generation"),
     [
@@ -98,7 +100,7 @@ def test_parts_compile(compile_kernels, file, dtype, generation):
 
 
 def test_fetches_use_wide_instructions(compile_kernels):
-    """One instruction moves 16, 8 or 4 bytes; none moves single bytes or uses local memory."""
+    """One instruction moves 16, 8 or 4 bytes."""
     ptx = compile_kernels("multi_fetch.cu", "float32", 80, as_ptx=True).decode()
     for access in ("ld", "st"):
         for width in (r"v4\.[uf]32", r"v2\.[uf]32", r"[uf]32"):

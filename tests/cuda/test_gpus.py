@@ -1,10 +1,10 @@
-"""Binding to GPUs checks devices, access, kernels and memory, and reports problems in one line; on emulated GPUs."""
+"""Binding to emulated GPUs checks devices, access, kernels and memory, and reports problems in one line."""
 
 import json
 
 import pytest
 
-# Each check uses other GPUs, since a process queries a GPU once.
+# Each check uses other GPUs, because a process queries a GPU once.
 CHECKS = """
 import json, os, warnings
 import tofu
@@ -92,6 +92,7 @@ def test_problems_of_gpus_are_reported_at_bind(run_emulated):
     assert "batch_norm.cu" in said["kernels"]  # compiled before the first run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("missing", "code", "fragments"),
     [

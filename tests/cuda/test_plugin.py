@@ -1,6 +1,7 @@
 """The operators' GPU code inside MXNet on CPU contexts: an emulated driver runs kernels thread by thread."""
 
 import mxnet as mx
+import pytest
 
 ON_EMULATED_GPUS = "import tofu, mxnet; from tofu import _mxnet; _mxnet.run_gpu_code_on_cpu()\n"
 
@@ -19,6 +20,7 @@ TESTS = [
 ]
 
 
+@pytest.mark.slow
 def test_gpu_kernels_pass_the_tests_of_cpu_kernels(run_emulated):
     arguments = ["-q", "-p", "no:cacheprovider", *TESTS]
     result = run_emulated(f"{ON_EMULATED_GPUS}import pytest, sys; sys.exit(pytest.main({arguments}))")
@@ -26,6 +28,7 @@ def test_gpu_kernels_pass_the_tests_of_cpu_kernels(run_emulated):
     assert "passed" in result.stdout
 
 
+@pytest.mark.slow
 def test_parts_equal_their_cpu_kernels(run_emulated):
     result = run_emulated("import tofu; from tests.cuda import part_cases; part_cases.main()")
     assert result.returncode == 0, result.stderr
@@ -36,7 +39,7 @@ def test_parts_equal_their_cpu_kernels(run_emulated):
 
 
 def test_fetches_are_prepared_before_the_first_run(run_emulated):
-    """Tables are made before the first run, and inputs that the GPU cannot read are copied."""
+    """Tables are made, and inputs that the GPU cannot read are copied, before the first run."""
     code = """
 import mxnet as mx, numpy as np
 from tests.shared.json_graph import JsonGraph, bind
@@ -68,7 +71,7 @@ except mx.MXNetError as error:
     *lines, refused = result.stdout.splitlines()
     assert "a fetch on a GPU cannot overwrite its input 0: give it an output of its own" in refused
     assert lines == [
-        "[(0, 2, 44)]",  # from the 16 bytes that hold the 11th element to the 19th element
+        "[(0, 2, 44)]",
         "[[100, 101, 102, 103, 104], [105, 106, 107, 108, 109], [211, 212, 213, 9, 9], [216, 217, 218, 9, 9]]",
         "there is no GPU for the worker of x1",
     ], result.stderr

@@ -70,6 +70,7 @@ def run(examples, folder):
     return done.stdout.split(separator + "\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_examples_run_and_print_what_is_shown(document, tmp_path):
     examples = find_examples(document.read_text())

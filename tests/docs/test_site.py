@@ -1,5 +1,3 @@
-"""The site of the documents, as far as it can be checked without building it by `make docs`."""
-
 import importlib.util
 import re
 from importlib import import_module

@@ -24,7 +24,7 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 STEP_TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
 WEIGHT_TOLERANCE = 1e-8
-LEAST_RANDOM_PLANS = int(os.environ.get("TOFU_RANDOM_PLANS", "0"))  # where a test runs random plans at all
+LEAST_RANDOM_PLANS = int(os.environ.get("TOFU_RANDOM_PLANS", "0"))
 
 
 def compare(executor, values, step, weights, steps: int = 1, tolerance: float = STEP_TOLERANCE["float64"]) -> None:

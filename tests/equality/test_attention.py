@@ -1,5 +1,3 @@
-"""Attention over interleaved projections is split by heads and equals one device."""
-
 import mxnet as mx
 import numpy as np
 import pytest
@@ -34,7 +32,7 @@ def two_sequences() -> PlainModel:
     scores = contrib.interleaved_matmul_encdec_qk(net, memory, heads=HEADS, name="other_scores")
     shares = mx.sym.softmax(scores, axis=-1, name="other_shares")
     net = contrib.interleaved_matmul_encdec_valatt(memory, shares, heads=HEADS, name="other_sums")
-    by_time = mx.sym.transpose(weights, axes=(1, 0, 2))  # reads the weights in MXNet's layout
+    by_time = mx.sym.transpose(weights, axes=(1, 0, 2))
     outputs = [mx.sym.MakeLoss(mx.sym.sin(net)), mx.sym.BlockGrad(weights), mx.sym.BlockGrad(by_time)]
     return PlainModel(mx.sym.Group(outputs), {"data": (TIME, BATCH, WIDTH), "memory_data": (5, BATCH, WIDTH)}, 3)
 
@@ -83,7 +81,6 @@ def test_scores_without_attention_keep_their_layout():
 
 
 def test_other_heads_stay_merged():
-    """Attention weights that do not come from the scores."""
     data = mx.sym.Variable("data")
     scores = contrib.interleaved_matmul_selfatt_qk(data, heads=HEADS, name="scores")
     two = mx.sym.reshape(scores, shape=(BATCH * HEADS, TIME, TIME))

@@ -1,5 +1,3 @@
-"""Plans of the baselines, and plans with replicated, kept and reread tensors, equal one device."""
-
 from dataclasses import replace
 
 import mxnet as mx
@@ -40,7 +38,7 @@ def test_baselines_equal_one_device(name, algorithm):
 
 
 def wide_mlp() -> PlainModel:
-    """More activations than weights, and both too large to be replicated by default."""
+    """Return a model with more activations than weights. Both are too large to be replicated by default."""
     net = mx.sym.Variable("data")
     for i in range(2):
         net = mx.sym.FullyConnected(net, num_hidden=128, name=f"fc{i}")

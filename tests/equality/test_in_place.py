@@ -115,7 +115,6 @@ def test_a_partial_sum_read_by_another_worker():
 
 
 def test_random_plans_of_long_sums():
-    """About every fifth random plan has such a reader on 8 workers."""
     model = PlainModel(S.Group([build_chain(8), build_chain(11, "other")]), {"data": (16, 2), "other": (16, 2)}, 1)
     compare_split(model, 8, randoms=10)
 
@@ -131,7 +130,7 @@ def test_stacked_recurrence_beside_others(mode, workers):
     shapes |= {"cell": (2, 4, 3)} if mode == "lstm" else {}
     r = np.random.RandomState(3)
     values = {name: r.uniform(-1, 1, shape) for name, shape in shapes.items()}
-    # The factor gives the recurrence a gradient that nobody else reads, so that one device is right.
+    # The factor gives the recurrence a gradient with one reader, so that one device is right.
     expected = find_gradients(S.MakeLoss(S.sin(layers * 1.0 + data)), values, "float64")
     found = find_gradients(tofu.partition(S.MakeLoss(S.sin(layers + data)), workers), values, "float64")
     compare_gradients(expected, found, 1e-11)
@@ -153,11 +152,11 @@ def test_a_recurrence_leaves_head_gradients_unchanged():
 
 
 def test_an_update_that_changes_its_gradient():
-    """MXNet's kernel scales and clips the gradient in place, and other workers need it."""
+    """MXNet's kernel scales and clips the gradient in place, but other workers read it."""
     attributes = {"clip_gradient": "0.25", "eta": "0.5", "lr": "0.125", "wd": "0.25"}
-    update = compose("_adamw_update", attributes, 5)  # of weight, gradient, mean, variance and a scale
+    update = compose("_adamw_update", attributes, 5)
     shapes = {f"input{n}": (6, 3) for n in range(4)} | {"input4": (1,), "other": (8, 8)}
-    update = S.Group([update, S.sin(S.var("other"))])  # which gives every worker something to do
+    update = S.Group([update, S.sin(S.var("other"))])
     r = np.random.RandomState(5)
     values = {name: r.uniform(0.1, 1, shape).astype("float32") for name, shape in shapes.items()}
     results = []
@@ -167,7 +166,7 @@ def test_an_update_that_changes_its_gradient():
         for name, array in (executor.arg_dict | executor.aux_dict).items():
             array[:] = values[name]
         for _ in range(2):
-            executor.arg_dict["input1"][:] = values["input1"]  # one device spoils it
+            executor.arg_dict["input1"][:] = values["input1"]
             output, _ = executor.forward(is_train=True)
         results.append([output.asnumpy(), *(state.asnumpy() for state in executor.aux_dict.values())])
         assert len(executor.aux_dict) == 2
@@ -176,7 +175,7 @@ def test_an_update_that_changes_its_gradient():
 
 
 def test_a_gradient_that_overwrites_positions():
-    """The gradient of SpatialTransformer overwrites the positions that it reads, and two workers need each of them."""
+    """The gradient of SpatialTransformer overwrites the positions that it reads. Two workers read each of them."""
     options = {"target_shape": (4, 4), "transform_type": "affine", "sampler_type": "bilinear"}
     symbol = S.SpatialTransformer(S.var("data"), S.var("loc"), name="warp", **options)
     r = np.random.RandomState(6)
@@ -190,7 +189,7 @@ def test_a_gradient_that_overwrites_positions():
 
 
 def test_learned_slope():
-    """PReLU's kernel reads the gradient of its output after it wrote the gradient of the data."""
+    """PReLU's kernel reads the output's gradient after it has written the data's gradient."""
     values = {"data": np.random.RandomState(1).uniform(-1, 1, (8, 4, 6)), "slope": np.array([0.1, 0.2, 0.3, 0.4])}
     data, slope = S.tanh(S.var("data")), S.var("slope")
     symbol = S.MakeLoss(S.sin(S.LeakyReLU(data, slope, act_type="prelu")))
@@ -202,7 +201,7 @@ def test_learned_slope():
 
 
 def test_hard_sigmoid_beside_others():
-    """MXNet declares its gradient an identity, which may share memory with a gradient that others read."""
+    """MXNet declares the gradient an identity, which may share memory with a gradient that others read."""
     values = {"data": np.random.RandomState(2).uniform(-1, 1, (6, 4)), "weight": np.eye(4)}
     data = S.var("data")
     dense = S.FullyConnected(data, S.var("weight"), no_bias=True, num_hidden=4)

@@ -125,7 +125,6 @@ def test_slices_with_strides_split_along_them(workers):
 @pytest.mark.parametrize("axis", ["r0_0", "r1_0"])
 @pytest.mark.parametrize("workers", [2, 3])
 def test_reshape_like_of_some_dimensions(workers, axis):
-    """Rows of several samples become one dimension and back, as in heads over masked tokens."""
     data, like = mx.sym.Variable("data"), mx.sym.Variable("like")
     cells = mx.sym.FullyConnected(data, num_hidden=7, flatten=False, name="cells")
     rows = mx.sym.reshape_like(cells, like, lhs_begin=0, lhs_end=2, rhs_begin=1, rhs_end=2, name="rows")
@@ -156,7 +155,7 @@ def test_reshapes_to_the_same_contiguous_shards_transfer_nothing(name, workers):
 
 
 def test_reshapes_to_other_contiguous_shards_transfer_the_difference():
-    """18 blocks over 4 workers begin at rows 0, 12, 27 and 39 of the data and 0, 16, 36 and 52 of the result.
+    """18 blocks over 4 workers begin at rows 0, 12, 27 and 39 of the data, and at 0, 16, 36 and 52 of the result.
 
     The shards begin at 0, 13, 27 and 40, and at 0, 18, 36 and 54.
     """
@@ -182,7 +181,7 @@ def test_tensors_of_more_dimensions_than_mxnet_slices(workers, shape):
     scale = mx.sym.Variable("scale", shape=(1, 3, 1, 4, *(1,) * (len(shape) - 4)), dtype="float64")
     cells = mx.sym.broadcast_mul(mx.sym.tanh(mx.sym.Variable("data")), scale)
     turned = mx.sym.SwapAxis(cells, dim1=1, dim2=len(shape) - 1)
-    if len(shape) == 6:  # as many as MXNet transposes
+    if len(shape) == 6:
         turned = mx.sym.transpose(turned, axes=(0, 3, 1, 2, 5, 4))
     joined = mx.sym.Concat(turned, mx.sym.sin(turned), dim=1)
     reduced = mx.sym.broadcast_mul(joined, mx.sym.sum(joined, axis=(1, 3), keepdims=True))
@@ -204,7 +203,7 @@ def test_dense_blocks_are_concatenated_by_channel():
     ("workers", "axis", "dtype"), [(2, 0, "float64"), (3, 1, "float16"), (4, 2, "float32"), (8, 1, "float32")]
 )
 def test_stacks_split_along_the_stacked_dimension_are_exact(workers, axis, dtype):
-    """No sum is reordered, so outputs and added gradients are bit-identical."""
+    """No sum is reordered, so outputs and added gradients are equal bit for bit."""
     shape, names = (8, 9), [f"x{n}" for n in range(workers + 1)]
     net = mx.sym.stack(*map(mx.sym.Variable, names), axis=axis, name="stack")
     whole = (*shape[:axis], len(names), *shape[axis:])

@@ -1,4 +1,4 @@
-"""Losses whose gradients MXNet divides by a size in single precision: each part uses the whole's constant, to the last digit."""
+"""Losses whose gradients MXNet divides by a size in single precision. Each part must use the constant of the whole operator."""
 
 import mxnet as mx
 import numpy as np

@@ -84,7 +84,7 @@ def test_half_precision_is_not_lowered(dtype, is_lowered):
 
 
 def test_a_gradient_in_parts_reads_no_less_than_its_kernel():
-    """The kernel reads only the shape of the variance, and the parts read nothing, so it may be split in any way."""
+    """The kernel reads only the shape of the variance, and the parts do not read it, so it may be split in any way."""
     weight = mx.sym.Variable("scale_weight", shape=(5, 2, 6), dtype="float64")
     net = mx.sym.moments(weight, axes=(1,), name="moments")[0]
     model = PlainModel(mx.sym.MakeLoss(mx.sym.sin(net)), {}, 2)

@@ -1,5 +1,3 @@
-"""Whole models equal one device under the default plan and under random plans."""
-
 import mxnet as mx
 import numpy as np
 import pytest
@@ -47,7 +45,6 @@ def test_random_plans_in_float32(name, workers):
 
 @pytest.mark.parametrize(("name", "workers"), CASES[::2])
 def test_float32_is_as_close_as_a_permuted_batch(name, workers):
-    """The error is at most four times that of one device with a permuted batch, or one rounding."""
     model = SMALL[name]("float32")
     values = random_values(model, "float32")
     weights, permuted = (run_single(model, given, "float32", 5)[1] for given in (values, permute_batch(model, values)))
@@ -76,10 +73,10 @@ def test_networks_of_the_zoo_equal_one_device(name, workers):
 
 @pytest.mark.parametrize("name", ["ssd", "faster_rcnn"])
 def test_detectors_in_single_precision(name):
-    """Their losses are divided by counts of the data, and regions are proposed."""
     compare_split(NETWORKS[name]("float32"), 4, dtype="float32")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [4, 6])
 def test_a_mixture_of_experts_equals_one_device(workers):
     words = 24
@@ -90,7 +87,6 @@ def test_a_mixture_of_experts_equals_one_device(workers):
 
 
 def deep_mlp(batch: int, width: int) -> PlainModel:
-    """Wide enough that no single kind of parallelism is cheapest."""
     net = mx.sym.Variable("data")
     for i in range(3):
         net = mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{i}")
@@ -138,9 +134,9 @@ def test_an_unread_first_output_is_computed():
     ],
 )
 def test_gradients_divided_by_the_number_of_valid_labels(attributes, label, axis):
-    """MXNet's kernel would count only its own labels.
+    """MXNet's kernel would count only the labels of its shard.
 
-    There is no bias: its gradient cancels to 1e-9 of its terms, and MXNet's own last digits vary from run to run.
+    There is no bias, because its gradient cancels to 1e-9 of its terms, and MXNet's last digits vary from run to run.
     """
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(1, 1), num_filter=5, no_bias=True, name="conv")
     loss = mx.sym.SoftmaxOutput(net, normalization="valid", name="softmax", **attributes)

@@ -1,5 +1,3 @@
-"""Normalization and softmax split along their normalized dimensions equal one device, and workers agree on the statistics."""
-
 import itertools
 from dataclasses import replace
 
@@ -100,7 +98,6 @@ def run_step(symbol, values):
 
 @pytest.mark.parametrize("hints", [{}, split(("b", "c")), split(("c", "c")), split(("y0", "b"))], ids=str)
 def test_a_computed_fixed_gamma(hints):
-    """The kernel sets its own copy to 1."""
     shape = (6, 8, 5, 4)
     data, gamma = mx.sym.Variable("data"), mx.sym.Variable("gamma")
     nets = [mx.sym.BatchNorm(data, gamma=scale, fix_gamma=True, name="bn") for scale in (gamma, 2 * gamma)]
@@ -132,8 +129,7 @@ def test_a_mean_a_thousand_times_the_deviation(axes, dtype):
 @pytest.mark.parametrize(("axes", "workers"), [("b", 3), ("y0", 5)])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
 def test_moving_statistics_of_odd_parts(dtype, tolerance, workers, axes):
-    """They equal one device and their formula, with an eps that would show in them."""
-    momentum, steps = 0.75, 5  # a float in MXNet, as eps is
+    momentum, steps = 0.75, 5
     model = one_layer({"fix_gamma": False, "eps": 0.125, "momentum": momentum}, (7, 3, 9, 5))
     values = random_values(model, dtype)
     _, expected = run_single(model, values, dtype, steps)
@@ -187,7 +183,7 @@ def test_global_statistics_may_be_read_by_other_workers():
 @pytest.mark.parametrize("axis", ["b", "c"])
 @pytest.mark.parametrize(("workers", "shape"), [(2, (6, 4)), (3, (6, 4, 3, 2))])
 def test_batch_norm_v1_with_global_statistics(axis, workers, shape):
-    """With a fixed gamma, its gradient reads no number of the data but requests it."""
+    """With a fixed gamma, its gradient requests the data but does not read them."""
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=5, flatten=False, name="fc")
     net = mx.sym.SwapAxis(net, dim1=1, dim2=len(shape) - 1)
     net = mx.sym.BatchNorm_v1(net, use_global_stats=True, name="bn")
@@ -215,7 +211,6 @@ def test_unread_outputs_are_not_computed():
 
 
 def test_the_search_lowers_batch_norm_if_that_is_cheaper():
-    """For a large batch of few channels, splitting by batch moves a few numbers, by channel all data."""
     net = mx.sym.Variable("data")
     for i in range(2):
         net = mx.sym.Convolution(net, kernel=(3, 3), pad=(1, 1), num_filter=4, no_bias=True, name=f"conv{i}")

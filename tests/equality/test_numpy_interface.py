@@ -1,5 +1,3 @@
-"""Models written with MXNet's NumPy interface equal one device under any plan."""
-
 import mxnet as mx
 import pytest
 

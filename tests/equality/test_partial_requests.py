@@ -13,9 +13,8 @@ from tofu.mxnet.verify.kernels import compose
 
 OPERATORS = [case for case in load_cases() if not case.op.startswith(("_backward", "_tofu"))]
 
-# MXNet's gradient of the slope is wrong if the gradient of the data is computed in its place.
+# MXNet's gradient of the slope is wrong if the gradient of the data overwrites its input.
 WRONG_IN_MXNET = {"prelu"}
-# Booleans have no gradients.
 COMPARISONS = {f"_npi_{name}" for name in ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")}
 
 

@@ -118,7 +118,7 @@ def test_classes_picked_by_labels(attributes):
 @pytest.mark.parametrize("workers", [2, 3])
 def test_sequences_split_by_time(axis, workers):
     cells = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, flatten=False, name="cells")
-    lengths = np.array([1, 7, 3.5, 4, 6])  # a fraction does not count
+    lengths = np.array([1, 7, 3.5, 4, 6])
     known = {"use_sequence_length": True, "axis": axis, "sequence_length": mx.sym.Variable("lengths")}
     masked = mx.sym.SequenceMask(cells, value=-0.3, name="masked", **known)
     last = mx.sym.SequenceLast(masked, name="last", **known)
@@ -135,7 +135,7 @@ def test_sequences_split_by_time(axis, workers):
 @pytest.mark.parametrize("workers", [2, 3])
 def test_a_softmax_with_lengths_is_split_by_its_other_dimensions(axis, split, workers):
     cells = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=5, flatten=False, name="cells")
-    lengths = np.arange(20).reshape(4, 5)[:, : 5 if axis == 1 else 3] % 4  # a line of length 0 is zeros
+    lengths = np.arange(20).reshape(4, 5)[:, : 5 if axis == 1 else 3] % 4
     known = mx.sym.Cast(mx.sym.Variable("lengths"), dtype="int32")
     net = mx.sym.softmax(cells, known, use_length=True, axis=axis, temperature=0.7, name="weights")
     loss = mx.sym.MakeLoss(mx.sym.square(mx.sym.sin(net) + cells))
@@ -148,7 +148,7 @@ def test_a_softmax_with_lengths_is_split_by_its_other_dimensions(axis, split, wo
 @pytest.mark.parametrize("workers", [2, 3])
 def test_one_hot_of_classes_that_are_split(workers, dtype):
     scores = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=7, name="scores")
-    labels = mx.sym.Cast(4 * mx.sym.Variable("softmax_label") - 3, dtype=dtype)  # some are no class
+    labels = mx.sym.Cast(4 * mx.sym.Variable("softmax_label") - 3, dtype=dtype)
     wanted = mx.sym.one_hot(labels, depth=7, on_value=0.9, off_value=-0.1, dtype="float64", name="wanted")
     model = PlainModel(mx.sym.MakeLoss(mx.sym.square(scores - wanted)), {"data": (5, 4), "softmax_label": (5,)}, 7)
     compare_axes(model, workers, {"wanted": "k", "scores": "h"}, {"_tofu_one_hot"})
@@ -168,7 +168,7 @@ def test_a_depth_beyond_the_index_type_is_not_split(dtype, depth):
 @pytest.mark.parametrize(
     ("dtype", "values", "found"),
     [
-        ("float64", [np.nextafter(3, 0), 1.5, -0.5, 4, -1], 3),  # the first would be 3 in single precision
+        ("float64", [np.nextafter(3, 0), 1.5, -0.5, 4, -1], 3),
         ("int64", [3, (1 << 32) + 1, 1 << 31, -1, (1 << 24) + 1], 2),  # MXNet's kernel looks at 32 bits
     ],
 )
@@ -186,7 +186,7 @@ def test_indices_are_truncated_as_in_mxnet(dtype, values, found):
 
 
 def test_pick_clips_indices_that_one_device_cuts_to_32_bits():
-    """MXNet's kernel takes 2^32 + 3 for 3, though it claims to clip."""
+    """MXNet's kernel reads 2^32 + 3 as 3, although it should clip."""
     picked = mx.sym.pick(mx.sym.Variable("data"), mx.sym.Variable("index", dtype="int64"), axis=1, name="picked")
     split = tofu.partition(picked, 2, for_training=False, hints={"picked": "v"}, data=(1, 8), index=(1,))
 

@@ -1,5 +1,3 @@
-"""Equal time steps of recurrent nets fetch their weights once, and the search prices that."""
-
 import mxnet as mx
 import pytest
 
@@ -28,7 +26,7 @@ def weight_reads(partition, operators, tensors, parameter):
 
 
 def test_equal_steps_fetch_a_weight_once():
-    """Time steps that are split alike share one fetch per phase; another one fetches for itself."""
+    """Time steps that are split alike share one fetch per phase. A step that is split otherwise fetches for itself."""
     partition = bind_partitioned(RECURRENT_MODELS["lstm"]("float64"), 2, "float64").partition
     graph, problem = partition.graph, partition.problem
     operators, tensors = partition.choices.operators.copy(), partition.choices.tensors.copy()

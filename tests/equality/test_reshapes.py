@@ -1,5 +1,3 @@
-"""Reshapes and grouped convolutions, split along axes that follow others in later rounds, equal one device."""
-
 import mxnet as mx
 import pytest
 

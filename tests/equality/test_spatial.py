@@ -1,5 +1,3 @@
-"""Convolutions, poolings and resampling split in space equal one device."""
-
 import mxnet as mx
 import numpy as np
 import pytest
@@ -94,7 +92,6 @@ def test_im2col_and_col2im_by_rows(workers):
 
 
 def test_elements_of_a_window_stay_together():
-    """With one channel they are the outermost dimension, which the kernel cannot split."""
     window = {"kernel": (3, 1), "stride": (2, 2), "pad": (0, 1)}
     columns = mx.sym.Variable("columns_weight", shape=(2, 3, 4), dtype="float64")
     net = mx.sym.col2im(columns, output_size=(5, 2), name="put", **window)
@@ -167,7 +164,7 @@ def test_gradients_of_a_deformable_convolution_are_added(axis):
 
 @pytest.mark.parametrize("workers", [2, 3])
 def test_parts_of_a_deformable_convolution_read_the_same_places(workers):
-    """Offsets close to an element would be rounded if whole rows were added to them."""
+    """Offsets close to an element would be rounded if complete rows were added to them."""
     names = {"data": (1, 2, 40, 5), "offset": (1, 18, 40, 5), "weight": (3, 2, 3, 3)}
     net = mx.sym.contrib.DeformableConvolution(
         *map(mx.sym.Variable, names), kernel=(3, 3), pad=(1, 1), num_filter=3, no_bias=True, name="layer"

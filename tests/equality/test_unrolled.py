@@ -1,5 +1,3 @@
-"""Fused RNN operators that run as unrolled cells equal one device, and move fewer bytes if units are many."""
-
 import mxnet as mx
 import numpy as np
 import pytest
@@ -52,7 +50,6 @@ def test_unrolled_cells_equal_one_device(mode, attributes):
 
 
 def test_cheaper_takes_the_form_that_moves_fewer_bytes():
-    """With many units, states are small beside their weights; with few units they are large."""
     moved = {}
     for units, time in ((24, 2), (2, 6)):
         model = recurrence("lstm", layers=1, time=time, units=units)

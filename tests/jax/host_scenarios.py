@@ -49,7 +49,7 @@ def find_error(ours, theirs):
 
 
 def train(name, feed):
-    import_example(name).LAYERS = 1  # of a transformer, half as much to compile
+    import_example(name).LAYERS = 1
     module, state, batches = load_example(name)
     made = tofu.jax.partition(module.step, jax.device_count(), module.example_args())
     whole, losses, errors = jax.jit(module.step), [], []
@@ -92,7 +92,7 @@ def train_small_steps():
 
 
 def count(name):
-    """Return the bytes that a compiled step transfers and the bytes its plan counts, between processes and in total."""
+    """Return the bytes that a compiled step transfers, and the bytes that its plan counts, between processes and in total."""
     module = import_example(name)
     made = tofu.jax.partition(module.step, jax.device_count(), module.example_args())
     text = made.lower(*module.example_args()).compile().as_text()
@@ -111,7 +111,7 @@ def find_plan_without_levels(module):
 
 
 def disagree(what):
-    """Return the error when process 1 has another plan, or another batch after a step with parts of batches."""
+    """Return the error if process 1 has another plan, or another batch after a step with parts of batches."""
     module, state, (batch, *_) = load_example("mlp")
     is_other = jax.process_index() == 1
     asked = {"replicate": "free"} if what == "plan" and is_other else {}

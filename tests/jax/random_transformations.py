@@ -2,8 +2,8 @@
 
     python -m tests.jax.random_transformations --count 500 --seed 7
 
-The functions are the cases of the verification, which have all primitives. A seed draws a function, a transformation and the
-options of its partition. The exit status is 1 for a wrong number or an error that is not Tofu's.
+The functions are the cases of the verification, which contain all primitives. A seed draws a function, a transformation
+and options. The exit status is 1 for a wrong number or an error that is not Tofu's.
 """
 
 from __future__ import annotations

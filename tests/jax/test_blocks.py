@@ -1,4 +1,4 @@
-"""Operators along a split dimension exchange one partial result of each worker, and have the numbers of one device."""
+"""Operators along a split dimension exchange one partial result per worker, and their results equal one device's."""
 
 import jax
 import jax.numpy as jnp
@@ -117,6 +117,7 @@ def test_other_types(dtype):
     check_step(step, 4, x, hints={"x": 0})
 
 
+@pytest.mark.slow
 def test_gradients_and_loops():
     def loss(x):
         def body(total, row):
@@ -164,7 +165,7 @@ def test_hints_and_plans_of_the_step_as_written_hold():
 
 
 def test_names_mean_the_same_operators_in_blocks():
-    """Only the second of these has equal blocks."""
+    """Only the second step has equal blocks."""
 
     def step(x):
         return lax.top_k(lax.cumsum(lax.cumsum(x, 0), 1), 2)

@@ -54,16 +54,14 @@ def test_plan_prints_and_saves_plans_for_more_devices_than_exist(file):
     saved, page = file.with_suffix(".json"), file.with_suffix(".html")
     given = read_step_file(str(file))
     names = tofu.jax.partition(given.step, 2, given.arguments).plan.operators
-    product = next(
-        name for name in names if name.endswith("dot_general_1")
-    )  # its scope is another in each version of JAX
+    product = next(name for name in names if name.endswith("dot_general_1"))
     options = ["--hint", "params/w1=0", "--save", saved, "--report", page, "--why", product, "--timings"]
     result = run("plan", f"{file}:step", "--workers", 32, *options)
     assert result.exit_code == 0, result.output
     assert result.output.startswith("32 workers (2 x 2 x 2 x 2 x 2)")
     assert "arguments of" in result.output
     assert "Not counted: results and temporaries; `python -m tofu memory` adds them." in result.output
-    shown = "".join(result.output.split())  # lines break anywhere in a long path
+    shown = "".join(result.output.split())
     assert re.search(rf"{re.escape(product)},splitineveryroundalong.*Itisat\S*train\.py:\d+\.", shown)
     assert re.search(r"strategies +\d", result.output)
     assert "<title>train.py:step: 32 workers</title>" in page.read_text()

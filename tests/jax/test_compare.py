@@ -1,5 +1,3 @@
-"""`python -m tofu compare`: bytes that a step moves under Tofu's plans and under plans made by hand."""
-
 import os
 import re
 import subprocess

@@ -1,5 +1,3 @@
-"""Data parallelism of steps with loops: the batch is split inside the loops, and gradients are all-reduced once."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -85,7 +83,7 @@ def test_loops_are_split_by_batch_and_gradients_reduced_once(make, workers):
     all_reduced = 2 * (workers - 1) * sum(leaf.nbytes for leaf in arguments[0].values())
     assert made.plan.communication_bytes < 1.01 * all_reduced
     unrolled = tofu.jax.partition(*(make(is_loop=False)[0], workers, arguments), algorithm="data-parallel")
-    assert made.plan.communication_bytes <= unrolled.plan.communication_bytes + 256  # the loss of each round
+    assert made.plan.communication_bytes <= unrolled.plan.communication_bytes + 256
     assert_close(made(*arguments), jax.jit(step)(*arguments))
 
 

@@ -21,7 +21,7 @@ def run(monkeypatch, tmp_path):
 
 
 def test_differences_are_reported_and_saved(run, monkeypatch):
-    monkeypatch.setitem(jax_equality.LIMITS, "float64", -1.0)  # nothing is near enough
+    monkeypatch.setitem(jax_equality.LIMITS, "float64", -1.0)
     found, again = run(), run("--summary")
     assert found.exit_code == again.exit_code == 1
     assert found.output.endswith(again.output)
@@ -46,7 +46,7 @@ def test_errors_are_relative_and_nan_counts():
 def test_errors_of_a_rounding_on_one_device_are_excused():
     noise, number = np.array([1e-17]), np.array([3.0])
     near, far = number * (1 + 1e-12), number * 1.01
-    # An array that is as far off as a rounding takes it, and allowed, is not excused: it counts.
+    # An array with an allowed error is not excused.
     found, rounded = [-noise, 100 * noise, near, far], [0.5 * noise, 0.5 * noise, near, number * (1 + 1e-15)]
     expected = [noise, noise, number, number]
     excused = list_excused(found, expected, rounded)

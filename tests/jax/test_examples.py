@@ -19,11 +19,10 @@ def run(path, *arguments, **environment):
     return subprocess.run([sys.executable, path, *arguments], env=given, capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp", "lstm", "mixture_of_experts", "transformer"])
 def test_examples_train_on_four_devices_as_on_one(name):
-    flags = (
-        {"XLA_FLAGS": "--xla_backend_optimization_level=1"} if name == "transformer" else {}
-    )  # else AdamW enlarges roundings
+    flags = {"XLA_FLAGS": "--xla_backend_optimization_level=1"} if name == "transformer" else {}
     done = run(ROOT / f"examples/jax/{name}.py", "--steps", "3", JAX_ENABLE_X64="1", **flags)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^The plan: 4 workers move [\d,]+ bytes in a step", done.stdout, re.MULTILINE)
@@ -33,6 +32,7 @@ def test_examples_train_on_four_devices_as_on_one(name):
     assert all(ours == theirs for ours, theirs in losses)
 
 
+@pytest.mark.slow
 def test_tokens_of_a_split_cache_are_those_of_one_device():
     done = run(ROOT / "examples/jax/decode.py", "--tokens", "5")
     assert done.returncode == 0, done.stdout + done.stderr

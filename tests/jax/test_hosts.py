@@ -43,9 +43,10 @@ def read(outcome):
     return [each["returned"] for each in outcome]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "feed", "most"), [("mlp", "whole", 1e-10), ("transformer", "parts", 1e-6)])
 def test_examples_train_as_on_one_device(run_scenario, name, feed, most):
-    """Compare three steps; AdamW enlarges roundings of gradients near zero, so its later steps may differ more."""
+    """Compare three steps. AdamW enlarges roundings of gradients near zero, so later steps may differ more."""
     outcomes = run_scenario("train", name, feed)
     assert len({outcome["plan"] for outcome in outcomes}) == 1
     assert outcomes[0]["factors"] == [2, 2]
@@ -57,12 +58,14 @@ def test_examples_train_as_on_one_device(run_scenario, name, feed, most):
         assert outcome["held_bytes"] < 1.01 * outcome["whole_bytes"] / len(outcomes)
 
 
+@pytest.mark.slow
 def test_small_steps_and_losses_beside_them_equal_one_device(run_scenario):
     for errors in run_scenario("train_small_steps"):
         assert len(errors) == 4
         assert max(errors.values()) < 1e-10, errors
 
 
+@pytest.mark.slow
 def test_bytes_between_hosts_are_those_of_the_plan(run_scenario):
     for counted in run_scenario("count", "transformer", double=False):
         between, total = (a / b for a, b in zip(counted["moved"], counted["planned"], strict=True))
@@ -71,11 +74,13 @@ def test_bytes_between_hosts_are_those_of_the_plan(run_scenario):
         assert counted["planned"][0] == counted["between"] < counted["without_levels"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", ["128", "130"], ids=["equal parts", "unequal parts"])
 def test_values_of_all_kinds_are_placed(run_scenario, columns):
     assert max(run_scenario("place_values", columns)) < 1e-14
 
 
+@pytest.mark.slow
 def test_different_plans_are_refused_with_both_fingerprints(run_scenario):
     (kind, text, first), (_, same, second) = run_scenario("disagree", "plan")
     assert (kind, text) == ("PlanError", same)
@@ -85,6 +90,7 @@ def test_different_plans_are_refused_with_both_fingerprints(run_scenario):
     )
 
 
+@pytest.mark.slow
 def test_replicated_arguments_that_differ_are_refused(run_scenario):
     for kind, text, _ in run_scenario("disagree", "later batch"):
         assert kind == "UnsupportedError"
@@ -92,6 +98,7 @@ def test_replicated_arguments_that_differ_are_refused(run_scenario):
         assert text.endswith("\n  - batch/0, in process 0 and 1")
 
 
+@pytest.mark.slow
 def test_wrong_parts_and_devices_of_other_processes_are_refused(run_scenario):
     for process, (whole, short, tree, devices) in enumerate(run_scenario("misuse")):
         of_each = "and the part of (256, 512) that each of 2 processes has is (128, 512)."
@@ -101,6 +108,7 @@ def test_wrong_parts_and_devices_of_other_processes_are_refused(run_scenario):
         assert devices.startswith(f"Process {process} has none of the 2 devices.")
 
 
+@pytest.mark.slow
 def test_training_resumes_from_a_checkpoint_after_a_process_is_killed(tmp_path):
     """Go from two processes of two devices to four of one, after killing the coordinator."""
     address = f"127.0.0.1:{find_port()}"

@@ -1,5 +1,3 @@
-"""Training steps of large models: their published numbers of parameters, and tiny ones on two devices."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -84,6 +82,7 @@ def test_training_keeps_14_bytes_of_state_for_a_parameter():
     assert state_bytes == 14 * model.size.trained
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TINY)
 def test_two_devices_compute_what_one_does(name):
     with in_double_precision():
@@ -115,7 +114,7 @@ def test_unrolled_and_scanned_layers_compute_the_same():
 
 
 def test_cached_tokens_are_those_of_the_whole_sequence():
-    """Draw tokens one by one. In training, no other target of the last token is as probable as the token drawn."""
+    """Draw tokens one by one. In training, the last token drawn must be the most probable target."""
     with in_double_precision():
         cached, whole = TINY["decode"](), llama(4, **LLAMA, length=5, precision=DOUBLE)
         state = draw(whole)[0]

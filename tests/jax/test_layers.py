@@ -1,5 +1,3 @@
-"""Steps of many equal layers, which are planned once."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -59,7 +57,7 @@ def of_list(weights, n):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("take", [of_stack, of_list])
 def test_layers_of_a_stack_and_clipped_gradients_are_tied(tied_layers, take, dtype):
-    """A layer's slice of a stack, a cast weight, and the norm of all gradients do not tell layers apart."""
+    """Slices of a stack, cast weights and the norm of all gradients do not distinguish layers."""
     layers, shape = 12, {"up": (16, 64), "down": (64, 16), "scale": (16,)}
     if take is of_stack:
         weights = {name: jax.ShapeDtypeStruct((layers, *sizes), "float32") for name, sizes in shape.items()}
@@ -83,6 +81,7 @@ def test_layers_of_a_stack_and_clipped_gradients_are_tied(tied_layers, take, dty
     assert decided < 5 / layers * len(graph.operators), "two layers that alternate, and those at the ends"
 
 
+@pytest.mark.slow
 def test_tied_layers_train_as_on_one_device(tied_layers):
     model = transformer(LEAST_LAYERS + 1, **SIZES)
     with in_double_precision():

@@ -37,7 +37,7 @@ def test_functions_and_texts_are_static(activation):
     np.testing.assert_allclose(after["weight"], wanted["weight"], rtol=1e-5)
     assert after["weight"].sharding == placed["weight"].sharding
     assert made.lower(after, WEIGHT, "test").compile() is not None
-    pairs = jax.tree.map(lambda leaf, sharding: (leaf, sharding), state, made.shardings[0])  # the trees are alike
+    pairs = jax.tree.map(lambda leaf, sharding: (leaf, sharding), state, made.shardings[0])
     assert (pairs["activation"], pairs["weight"][1]) == ((activation, activation), placed["weight"].sharding)
     assert pairs["seen"][1].is_fully_replicated
 
@@ -76,7 +76,7 @@ def test_other_functions_and_texts_are_refused():
 @pytest.mark.parametrize(("planned", "given"), [(1, 1.0), (0.0, -0.0), (1.0, np.float64(1)), (float("nan"), 1.0)])
 def test_equal_numbers_of_another_type_are_refused(planned, given):
     def step(x, number):
-        assert isinstance(number, (int, float))  # an array it is not
+        assert isinstance(number, (int, float))
         return x * np.copysign(number, number), number
 
     made = tofu.jax.partition(step, 2, (WEIGHT, planned))

@@ -39,7 +39,7 @@ def test_a_plan_names_the_line_of_each_operator():
 
 
 def test_a_step_without_lines_of_the_user_has_the_names_of_its_operators():
-    """Everything but the user's file is left out: JAX, Tofu, Python's own modules, and the script that starts them."""
+    """Lines of JAX, Tofu, Python's modules and the calling script are left out."""
     frames = ("<frozen runpy>", jax.__file__, sysconfig.get_path("scripts") + "/tofu", tofu.__file__, pytest.__file__)
     traceback = SimpleNamespace(frames=[SimpleNamespace(file_name=name, line_num=88) for name in frames])
     assert Line(traceback).find() == ""
@@ -80,7 +80,6 @@ def test_errors_about_an_operator_name_its_line(error, arguments, options):
 
 
 def test_a_hint_takes_the_name_of_a_row_of_the_table():
-    """The hint applies to the operator of the row that computes most, which is the product here."""
 
     def step(x, w):
         return jnp.tanh(x @ w + 1) * 2

@@ -92,7 +92,7 @@ def test_tables_may_be_longer_than_their_index_type(dtype):
     """The second worker's first row is 300, which 8 bits cannot hold."""
     table, indices = np.arange(1200, dtype=np.float32).reshape(600, 2), np.array([1, 2, 99, 5, 0, 127, 2, 3], dtype)
     lookups = [lambda x, n: jnp.take(x, n, axis=0, mode="clip")]
-    if dtype != "int8":  # to which JAX itself would add 600
+    if dtype != "int8":
         lookups += [lambda x, n: jnp.take(x, n, axis=0, mode="fill"), lambda x, n: x.at[n].add(1.0)]
         lookups += [lambda x, n: x.at[n].get(mode="promise_in_bounds")]
     for look_up in lookups:

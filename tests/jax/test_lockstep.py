@@ -1,4 +1,4 @@
-"""A lockstep program computes what the program that it is made from computes, and what one device computes."""
+"""A lockstep program computes the results of the program that it is made from, and of one device."""
 
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -24,7 +24,7 @@ from tofu.tdl import interpret
 
 
 class Copies:
-    """The copies of all operators. Elements that two workers have are counted by one of them."""
+    """The copies of all operators. If two workers have an element, only one counts it."""
 
     def __init__(self, program):
         self.graph, choices = program.graph, program.choices

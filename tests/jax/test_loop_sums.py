@@ -1,4 +1,4 @@
-"""Sums that loops carry: if tensors may be replicated, each worker adds up its own part, reduced once after the loop."""
+"""Sums that loops carry. If tensors may be replicated, each worker sums its own part, reduced once after the loop."""
 
 import random
 

@@ -1,5 +1,3 @@
-"""Predicted memory of a step on each device, compared with XLA's own count."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Training steps of flax, equinox and optax, as their users write them, compared with one device."""
-
 import jax
 import optax
 import pytest
@@ -34,6 +32,7 @@ def train_and_compare(step, state, others, workers, **options):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "name"), [(package, name) for package, module in MODULES.items() for name in module.MODELS]
 )
@@ -76,6 +75,7 @@ OPTIMIZERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers_of_optax_train_as_on_one_device(name):
     optimizer = getattr(optax, name)(**OPTIMIZERS[name])

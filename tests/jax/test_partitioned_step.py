@@ -1,5 +1,3 @@
-"""Partitioned steps except for their numbers: placement, donation, saved plans, constants, types and meshes."""
-
 import re
 
 import jax
@@ -76,7 +74,7 @@ def test_a_plan_of_another_step_is_refused():
 def test_page_and_table_explain_the_plan(tmp_path):
     step, state, data = STEPS["convolutions"](jnp.float32)
     made = tofu.jax.partition(step, 2, (state, data))
-    made.report(tmp_path / "plan.html")  # the same as `save_report`
+    made.report(tmp_path / "plan.html")
     page = (tmp_path / "plan.html").read_text()
     assert "<title>step: 2 workers</title>" in page
     for text in (page, str(made.plan), str(Plan.from_json(made.plan.to_json()))):
@@ -84,12 +82,12 @@ def test_page_and_table_explain_the_plan(tmp_path):
         assert "memory per worker" not in text
     assert "Not counted: results and temporaries" in page
     assert "<h2>Time</h2>" in page
-    assert "<th>memory</th>" in page  # of the simulation, with what a step holds for a while
+    assert "<th>memory</th>" in page
     moved = [int(count) for count in re.findall(r'data-bytes="(\d+)"', page)]
     assert sum(moved) == made.plan.communication_bytes
     operator = max(made.plan.operators, key=len)
     table = made.why(operator)
-    shown = " ".join(table.split())  # it may be broken into lines
+    shown = " ".join(table.split())
     assert shown.startswith(f"{operator}, split in every round along")
     assert re.search(r"It is at \S+plain\.py:\d+\.$", shown)
     assert "(as planned)" in table
@@ -117,7 +115,7 @@ def test_an_array_that_is_in_the_state_twice_may_be_donated(is_placed):
         grown = state["w"] + x @ state["w"]
         return {"w": grown, "bias": state["bias"] * 2, "average": (state["average"] + state["bias"]) / 2}, x.sum()
 
-    bias, x = jnp.arange(15.0), jnp.ones((64, 64))  # 4 workers cannot share 15: each has all of it
+    bias, x = jnp.arange(15.0), jnp.ones((64, 64))
     state = {"w": x, "bias": bias, "average": bias}
     wanted, _ = step(state, x)
     made = tofu.jax.partition(step, 4, (state, x), donate_argnums=0)
@@ -184,7 +182,7 @@ def test_constants_keep_the_values_that_were_traced():
     once = made(jnp.zeros((8, 4)))
     buffer += 10
     table.delete()
-    for x in (np.zeros((8, 4), "float32"), once * 0):  # of another kind each, so that JAX traces the program again
+    for x in (np.zeros((8, 4), "float32"), once * 0):
         np.testing.assert_array_equal(made(x), once)
     np.testing.assert_array_equal(jax.jit(made)(once * 0), once)
 

@@ -111,7 +111,7 @@ def test_loops_move_carries_in_each_iteration_and_constants_once():
 
     two = plan_loop(2, hints={"w": [0, 0], "scan/dot_general": ["m0", "n1"]})
     four, six = (plan_loop(n, plan=two, strict_plan=False) for n in (4, 6))
-    weight = 4 * (256 * 128 - 64 * 128) * 4  # each worker has a quarter and fetches the rest
+    weight = 4 * (256 * 128 - 64 * 128) * 4
     carried = four.communication_bytes - two.communication_bytes
     assert six.communication_bytes - four.communication_bytes == carried
     assert carried > 0

@@ -1,5 +1,3 @@
-"""Wrong arguments of `tofu.jax.partition` and of partitioned steps: the error says what to pass instead."""
-
 import copy
 import pickle
 

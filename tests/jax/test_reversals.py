@@ -24,7 +24,7 @@ def join(a, b):
     return a[0] * b[0], a[1] * b[0] + b[1]
 
 
-# Functions that reverse an array, and functions with equal results that do not.
+# Functions that reverse an array, and equal functions without reversals.
 PAIRS = {
     "cumsum": (lambda x: flip(jnp.cumsum(flip(x), 0)), lambda x: lax.cumsum(x, 0, reverse=True)),
     "cummax of some rows": (

@@ -1,5 +1,3 @@
-"""Partitioned steps compared with the same steps on virtual devices: numbers and bytes."""
-
 from __future__ import annotations
 
 import random
@@ -46,7 +44,7 @@ def test_a_plan_for_one_worker_moves_nothing(tmp_path):
         made = tofu.jax.partition(step, 1, (state, data))
         assert made.plan.communication_bytes == 0
         check_training(made, step, state, data)
-        for plan in (None, Plan.from_json(made.plan.to_json())):  # the one that is remembered, and one that was saved
+        for plan in (None, Plan.from_json(made.plan.to_json())):
             again = tofu.jax.partition(step, 1, (state, data), plan=plan, donate_argnums=0)
             assert again.plan.tensors == made.plan.tensors
         report = again.memory_report()
@@ -148,7 +146,7 @@ def differentiate_pooling(weights, x):
 def test_overlapping_windows_are_summed_in_parts(axes, layout):
     """Check that replicas agree to the last bit: up to four workers add to an element, in one order everywhere."""
     weights, x = (np.random.default_rng(seed).normal(size=(n, 64)).astype(np.float32) for seed, n in enumerate((8, 12)))
-    x[4:8] += 8  # the largest of most windows
+    x[4:8] += 8
     names = tofu.jax.partition(differentiate_pooling, 4, (weights, x)).plan.operators
     (name,) = (
         name for name in names if name.endswith("select_and_scatter_add")

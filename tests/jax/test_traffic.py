@@ -72,7 +72,7 @@ ENTRY %main (x: f32[8]) -> f32[8] {
 
 
 def test_overlapped_transfers_are_counted_apart():
-    """A gather in a fusion appears three times and moves once; the second permutation ends before any computation."""
+    """A gather in a fusion appears three times in the text and runs once. The second permutation ends before any computation."""
     traffic = count_traffic(ON_TPU.replace("%WORK", "%work = f32[8]{0} convolution(%x, %x)"), 4)
     assert traffic.count == {"all-gather": 1, "collective-permute": 2, "all-reduce": 1}
     assert traffic.bytes == {"all-gather": 4 * 32, "collective-permute": 3 * 32, "all-reduce": 4 * 32}

@@ -1,5 +1,3 @@
-"""Partitioned steps under `jax.grad`, `jax.vmap` and `jax.jit`: numbers as on one device, or one clear error."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

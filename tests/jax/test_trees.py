@@ -1,5 +1,3 @@
-"""Trees that JAX cannot flatten are refused with the path of the node."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -68,7 +66,7 @@ def test_wrong_states_are_refused_with_their_path(name):
     tree, message = TREES[name]
     with pytest.raises(UnsupportedError, match=message):
         tofu.jax.partition(step, 2, (tree, X))
-    assert tofu.jax.partition(step, 2, ({"w": X}, X)).plan.workers == 2  # nothing is left behind
+    assert tofu.jax.partition(step, 2, ({"w": X}, X)).plan.workers == 2
 
 
 @pytest.mark.parametrize(

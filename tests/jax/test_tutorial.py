@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.campaigns.jax_equality import COMPILED_FAST
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +23,7 @@ def run(*arguments, folder):
     return [line.rstrip() for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_the_code_prints_what_the_page_shows(tmp_path):
     """Compare beginnings of lines in order; the page may leave lines out."""
     code = [block for kind, block in BLOCKS if kind == "python"]

@@ -1,5 +1,3 @@
-"""Operators without a description under undescribed="replicate": what plans report."""
-
 import json
 
 import jax.numpy as jnp

@@ -1,5 +1,3 @@
-"""Arguments and states that the workers cannot share equally: shards are rounded up, and read as one array."""
-
 import copy
 import pickle
 from importlib import import_module

@@ -1,5 +1,3 @@
-"""Verification of the descriptions of JAX's primitives: true ones pass, and planted errors are found."""
-
 from collections import defaultdict
 from functools import cache
 
@@ -52,8 +50,9 @@ def list_signatures():
     return found
 
 
+@pytest.mark.slow
 def test_every_description_holds_in_its_shortest_case(monkeypatch):
-    """Verify in two parts; `python -m tofu verify --jax` takes all cases, and searches missing strategies."""
+    """Two tests share the cases. `python -m tofu verify --jax` checks all, and searches for missing strategies."""
     monkeypatch.setattr(primitives, "PARTS", (2,))
     found = list_signatures()
     there = DESCRIPTIONS.built_in - list_lacking()
@@ -103,7 +102,6 @@ def test_a_wrong_local_call_is_found(monkeypatch):
 
 
 def test_double_counting_of_overlapping_parts_is_found(monkeypatch):
-    """Parts that overlap are tried, although the extents are divisible by 2 and 3."""
     case = PrimitiveCase("even sizes", lambda x, w: x @ w, (4, 6), (6, 2))
     wanted = list_distinct([case])[case.name]
     assert verify_case(case, wanted, search=False).problems == ()
@@ -123,6 +121,7 @@ def test_a_missing_strategy_is_found(descriptions):
     assert "dot_general: missing strategy inputs (dimension 1, dimension 0) -> reduced" in problems
 
 
+@pytest.mark.slow
 def test_the_command_fails_on_a_wrong_description(descriptions):
     replace_description(descriptions, "reduce_precision", lambda x, *, exponent_bits, mantissa_bits: lambda *i: -x[i])
     found = CliRunner().invoke(main, ["verify", "reduce_precision", "--jax", "--jobs", "1", "--no-missing"])

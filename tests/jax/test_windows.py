@@ -142,7 +142,7 @@ def test_gradients_of_windows():
 
 
 def draw_index(draws, extent, count):
-    """Return a slice, a number, a range as an array, or positions as data, and whether they are data."""
+    """Return a slice, a number, a range as an array, or positions as data, and True for data."""
     kind = draws.integers(6)
     if kind == 0:
         return draws.integers(-extent, extent, size=count).astype("int32"), True
@@ -218,7 +218,7 @@ def test_windows_beyond_the_border_have_neutral_numbers(join, dtype, dimension):
 @pytest.mark.parametrize("padding", ["SAME", "VALID", ((1, 0), (2, 1), (0, 0))])
 @pytest.mark.parametrize("dimension", [0, 1])
 def test_windows_of_a_reducer_without_a_neutral_number(padding, dimension):
-    """Count the initial value once in a window that reaches over the border, and keep all of its 64 bits."""
+    """A window over the border counts the initial value once, with all of its 64 bits."""
     with in_double_precision():
         x = jnp.arange(384).reshape(12, 8, 4)
 

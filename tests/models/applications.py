@@ -90,7 +90,7 @@ def ssd(dtype: str, batch: int = 8) -> PlainModel:
         scales.append(net)
     scale = mx.sym.Variable("scale_gamma", shape=(1, 8, 1, 1))
     scales[1] = mx.sym.broadcast_mul(scale, mx.sym.L2Normalization(scales[1], mode="channel"))
-    classes, anchors = 3, 4  # with the background; for each position
+    classes, anchors = 3, 4
     boxes, scores, priors = [], [], []
     for i, net in enumerate(scales[1:]):
         for outputs, width, name in ((boxes, 4, "boxes"), (scores, classes, "scores")):

@@ -1,4 +1,4 @@
-"""Networks of Gluon's model zoo as symbols, with every width divided, on small images."""
+"""Networks of Gluon's model zoo as symbols, with fewer channels, on small images."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ def run(path, *arguments):
     return subprocess.run([sys.executable, path, *arguments], env=given, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_trains_on_several_devices_as_on_one(path):
     library = LIBRARIES.get(path.stem)

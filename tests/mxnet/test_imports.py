@@ -1,5 +1,3 @@
-"""Importing Tofu imports no framework, makes MXNet importable, and reports a missing or unfit MXNet in one line."""
-
 import re
 import subprocess
 import sys
@@ -39,6 +37,7 @@ def test_importing_tofu_imports_no_framework_and_changes_no_numpy():
     assert printed.splitlines() == ["False False True", "False", "True False"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), [("tofu", "mxnet"), ("mxnet", "tofu")])
 def test_both_orders_of_import_give_mxnet_its_loaders(first, second, tmp_path):
     """MXNet's own function loads a saved partition as one."""
@@ -70,6 +69,7 @@ def without(module, name):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("preparation", "message"),
     [
@@ -125,7 +125,7 @@ def test_removed_numpy_names_are_restored(monkeypatch):
         raise AttributeError(name)
 
     monkeypatch.setattr(np, "__getattr__", like_numpy_1_24)
-    for name in imports.REMOVED_NUMPY_NAMES:  # Tofu has restored missing ones
+    for name in imports.REMOVED_NUMPY_NAMES:
         monkeypatch.delattr(np, name, raising=False)
     before = dict(vars(np))
     assert not hasattr(np, "bool")

@@ -1,5 +1,7 @@
-"""Simulation of all orders in which MXNet's engine may run a small graph: the oracle of the rules of lifetimes. Values are
-symbolic: a kernel must find what it would find if every entry had its own memory."""
+"""Simulate all orders in which MXNet's engine may run a small graph, as the oracle of the rules of lifetimes.
+
+Values are symbolic: a kernel must read the values that it would read if every entry had separate memory.
+"""
 
 SHAPE, READ, CHANGE, SPOIL = range(4)
 
@@ -99,7 +101,7 @@ class InterleavedGraph:
 
 
 def changed(value, node):
-    """A variable changed by one more node; the order of changes does not count."""
+    """Return a variable changed by one more node. The order of changes does not count."""
     return (*value[:2], value[2] | {node})
 
 

@@ -1,5 +1,3 @@
-"""Execution graphs: names, workers, order and attributes of nodes; programs that do not fit are refused."""
-
 from itertools import pairwise
 
 import mxnet as mx

@@ -191,7 +191,7 @@ def test_sums_that_kernels_add_to():
 
 
 def test_fixed_gamma_is_changed():
-    """MXNet's BatchNorm writes ones over a fixed gamma, which races with a fetch of another worker."""
+    """MXNet's BatchNorm writes ones over a fixed gamma while another worker may fetch it."""
     graph = JsonGraph()
     names = ("data", "gamma", "beta", "mean", "var")
     inputs = [graph.add("null", name, group="w0", __shape__=(2, 3) if name == "data" else (3,)) for name in names]

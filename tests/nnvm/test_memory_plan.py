@@ -1,5 +1,3 @@
-"""Planned memory: entries alive together have their own buffers, buffers are packed to the peak, and MXNet allocates as planned."""
-
 import mxnet as mx
 import numpy as np
 import pytest
@@ -49,7 +47,7 @@ WHOLE = [((0,), (8,), [(0, (0,))])]  # copies eight elements
 
 
 def test_an_entry_read_for_its_shape_frees_its_buffer():
-    """The copies reuse the buffer of the region, since the zeros read only its shape."""
+    """The copies reuse the region's buffer, because the zeros read only its shape."""
     graph = JsonGraph()
     x = graph.add("null", "x", group="w0", __shape__=(8,), __dtype__=0)
     region = graph.fetch("region", [x], (8,), WHOLE, "w1", dtype=0)
@@ -66,7 +64,7 @@ def test_an_entry_read_for_its_shape_frees_its_buffer():
 
 @pytest.mark.parametrize("is_late", [False, True])
 def test_gradients_are_added_in_place_if_nobody_reads_the_first_later(is_late):
-    """Another worker reads the first gradient before the second kernel adds to it, or between that and the sum."""
+    """Another worker reads the first gradient before the second kernel adds to it, or afterwards."""
     graph = JsonGraph()
     x = graph.add("null", "x", group="w0", __shape__=(8,), __dtype__=0)
     first = graph.add("sin", "first", [x], "w0")

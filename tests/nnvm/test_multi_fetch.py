@@ -1,5 +1,3 @@
-"""The kernel of _tofu_multi_fetch equals NumPy on random geometry."""
-
 import os
 import subprocess
 import sys
@@ -169,7 +167,7 @@ def test_half_precision_is_summed_in_single_precision():
 
 
 def test_a_fetch_adds_in_a_chain_of_gradients():
-    """MXNet skips the addition in a chain of gradients and lets the second summand add."""
+    """In a chain of gradients, MXNet skips the addition, and the second summand adds to the first."""
     graph = JsonGraph()
     x = graph.add("null", "x", group="d0", __shape__=(4,))
     y = graph.add("null", "y", group="d1", __shape__=(4,))
@@ -288,9 +286,9 @@ def test_tables_of_an_execution_graph():
         ([], {"pieces": "0:4:0@0@-1"}, "a piece of several cells lies along a dimension that its source has not"),
         ([], {"pieces": "0:4x:0@0"}, '"4x" is no integer'),
         ([], {"shape": "four"}, '"four" is no shape'),
-        ([], {"pieces": f"{2**63 - 1}:1:0@0"}, "leaves its region of 4"),  # a wrapped sum would be inside
+        ([], {"pieces": f"{2**63 - 1}:1:0@0"}, "leaves its region of 4"),
         ([], {"pieces": f"0:4:0@{2**63 - 1}"}, "a source begins outside"),
-        ([], {"pieces": "0:4:4294967296@0"}, "a piece reads number 4294967296"),  # its lower half is input 0
+        ([], {"pieces": "0:4:4294967296@0"}, "a piece reads number 4294967296"),
         ([], {"pieces": "0:99999999999999999999:0@0"}, "99999999999999999999 is not a number from"),
         ([], {"num_args": "4294967297"}, "4294967297 is not a number from 0 to"),
         ([], {"fill": "much"}, '"much" is no number'),

@@ -1,5 +1,3 @@
-"""Forward and backward pass as one graph equal MXNet's own executor bit for bit."""
-
 import mxnet as mx
 import numpy as np
 import pytest
@@ -81,7 +79,7 @@ def test_head_gradients_are_variables_of_their_own():
     assert {name for name in training.list_arguments() if name.startswith("_head")} == {"_head_grad_0", "_head_grad_1"}
     assert not {"_identity_with_attr_like_rhs"} & {node["op"] for node in _mxnet.nodes(training.handle.value)}
     assert len(_mxnet.outputs(training.handle.value)) == 4
-    training = training_graph(mlp(), ["fc0_weight"])  # a loss needs none
+    training = training_graph(mlp(), ["fc0_weight"])
     assert not [name for name in training.list_arguments() if name.startswith("_head")]
 
 
@@ -105,7 +103,7 @@ def test_backward_nodes_name_their_forward_node():
     assert not by_name["conv2_backward"]["has_infer_shape"]
     assert by_name["bn_moving_mean"]["is_aux"]
     assert by_name["bn"]["mutable_inputs"] == [3, 4]
-    assert by_name["conv2"]["entry"] == by_name["conv2"]["id"] + 2  # the batch normalisation before it has 3 outputs
+    assert by_name["conv2"]["entry"] == by_name["conv2"]["id"] + 2
 
 
 def test_unknown_and_ambiguous_arguments_are_refused():

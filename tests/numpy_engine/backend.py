@@ -21,7 +21,7 @@ from tofu.tdl import interpret
 Array = np.ndarray
 Shape = tuple[int, ...]
 REDUCERS = {"Sum": np.add, "Max": np.maximum, "Min": np.minimum, "Prod": np.multiply}
-Boxes = np.ndarray  # [workers, dimensions, (begin, end)]
+Boxes = np.ndarray
 
 
 @dataclass

@@ -1,5 +1,3 @@
-"""Steps written by hand, planned by the pipeline and run in NumPy, equal the whole computation."""
-
 from dataclasses import replace
 
 import numpy as np

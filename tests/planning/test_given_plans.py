@@ -1,5 +1,3 @@
-"""Remembered plans and plans from outside obey everything that is asked of them."""
-
 import json
 import random
 

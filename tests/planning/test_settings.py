@@ -1,5 +1,3 @@
-"""The table of options agrees with Python's functions, the command line and the files."""
-
 import inspect
 from dataclasses import fields
 
@@ -18,7 +16,7 @@ def defaults_of(function):
 
 def test_partition_takes_every_option():
     taken = defaults_of(tofu.mxnet.partition)
-    assert taken.pop("contexts") is None  # where the workers run is no part of a plan
+    assert taken.pop("contexts") is None
     assert taken.pop("unroll") == MXNetSettings(2).unroll
     assert taken == {name: DEFAULTS[name] for name in OPTIONS}
     inner = {"workers", "strict_plan", "arrangement", "saved"}

@@ -1,5 +1,3 @@
-"""Every rule of programs is broken once, and the check names the rule and the node."""
-
 import re
 
 import pytest
@@ -9,7 +7,7 @@ from tofu.errors import InternalError
 from tofu.program import NodeKind, check_program
 
 NUMBER, WORKER, PHASE, SHAPES, INPUTS, PIECES = range(1, 7)
-REMOTE_BYTES = 2 * 4 * 3 * 4  # each worker reads the other's half
+REMOTE_BYTES = 2 * 4 * 3 * 4
 
 
 def test_a_right_program_passes():

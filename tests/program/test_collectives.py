@@ -1,5 +1,3 @@
-"""Chains of collectives compared with all chains, and planted errors that the check of collectives finds."""
-
 from __future__ import annotations
 
 import heapq
@@ -149,7 +147,7 @@ def test_a_chain_is_found_whenever_one_moves_only_needed_elements(factors):
 )
 def test_collectives_are_recognized(held, summed, wanted, expected):
     program, transfer = make_program(split_boxes(held, (2, 2)), split_boxes(wanted, (2, 2)), (2, 2), summed)
-    two_stages = isinstance(expected[0], AllReduce)  # as programs have it: it moves as much
+    two_stages = isinstance(expected[0], AllReduce)
     collectives = recognize(program, replace(transfer, copies=transfer.pieces) if two_stages else transfer)
     assert list(collectives) == expected
     check_collectives(program, transfer, collectives)

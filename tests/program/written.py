@@ -1,4 +1,4 @@
-"""A small program written by hand: each of two workers has half of x, fetches all of it, and computes y."""
+"""A small handwritten program: each of two workers has half of x, fetches all of it, and computes y."""
 
 from tests.shared.programs import ProgramWriter
 from tofu.graph import Graph, Operator, Phase, Tensor, TensorKind

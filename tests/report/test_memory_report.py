@@ -1,5 +1,3 @@
-"""The memory report, compared with a separate count of entries and nodes."""
-
 import mxnet as mx
 import numpy as np
 import pytest
@@ -67,7 +65,7 @@ def test_categories_add_up(name):
         assert sum(device.at_peak.values()) == device.planned_bytes
         assert device.at_peak["idle"] >= 0
         assert device.optimizer_bytes == device.parameters_bytes  # one momentum each
-        assert device.uses[0, -1] == device.gradients_bytes  # all are there when the step ends
+        assert device.uses[0, -1] == device.gradients_bytes
     learned = sum(graph.tensors[t].size_bytes for t in graph.updated)
     assert report.one_device.parameters_bytes == report.one_device.gradients_bytes == learned
     assert report.one_device.at_peak["fetch buffers"] == 0

@@ -1,5 +1,3 @@
-"""The page of a plan and its alternatives agree with the search and the cost."""
-
 import re
 from html.parser import HTMLParser
 
@@ -55,6 +53,7 @@ def test_the_page_shows_every_layer_and_loads_nothing(partition):
     assert {use["href"] for use in page.elements["use"]} == {f"#{name}" for name in pictures}
 
 
+@pytest.mark.slow
 def test_alternatives_equal_plans_with_hints(partition):
     layers = choose_layers(list_layers(partition), 2)
     assert len(layers) == 2

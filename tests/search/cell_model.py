@@ -1,4 +1,4 @@
-"""The cost of a plan counted element by element from its definition, an oracle that shares no code with csrc/core."""
+"""The cost of a plan, counted element by element. This oracle shares no code with csrc/core."""
 
 from functools import lru_cache
 from itertools import product
@@ -32,10 +32,7 @@ class CellModel:
         return [d for d, length in enumerate(smallest) if length >= self.factors[len(choice)]]
 
     def can_nest(self, operator, history, axis):
-        """Return True if all parts of the axes that `axis` is nested in are single positions.
-
-        All operators that share a choice must allow it.
-        """
+        """Return True if all parts of the axes outside of `axis` are single positions, in all operators that share the choice."""
         known = CellModel(self.spec, self.factors[: len(history)])
         boxes = [known.split(tuple(operator.extents), history, worker) for worker in known.workers]
         position = self.spec.operators.index(operator)
@@ -102,7 +99,7 @@ class CellModel:
         return cells * info.item_bytes
 
     def _write_bytes(self, position, output, choice, layout):
-        """Count the bytes of every worker's shard that others produced, each partial result by itself."""
+        """Count the bytes of every worker's shard that other workers produced, each partial result separately."""
         operator = self.spec.operators[position]
         written = operator.written[output]
         info = self.spec.tensors[written.tensor]
@@ -131,7 +128,7 @@ class CellModel:
         return info.item_bytes * total
 
     def scattered_part(self, shape, layout, worker, copied):
-        """Return the part of a replicated shard that this worker reduces: its longest dimension is cut among the replicas."""
+        """Return the part of a replicated shard that this worker reduces. The replicas divide its longest dimension."""
         parts = list(self.split(shape, layout, worker))
         smallest = [min(len(self.split(shape, layout, w)[d]) for w in self.workers) for d in range(len(shape))]
         longest = smallest.index(max(smallest))
@@ -140,7 +137,7 @@ class CellModel:
         return set(product(*parts))
 
     def list_incidences(self):
-        """Return the count function, its arguments, the operator and the tensor of everything that can cost bytes."""
+        """Return the count function, its arguments, the operator and the tensor of all that can cost bytes."""
         found = []
         for position, operator in enumerate(self.spec.operators):
             for read in filter(lambda read: read.is_read, operator.reads):

@@ -3,8 +3,9 @@
     python -m tests.search.hinted_campaign --rules fetches --count 10000
     python -m tests.search.hinted_campaign --rules collectives --first 4711 --count 1
 
-A claim is false if another plan that honours the hints moves less than a plan called optimal, or less than a proven bound. Rival plans
-come from searches without ties and from searches under more hints. The exit status is 1 if a claim is false.
+A claim is false if another plan that follows the hints transfers less than a plan called optimal, or less than a proven
+bound. Rival plans come from searches without ties and from searches under more hints. The exit status is 1 if a claim
+is false.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def draw_hint(problem, rng, kind, position):
 
 
 def tie_parts(case, fixed):
-    """Return the native graph of the plans that treat equal parts alike where the hints do."""
+    """Return the native graph of the plans that treat equal parts alike, except where hints distinguish them."""
     tied = case.without_ties()
     for parts in (case.problem.equal, case.problem.layers):
         for alike in (part for family in parts.tensors for part in split_family(family, fixed.tensors) if part):
@@ -108,7 +109,7 @@ def tie_parts(case, fixed):
 
 
 def split_family(family, fixed):
-    """Return the members of a family that are fixed alike: all of them if only one way is given."""
+    """Return the members of a family that hints fix alike, or all members if hints fix at most one way."""
     ways = {tuple(fixed[member]) for member in family if member in fixed}
     if len(ways) < 2:
         return [family]
@@ -128,7 +129,7 @@ def judge(case, rng):
     try:
         fixed = resolve_hints(problem, case.hints)
     except PlanError:
-        return "", seen  # infeasible one after the other
+        return "", seen
     try:
         solution = ALGORITHMS["exact"].solve(case.searched, case.hints)
     except InfeasibleError:
@@ -169,7 +170,7 @@ def honours(choices, fixed):
 
 
 def list_rivals(case, solution, fixed, rng):
-    """Yield names and costs of other plans that honour the hints and that the claim covers."""
+    """Yield names and costs of other plans that follow the hints and that the claim covers."""
     problem = case.problem
     rival = search(problem, tie_parts(case, fixed) if solution.ties else case.without_ties(), fixed).plan
     yield "the search without ties", price(Choices(problem, rival.operators, rival.tensors))
@@ -190,7 +191,7 @@ def is_tied_alike(problem, fixed, more):
 
 
 def asks_more(case, fixed, more, choices):
-    """Return True if some of these choices are infeasible without the further hints, so that the claim does not cover them."""
+    """Return True if the claim does not cover some of these choices, because they are infeasible without further hints."""
     native, factors = case.without_ties(), list(case.problem.factors)
     asked = (
         ("operator", more.operators.keys() - fixed.operators.keys(), choices.operators),

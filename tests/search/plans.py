@@ -7,7 +7,8 @@ import numpy as np
 from tests.search.cell_model import CellModel
 from tofu import _core
 
-# No elimination, which leaves all to message passing and mini-buckets, or small tables, little time or little memory.
+# Limits: no elimination, so that message passing and mini-buckets must solve all; small tables; little time; little
+# memory.
 LIMITS = (
     {"max_table_entries": 1, "time_budget_seconds": 0.0},
     {"max_table_entries": 1, "time_budget_seconds": 0.2},

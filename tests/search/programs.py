@@ -43,7 +43,7 @@ def make_graph(spec):
 
 
 def check_order(nodes):
-    """Check that nodes follow their inputs, and operators run in order, worker by worker between two fetches of a phase."""
+    """Check that nodes follow their inputs, and that between two fetches of a phase, operators run in order, worker by worker."""
     for position, node in enumerate(nodes):
         assert all(n < position for n, _ in node.inputs)
     last = -1
@@ -83,7 +83,7 @@ def check_plan(spec, factors, operators, tensors, seed, kept=(), reread=()):
     assert [i for i, _ in unread] == [
         i for i, n in enumerate(nodes) if i not in wanted and n.kind is not NodeKind.VARIABLE
     ]
-    for i, output in unread:  # kept by an output that is read of the same operator elsewhere, if there is one
+    for i, output in unread:
         same = {n for n, node in enumerate(nodes) if (node.kind, node.id) == (NodeKind.OPERATOR, nodes[i].id)}
         read_of_others = {index for n, index in read if n in same}
         assert output in (read_of_others if nodes[i].kind is NodeKind.OPERATOR and read_of_others else {0})

@@ -151,7 +151,7 @@ def convolution(spec, x, kernel, stride, pad, filters, **rest):
 
 
 def data_gradient(spec, dy, kernel, stride, pad, length, **rest):
-    """Add dx[b, s * stride + k - pad] += dy[b, s] * w[k]; axes b, s: parts along s overlap."""
+    """Add dx[b, s * stride + k - pad] += dy[b, s] * w[k]; axes b, s. Parts along s overlap."""
     batch, out = spec.tensors[dy].shape[0], spec.tensors[dy].shape[-1]
     dx = spec.tensor((batch, length))
     reads = [RandomRead(dy, [row(0), *[row()] * (len(spec.tensors[dy].shape) - 2), row(1)])]
@@ -176,7 +176,7 @@ def merge_dimensions(spec, x, **rest):
 
 
 def statistics(spec, x, replicable, **rest):
-    """Add mean[c] over all but axis 1, and a copy y: axis 0 reduces the one and concatenates the other."""
+    """Add mean[c] over all but axis 1, and a copy y. Axis 0 reduces the mean and concatenates the copy."""
     shape = spec.tensors[x].shape
     mean, y = spec.tensor((shape[1],), replicable), spec.tensor(shape)
     rows = [row(d) for d in range(len(shape))]
@@ -316,7 +316,7 @@ def random_graph(seed, largest=6, operators=(2, 4)):
 
 
 def entangled_graph(seed, size, extents):
-    """Return `size` operators, mostly products of earlier results: no plan suits all, and elimination is hard."""
+    """Return `size` operators, mostly products of earlier results. No plan suits all, and elimination is hard."""
     rng = random.Random(seed)
     spec = GraphSpec()
     matrices = [spec.tensor((rng.choice(extents), rng.choice(extents))) for _ in range(3)]

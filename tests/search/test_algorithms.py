@@ -1,5 +1,3 @@
-"""`algorithm=` selects the search, and `plan.optimality` states what is proved."""
-
 import itertools
 import re
 from dataclasses import replace
@@ -45,7 +43,7 @@ def test_a_proof_for_one_order_of_factors_is_no_proof_for_all(model, monkeypatch
 
     monkeypatch.setitem(algorithms.ALGORITHMS, "exact", replace(exact, run=search_one_order))
     plan = tofu.partition(model.symbol, ngpus=6, cache=False, **model.shapes).plan
-    assert bounds[2, 3] < plan.communication_bytes == bounds[3, 2]  # else nothing was at stake
+    assert bounds[2, 3] < plan.communication_bytes == bounds[3, 2]
     assert plan.optimality != "optimal"
 
 

@@ -35,7 +35,7 @@ def test_baselines_are_no_better_than_the_best_plan(name, algorithm):
     made = partition(MODELS[name], algorithm)
     assert made.plan.algorithm == algorithm
     best = partition(MODELS[name], "exact").plan
-    if algorithm != "data-parallel":  # which replicates what no search would
+    if algorithm != "data-parallel":
         assert made.plan.communication_bytes >= best.communication_bytes
     again = tofu.partition(MODELS[name].symbol, plan=made.plan.to_json(), **MODELS[name].shapes).plan
     assert again == made.plan
@@ -94,7 +94,7 @@ def test_megatron_splits_pairs_by_columns_and_rows():
     assert {tensors[f"layer0_{name}_norm_gamma"] for name in ("attention", "feed")} == {(None, None, None)}
     assert tensors["layer0_scores_output"] == (0, 0, 0)
     moved = {made.problem.graph.tensors[tensor].name for _, tensor, *_ in evaluate(made.choices).items}
-    assert "layer0_narrow_output" in moved  # the sum behind the rows
+    assert "layer0_narrow_output" in moved
     assert not any(name.startswith(("layer0_gelu", "layer0_weights", "layer0_scores")) for name in moved)
 
 

@@ -1,4 +1,4 @@
-"""Searches for many workers: bounds over classes of choices hold, and plans from coarse grids are plans."""
+"""Searches for many workers: bounds over classes of choices hold, and coarse grids yield valid plans."""
 
 import random
 
@@ -54,7 +54,7 @@ def test_no_bound_exceeds_the_optimum(block):
             assert not found.is_optimal or cost == best.lower_bound, f"seed {seed}"
             of_classes = [bound for stage, bound in bounds if stage in ("tables", "two rounds", "coarse grids")]
             close += max(of_classes, default=0) >= 0.4 * best.lower_bound > 0
-    assert close >= 10  # else the bounds of classes say nothing
+    assert close >= 10
 
 
 def make_chain(layers, width=4096, batch=2048):
@@ -69,7 +69,7 @@ def make_chain(layers, width=4096, batch=2048):
 
 @pytest.mark.parametrize("rounds", [6, 8, 10])
 def test_many_workers_have_a_bound(rounds):
-    """Tables over 1,024 workers would have 10^8 entries, of which a class has the sizes."""
+    """Tables over 1,024 workers would have 10^8 entries."""
     graph, _ = make_chain(6)
     result = _core.search_exact(graph, [2] * rounds, time_budget_seconds=2.0)
     cost = sum(result.plan.round_bytes)

@@ -12,7 +12,7 @@ from tests.search.random_graphs import random_graph
 from tofu import _core
 
 FACTORS = [(2,), (3,), (2, 2), (3, 2)]
-LARGEST_SPACE = 6000  # plans of one round that are enumerated
+LARGEST_SPACE = 6000
 
 
 def least_bytes(spec, factors, round_, operators, tensors):

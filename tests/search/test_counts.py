@@ -1,5 +1,3 @@
-"""Byte counts that 64 bits cannot hold are refused, with the tensor and the limit."""
-
 import pytest
 
 from tests.search.written_steps import Writer, WrittenOperators

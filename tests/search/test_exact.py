@@ -1,5 +1,3 @@
-"""The exact search finds the best of all plans, and its lower bound holds."""
-
 import random
 import resource
 from pathlib import Path
@@ -20,7 +18,7 @@ from tests.search.random_graphs import GraphSpec, elementwise, entangled_graph, 
 from tofu import _core
 
 FACTORS = [(2,), (2, 2), (3, 2), (2, 2, 2)]
-LARGEST_SPACE = 2_000_000  # plans that are enumerated
+LARGEST_SPACE = 2_000_000
 
 
 def count_all_plans(spec, factors):
@@ -81,7 +79,7 @@ def test_no_bound_exceeds_the_best_plan(factors):
             continue
         for limits in LIMITS:
             bounded += search_with_limits(spec.native(), factors, limits, total.min()).num_sweeps > 0
-    assert bounded >= 30  # else elimination solved them all
+    assert bounded >= 30
 
 
 @pytest.mark.parametrize(
@@ -89,7 +87,7 @@ def test_no_bound_exceeds_the_best_plan(factors):
     [((2, 2), None, ()), ((2, 2, 2), None, ()), ((3, 2), 0.5, ()), ((2, 2, 2), 0.3, ()), ((3, 2), None, (1.0, 0.3))],
 )
 def test_limited_searches_claim_only_what_is_true(factors, price_of_memory, prices):
-    """Use graphs with too many plans to list, which elimination alone solves."""
+    """Use graphs with too many plans to list. Elimination alone solves them."""
     worse = 0
     for seed in range(60):
         spec = entangled_graph(seed, 12, (8, 9, 12, 16))
@@ -105,7 +103,7 @@ def test_limited_searches_claim_only_what_is_true(factors, price_of_memory, pric
         for limits in LIMITS:
             result = search_with_limits(native, factors, limits, least, prices)
             worse += sum(result.plan.round_bytes) > least
-    assert worse > 0  # else any bound up to the plan that was found was true
+    assert worse > 0
 
 
 @pytest.mark.parametrize("shares_regions", [False, True])
@@ -117,6 +115,7 @@ def test_a_problem_above_the_memory_limit_gets_the_recursive_plan(shares_regions
     assert (found.lower_bound, found.is_optimal, found.held_bytes) == (0, False, 0)
 
 
+@pytest.mark.slow
 def test_512_workers_need_less_than_1_gib():
     """Tensors of five dimensions have two million layouts, which are never listed."""
     spec, shapes = GraphSpec(), [(1024, 512, 512, 512, extent) for extent in range(512, 520)]
@@ -145,7 +144,7 @@ def test_numbers_of_configurations_of_section_5_2():
 
 
 def make_products_of_one_matrix(seed):
-    """Products that share their fetches of a matrix if their choices happen to be equal; nothing makes them equal."""
+    """Return products that share fetches of a matrix only if their choices happen to be equal."""
     rng = random.Random(seed)
     spec = GraphSpec()
     batch, inner, outer = (rng.randint(2, 5) for _ in range(3))
@@ -159,7 +158,7 @@ def make_products_of_one_matrix(seed):
 
 
 def test_claims_hold_if_operators_may_share_fetches_by_chance():
-    """The bound and "optimal" are true of all plans, as they are counted when they run."""
+    """The bound and "optimal" must be true for the bytes that are counted when plans run."""
     cheaper = 0
     for seed in range(30):
         spec = make_products_of_one_matrix(seed)

@@ -39,7 +39,6 @@ def solve(times, **hints):
 
 
 def test_carries_move_in_each_iteration_and_weights_once():
-    """Split products 2 x 2."""
     hints = {"product0": ["i", "j"], "weight": [0, 0], "state": [0, 1], "start": [0, 1]}
     weight = 4 * (WIDTH - WIDTH // 4) * WIDTH // 2 * ITEM
     state = 4 * ROWS // 2 * WIDTH // 2 * ITEM

@@ -1,5 +1,3 @@
-"""Memory against communication: priced searches are optimal, and plans within a limit fit."""
-
 import re
 from dataclasses import replace
 from fractions import Fraction
@@ -17,7 +15,7 @@ from tofu.errors import InfeasibleError, PlanError
 from tofu.planning.memory_limit import Tradeoff
 from tofu.sizes import read_bytes
 
-LARGEST_SPACE = 1500  # plans that are listed
+LARGEST_SPACE = 1500
 
 
 def mlp(layers, batch, width):
@@ -170,7 +168,7 @@ def test_sizes_are_parsed(value, expected):
 
 
 def test_nothing_is_proved_of_plans_that_keep_fetched_tensors(monkeypatch):
-    """Until the backward pass: such plans may move less than any plan that the bound covers."""
+    """Tensors are kept until the backward pass, so plans may transfer less than any plan that the bound covers."""
 
     def keep(tradeoff, limit):
         point = tradeoff.replicate_freely()

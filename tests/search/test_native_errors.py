@@ -1,5 +1,3 @@
-"""Malformed graphs, hints and plans are refused with the operator or tensor, both values and the rule."""
-
 import re
 
 import numpy as np

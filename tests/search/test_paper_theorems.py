@@ -66,7 +66,7 @@ def read_bytes(shape, choice, layout):
 
 
 def test_theorem_1_fails_between_workers():
-    """Placed (0, 0) and read as (0, 1), 4 x 2 elements move S/2; with the rounds exchanged, 3 S/4."""
+    """A 4 x 2 tensor, stored as (0, 0) and read as (0, 1), transfers S/2. In the other order of rounds, it transfers 3 S/4."""
     size = 4 * 2 * 4
     assert read_bytes((4, 2), (0, 1), (0, 0)) == size / 2
     assert read_bytes((4, 2), (1, 0), (0, 0)) == 3 * size / 4
@@ -77,7 +77,7 @@ def test_theorem_1_fails_between_workers():
 
 
 def test_theorem_2_fails_between_workers():
-    """Rows against columns of x + transpose(x) move S/2; tiles of both move no more."""
+    """Rows against columns of x + transpose(x) transfer S/2. Tiles of both transfer no more."""
     spec = GraphSpec()
     x = spec.tensor((4, 4))
     spec.outputs.append(elementwise(spec, [transpose_read(spec, x), x]))
@@ -85,7 +85,7 @@ def test_theorem_2_fails_between_workers():
 
 
 def test_theorem_3_fails_between_workers():
-    """Multiply (4 x 2) by (2 x 4): the best first round leaves no good second one. No smaller product does."""
+    """For (4 x 2) by (2 x 4), the best first round prevents a good second round. No smaller product does."""
     graph = make_chain((4, 2, 4), "m").native()
     assert _core.search_recursive(graph, [2, 2]).round_bytes == [32, 48]
     assert sum(_core.search_exact(graph, [2, 2]).plan.round_bytes) == 64

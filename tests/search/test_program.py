@@ -1,5 +1,3 @@
-"""Emitted programs keep the rules of programs and move exactly the bytes that the plan counts."""
-
 import random
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Repeated layers are planned once: which layers are tied, the cost, and hints and claims."""
-
 from itertools import pairwise
 
 import pytest

@@ -1,5 +1,3 @@
-"""Axes of operators that share a choice: equal names, one order, repeated where a part lacks one."""
-
 from dataclasses import replace
 
 from tdl_ops.mxnet import DESCRIPTIONS
@@ -24,7 +22,7 @@ def test_axes_are_named_after_their_dimensions():
         ((("b", "s"), ("c", "")), ("s",)),
         ((("b", "b"), ("b", "")), ()),
     ):
-        assert name_axes(access("sum", *SUM), names).axes == axes  # unnamed, of two names, and of equal names
+        assert name_axes(access("sum", *SUM), names).axes == axes
 
 
 def test_attributes_are_bound_by_the_names_of_the_description():

@@ -1,5 +1,3 @@
-"""With shared regions, all reads of one region in one phase are charged once: counted, emitted and searched so."""
-
 import random
 from collections import Counter
 
@@ -136,7 +134,7 @@ def test_no_plan_is_better(factors, prices):
         seen["shares"] += min(costs) < sum(apart.round_bytes)
         seen["another plan"] += min(costs) < shared
     assert seen["checked"] >= 30
-    assert seen["shares"] >= 1  # else nothing was at stake
+    assert seen["shares"] >= 1
     assert seen["another plan"] >= 1
 
 

@@ -1,5 +1,3 @@
-"""Graphs that no framework has read: without phases and links, and with their own updates."""
-
 from dataclasses import replace
 
 import numpy as np

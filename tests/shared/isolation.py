@@ -1,4 +1,4 @@
-"""Runs in processes of their own."""
+"""Run functions in separate processes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Communication and memory of common ways to train in parallel, by formula.
 
-The formulas take numbers of a step, not a model. They count what one device receives. Collectives are rings within
-each level of the interconnect, and no computation hides them. As with `topology=`, a collective waits once for the
-latency of each level that it crosses, and an all-reduce twice. Weights and gradients have 2 bytes, and the optimizer
-has a master copy and two moments of 4 bytes each.
+The formulas need only a few numbers of a step, and count what one device receives. Collectives are rings in each level
+of the interconnect, and no computation hides them. A collective waits once for the latency of each level that it
+crosses, and an all-reduce twice. Weights and gradients have 2 bytes; the optimizer has a master copy and two moments of
+4 bytes each.
 
 >>> links = [Link(4, 50e9, 20e-6), Link(8, 450e9, 5e-6)]
 >>> for plan in list_hand_plans(StepSize(trained=10**9, samples=64, layers=10), links):
@@ -22,7 +22,7 @@ from math import gcd, prod
 
 from tests.shared.rings import Link, Traffic, split_group
 
-NUMBER_BYTES = 2  # of a weight, a gradient, or an activation
+NUMBER_BYTES = 2
 OPTIMIZER_BYTES = 12  # of a parameter
 MOST_TENSOR_DEVICES = 8
 MOST_STAGES = 8
@@ -30,19 +30,18 @@ MOST_STAGES = 8
 
 @dataclass(frozen=True)
 class StepSize:
-    """Numbers of a step on which the formulas depend.
+    """Numbers of a step for the formulas.
 
     Attributes
     ----------
     trained, frozen
         Parameters with and without gradients.
     samples
-        Sequences or images of the whole batch. More devices cannot divide it.
+        Sequences or images in the batch. At most this many devices can divide it.
     layers
-        Number of layers. Weights are moved layer by layer, and those outside of the layers together.
+        Number of layers. Weights are transferred layer by layer; weights outside of the layers together.
     tokens, width
-        Tokens of the whole batch, and elements of a token between layers. Without them, there is no tensor or pipeline
-        parallelism.
+        Tokens in the batch, and elements of a token between layers. Tensor and pipeline parallelism need them.
     layer_all_reduces
         All-reduces of tensor parallelism in a layer: two forward, two backward, and two if layers are recomputed.
     weight_reads
@@ -102,11 +101,11 @@ class HandPlan:
     Attributes
     ----------
     received_bytes, level_bytes
-        Bytes that a device receives in a step, in all and across each level, the top level first.
+        Bytes that a device receives in a step, in total and across each level, the top level first.
     seconds
         Seconds of communication.
     memory_bytes
-        Bytes of the state, the data, and the activations that `StepSize` has numbers for.
+        Bytes of state, data, and activations.
     is_in_space
         False for pipelines, which Tofu cannot express.
     idle_share
@@ -240,9 +239,9 @@ def tensor_parallel(size: StepSize, links: Sequence[Link], ways: int, has_zero: 
 def pipeline(size: StepSize, links: Sequence[Link], ways: int, stages: int) -> HandPlan:
     """Return a pipeline of p stages between the farthest devices, with tensor and data parallelism in each stage.
 
-    Stages have equal numbers of parameters. A stage receives the activations of its samples once forward, and their
-    gradients once backward. Of m samples that follow each other (1F1B), the first stage keeps at most p at a time, and
-    the stages idle for (p - 1)/(m + p - 1) of a step.
+    Stages have equal numbers of parameters. A stage receives the activations of its samples once, and their gradients
+    once. With m samples in sequence (1F1B), the first stage stores at most p of them, and the stages are idle for (p -
+    1)/(m + p - 1) of a step.
     """
     devices = prod(link.size for link in links)
     batch_ways, traffic = devices // ways // stages, Traffic(links)

@@ -35,7 +35,7 @@ class ProgramWriter:
         data += [len(pieces)]
         for begin, extent, sources in pieces:
             data += [len(begin), *begin, len(extent), *extent, len(sources)]
-            for source, at, *along in sources:  # and the dimensions of a source, if its order differs from the fetch's
+            for source, at, *along in sources:  # and, if it differs, the order of a source's dimensions
                 named = along[0] if along else ()
                 data += [source, len(at), *at, len(named), *named]
         self.nodes.append(data)

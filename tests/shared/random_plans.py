@@ -17,8 +17,10 @@ Taken = Counter[tuple[str, str]]
 
 
 def random_plan(partition: Partition, seed: int, taken: Taken | None = None) -> Plan:
-    """Return a random feasible plan. Tensors written in place are split like their operator, carries like their last
-    value. With `taken`, which is updated, half of the choices take the least frequent axis."""
+    """Return a random feasible plan. Tensors written in place are split like their operator, and carries like their last value.
+
+    With `taken`, which is updated, half of the choices take the least frequent axis.
+    """
     problem, rng = partition.searched.problem, random.Random(seed)
     graph = problem.graph
     operators = np.array([_random_axes(problem, o, rng, taken) for o in range(len(graph.operators))], np.int32)

@@ -9,7 +9,7 @@ from math import gcd, prod
 
 @dataclass(frozen=True)
 class Link:
-    """Level of the interconnect: the number of groups that it joins, and what one device has across it."""
+    """Level of the interconnect: the number of groups that it joins, and the bandwidth and latency of one device."""
 
     size: int
     bytes_per_second: float
@@ -28,10 +28,10 @@ class Traffic:
         self.level_bytes, self.level_waits = [0.0] * len(self.links), [0.0] * len(self.links)
 
     def gather(self, group: Sequence[int], size_bytes: float, messages: float) -> None:
-        """Add all-gathers with results of `size_bytes` in all, or reduce-scatters with such operands.
+        """Add all-gathers with results of `size_bytes` in total, or reduce-scatters with such operands.
 
-        In a ring of g devices, each receives the parts of g - 1 others. A ring across a higher level moves the part of
-        the result that the devices below do not share out among themselves.
+        In a ring of g devices, each receives the parts of g - 1 others. A ring across a higher level excludes the parts
+        that the devices below share among themselves.
         """
         for level, extent in enumerate(group):
             if extent > 1 and size_bytes:

@@ -1,5 +1,3 @@
-"""Runs in processes of their own."""
-
 import os
 import signal
 import time

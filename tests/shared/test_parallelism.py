@@ -1,5 +1,3 @@
-"""Formulas of hand plans, compared with values computed by hand."""
-
 import doctest
 
 import pytest

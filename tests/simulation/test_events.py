@@ -1,5 +1,3 @@
-"""Start and end of simulated tasks: streams, dependencies and shared resources, compared with times worked out by hand."""
-
 from itertools import pairwise
 
 import numpy as np

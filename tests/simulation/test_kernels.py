@@ -1,5 +1,3 @@
-"""The cost model of kernels, and its fit to measured kernels."""
-
 import numpy as np
 import pytest
 

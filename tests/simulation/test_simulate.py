@@ -1,5 +1,3 @@
-"""Simulated steps: work compared with hand counts and programs, and monotonic behaviour of machines."""
-
 import json
 from dataclasses import replace
 
@@ -79,7 +77,7 @@ def test_tasks_start_after_their_inputs(name):
 
 @pytest.mark.parametrize("change", ["arithmetic", "memory", "links"])
 def test_faster_machines_take_no_longer(change):
-    """Allow a percent, which a list schedule may lose when its order changes."""
+    """Allow one percent: list scheduling may take longer if its order changes."""
     program = plan("convolutions", 4).program
     slow, fast = (simulate(program, MACHINE.scale(change, factor)).seconds for factor in (0.5, 4))
     assert fast <= 1.01 * simulate(program, MACHINE).seconds <= 1.02 * slow

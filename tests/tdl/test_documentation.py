@@ -1,5 +1,3 @@
-"""The examples of docs/tdl.md and of docstrings print what they show."""
-
 from __future__ import annotations
 
 import contextlib

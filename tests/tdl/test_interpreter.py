@@ -1,5 +1,3 @@
-"""The interpreter of descriptions, compared with NumPy."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""The language of descriptions, and the messages about what it does not accept."""
-
 import inspect
 import math
 

@@ -1,5 +1,3 @@
-"""Wrong descriptions are caught by their numbers or by a strategy."""
-
 import numpy as np
 import pytest
 
@@ -63,7 +61,7 @@ def test_uncorrected_local_size_is_caught(replace_description):
 
 
 def test_hidden_dependence_between_cells_is_caught_by_the_parts(replace_description):
-    replace_description("softmax", lambda data: lambda i, j: data[i, j])  # wrong numbers, and j taken for a strategy
+    replace_description("softmax", lambda data: lambda i, j: data[i, j])
     found = find_problems("softmax", {}, [(5, 7)], wrt=())
     assert any(problem.startswith("softmax, split j: the parts are off") for problem in found)
 

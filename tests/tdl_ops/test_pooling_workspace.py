@@ -25,5 +25,5 @@ def test_pooling_gradients_equal_one_device(forward, backward):
         run_step(symbol, SHAPES, values, {"data": "write"}).training.gradients["data"]
         for symbol in (partitioned, model())
     )
-    # Sums of single precision, in the order of the processor's own kernels: a wrong workspace is off by the size of the numbers.
+    # Sums in single precision. A wrong workspace causes errors as large as the numbers.
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-6)

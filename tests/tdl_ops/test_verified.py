@@ -1,4 +1,4 @@
-"""Every described operator compared with MXNet: its numbers, and each strategy in 2 and 3 uneven parts."""
+"""Compare the numbers of every described operator with MXNet, and each strategy in 2 and 3 uneven parts."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -46,7 +46,7 @@ def test_all_gradients_are_described():
     operators = set()
     for case in load_cases():
         for wrt in (None, *((n,) for n in range(len(case.inputs)))):
-            with suppress(RuntimeError):  # states, and operators without a gradient
+            with suppress(RuntimeError):
                 operators |= find_operators(replace(case, wrt=wrt))
     assert len(operators) > 400
     assert operators - set(DESCRIPTIONS) == MXNET_IS_WRONG

@@ -1,5 +1,3 @@
-"""Shards along several axes at a time: inputs, and combination of outputs."""
-
 from itertools import product
 
 import numpy as np

@@ -37,8 +37,8 @@ class Row(NamedTuple):
 
     `terms` has pairs (a, c) of an axis and its coefficient. A part with the range [begin_a, end_a) of axis a accesses
         [lower + sum(c * begin_a if c > 0 else c * (end_a - 1)), upper + sum(c * (end_a - 1) if c > 0 else c * begin_a))
-    `lower` and `upper` cover the whole ranges of all other index variables. If no axis in `terms` is split, the range
-    is the whole dimension.
+    `lower` and `upper` cover all other index variables. If no axis in `terms` is split, the range is the whole
+    dimension.
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -49,8 +49,8 @@ class Row(NamedTuple):
 class Absent(NamedTuple):
     """Dimension that one tensor of an operator lacks, because the tensor is a single slice along it.
 
-    For example, each input of a stack lacks dimension `dimension` of the output. `row` is the range of a part along
-    this dimension, relative to the slice. A part accesses the tensor if `row` contains 0.
+    For example, each input of a stack lacks dimension `dimension` of the output. `row` is a part's range along this
+    dimension, relative to the slice. The part accesses the tensor if `row` contains 0.
     """
 
     dimension: int
@@ -121,9 +121,8 @@ class OperatorAccess:
     is_random
         True if the operator draws random numbers, so that replicated copies would differ.
     fetched_axes
-        Axes along which fetches replace the kernel, because the operator only moves elements along them. A fetch shifts
-        each input by the distance between the lower ends of the input's rows and of the output's rows, puts `fill`
-        around it, and sums the shifted inputs.
+        Axes along which the operator only moves elements, so that fetches replace its kernel. An output is the sum of
+        the inputs, each shifted by the difference of the rows' lower ends and surrounded by `fill`.
     is_always_fetched
         True if a fetch always replaces the kernel, because the operator takes a part of a tensor, such as a slice. The
         rows then hold even if no axis in their terms is split.

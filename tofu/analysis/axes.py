@@ -1,13 +1,13 @@
 """The numeric half of the analysis: find the axes that can be split at concrete shapes, and the regions of the parts.
 
 An axis can be split if the framework's own kernel, called with one part of the tensors, computes that part of the
-result. The kernel sees only the shapes of its part, and counts positions from zero. So this module evaluates the
-description at the whole shapes and at the shapes of a part. The axis is rejected if anything else in the description
-changes. Most axes (`Pattern.plain_axes`) need no comparison. Operators that only move elements need no kernel
+result. The kernel sees only the shapes of its part, and counts positions from zero. So this module compares the
+description at the whole shapes with the description at the shapes of a part. The axis is rejected if anything else
+differs. Most axes (`Pattern.plain_axes`) need no comparison, and operators that only move elements need no kernel
 (`movement`).
 
-If several variables index one dimension, a part of an inner one is a box only within one position of the outer ones. So
-the inner one is a *nested* axis, which can be split after the outer ones, when their parts have extent 1.
+If several variables index one dimension, a part of an inner variable is a box only within one position of the outer
+ones. The inner variable is then a *nested* axis: it can be split after the outer ones, when their parts have extent 1.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class _Evaluation:
         return rejected, tuple(fetched_axes), outer_axes
 
     def _find_outer_variables(self, axis: str) -> tuple[str, ...]:
-        """Return the variables within whose positions `axis` can be split. Return () if there are none, or it cannot."""
+        """Return the variables that must have extent 1 before `axis` is split. Return () if there are none, or if it cannot be split."""
         names: set[str] = set()
         for output in self.pattern.trace.outputs:
             for group in output.groups or ():
@@ -179,7 +179,7 @@ class _Evaluation:
         return bound_axes
 
     def _find_region_problems(self, axis: str, outer: Sequence[str] = ()) -> Iterator[str]:
-        """Yield the reasons why the results for a part of `axis`, within one position of `outer`, are not a box of an output."""
+        """Yield the reasons why the results for a part of `axis`, at one position of `outer`, are not a box of an output."""
         if self.extents[axis] == 1:
             yield f"the extent of {axis} is 1"
             return
@@ -192,10 +192,7 @@ class _Evaluation:
             yield f"no output depends on {axis}"
 
     def _find_copy_problems(self, axis: str, can_be_fetched: bool, outer: Sequence[str] = ()) -> Iterator[str]:
-        """Yield the reasons why the kernel, called with a part of `axis`, does not compute the results for this part.
-
-        The part is within one position of the variables `outer`.
-        """
+        """Yield the reasons why the kernel computes wrong results for a part of `axis`, at one position of the variables `outer`."""
         description = self.pattern.trace.description
         is_padded = axis in description.pads and not can_be_fetched
         extent = self.extents[axis]
@@ -225,7 +222,7 @@ class _Evaluation:
             yield f"the value depends on the extent {symbol}, which is smaller on a part of {axis}"
 
     def _find_border_problems(self, axis: str) -> Iterator[str]:
-        """Yield a reason for each dimension in which the operator reads outside its input, or only a part of it, along `axis`."""
+        """Yield the dimensions along `axis` in which the operator reads outside its input, or only a part of it, as reasons."""
         names = [tensor.name for tensor in self.pattern.trace.tensors]
         names += [f"output {number}" for number in range(len(self.output_shapes))]
         for name, shape, indices_by_dimension in zip(names, self.shapes, self.tensor_indices, strict=True):
@@ -254,10 +251,10 @@ class _Evaluation:
             return None
 
     def _find_known(self, changed: Set[str]) -> Set[str]:
-        """Return those of the variables `changed` whose extents in its part a kernel knows without their definitions.
+        """Return those of the variables `changed` whose extents in a part the kernel knows without their definitions.
 
-        The extents in a description of concrete shapes do not follow the shapes of a part. The kernel of an operator
-        without attributes, such as Flatten, knows them from its shapes all the same.
+        A description of concrete shapes has fixed extents. A kernel without attributes, such as Flatten, still reads
+        the extents from the shapes of its part.
         """
         trace = self.pattern.trace
         follows_shapes = trace.description.concrete and not trace.attributes and len(changed) > 1
@@ -271,7 +268,7 @@ class _Evaluation:
     def _find_part_problems(
         self, axis: str, extents: dict[str, int], changed: Set[str], is_padded: bool
     ) -> Iterator[str]:
-        """Yield the errors that a kernel would make in a part with other extents of `axis` and of all variables `changed`."""
+        """Yield the errors that a kernel would make in a part with other extents of all variables `changed`, which include `axis`."""
         part_numbers = self._evaluate_part(extents, changed)
         if part_numbers is None:
             yield f"a part of {axis} would have extents that are not integers"
@@ -372,7 +369,6 @@ def _depend_on(indices: Sequence[IndexNumbers], axis: str) -> bool:
 
 
 def _span(index: IndexNumbers, extents: Mapping[str, int], zero_variables: Container[str] = ()) -> tuple[int, int]:
-    """Return the smallest and largest value of an index if `zero_variables` are zero."""
     low, high = index.lower, index.upper
     for name, coefficient in index.terms:
         if name not in zero_variables:

@@ -187,7 +187,7 @@ def _write_expression(expression: sympy.Expr, code_by_symbol: Mapping[ExtentSymb
 
 
 class _NoIntegerError(Exception):
-    """Division of extents with a remainder."""
+    """Raised for a division of extents with a remainder."""
 
 
 def _divide(numerator: int, denominator: int, text: str) -> int:

@@ -1,8 +1,8 @@
 """Recognition of operators that only move elements: concatenation, slices, padding and stacks.
 
-A kernel cannot always compute a part of such an operator. For example, it cannot concatenate a part of the joined
-dimension, because it counts positions from the start of its part. But the operator only shifts each input by a fixed
-distance. So a fetch, which assembles a region from several workers' memory, can replace the kernel.
+Such an operator shifts each input by a fixed distance, so a fetch, which assembles a region from several workers'
+memory, can replace its kernel. Often the kernel cannot compute a part. For example, a part of the joined dimension
+cannot be concatenated, because the kernel counts positions from the start of its part.
 
 An input of a stack is one slice along a dimension that only the output has.
 """
@@ -69,10 +69,10 @@ def find_absent(
 def _find_absent_element(
     source: list[Indices], target: list[Indices], chosen: tuple[str, int] | None, extents: Mapping[str, int]
 ) -> tuple[AbsentElement | None, AbsentElement | None] | None:
-    """Compare the indices of an input, the source, with the indices of an output, the target.
+    """Return the dimension that an input (the source) lacks, and the dimension that an output (the target) lacks, by their indices.
 
-    Return the dimension that the source lacks and the dimension that the target lacks. At most one of them exists; the
-    other is None. Return None if the indices differ in any other way. `chosen` is `MovedElement.chosen`.
+    At least one of the two is None. Return None if the indices differ in any other way. `chosen` is
+    `MovedElement.chosen`.
     """
     if chosen is None:
         return (None, None) if _are_shifted(source, target, extents) else None

@@ -103,8 +103,8 @@ class Pattern:
     plain_axes
         Axes whose split changes no other extent, stride or offset.
     moved_elements
-        If the operator only moves elements: for each output, the input elements whose sum is an element of the output,
-            one from each input that is read. Otherwise None.
+        For each output, the input elements whose sum is an element of the output. None if the operator does more than
+        move elements.
     choosing_variables
         Variables whose positions only choose one of `moved_elements`.
     """

@@ -1,8 +1,7 @@
 """Axes whose parts may overlap, for engines in which all workers need parts of the same length.
 
-For example, an extent of 10 is split over 3 workers into [0, 4), [3, 7) and [6, 10). Nothing is padded, and two workers
-compute the shared element alike. A reduction must count the shared element once, so the worker with the earlier part
-replaces it by a neutral number.
+For example, an extent of 10 is split over 3 workers into [0, 4), [3, 7) and [6, 10). Two workers compute the shared
+element. A reduction must count it once, so the worker with the earlier part replaces it by a neutral number.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ NEUTRAL = {"Sum": 0, "Prod": 1}
 def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
     """Return the numbers of the axes whose parts may overlap.
 
-    A partial sum replaces the shared elements by zeros. This requires that one position along the axis is one slice of
-    each input, unlike in windows and their gradients, and that zeros add nothing to the sum.
+    A partial sum replaces the shared elements by zeros. So each position along the axis must be one slice of each
+    input, unlike in windows and their gradients, and zeros must add nothing to the sum.
     """
     return tuple(axis for axis in range(len(access.axes)) if _may_overlap(access, axis))
 

@@ -49,10 +49,10 @@ def ops(names: tuple[str, ...], as_json: bool) -> None:
 
     With NAMES, only lists operators whose name contains one of NAMES, or matches a pattern such as "conv*".
 
-    The column "verified" shows what `python -m tofu verify --record` compared with MXNet's kernels: the numbers of
-    the output; for random operators, a relation between inputs and outputs; for descriptions that compute no
-    numbers, the parts with the whole; or that outputs stay unwritten. "no" means that nothing was compared, or that
-    the description has changed since.
+    The column "verified" shows what `python -m tofu verify --record` compared with MXNet's kernels. Usually, these
+    are the numbers of the output. For random operators, it is a relation between inputs and outputs. For
+    descriptions that compute no numbers, the combined parts are compared with the whole output. "no" means that
+    nothing was compared, or that the description has changed since.
 
     \b
     Examples:

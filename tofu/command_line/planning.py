@@ -119,7 +119,7 @@ def _read_device_memory(text: str) -> int:
 def _describe_fewest_workers(
     model_request: ModelRequest, report: MemoryComparison, device_bytes: int, **options: Any
 ) -> str:
-    """Return a sentence with the smallest number of workers whose memory fits into `device_bytes`, or why there is none.
+    """Return a sentence with the smallest number of workers whose memory fits into `device_bytes`, or with the reason if none fits.
 
     The search begins at the bytes of one device divided by `device_bytes`.
     """

@@ -41,10 +41,10 @@ def verify_jax(names: Sequence[str], seed: int, missing: bool, jobs: int, as_jso
     \b
     Four checks are made for every equation of the built-in cases and of their
     gradients:
-      (a) NumPy computes the description, and the result must equal that of the
-          primitive: floating-point numbers to 1e-10 of the largest, others
-          exactly. Some descriptions only give the splits, such as that of an
-          eigenvalue decomposition. Check (b) covers them.
+      (a) NumPy computes the description. The result must equal the primitive's:
+          floating-point numbers to 1e-10 of the largest number, others exactly.
+          Descriptions without a formula, such as an eigenvalue decomposition,
+          are only checked by (b).
       (b) The primitive is split by each strategy into 2 and 3 parts, which run as
           on a worker. Together they must equal the whole result.
       (c) The same is checked for each pair of strategies, in 2 by 2 parts.

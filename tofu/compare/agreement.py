@@ -47,8 +47,7 @@ class Agreement:
     traffic
         The bytes that workers read from each other, by "training" and "inference".
     excused
-        Tensors that were not compared, with the reason: they depend on random numbers, or the framework itself computes
-            them wrongly.
+        Tensors that were not compared, with the reason: random numbers, or a mistake of the framework.
     notes
         Changes that were made to the model for the comparison: shapes, types, dropout.
     seconds

@@ -48,9 +48,9 @@ class Difference:
 
 
 def relative_error(found: Array, expected: Array, least: float = TINIEST) -> float:
-    """Return the largest difference, relative to the largest magnitude of `expected` or to `least`, whichever is more.
+    """Return the largest difference, divided by the largest magnitude of `expected` or by `least`, whichever is larger.
 
-    Infinite if the shapes differ, or `found` has a number that is not finite.
+    Infinite if the shapes differ, or if `found` has a number that is not finite.
     """
     if found.shape != expected.shape:
         return inf

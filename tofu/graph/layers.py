@@ -1,7 +1,7 @@
 """Layers of a model, which are the rows of a printed plan.
 
-A layer is everything that one line of the user's program computes in one part of the model. If the lines are unknown,
-it is a forward operator with its gradient.
+A layer is all that one line of the user's program computes in one part of the model. If the lines are unknown, it is a
+forward operator with its gradient.
 """
 
 from __future__ import annotations
@@ -61,6 +61,6 @@ def is_backward(operator: Operator) -> bool:
 
 
 def choose_main_operator(operators: Sequence[Operator], count_points: Callable[[Operator], int]) -> Operator:
-    """Return the forward operator that computes most, which stands for the layer in a printed plan."""
+    """Return the forward operator that computes most, which represents the layer in a printed plan."""
     forward = [operator for operator in operators if not is_backward(operator)] or operators
     return max(forward, key=count_points) if len(forward) > 1 else forward[0]

@@ -1,8 +1,8 @@
 """The semantic graph: the operators, tensors and attributes of one training step, as a frozen value.
 
-Front ends build it (`tofu.mxnet.frontend`, `tofu.jax.frontend`), and analysis, search and plans use only this graph.
-Operators are in an executable order and refer to tensors by number. At most one operator writes a tensor. *Variables*
-are tensors that no operator writes: arguments, auxiliary states (such as moving statistics) and head gradients.
+Front ends build it, and analysis, search and plans use only this graph. Operators are in an executable order and refer
+to tensors by number. At most one operator writes a tensor. *Variables* are tensors that no operator writes: arguments,
+auxiliary states (such as moving statistics) and head gradients.
 """
 
 from __future__ import annotations

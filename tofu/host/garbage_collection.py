@@ -1,4 +1,4 @@
-"""Collect garbage less often during planning, which creates millions of objects and needs them until its end."""
+"""Collect garbage less often during planning, which creates millions of objects that it keeps until its end."""
 
 from __future__ import annotations
 

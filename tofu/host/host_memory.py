@@ -1,4 +1,4 @@
-"""How much more memory this process may use: the least of three limits (machine, control group, address space)."""
+"""Memory that this process may still use: the least of three limits (machine, control group, address space)."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def map_in_processes(
 
 @contextmanager
 def hidden_from_interrupts(*other_signals: signal.Signals) -> Iterator[None]:
-    """Block Ctrl-C, and other signals, in processes that are started in the block. This process receives them afterwards."""
+    """Block Ctrl-C and other signals in processes that are started in the block. This process receives them afterwards."""
     blocked_signals = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, *other_signals))
     try:
         yield

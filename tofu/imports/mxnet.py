@@ -1,8 +1,7 @@
 """Make MXNet 1.9.1 importable, and check that Tofu was built for the installed MXNet.
 
-After `import tofu`, `import mxnet` works with every NumPy from 1.21 to 1.26. To this end, Tofu installs an import
-finder. Before MXNet is loaded, the finder restores names that NumPy has removed. Afterwards, it extends MXNet's
-functions that load files, so that they also load partitioned models.
+After `import tofu`, `import mxnet` works with NumPy 1.21 to 1.26: an import finder restores names that NumPy has
+removed. It then extends MXNet's functions that load files, so that they also load partitioned models.
 """
 
 from __future__ import annotations

@@ -70,11 +70,11 @@ def list_weak(leaves: Sequence[Any]) -> WeakTypes:
 
 
 class WeakTypeCheck:
-    """Checks if a step that was planned for a Python number accepts an array in its place, and vice versa.
+    """Check if a step that was planned for a Python number accepts an array in its place, and vice versa.
 
-    The types may differ: `x * 0.1` has the type of `x`, but `x * np.float32(0.1)` has the wider type of both, because a
-    Python number has a *weak type*. `jax.jit` traces a step again if weak types change. Tofu does this, too, once for
-    each combination of weak types. If all types then agree with the plan, the planned program is still correct.
+    A Python number has a *weak type*: `x * 0.1` has the type of `x`, but `x * np.float32(0.1)` has the wider type of
+    both. If weak types change, the step is traced again, once for each combination, as `jax.jit` does. If all types
+    agree with the plan, the planned program is still correct.
     """
 
     def __init__(self, function: Callable[..., Any], native: Native, names: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ def lower_program(
     constants: Sequence[Any],
     donated_arguments: Sequence[int],
 ) -> Any:
-    """Return a stage like that of `jax.jit(step).lower`. `leaves` are arrays or shapes."""
+    """Return a lowered step like `jax.jit(step).lower`. `leaves` are arrays or shapes."""
     function, native = program.function(mesh), program.native
 
     def step(*arguments: Any) -> Any:
@@ -49,7 +49,7 @@ def _keep(leaf: StaticLeaf) -> StaticLeaf:
 class BoundStage:
     """A lowered or compiled step (`jax.stages.Lowered`, `Compiled`) that passes `constants` as its last argument.
 
-    All other attributes are those of `stage`.
+    It has all other attributes of `stage`.
     """
 
     stage: Any

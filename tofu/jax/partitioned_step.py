@@ -194,9 +194,9 @@ class PartitionedStep:
     def lower(self, *args: Any, **named: Any) -> Any:
         """Lower the step for XLA, as `jax.jit(step).lower` does.
 
-        The result has the same methods as JAX's: `as_text()` shows the program, and `compile()` returns a function that
-        is called like the step. The arguments are arrays or their shapes. Arguments that are not arrays must have the
-        planned values. For an `UnevenArray`, the compiled function takes its `joined` array.
+        The result has JAX's methods: `as_text()` shows the program, and `compile()` returns a function that is called
+        like the step. Arguments are arrays or their shapes; other arguments must have the planned values. For an
+        `UnevenArray`, the compiled function takes its `joined` array.
         """
         leaves = self._arguments.flatten(order_arguments(self._step, args, named))
         self._arguments.find_result_types(leaves)
@@ -210,7 +210,7 @@ class PartitionedStep:
 
     @in_planned_precision
     def lower_leaves(self) -> Any:
-        """Lower the step as a function of a flat list of all arrays: those of the arguments, then the constants."""
+        """Lower the step as a function of a flat list of arrays: the leaves of the arguments, then the constants."""
         lowered: Any = self._jitted.lower(*self._program.argument_structs(self.mesh))
         return lowered
 

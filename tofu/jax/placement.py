@@ -93,7 +93,7 @@ def _read_complete(array: UnevenArray) -> Any:
 def _join_shards(value: Any, sharding: UnevenSharding) -> Any:
     """Return one array in which all shards are side by side.
 
-    No device ever holds the whole value, unless it is on devices of several processes.
+    No device holds the whole value, unless it is on devices of several processes.
     """
     if isinstance(value, UnevenArray):
         if value.parts == sharding:
@@ -121,8 +121,8 @@ def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding
 def place_local_rows(name: str, local_rows: Any, planned: jax.ShapeDtypeStruct, sharding: Sharding) -> Any:
     """Place the array `name`, of which each process passes an equal number of rows (positions of dimension 0).
 
-    Rows follow each other in the order of the processes, and every process passes the same scalars. Rows that the
-    sharding stores in another process are sent there. Raise ShapeError if the rows do not have the expected shape.
+    Rows are in the order of the processes, and every process passes the same scalars. Rows that the sharding stores in
+    another process are sent there. Raise ShapeError for unexpected numbers of rows.
     """
     shape = planned.shape
     mesh = (sharding.joined if isinstance(sharding, UnevenSharding) else sharding).mesh

@@ -56,8 +56,8 @@ def analyse(source: Source, settings: Settings, observe: Observer, engine: Engin
 def choose_form(source: Source, settings: Settings) -> Source:
     """Return the form of the step that allows plans with the least communication.
 
-    A step may have several forms, for example with sums moved out of loops. If a plan was passed, its fingerprint
-    selects the form. Forms without a tensor or operator that a hint names are skipped.
+    A step may have several forms, for example with sums moved out of loops. The fingerprint of a passed plan selects
+    its form. Forms without a tensor or operator that a hint names are skipped.
     """
     given = settings.plan or settings.saved
     for form in _list_forms(source, settings):

@@ -1,8 +1,8 @@
 """Apply `jax.grad` and `jax.vmap` to a partitioned step.
 
-Tofu plans the reverse-mode derivative of a step, or its `jax.vmap`, as a step of its own. It does not transform the
-program that a worker runs, because a collective does not record if its operand is replicated. The transposed program
-would count replicas several times, and a batched program would mix workers.
+Tofu plans the reverse-mode derivative of a step, or its `jax.vmap`, as another step. It cannot transform the program
+that a worker runs, because a collective does not record if its operand is replicated. The transposed program would
+count replicas several times, and a batched program would mix workers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Transformation(Protocol):
         """Return the transformed function of flat lists of arrays, and the shapes of its arguments."""
 
     def is_kept(self, leaf: int) -> bool:
-        """Return True if the transformed step has this argument of the step unchanged, and can keep its layout."""
+        """Return True if the transformed step has this argument unchanged, and can keep its layout."""
 
 
 @jax.tree_util.register_static

@@ -28,11 +28,11 @@ def restore_whole_operators(
     framework: LowerableOperators,
     undescribed: str = "error",
 ) -> Choices:
-    """Return the choices for the graph that runs, in which operators run in parts only if they have to.
+    """Return the choices for the graph that runs, in which operators run in parts only if necessary.
 
-    `graph` is the semantic graph, `whole_accesses` has the axes of its whole operators, and `searched` has the choices for the
-    fully lowered graph. Tensors keep their numbers. Raises InternalError if the result transfers more bytes than
-    `searched`.
+    `graph` is the semantic graph, `whole_accesses` has the axes of its whole operators, and `searched` has the choices
+    for the fully lowered graph. Tensors keep their numbers. Raises InternalError if the result transfers more bytes
+    than `searched`.
     """
     if searched.problem.graph is graph:
         return searched
@@ -70,7 +70,7 @@ def _restore(
     undescribed: str,
 ) -> Choices:
     named_choices, lowered = name_choices(searched), searched.problem.graph
-    # If nobody reads an operator's outputs, its parts do not run. The whole operator would, to update its states.
+    # If nobody reads an operator's outputs, its parts do not run. The whole operator would run, to update its states.
     live_names = {lowered.operators[number].name for number in find_live_operators(lowered, searched.problem.accesses)}
     whole_names = {
         operator.name

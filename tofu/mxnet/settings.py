@@ -23,8 +23,7 @@ def _read_unroll(when: Any) -> str:
 class MXNetSettings(Settings):
     """Planning options that a user passed for an MXNet model.
 
-    `unroll` ("never", "cheaper" or "always") determines if an RNN operator, which computes a whole sequence, is planned
-    as the cells that it computes.
+    `unroll` ("never", "cheaper" or "always") determines if RNN operators are replaced by cells for single time steps.
     """
 
     unroll: str = "never"

@@ -2,17 +2,19 @@
 
 Replicating a tensor saves communication and costs memory. So the search may replicate any tensor, and pays a price for
 each byte that a worker holds (a Lagrange multiplier of the memory limit). It minimises
+
     bytes transferred + price * bytes held
+
 At price 0, it replicates whatever saves communication. At a high price, it splits everything, as the paper does. Memory
 falls as the price rises, so bisection finds the lowest price at which the plan fits:
 
 1. Plan at each price. The sum above ignores that buffers are reused, so the memory of each plan is measured on its
-program.
-2. The next lower price gives a plan that is too large and replicates more tensors. Replicate as many of them as fit,
-the smallest first.
-3. Use the memory that is left to keep fetched regions for later readers, also from the forward to the backward pass.
+   program.
+2. The plan at the next lower price replicates more tensors and is too large. Replicate as many of these tensors as fit,
+   the smallest first.
+3. With the memory that is left, keep fetched regions for later readers, also from the forward to the backward pass.
 4. If no plan fits, let operators that share fetched regions (the time steps of a recurrence) fetch them again, for as
-few tensors as necessary.
+   few tensors as necessary.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ LOWEST_PRICE = 2.0**-9
 BISECTIONS = 8
 REFINEMENTS = 5
 SEARCHES_OF_A_TRADEOFF = 1 + BISECTIONS + REFINEMENTS  # at most, between the two end points of a `Tradeoff`
-NEARLY = 1.1  # if plans exceed the limit by less than this factor, more prices are tried
+NEARLY = 1.1  # more prices are tried if plans exceed the limit by less than this factor
 KEEPING_PLANS = 3  # the cheapest plans, for which step 3 keeps fetched regions
 
 
@@ -103,7 +105,7 @@ class Tradeoff:
         return self._add(self._solve(self.problem.with_memory_price(held_price * unit, split), self.effort).choices)
 
     def _solve_with_all(self, restrict: Callable[[Problem], Problem]) -> Solution:
-        """Solve with `whole_effort`. A plan without needless overlaps is added first, in case this search runs out of time."""
+        """Solve with `whole_effort`. In case this search runs out of time, a plan without needless overlaps is added first."""
         even = self.problem.split_evenly()
         if even is not None:
             self._add(self._solve(restrict(even), self.whole_effort).choices)
@@ -201,7 +203,7 @@ def _rank(point: Point) -> tuple[int, int]:
 
 
 def _bisect_count(low: int, high: int, first: int, is_low: Callable[[int], bool]) -> None:
-    """Bisect for the largest number for which `is_low` is true, from `first` on, in at most `REFINEMENTS` tries."""
+    """Bisect for the largest number with a true `is_low`, from `first` on, in at most `REFINEMENTS` tries."""
     count = first
     for _ in range(REFINEMENTS):
         if high - low < 2:

@@ -45,8 +45,7 @@ class Selection:
     Attributes
     ----------
     choices
-        The split of each operator and tensor of the lowered graph, in which several smaller operators replace some
-        operators.
+        The split of each operator and tensor of the lowered graph.
     algorithm, optimality
         The algorithm that found the choices, and a sentence about what is proved of their cost.
     lower_bound
@@ -82,8 +81,8 @@ def select_plan(
 ) -> Selection:
     """Select the choices for `graph`.
 
-    `problem` is the search problem of the lowered graph, for any order of the rounds. `measure` returns the memory that
-    choices need. Logs a warning if workers repeat computations because nothing can be split.
+    `problem` is the search problem of the lowered graph, in any order of the rounds. `measure` returns the memory that
+    choices need. Logs a warning if nothing can be split, so that workers repeat computations.
     """
     selection = _select(graph, problem, settings, progress, measure)
     unfed = explain_unsplit_round(selection.choices) if settings.on_infeasible == "replicate" else ""
@@ -140,7 +139,7 @@ def _search_within(
 
 
 def _take_smallest(tradeoffs: Sequence[Tradeoff], limit: int, settings: Settings) -> Selection:
-    """Return the plan that needs least memory if only its predicted memory exceeds the limit. Logs a warning.
+    """Return the plan that needs least memory, with a warning, if only its predicted memory exceeds the limit.
 
     Raises InfeasibleError if its known memory exceeds the limit.
     """
@@ -203,7 +202,7 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     algorithm = ALGORITHMS[settings.algorithm]
     effort = Effort(settings.search_seconds / len(problems), progress)
     is_free = settings.replicate == "free"
-    found, errors = _solve(problems, settings, effort.take(SPLIT_SHARE) if is_free else effort)
+    found, errors = _solve(problems, settings, *((effort.take(SPLIT_SHARE), _always_tie) if is_free else (effort,)))
     proving, candidates = found, list(found)
     if is_free:
         proving, _ = _solve(problems, settings, effort, _make_memory_free)
@@ -233,6 +232,10 @@ def _describe_orders(problems: Sequence[Problem], planned: int | None = None) ->
     levels_fix_order = bool(problems[0].arrangement.bandwidths) and len(problems) < MOST_ORDERS
     known = len(problems) if levels_fix_order else count_orders(problems[0].factors)
     return "" if count == known else f", of {count:,} of {known:,} orders of the rounds"
+
+
+def _always_tie(problem: Problem) -> Problem:
+    return replace(problem, always_ties=True)
 
 
 def _make_memory_free(problem: Problem) -> Problem:

@@ -35,8 +35,7 @@ class Option:
     Attributes
     ----------
     read
-        Converts the user's value to the field of `Settings`, or raises TofuError. A default of None needs no
-        conversion.
+        Converts the user's value to the field of `Settings`, or raises TofuError. Not needed for a default of None.
     to_plain, from_plain
         Convert the field to its form in a JSON file, and back to a user's value. None is not converted.
     is_of_search
@@ -96,7 +95,6 @@ def _read_bool(name: str, value: Any) -> bool:
 
 
 def _hints_to_plain(hints: Mapping[str, Any]) -> dict[str, Any]:
-    """Return hints for a JSON file, with "..." for Ellipsis."""
     return {
         name: ["..." if choice is Ellipsis else choice for choice in hint] if isinstance(hint, (list, tuple)) else hint
         for name, hint in hints.items()

@@ -149,7 +149,6 @@ class _Aligner:
         return value
 
     def _find_boxes(self, entries: EntryByWorker) -> tuple[Box, ...]:
-        """Return the boxes of entries. A worker without an entry has an empty box."""
         first_box = next(self._find_box(entry) for entry in entries if entry is not None)
         empty_box = tuple((begin, begin) for begin, _ in first_box)
         return tuple(empty_box if entry is None else self._find_box(entry) for entry in entries)
@@ -272,7 +271,7 @@ class _Aligner:
     def _find_value_by_entry(self, tensor: int, entries: Iterable[Entry]) -> dict[Entry, int]:
         """Return the value from which a transfer for `tensor` reads each entry.
 
-        Fetches that are in no value yet form new values, with one fetch of each worker.
+        Fetches that are in no value yet form new values of one fetch for each worker.
         """
         fetches_by_owner: dict[tuple[int, int], list[Entry]] = {}  # by tensor and worker
         key_by_entry: dict[Entry, tuple[str, int, int]] = {}

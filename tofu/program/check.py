@@ -220,7 +220,6 @@ def _check_results(program: Program) -> Iterator[str]:
 
 
 def _find_tensors(tables: ProgramTables, graph: Graph) -> Column:
-    """Return the tensor of each entry. Raises an error for a copy with the wrong number of outputs."""
     return tables.find_entry_tensors(NodeKind.OPERATOR, [operator.outputs for operator in graph.operators])
 
 

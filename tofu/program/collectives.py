@@ -2,8 +2,8 @@
 
 If each worker's arrays before and after a transfer are shards of equal size, a chain of collectives may compute the
 same arrays. Each collective runs along an axis of the mesh of workers. The chain is used if it transfers no more
-elements than the pieces of the transfer. All other transfers stay exchanges, which send each piece from its owner to
-its reader. Examples are borders of windows, moved elements, and overlapping shards.
+elements than the pieces of the transfer. All other transfers, such as borders of windows, moved elements, and
+overlapping shards, stay exchanges: each piece is sent from its owner to its reader.
 """
 
 from __future__ import annotations

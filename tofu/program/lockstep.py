@@ -80,8 +80,8 @@ class TransferPiece(NamedTuple):
 class Transfer:
     """Instruction in which workers read from each other's arrays to assemble a value.
 
-    The workers first read `pieces`. Elements in no piece become `fill`. If several workers need one sum, each worker
-    computes a part of the sum, and then reads the parts of the other workers: the `copies`.
+    The workers first read `pieces`. Elements in no piece become `fill`. If several workers need one sum, each computes
+    a part of it, and then reads the other workers' parts: the `copies`.
     """
 
     output: int

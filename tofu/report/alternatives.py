@@ -31,7 +31,7 @@ class Alternative:
         Bytes that the plan transfers in a training step; None if no such plan exists.
     change
         Relative change of the cost: 0.05 is 5 % more. The cost is bytes, or seconds on an interconnect of several
-            levels. It may be negative if the present plan follows hints or a memory limit.
+        levels. It may be negative if the present plan follows hints or a memory limit.
     remark
         A sentence about what is proved of the plan, or why no such plan exists.
     """
@@ -95,7 +95,7 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
 
 
 def choose_layers(layers: Sequence[LayerRow], most: int) -> list[LayerRow]:
-    """Return the layers that transfer most, in the model's order. Of layers with equal shapes and splits, only one is returned."""
+    """Return the layers that transfer most, in the model's order, but only one of several with equal shapes and splits."""
     layers_by_kind: dict[tuple[object, ...], LayerRow] = {}
     for layer in sorted(layers, key=lambda layer: -layer.moved_bytes):
         if layer.moved_bytes:

@@ -123,7 +123,7 @@ def list_layers(partition: Partition) -> list[LayerRow]:
 
 
 def find_operator(partition: Partition, name: str) -> str:
-    """Return `name` if an operator has this name, or else the operator that represents the layer `name`."""
+    """Return `name` if it is the name of an operator, or else the operator that represents the layer `name`."""
     if name in partition.graph.operator_index:
         return name
     return next(layer.operator for layer in list_layers(partition) if layer.name == name)
@@ -158,7 +158,7 @@ def _first_readers(partition: Partition) -> dict[int, list[int]]:
 def _find_owners(partition: Partition) -> dict[int, int]:
     """Map each group to the operator with which its bytes are listed.
 
-    The items of a plan's cost are numbered by *group*: first the operators of the program, then the updates of tensors.
+    A plan's cost numbers its items by *group*: first the operators of the program, then the updates of tensors.
     """
     graph, program_graph = partition.graph, partition.problem.graph
     owner_by_group = {}

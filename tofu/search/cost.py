@@ -47,9 +47,9 @@ def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def list_worth_keeping(choices: Choices) -> list[int]:
-    """Return the tensors whose fetched regions are worth keeping for later readers, most bytes saved per byte kept first.
+    """Return the tensors whose fetched regions are worth keeping for later readers, by bytes saved per byte kept.
 
-    Empty for engines that share regions, because all workers fetch together there.
+    Empty for engines that share regions, because there all workers fetch together.
     """
     problem = choices.problem
     if problem.rules.shares_regions:
@@ -67,8 +67,8 @@ def list_worth_keeping(choices: Choices) -> list[int]:
 def list_worth_rereading(choices: Choices) -> list[int]:
     """Return the tensors whose regions may be fetched again for each reader, to free memory in between.
 
-    Tensors for which this costs the smallest share of extra bytes come first. Empty for engines that share regions,
-    because they drop and rebuild values themselves.
+    Tensors with the smallest share of extra bytes come first. Empty for engines that share regions, because they drop
+    and rebuild values themselves.
     """
     problem = choices.problem
     if problem.rules.shares_regions:

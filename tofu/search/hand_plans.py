@@ -1,8 +1,8 @@
 """Two plans that people make by hand, for any graph: data parallelism, and Megatron-LM's plan for Transformers.
 
-Each plan splits a few tensors and follows these splits through the operators (`tofu.search.propagation`). Everything
-that it does not reach is replicated. Head gradients take the cheapest choice, and so does the loss after a product that
-is split by classes.
+Each plan splits a few tensors and follows these splits through the operators (`tofu.search.propagation`). All else is
+replicated, except that head gradients take the cheapest choice, and so does the loss after a product that is split by
+classes.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ Readers = Mapping[int, Sequence[int]]
 def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
     """Split the batch, replicate the parameters, and all-reduce their gradients.
 
-    The batch is dimension 0 of every input, or dimension 1 if a loop takes one slice of the input in each iteration,
-    such as a time step or a micro-batch. `hints` may name another dimension. Raises InfeasibleError if no input is long
-    enough.
+    The batch is dimension 0 of every input, or dimension 1 if each iteration of a loop takes one slice, such as a time
+    step or a micro-batch. `hints` may name another dimension. Raises InfeasibleError if no input is long enough.
     """
     workers = prod(problem.factors)
     inputs = {t: tensor for t, tensor in enumerate(problem.graph.tensors) if tensor.kind is TensorKind.INPUT}
@@ -54,7 +53,7 @@ def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effor
 def _find_batch(problem: Problem, tensor: int) -> int:
     """Return the first dimension of an input along which its readers can be split, or 0 if there is none.
 
-    Dimension 0 is skipped if a loop or slices take the input step by step.
+    Dimension 0 is skipped if loops or slices read the input step by step.
     """
     readers = [
         (problem.accesses[o], slot)
@@ -161,7 +160,7 @@ class _Product:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """The split dimensions of weights and lookup tables, the operators that read the tables, and those after the last products."""
+    """The split dimensions of weights and lookup tables, the readers of the tables, and the operators after the last products."""
 
     weights: Mapping[int, int]
     tables: Mapping[int, int]
@@ -229,7 +228,7 @@ def _axes_of_others(problem: Problem, operator: int, tensor: int) -> set[int]:
 
 
 def _find_tables(problem: Problem, products: Collection[int]) -> tuple[dict[int, int], set[int]]:
-    """Return the lookup tables with the dimension that their results have, too, and the operators that read them."""
+    """Return the lookup tables with the dimension that their results also have, and the operators that read them."""
     tables, lookups = {}, set()
     for position, weight, rows in _find_matrices(problem):
         combine = problem.accesses[position].outputs[0].combine

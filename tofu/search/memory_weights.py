@@ -1,7 +1,7 @@
 """Weights by which a search under a memory limit counts the bytes of each tensor.
 
-A worker's memory peaks when the backward pass begins. Tensors that exist then count fully: variables, results, and
-activations that the backward pass reads. Other tensors count by the share of the step in which they exist.
+A worker needs most memory when the backward pass begins. Tensors that exist then have weight 1: variables, results, and
+activations that the backward pass reads. The weight of other tensors is the share of the step in which they exist.
 """
 
 from __future__ import annotations

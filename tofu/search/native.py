@@ -39,8 +39,8 @@ class TransferRules:
         True if parts of extents that have no equal parts are rounded up, so that they overlap
         (tofu/analysis/uneven.py). Otherwise such extents are replicated.
     overlaps_given
-        Arguments of the step whose parts may overlap, too: "none"; "needed", arguments that are too large to be
-            replicated and have no equal parts; or "free", all.
+        Arguments of the step whose parts may overlap, too: "none"; "needed" for arguments that are too large to be
+        replicated and have no equal parts; or "free" for all.
     shares_regions
         True if all readers of a fetched region in one phase share it (csrc/core/cost/sharing.h). Otherwise only equal
         time steps share it.
@@ -49,10 +49,10 @@ class TransferRules:
         each worker reads all addends.
     relays_in_groups
         True if data cross a level of the interconnect once for each group of workers below it, as in hierarchical
-        collectives. Elements that several workers of a group need are sent once, and partial results of a group are
+        collectives. An element that several workers of a group need is sent once, and partial results of a group are
         added before they are sent. Otherwise each worker reads from each other worker.
     repeats_operators
-        True if all workers may repeat an operator that computes no more than reading and writing its tensors costs, and
+        True if all workers may repeat an operator that computes no more than its tensors' reads and writes cost, and
         whose results may be replicated.
     ties_layers
         True if repeated layers are planned once (tofu/search/repeated_layers.py), for graphs of many small operators.
@@ -276,7 +276,6 @@ def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> li
 
 
 def _shared_choice(operator: Operator) -> int:
-    """Return the earlier operator whose choice `operator` must take, or -1."""
     if operator.leader is not None:
         return operator.leader
     return operator.forward if operator.stateful and operator.forward is not None else -1

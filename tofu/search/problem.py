@@ -55,6 +55,8 @@ class Problem:
         The distance between layers that take one choice.
     tied_steps
         The equal time steps that take one choice in a search. Hints may separate some of them.
+    always_ties
+        True if layers are never searched separately, because another search follows if they are too large together.
     """
 
     graph: Graph
@@ -67,6 +69,7 @@ class Problem:
     layers: EqualParts = NO_PARTS
     period: int = PERIOD
     tied_steps: EqualParts = NO_PARTS
+    always_ties: bool = False
 
     @property
     def factors(self) -> tuple[int, ...]:
@@ -87,9 +90,10 @@ class Problem:
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
 
     def list_attempts(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Iterator[Problem]:
-        """Yield the problem in several sizes. Each is searched only if the one before is too large. All keep the fixed choices.
+        """Yield the problem in several sizes, each to be searched if the one before is too large. All keep the fixed choices.
 
-        First every second repeated layer takes the same choices, then all layers do, then nothing is tied.
+        First every second repeated layer takes the same choices, then all layers do, then, unless `always_ties`, nothing
+        is tied.
         """
         tied = self.with_fixed_choices(operators, tensors)
         yield tied
@@ -98,13 +102,14 @@ class Problem:
             merged = replace(self, layers=layers, period=1).with_fixed_choices(operators, tensors)
             if merged.layers.operators:
                 yield merged
-            yield replace(tied, layers=NO_PARTS)
+            if not self.always_ties:
+                yield replace(tied, layers=NO_PARTS)
 
     def with_fixed_choices(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
         """Return the problem for a search that keeps fixed choices, which may differ between equal operators.
 
-        If equal layers are not all fixed alike, no layers are tied. A choice that is fixed in one time step holds for
-        all equal steps, except steps with another fixed choice.
+        If equal layers are fixed differently, no layers are tied. A choice that is fixed in one time step holds for all
+        equal steps, except steps with another fixed choice.
         """
         layers = self.layers
         asked = ((layers.operators, operators), (layers.tensors, tensors))

@@ -1,8 +1,8 @@
-"""Propagation of splits through a graph, for hand-made plans that name the splits of a few tensors only.
+"""Propagation of splits through a graph, for hand-made plans that name the splits of only a few tensors.
 
 An axis *moves along* the dimensions that it indexes: in `a[i, k]`, i moves along dimension 0. If an input is split, the
-operator is split along the axis that moves along the input's split dimension. Its outputs are split along the
-dimensions that this axis moves along.
+operator is split along the axis that moves along the split dimension, and its outputs along the dimensions that this
+axis moves along.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def choose_axis(
     guessed: Collection[int] = (),
     parts: int | None = None,
 ) -> int | None:
-    """Return the axis of an operator that moves along the split dimensions of most bytes of its inputs, or None.
+    """Return the axis that moves along the split dimensions of most bytes of an operator's inputs, or None.
 
     The axis must have at least `parts` elements, by default the number of workers. Axes along which fetches replace the
     kernel do not count, because fetches transfer data. Inputs in `guessed` count only if no other input decides.

@@ -1,7 +1,7 @@
 """Equal time steps of a recurrence, which are planned once (section 5.1).
 
 Corresponding operators of equal steps form a *family* and share one choice. The tensors between them share one layout.
-`tofu.search.time_steps` finds the equal steps of the forward pass. These operators form families, too:
+`tofu.search.time_steps` finds the equal steps of the forward pass. Further families are
 - forward operators of one signature that read corresponding results, such as a loss for each step,
 - forward operators of one signature whose results corresponding operators read, such as an embedding for each step,
 - backward operators of corresponding forward operators, and
@@ -142,7 +142,7 @@ class _FamilyKeys:
         return None if key is None else (self._identify(key), output)
 
     def _make_forward_key(self, position: int) -> Key | None:
-        """Return a key of the operator's signature, the families of its inputs, and how many steps ago they were computed."""
+        """Return a key of the operator's signature, and of the families and relative steps of its inputs."""
         dataflow = self.dataflow
         inputs = dataflow.graph.operators[position].inputs
         producers = [dataflow.producers[t][0] for t in inputs]
@@ -182,7 +182,7 @@ class _FamilyKeys:
         return tuple(sorted({self._identify(key) for key in keys if key is not None}))
 
     def _make_backward_key(self, position: int, forward: int) -> Key | None:
-        """Return a key of a backward operator's signature, its forward operator's family, and its forward inputs' families."""
+        """Return a key of the operator's signature, and of the families of its forward operator and forward inputs."""
         key = self.key_of[forward]
         if key is None:
             return None

@@ -1,9 +1,9 @@
 """Repeated layers, which are planned once: blocks of equal operators with separate parameters, as in a Transformer.
 
-A search that decides separately for 96 equal layers takes 96 times as long, and nearly all layers end up alike. So
-every second layer takes the same choices. Neighbours may differ, because the best plan for a chain of equal products
-may alternate between two layouts. The price is that the first and last layers cannot differ, although this may transfer
-slightly less. Small graphs are searched without this restriction.
+Separate decisions for 96 equal layers take 96 times as long, and nearly all layers end up alike. So every second layer
+takes the same choices. Neighbours may differ, because the best plan for a chain of equal products may alternate between
+two layouts. The price: the first and last layers cannot differ, although this may transfer slightly less. Small graphs
+are searched without this restriction.
 
 Corresponding operators of repeated layers are found like time steps (`tofu.search.time_steps`), but parameters are
 ignored. They are the *seeds*. Colour refinement then compares all other operators and tensors: two nodes keep one
@@ -38,7 +38,7 @@ Colours: TypeAlias = "npt.NDArray[np.uint64]"
 
 
 def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], period: int = PERIOD) -> EqualParts:
-    """Find the operators and tensors that are planned alike: those that correspond in repeated layers, `period` layers apart.
+    """Find the operators and tensors that are planned alike, because they correspond in layers that are `period` apart.
 
     The result is empty for fewer than `LEAST_OPERATORS` operators or `LEAST_LAYERS` equal layers.
 
@@ -65,7 +65,7 @@ def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], perio
 
 
 def _describe_kind(graph: Graph, operator: Operator, access: OperatorAccess) -> tuple[object, ...]:
-    """Return what an operator computes, without positions, so that the slices of a stack are equal for all layers."""
+    """Return a kind that is equal for the corresponding operators of all layers, because it has no positions of slices."""
     tensors = [graph.tensors[t] for t in (*operator.inputs, *operator.outputs)]
     rows = [part.rows for part in access.inputs] + [part.rows for part in access.outputs]
     regions = tuple(tuple((row.terms, row.upper - row.lower) for row in part) for part in rows)
@@ -128,8 +128,8 @@ def _number(descriptions: Sequence[object]) -> list[int]:
 def _list_counted(dataflow: Dataflow, elementwise: frozenset[int]) -> list[bool]:
     """Return, for each tensor, True if refinement passes colours through it.
 
-    Colours do not pass through tensors of a single element, because these are never split. Nor do they pass through
-    tensors between equal element-wise operators, such as partial sums over the layers.
+    It does not for tensors of a single element, because these are never split, and for tensors between equal
+    element-wise operators, such as partial sums over the layers.
     """
     graph, is_counted = dataflow.graph, []
     for tensor, (producer, _), readers in zip(graph.tensors, dataflow.producers, dataflow.readers, strict=True):

@@ -1,8 +1,8 @@
 """Common axes for operators that must take the same choice.
 
 These are the *parts* of a lowered operator (smaller operators that replace it), and a forward operator with the
-gradient that uses its state. They get the same axes in the same order. The description of a part may have other names
-of axes, so its axes are named after the dimensions of the whole operator. Along an axis that an operator lacks, all
+gradient that uses its state. They get the same axes in the same order. A part's description may have other names of
+axes, so its axes are named after the dimensions of the whole operator. Along an axis that an operator lacks, all
 workers compute the same.
 """
 
@@ -96,7 +96,7 @@ def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
     """Return the access with axes named after the dimensions that they move along.
 
     `names` has the names of the inputs' dimensions, then of the outputs'. An axis is dropped if it moves along
-    dimensions of several names, or another axis gets the same name.
+    dimensions of different names, or if another axis has the same name.
     """
     access = without_nested_axes(access)
     found: list[set[str]] = [set() for _ in access.axes]

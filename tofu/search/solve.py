@@ -120,8 +120,8 @@ def solve_greedily(problem: Problem, fixed: FixedChoices) -> Solution:
 def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) -> Choices:
     """Complete fixed choices round by round or, with `exactly=True`, to the cheapest plan.
 
-    Equal operators may take different choices, and bytes are minimised even if an interconnect is known. Raises
-    PlanError if no choices exist.
+    Equal operators may take different choices, and bytes are minimised even with an interconnect. Raises PlanError if
+    no choices exist.
     """
     asked = problem.native, list(problem.factors), fixed.operators, fixed.tensors
     with refuse_excess(problem):

@@ -1,22 +1,22 @@
-"""Search for the time steps of an unrolled recurrence in a graph, and for steps that are equal (section 5.1).
+"""Search for the time steps of an unrolled recurrence in a graph, and for equal steps (section 5.1).
 
-**Anchors.** A recurrence repeats an operator that reads the same parameters, once in each step. Such operators are the
-*anchors* if each of them depends on the previous one. They number the steps. Operators that neither precede nor follow
-some anchor are dropped.
+**Anchors.** In each step, a recurrence repeats an operator that reads the same parameters. These operators are the
+*anchors* if each depends on the previous one. They number the steps. Operators that neither precede nor follow some
+anchor are dropped.
 
-**Steps.** Let d(x) be the number of anchors that depend on an operator x, and a(x) the number that x depends on. Step t
-of T has
+**Steps.** Let d(x) be the number of anchors that depend on an operator x, and a(x) the number of anchors that x depends
+on. Step t of T has
 - every operator x with d(x) = T - t and a(x) >= max(t - 1, 1), which is between anchor t and anchor t + 1, and
 - every operator whose results only step t reads, such as the product with the step's input.
 
-Other readers, such as a loss, belong to no step. No anchor ends the last step, so it has the operators that correspond
-to another step's operators.
+Other readers, such as a loss, belong to no step. The last step has no anchor at its end. Its operators are those that
+correspond to operators of another step.
 
-**Equal steps.** Two steps are equal if their operators correspond one-to-one. Corresponding operators have equal
-signatures and corresponding inputs, and read states from the same number of steps ago. Some inputs may come from any
-operator: initial states, inputs of steps, and states from a step that is not equal.
+**Equal steps.** Two steps are equal if their operators correspond one-to-one: with equal signatures, corresponding
+inputs, and states from the same number of steps ago. Some inputs may come from any operator: initial states, inputs of
+steps, and states from a step that is not equal.
 
-Finding anchors and steps takes linear time for each candidate recurrence.
+Each candidate recurrence takes linear time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Correspondence = dict[int, int]  # operator of one step -> the corresponding ope
 
 @dataclass(frozen=True)
 class Chain:
-    """Recurrence: its anchors in order, and the step of each of its operators, from 1 to len(anchors)."""
+    """Recurrence: its anchors in order, and the step number (from 1) of each of its operators."""
 
     anchors: tuple[int, ...]
     steps: dict[int, int]
@@ -79,7 +79,7 @@ def find_time_steps(dataflow: Dataflow) -> Iterator[tuple[Chain, list[EqualSteps
 
 
 def _candidate_anchors(dataflow: Dataflow) -> list[list[int]]:
-    """Return sets of operators that have one signature and read a parameter, the largest sets first."""
+    """Return sets of operators with one signature that read a parameter, the largest sets first."""
     families: dict[int, list[int]] = defaultdict(list)
     for position, operator in enumerate(dataflow.graph.operators):
         if dataflow.is_forward(position) and any(dataflow.is_shared(t) for t in operator.inputs):
@@ -109,7 +109,7 @@ def _count_after(dataflow: Dataflow, anchors: Sequence[int]) -> dict[int, int]:
 def _count_along(
     order: Iterable[int], neighbours: Mapping[int, Sequence[int]], numbers: Mapping[int, int]
 ) -> dict[int, int]:
-    """Return the largest number of any anchor on a path to each operator. Its `neighbours` precede it in `order`."""
+    """Return the largest anchor number on the paths to each operator. `neighbours` precede their operator in `order`."""
     reached: dict[int, int] = {}  # the largest number, with the operator itself included
     counts: dict[int, int] = {}
     for position in order:
@@ -123,7 +123,7 @@ def _count_along(
 
 
 def _keep_comparable(dataflow: Dataflow, anchors: Sequence[int]) -> list[int]:
-    """Return the anchors that depend on, or are needed by, each other anchor."""
+    """Return the anchors that precede or follow each other anchor."""
     number = {anchor: i for i, anchor in enumerate(anchors)}
     needed: dict[int, int] = {}  # operator -> the anchors that it depends on, itself included, as bits
     earlier: dict[int, int] = {}  # anchor -> the anchors that it depends on, as bits
@@ -154,7 +154,7 @@ def _trace_chain(dataflow: Dataflow, family: list[int], taken: set[int]) -> Chai
             return None
         before = _count_before(dataflow, family)
     after = _count_after(dataflow, family)
-    # An operator of the same kind with another parameter, in line between the anchors, begins another step.
+    # An operator of the same kind, with another parameter and in line between the anchors, begins another step.
     kind, total = dataflow.kinds[family[0]], len(family)
     others = [
         o for o in before if dataflow.kinds[o] == kind and o not in family and 0 < before[o] == total - after[o] < total
@@ -208,7 +208,7 @@ class _Comparison:
         return 0 < self.chain.steps.get(operator, 0) < step
 
     def _match(self, reference: int, step: int) -> Correspondence | None:
-        """Return the correspondence of two steps, which begins at their anchors, or None if they are not equal."""
+        """Return the correspondence of two steps, found from their anchors, or None if the steps are not equal."""
         if reference == self.chain.last:
             return None
         anchors = self.chain.anchors
@@ -232,7 +232,7 @@ class _Comparison:
         return counterpart if self._is_whole(counterpart, reference) and self._is_whole(back, step) else None
 
     def _match_inputs(self, x: int, y: int, reference: int, step: int, waiting: list[tuple[int, int]]) -> bool:
-        """Return True if two operators may correspond by their inputs. Adds the pairs that must then correspond to `waiting`."""
+        """Return True if two operators may correspond by their inputs. Append the pairs that must then correspond to `waiting`."""
         dataflow = self.dataflow
         if dataflow.signatures[x] != dataflow.signatures[y]:
             return False
@@ -261,7 +261,7 @@ class _Comparison:
     ) -> list[tuple[int, int]] | None:
         """Return the pairs of readers that must correspond if two steps are equal. None if a reader has no counterpart.
 
-        Of several equal readers, only one pair is returned at a time.
+        Among equal readers, only one pair is returned at a time.
         """
         operators = self.dataflow.graph.operators
         certain: list[tuple[int, int]] = []
@@ -279,7 +279,7 @@ class _Comparison:
         return certain or alike[:1]
 
     def _readers(self, tensor: int, step: int, known: Correspondence) -> dict[tuple[object, ...], list[int]]:
-        """Return the readers of a tensor in a step that have no counterpart yet, by signature and number of the input."""
+        """Return the readers of a tensor in a step that have no counterpart yet, by signature and input number."""
         slots: dict[int, list[int]] = defaultdict(list)
         for reader, slot in self.dataflow.readers[tensor]:
             if reader not in known and reader not in self.taken and self._may_belong(reader, step):

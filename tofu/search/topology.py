@@ -3,11 +3,13 @@
 An interconnect has levels, such as the network between hosts above the links within a host. The first rounds of a plan
 split over the top level, the next rounds over the level below it, and so on. A search then minimises the seconds of
 communication instead of bytes:
-    sum over the levels of (bytes that cross the level) / (bytes per second of the level)
+
+      sum over the levels of (bytes that cross the level) / (bytes per second of the level)
     + sum over the levels of (fetches that cross the level) x (latency of the level)
+
 All workers fetch together, so a fetch counts once, and a sum in two stages twice. Neighbouring rounds of equal
-bandwidth and latency are one level. In engines that relay (`TransferRules.relays_in_groups`), workers below a level count as
-one worker.
+bandwidth and latency are one level. In engines that relay (`TransferRules.relays_in_groups`), workers below a level
+count as one worker.
 """
 
 from __future__ import annotations

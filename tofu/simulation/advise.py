@@ -188,7 +188,7 @@ def read_counts(workers: Any) -> tuple[int, ...]:
 
 
 def _check_planned(options: Sequence[TrainingOption]) -> None:
-    """Raise the first error that the user has to correct, if data parallelism is the only plan."""
+    """Raise the first error that the user can correct, if no plan except data parallelism exists."""
     planned_options = [option for option in options if option.name not in (ONE_DEVICE, DATA_PARALLEL)]
     refusals = [option.refusal for option in planned_options if option.refusal is not None]
     correctable = [refusal for refusal in refusals if not isinstance(refusal, InfeasibleError)]

@@ -2,8 +2,8 @@
 
 A task starts when its inputs are ready and its stream is free. A stream runs one task at a time, in the order in which
 tasks become ready. If the demand for a resource exceeds its capacity, all tasks that use it slow down by the same
-factor. If a task uses several resources, the slowest one decides. So the ends of tasks that share resources are
-recomputed whenever such a task starts or ends. The end of any other task is known when it starts, and waits in a heap.
+factor. The slowest of its resources determines a task's speed. So whenever such a task starts or ends, the ends of all
+tasks that share its resources change. The end of any other task is known when it starts, and waits in a heap.
 """
 
 from __future__ import annotations
@@ -146,7 +146,6 @@ class _SharingTasks:
         return ended
 
     def _advance(self, now: float) -> None:
-        """Reduce the remaining seconds of all running tasks to the time `now`."""
         seconds, self._now = now - self._now, now
         if seconds > 0 and self.running:
             if not self._is_current:

@@ -3,11 +3,14 @@
 The time is the time of the call, plus the time of the arithmetic or of the memory traffic, whichever is longer (the
 roofline). A contraction, such as a matrix product, is fast only if it has enough tiles for all arithmetic units, and
 enough depth (products per element of the result) to fill their pipelines:
-    efficiency = tiles / (units * ceil(tiles / units)) * depth / (depth + half_depth)
-A tile is a block of elements of the result with `LONGEST_DEPTH` products each, because libraries divide longer sums if
-the result has few elements.
 
-If a machine's file has rates for a kind of kernel, which were fitted to measurements, the time is
+    efficiency = tiles / (units * ceil(tiles / units)) * depth / (depth + half_depth)
+
+A tile is a block of elements of the result with `LONGEST_DEPTH` products each. If the result has few elements,
+libraries divide longer sums.
+
+For kinds of kernels with rates in the machine's file, which were fitted to measurements, the time is
+
     seconds = call + a * contracted operations + b * other operations + c * bytes + d * bytes beyond the cache
 """
 

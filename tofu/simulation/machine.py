@@ -1,8 +1,8 @@
 """Descriptions of machines: their devices, and the interconnect between them.
 
 A machine is a JSON file in `machines/`, or a file that `python -m tofu calibrate` wrote. Worker w of a plan runs on
-device w. The top level of the interconnect divides the devices into parts, and each further level divides these parts,
-as the rounds of a plan divide workers.
+device w. The levels of the interconnect divide the devices as the rounds of a plan divide workers: the top level into
+parts, and each further level these parts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Link:
     Attributes
     ----------
     bytes_per_second
-        Bandwidth at which a part reads from the other parts. They can read from this part as fast at the same time.
+        Bandwidth at which a part reads from the other parts. At the same time, they can read from this part equally
+        fast.
     seconds
         Latency before the first byte of a fetch.
     shared
@@ -104,7 +105,7 @@ class Machine:
         return self.memory_bytes - self.reserved_bytes
 
     def level_of(self, a: int, b: int) -> int:
-        """Return the level across which two devices communicate: the highest one that puts them into different parts."""
+        """Return the highest level at which two devices are in different parts. They communicate across this level."""
         part_size = self.devices
         for level, link in enumerate(self.links):
             part_size //= link.parts

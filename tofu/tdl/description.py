@@ -35,7 +35,7 @@ class Description:
     tensors
         The names of the inputs.
     optional
-        How many inputs at the end of `tensors` may be left out.
+        The number of inputs at the end of `tensors` that may be left out.
     star
         The name of `*inputs` if the operator takes any number of further inputs, else None.
     defaults

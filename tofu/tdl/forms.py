@@ -145,9 +145,9 @@ def scatter(
 ) -> Form:
     """Describe an output to which values are added: `scatter(lambda b, y, ky: ((b, y * 2 + ky - 1), value), extents={"ky": 3})`.
 
-    The lambda returns the coordinates of an element and a value that is added to it. Elements that receive no value are
-    zero, and values outside the tensor are dropped. If the lambda ends in `*s`, pass `rank`, the number of all its
-    variables, or `names`, which lists all of them: "b c y0 y1 d0 d1".
+    The lambda returns the coordinates of an element and a value that is added to it. Elements without values are zero,
+    and values outside the tensor are dropped. If the lambda ends in `*s`, pass `rank`, the number of all its variables,
+    or `names`, which lists all of them: "b c y0 y1 d0 d1".
     """
     parameters = read_parameters(body)
     if names is not None:

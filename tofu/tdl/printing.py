@@ -179,6 +179,5 @@ class Printer:
         )
 
     def _format_operand(self, value: Value, least_precedence: int) -> str:
-        """Return an operand, in parentheses if its precedence is below `least_precedence`."""
         text, precedence = self._format_with_precedence(value)
         return text if precedence >= least_precedence else f"({text})"

@@ -87,7 +87,6 @@ def trace(
 def _call_function(
     description: Description, tensors: tuple[Tensor, ...], attributes: Mapping[str, Anything]
 ) -> tuple[Anything, ...]:
-    """Return the form of each output. Missing optional inputs are passed as None."""
     absent_inputs = [None] * max(0, len(description.tensors) - len(tensors))
     result = _call_with_place(description, description.function, *tensors, *absent_inputs, **attributes)
     results = result if isinstance(result, (tuple, list)) else (result,)

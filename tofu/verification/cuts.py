@@ -1,8 +1,8 @@
 """Search for all ways to split an operator, by experiments with the framework's kernel, without any description.
 
 A *cut* divides each input along a dimension, or passes it whole. All combinations are tried, with attributes unchanged
-or shrunk to the size of a part. A cut is kept if every output is the concatenation of the parts' outputs, their sum or
-maximum, or equal to each of them.
+or shrunk to the size of a part. A cut is kept if each output is the concatenation of the parts' outputs, or their sum
+or maximum, or equal to each of them.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _is_alike(shapes: Sequence[Shape], inputs: Dimensions) -> bool:
 
 
 def list_splits(extent: int) -> tuple[Split, ...]:
-    """Return splits into two parts, with either part larger, and into three, because a wrong cut may pass one of them."""
+    """Return splits into two parts, with either part larger, and into three. One split alone might pass although the cut is wrong."""
     halves = {extent // 2, (extent + 1) // 2} if extent % 2 or extent == 2 else {extent // 2 - 1, extent // 2 + 1}
     return (
         *(((0, half), (half, extent)) for half in sorted(halves)),

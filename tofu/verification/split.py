@@ -203,7 +203,6 @@ def _combine_along_axis(parts: Sequence[tuple[Box, Array]], combine: Combine, re
 
 
 def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """Return a region without elements outside the tensor, as slices of the tensor and of the region."""
     bounds = [
         (max(0, begin), max(0, min(end, extent)), begin) for (begin, end), extent in zip(region, shape, strict=True)
     ]

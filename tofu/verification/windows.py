@@ -1,7 +1,7 @@
 """Search for cuts of operators that read an input in windows, such as convolutions, by experiments with the kernel.
 
-The parts of such an input overlap, or have other ratios than the output's parts. Each input row is changed in turn, to
-see which output rows depend on it. A part of the output then receives these input rows, and rows of padding.
+The parts of such an input overlap, or have other ratios than the output's parts. To find the output rows that depend on
+an input row, each input row is changed in turn. A part of the output then receives its input rows, and rows of padding.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _find_dependence(forward: Kernel, number: int, d: int, along: int) -> Array:
 
 
 def _fit_windows(dependence: Array, extent: int) -> Windows | None:
-    """Return the windows in which output rows read input rows, or None if there are none or each reads all rows.
+    """Return the windows in which output rows read input rows, or None if there are none, or if each window has all rows.
 
     `dependence` is the result of `_find_dependence`, and `extent` the number of input rows.
     """

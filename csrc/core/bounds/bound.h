@@ -4,12 +4,13 @@
  * (Kolmogorov, IEEE PAMI 28(10), 2006).
  *
  * A pairwise problem (eliminate.h) is a sum of functions. Messages move bytes between the functions
- * without changing the sum. For any messages,
+ * without changing the sum. unary_v plus the messages into v is divided into equal shares, one for
+ * each pair of v with an earlier variable, and a rest. For any messages, the least sum is at least
  *     sum over v of min over x of [rest_v(x)]
- *       + sum over pairs of min over (x, y) of [pair(x, y) - messages out of the pair + share_v(x)]
- * is at most the least sum. Here unary_v plus the messages into v is divided into equal shares, one
- * for each pair of v with an earlier variable, and a rest. Sweeps over all variables raise the
- * bound. Messages and shares are integers, so rounding never makes the bound too high.
+ *   + sum over pairs of min over (x, y) of [pair(x, y) - messages out of the pair + share_v(x)]
+ *
+ * Sweeps over all variables raise this bound. Messages and shares are integers, so rounding never
+ * makes the bound too high.
  *
  * The reduced cost of a value is its cost above these minima. A plan with the value costs at least
  * bound + reduced cost.
@@ -56,8 +57,8 @@ class MessagePassing {
   /*! \brief Return the bound. `reduced` receives the reduced costs, by variable and value. */
   int64_t ComputeBound(std::vector<std::vector<int64_t>>* reduced) const;
 
-  /*! \brief Return the bound, and in `spread` the problem with its costs moved by the messages.
-   * Each assignment costs less than before by the bound, and no entry is negative. */
+  /*! \brief Return the bound, and in `spread` the problem with its costs moved by the messages and
+   * reduced by the bound. No entry is negative. */
   int64_t Spread(PairwiseProblem* spread) const;
 
   /*! \brief Return a good assignment. Each variable in turn takes the best value, given the values

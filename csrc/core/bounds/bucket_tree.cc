@@ -131,8 +131,8 @@ class TreeGrowth {
     return taken;
   }
 
-  /*! \brief Everything that the minima of a bucket depend on, with variables by their places around
-   * it. */
+  /*! \brief Return all that the minima of a bucket depend on, with variables numbered by their
+   * places around it. */
   std::vector<int> Describe(int v, const std::vector<int>& around,
                             const std::vector<Factor>& factors) const {
     const auto place = [&](int u) {
@@ -204,8 +204,8 @@ class TreeGrowth {
     return parts;
   }
 
-  /*! \brief Correct all parts so that each value of v costs the same in all of them: the mean of
-   * their least costs. */
+  /*! \brief Correct all parts by the mean of their least costs, so that each value of v costs the
+   * same in all of them. */
   void Match(int v, std::vector<MiniBucket>* parts) {
     std::vector<int64_t> total(tree_.domain_sizes[v], 0);
     std::vector<CostTable> least;

@@ -82,7 +82,7 @@ class WayBack {
     return answer;
   }
 
-  /*! \brief Return true if the same tables are minima: equal tables may come from the problem
+  /*! \brief Return true if the same tables are minima. Equal tables may come from the problem
    * instead. */
   bool TellsMinima(const Answer& answer, const Bucket& bucket) const {
     auto told = answer.told.begin();
@@ -122,8 +122,8 @@ class WayBack {
     return answer;
   }
 
-  /*! \brief Sum all tables and minimise out all variables but those in `scope`. Starts from the
-   * last sum that holds these variables, if any. */
+  /*! \brief Sum all tables and minimise over all variables that are not in `scope`. Continues from
+   * the last sum that holds these variables, if any. */
   const CostTable& Narrow(const std::vector<const CostTable*>& all, const std::vector<int>& scope,
                           std::vector<CostTable>* sums) {
     const auto holds_all = [&](const CostTable& sum) {

@@ -5,12 +5,12 @@
  *
  * Elimination (eliminate.h) sums the tables that hold a variable, its *bucket*, and minimises over
  * the variable. If the result would be too large, the bucket is split into mini-buckets, which are
- * minimised separately. The sum of their minima is at most the minimum of the sum, so the result is
- * a lower bound. Before a bucket is split, its parts are made to agree on the cost of each value
- * (matching of minimal marginals).
+ * minimised separately. The sum of the minima is at most the minimum of the sum, so the result is a
+ * lower bound. Before a bucket is split, costs are moved between its parts until all parts have
+ * equal costs for each value (matching of minimal marginals).
  *
- * The method is applied to costs that message passing (bound.h) has spread evenly. It then adds the
- * least cost of cycles, which message passing cannot see, to that bound.
+ * The method starts from costs that message passing (bound.h) has spread evenly. It raises the
+ * bound by the least cost of cycles, which message passing cannot find.
  *
  * The mini-buckets form a tree. In a backward pass from the roots, each mini-bucket receives the
  * least cost of all others. This gives the least cost of a plan with each value.

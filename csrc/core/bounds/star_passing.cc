@@ -51,7 +51,7 @@ class Groups {
   /*! \brief The least cost of all readers, by value of the centre. */
   const int64_t* All() const { return parted_.data() + (subsets_ - 1) * centres_; }
 
-  /*! \brief The same if some of them join a group with this pattern at no further cost. */
+  /*! \brief The same, if some readers join a group with this pattern without further cost. */
   void Join(size_t pattern, std::vector<int64_t>* least) const {
     const int64_t* sums = sums_.data() + pattern * subsets_;
     least->assign(centres_, kNobodyAsks);
@@ -93,8 +93,8 @@ std::vector<int64_t> ByPattern(const std::vector<int>& patterns, const std::vect
   return least;
 }
 
-/*! \brief The least cost of a star and of the bytes moved to it, by value of the centre (position
- * 0) or of a reader (from 1 on). */
+/*! \brief The least cost of a star, with the bytes moved to it, by value of the centre (position 0)
+ * or of a reader (from 1 on). */
 std::vector<int64_t> LeastOfStar(const Star& star, const std::vector<std::vector<int64_t>>& moved,
                                  int position) {
   std::vector<std::vector<int64_t>> costs;  // costs of the other readers

@@ -4,10 +4,10 @@
  *
  * A *star* is the cost of the regions of a tensor that several readers may share. Its centre is the
  * tensor's layout. Each reader's choice asks for a region, a *pattern*. Each distinct pattern is
- * paid for once, at a price that depends on the layout. The least cost of a star for each value of
- * a variable is found without a table over all variables: readers with the same pattern form a
- * group, and the best partition into groups follows from the best pattern of each subset. This
- * takes (values of the centre) times (patterns) times 2^(readers) operations.
+ * paid for once, at a price that depends on the layout. Readers with the same pattern form a group.
+ * The least cost of a star for each value of a variable needs no table over all variables: the best
+ * partition into groups follows from the best pattern of each subset of readers. This takes (values
+ * of the centre) times (patterns) times 2^(readers) operations.
  *
  * Messages are sequential, as in bound.h. Kolmogorov (IEEE PAMI 37(5), 2015) covers functions of
  * more than two variables. Each variable in turn collects the least costs of its functions for each

@@ -2,11 +2,11 @@
  * \file class_cost.h
  * \brief Lower bounds on the cost of an incidence, for all orders of its choices at once.
  *
- * Two sequences of choices belong to one *class* if they split the same dimensions equally often
- * among rounds of equal factor. 64 workers have 729 layouts of a matrix, in 28 classes.
- * Regions and shards of a class have the same sizes, and differ in the workers that hold them. The
- * bytes that a worker lacks are least if its region and its shard overlap as much as their sizes
- * allow. So sizes alone bound the cost of all pairs of sequences from two classes.
+ * Two sequences of choices form one *class* if they split the same dimensions equally often among
+ * rounds of equal factor. For example, 64 workers have 729 layouts of a matrix, in 28 classes. In a
+ * class, regions and shards have the same sizes, but other workers hold them. A worker lacks the
+ * fewest bytes if its region and its shard overlap as much as their sizes allow. So the sizes give
+ * a lower bound for all pairs of sequences from two classes.
  */
 #ifndef TOFU_CORE_COST_CLASS_COST_H_
 #define TOFU_CORE_COST_CLASS_COST_H_

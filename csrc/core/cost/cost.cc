@@ -33,8 +33,8 @@ int64_t ReadCells(const PlacedAccess& access, size_t i, const PlacedLayout& layo
 /*!
  * \brief Count the elements of region `i` that workers read across each round.
  *
- * The rounds of a layout cut the box of the rounds above, so workers with equal digits hold it
- * together. Copies are read within their own replica.
+ * The rounds of a layout cut the box of the rounds above, so the workers with equal first digits
+ * hold this box together. Copies are read within their own replica.
  */
 std::vector<int64_t> ReadCellsByRound(const PlacedAccess& access, size_t i,
                                       const PlacedLayout& layout, const WorkerGrid& grid) {
@@ -175,8 +175,8 @@ class RoundCounter {
     }
   }
 
-  /*! \brief Add the elements that each round adds to those of the rounds before, in `fetches`
-   * fetches. `totals` has the elements of the first rounds, whose groups count as workers. */
+  /*! \brief Add the elements that each round adds to the rounds before, in `fetches` fetches.
+   * `totals` has the elements of the first rounds, where each group counts as one worker. */
   void AddRelayed(const std::vector<int64_t>& totals, int64_t fetches) {
     std::vector<int64_t> cells;
     int64_t most = 0;  // more rounds may read fewer elements: regions with gaps count as boxes

@@ -129,17 +129,17 @@ int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
  * \brief The bytes of all workers, and the fetches, that cross each round.
  *
  * A fetch counts at the first round of each level that it crosses. A sum that is reduced and then
- * gathered counts as two fetches. The bytes sum to those of a grid without prices.
+ * gathered counts as two fetches. The sum of the bytes is the same as on a grid without prices.
  *
- * If the graph relays in groups, the bytes that cross a round are those that it adds: the bytes of
- * the first rounds, on whose grid each group of workers counts as one, less those of the rounds
- * before. So elements that several workers of a group need cross the round once, and their partial
- * results are added before they do.
+ * If the graph relays in groups, the first i rounds are a plan in which each group of workers
+ * counts as one worker. The bytes that cross round i are the bytes of the first i rounds minus the
+ * bytes of the first i - 1. So if several workers of a group need an element, it crosses the round
+ * once, and their partial results are added before they cross it.
  */
 struct LevelCounts {
   std::vector<int64_t> bytes;
   std::vector<int64_t> waits;
-  // With relays: the bytes that are counted too much, because the regions of a group may have gaps.
+  // With relays: bytes that are counted too often, because the regions of a group may have gaps.
   int64_t excess_bytes = 0;
 };
 
@@ -165,7 +165,7 @@ bool IsPartialResult(const Output& output, const std::vector<int>& choice);
 bool IsZeroAddend(const Input& input, const WorkerGrid& grid, const std::vector<int>& choice,
                   int worker);
 
-/*! \brief Return true if accesses with equal regions can share a fetch. Fill values matter only
+/*! \brief Return true if accesses with equal regions can share a fetch. Fill values only matter
  * outside the tensor. */
 bool IsSameRegion(const Interval* a, double fill_a, const Interval* b, double fill_b,
                   const std::vector<int64_t>& shape);

@@ -3,10 +3,10 @@
  * \brief Search for reads that share their fetches, for the cost model and the emission of
  * programs.
  *
- * Operators of one group, in one phase and with equal choices, fetch a region once per worker. A
- * group is a set of operators of the graph: equal time steps of a recurrence, or parts of one
- * operator. All readers share the fetches of a tensor that the plan keeps (Assignment::kept). No
- * readers share the fetches of a tensor that it rereads (Assignment::reread).
+ * Operators of one group, in one phase and with equal choices, fetch a region once on each worker.
+ * A group is a set of operators: equal time steps of a recurrence, or parts of one operator. If the
+ * plan keeps a tensor (Assignment::kept), all its readers share fetches. If the plan rereads a
+ * tensor (Assignment::reread), no readers share them.
  *
  * If the graph shares regions (Graph::ShareRegions), a fetch is one value for all workers. All
  * reads of one phase share it if their regions are equal on every worker, in any group and with any
@@ -38,9 +38,9 @@ struct Sharers {
 Sharers FindSharers(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
 
 /*!
- * \brief Find the reads that share fetches whatever a search chooses: reads of operators in a group
- * that must take one choice. If the graph shares regions, equal accesses of such operators share,
- * too.
+ * \brief Find the reads that share fetches whatever a search chooses, because their operators are
+ * in one group and must take one choice. If the graph shares regions, equal accesses of such
+ * operators share, too.
  *
  * Reads that share only by coincidence are counted separately, so costs are upper bounds.
  */

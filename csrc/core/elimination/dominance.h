@@ -6,9 +6,10 @@
  * Value b of a variable dominates value a if b costs no more than a for any values of the
  * neighbours:
  *     unary(a) - unary(b) + sum over neighbours n of min over y of [pair(a, y) - pair(b, y)] >= 0
- * (called "dead end elimination" in the literature on soft arc consistency). The minimum is taken
- * for each neighbour separately, so the test misses some dominated values. It never removes the
- * optimum: replacing a by b makes no plan worse, and no two plans have the same weight.
+ *
+ * This is called "dead end elimination" in the literature on soft arc consistency. The minimum is
+ * taken for each neighbour separately, so the test misses some dominated values. It never removes
+ * the optimum: replacing a by b makes no plan worse, and no two plans have the same weight.
  */
 #ifndef TOFU_CORE_ELIMINATION_DOMINANCE_H_
 #define TOFU_CORE_ELIMINATION_DOMINANCE_H_

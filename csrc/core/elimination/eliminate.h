@@ -3,12 +3,13 @@
  * \brief Exact minimisation of a sum of functions of one and two variables, by bucket elimination
  * in a min-fill order.
  *
- * Eliminating a variable v with neighbours N replaces the functions of v by one table over N,
- *     table(n) = min over x of [unary(v = x) + sum of the functions of v at (n, x)].
- * The best x for each n is kept, and read back in reverse order. Time and space are the sum over v
- * of the product of the domain sizes of v and N. They are exponential in the width of the order,
- * which is the largest number of neighbours, and linear in the number of variables. Chains,
- * fork-joins, residual connections and recurrent cells have a small width.
+ * Eliminating a variable v with neighbours N replaces the functions of v by one table over N:
+ *     table(n) = min over x of [unary(v = x) + sum of the functions of v at (n, x)]
+ *
+ * The best x for each n is stored, and read back in reverse order. Time and space are the sum over
+ * v of the product of the domain sizes of v and N. They are linear in the number of variables and
+ * exponential in the width of the order, the largest number of neighbours. Chains, fork-joins,
+ * residual connections and recurrent cells have a small width.
  */
 #ifndef TOFU_CORE_ELIMINATION_ELIMINATE_H_
 #define TOFU_CORE_ELIMINATION_ELIMINATE_H_

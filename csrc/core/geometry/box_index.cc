@@ -61,8 +61,8 @@ size_t BoxIndex::FindPart(size_t begin, size_t end, size_t d, int part) const {
 }
 
 std::vector<int> BoxIndex::Find(const Interval* box) const {
-  // The workers with the same parts in the first dimensions are a range. Each dimension divides
-  // the ranges, so no more ranges than workers are visited.
+  // Workers with the same parts in the first dimensions form a range. Each dimension divides the
+  // ranges, so at most as many ranges as workers are visited.
   using Range = std::pair<size_t, size_t>;
   std::vector<Range> ranges = {{0, workers_.size()}};
   for (size_t d = 0; d < dimensions_.size() && !ranges.empty(); ++d) {

@@ -96,9 +96,9 @@ int64_t TotalVolume(const Boxes& boxes);
 /*! \brief Return the distinct intervals of some workers' boxes in a dimension, ascending. */
 std::vector<Interval> ListParts(const Boxes& boxes, const std::vector<int>& workers, int dimension);
 
-/*! \brief Return a part of an equal split, in which parts may overlap: if `parts` does not divide
- * the extent, lengths are rounded up, and a part includes the first element of the next one. Parts
- * of parts are inside them. */
+/*! \brief Return a part of an equal split. If `parts` does not divide the extent, lengths are
+ * rounded up, and parts overlap: a part includes the first element of the next one. Parts of parts
+ * are inside them. */
 inline Interval SplitEqualPart(const Interval& whole, int64_t part, int64_t parts) {
   const int64_t begin = SplitPart(whole, part, parts).begin;
   return {begin, begin + (whole.end - whole.begin + parts - 1) / parts};
@@ -227,10 +227,10 @@ std::vector<int> NumberDigits(const WorkerGrid& grid, size_t rounds, const IsCou
 
 /*!
  * \brief Return how often the boxes of each group of workers cover every element of [0, shape), or
- * 0 if this differs between elements or groups.
+ * 0 if this number differs between elements or groups.
  *
  * `numbers` has the group of each worker, from 0 on. Boxes must be inside the shape. The result is
- * also 0 if the boxes' ends cut the shape into far more pieces than there are boxes.
+ * also 0 if the boxes cut the shape into far more pieces than there are boxes.
  */
 int64_t CountCoverage(const Boxes& boxes, const std::vector<int>& numbers,
                       const std::vector<int64_t>& shape);

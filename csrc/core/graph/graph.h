@@ -62,8 +62,10 @@ struct Absent {
   bool IsGiven() const { return dimension >= 0; }
 };
 
-/*! \brief Two axes of an operator. `inner` can be split only when every part of `outer` has extent
- * 1, as the second of two axes that index one dimension: other parts are not boxes. */
+/*!
+ * \brief Two axes of an operator. `inner` can be split only when every part of `outer` has extent
+ * 1. For example, they are the two axes of a merged dimension, in which other parts are not boxes.
+ */
 struct Nesting {
   int inner;
   int outer;
@@ -128,11 +130,10 @@ struct Operator {
   std::vector<int> uneven_axes;  // in a graph that splits equally: axes whose parts may overlap
   std::vector<Nesting> nestings;
 
-  // Axes of an operator that only moves elements. If one is split, a fetch assembles each output:
-  // an element of the output is the sum of one element of each input that is read. The distance
-  // between the two is the distance between the lower ends of the rows. Without such elements, the
-  // output has the fill. For a dimension that a tensor lacks, its Absent takes the place of the
-  // row.
+  // Axes of an operator that only moves elements. If one is split, a fetch assembles each output.
+  // An element of the output is the sum of one element of each input that is read, shifted by the
+  // difference of the rows' lower ends. Without such elements, the output has the fill. For a
+  // dimension that a tensor lacks, its Absent replaces the row.
   std::vector<int> fetched_axes;
 
   // True if the operator reads a part of its input, such as a slice: a fetch always replaces its
@@ -195,9 +196,9 @@ class Graph {
   void StageSmallSums() { stages_small_sums_ = true; }
   bool stages_small_sums() const { return stages_small_sums_; }
 
-  /*! \brief Let workers with equal digits above a round relay to each other (cost.h): elements that
-   * several of them need cross the round once, and their partial results are added before they do.
-   */
+  /*! \brief Let workers with equal digits above a round relay to each other (cost.h). If several of
+   * them need an element, it crosses the round once, and their partial results are added before
+   * they cross it. */
   void RelayInGroups() { relays_in_groups_ = true; }
   bool relays_in_groups() const { return relays_in_groups_; }
 

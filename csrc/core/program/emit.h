@@ -3,19 +3,19 @@
  * \brief Emission of the program of a plan (section 6 of the paper): copies of operators and
  * fetches in the order of execution.
  *
- * - Each operator has one copy per worker. Operators are in the order of the original graph, so
- * each worker reuses buffers as one device does, and a buffer is free once its last reader has run.
- * Between two fetches of a phase, the copies of one worker are adjacent, so that they can run at
- * once.
- * - If the region of an input is exactly the worker's shard, the copy reads the shard. Otherwise a
- * fetch just before the first use assembles the region. The operators of one group, phase and
- * choice share it. A worker that must not add an addend fetches zeros instead.
- * - If an operator is split along a fetched axis, a fetch assembles each output, and there is no
- * copy. The fetch reads the inputs' shards, or fetched regions if these have other uses.
- * - A tensor that is read is brought into its layout right after it is computed, which frees
- * partial results early. If an output is the shard already, nothing is emitted.
- * - Partial results of a large replicated tensor are reduced in two stages: every worker sums one
- * part, and then gathers the other parts.
+ *  - Each operator has one copy per worker. Operators are in the order of the original graph, so
+ *    each worker reuses buffers as one device does, and a buffer is free once its last reader has
+ *    run. Between two fetches of a phase, the copies of one worker are adjacent, so that they can
+ *    run at once.
+ *  - If the region of an input is exactly the worker's shard, the copy reads the shard. Otherwise a
+ *    fetch just before the first use assembles the region. The operators of one group, phase and
+ *    choice share it. A worker that must not add an addend fetches zeros instead.
+ *  - If an operator is split along a fetched axis, a fetch assembles each output, and there is no
+ *    copy. The fetch reads the inputs' shards, or fetched regions if these have other readers.
+ *  - If a tensor is read, a fetch brings it into its layout right after it is computed, which frees
+ *    partial results early. No fetch is needed if the output is the shard already.
+ *  - Partial results of a large replicated tensor are reduced in two stages: every worker sums one
+ *    part, and then gathers the other parts.
  */
 #ifndef TOFU_CORE_PROGRAM_EMIT_H_
 #define TOFU_CORE_PROGRAM_EMIT_H_

@@ -1,9 +1,10 @@
 /*!
  * \file outline.h
- * \brief Outlines of a program: for each worker its own nodes, and when others read its entries.
+ * \brief Outlines of a program: for each worker, its own nodes, and the moments at which others
+ * read its entries.
  *
- * The memory of a worker depends on the shapes of its own nodes, on their order, and on the moments
- * at which other workers read its entries. An outline contains just these, without the pieces of
+ * The memory of a worker depends on the shapes and the order of its own nodes, and on the moments
+ * at which other workers read its entries. An outline contains only these, without the pieces of
  * fetches. Workers with equal outlines need equal memory, so they share one.
  */
 #ifndef TOFU_CORE_PROGRAM_OUTLINE_H_

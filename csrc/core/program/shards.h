@@ -43,8 +43,8 @@ inline Incidence MakeWrite(int op, const Output& output) {
 std::vector<int64_t> DescribePlaced(const Graph& graph, const Incidence& incidence,
                                     const std::vector<int>& choice, const std::vector<int>& layout);
 
-/*! \brief The workers that a fetch reads from, as often as it reads. For outlines, which need no
- * more, they are remembered, since many fetches read equal regions of tensors in one layout. */
+/*! \brief The workers that a fetch reads from, once for each read. Outlines need only these. They
+ * are remembered, because many fetches read equal regions of tensors in one layout. */
 struct Owners {
   bool is_known = false;
   std::vector<int> workers;

@@ -30,12 +30,13 @@ struct PricedPrefix {
 };
 
 /*!
- * \brief List the prefixes whose bytes, times their prices, are at most the cost of a plan.
+ * \brief List the prefixes of the rounds, such that the sum of their bytes times their prices is at
+ * most the cost of a plan.
  *
- * With relays, the first rounds of a plan cost the bytes that enter the groups of these rounds. A
- * byte that enters the groups of a level pays its price, but no longer that of the level below. If
- * a lower level has a higher price, nothing is known. Workers that do not relay pay at least the
- * least price for each byte.
+ * With relays, the cost of a plan is the sum over levels of (price of the level - price of the
+ * level below) times the bytes of the rounds down to this level. So each prefix has the difference
+ * of two prices. If a lower level has a higher price, this gives no bound. Without relays, each
+ * byte costs at least the least price.
  */
 std::vector<PricedPrefix> ListPrefixes(const Graph& graph, const WorkerGrid& grid) {
   const int rounds = grid.num_rounds();
@@ -158,9 +159,8 @@ class ClassSearch {
     }
   }
 
-  /*! \brief Search among the sequences of the classes that were found, and those of the best plan.
-   * If these are too many, only those that split a dimension in neighbouring rounds are searched.
-   */
+  /*! \brief Search among the sequences of the best classes and of the best plan's classes. If these
+   * are too many, keep only those that split a dimension in neighbouring rounds. */
   void SearchInClasses() {
     try {
       SearchAmongMembers(false);
@@ -182,7 +182,7 @@ class ClassSearch {
     return changes;
   }
 
-  /*! \brief Leave the sequences with the fewest changes. */
+  /*! \brief Keep the sequences with the fewest changes. */
   static void KeepFewestChanges(Sequences* sequences) {
     int fewest = std::numeric_limits<int>::max();
     for (const std::vector<int>& sequence : *sequences)

@@ -1,15 +1,16 @@
 /*!
  * \file class_search.h
- * \brief Search over classes of choices, whose number hardly grows with the number of workers.
+ * \brief Search over classes of choices. The number of classes hardly grows with the number of
+ * workers.
  *
- * Sequences of choices that split the same dimensions equally often are one *class* (class_cost.h).
- * With a lower bound as the cost of two classes, the search over classes is a relaxation: its least
- * cost is a lower bound for all plans. Its plan says how often each dimension is split. A second
- * search, among the sequences of these classes, decides in which rounds.
+ * Sequences of choices that split the same dimensions equally often form one *class*
+ * (class_cost.h). The cost of two classes is a lower bound for all their sequences. So the least
+ * cost over classes is a lower bound for all plans. The best classes tell how often each dimension
+ * is split. A second search, among the sequences of these classes, decides in which rounds.
  *
- * On an interconnect with several levels, each level has its own relaxation, over the rounds of
- * this level and of those above. The cost of a plan is at least the sum of their least costs, each
- * at the price by which its level exceeds the level below.
+ * On an interconnect with several levels, each level has such a search, over the rounds of this
+ * level and of the levels above. The cost of a plan is at least the sum of the least costs. Each is
+ * multiplied by the difference between the price of its level and the price of the level below.
  */
 #ifndef TOFU_CORE_SEARCH_CLASS_SEARCH_H_
 #define TOFU_CORE_SEARCH_CLASS_SEARCH_H_

@@ -25,8 +25,8 @@ namespace tofu {
 using JoinedRounds = std::vector<int>;
 
 /*! \brief Return all ways to join rounds to at most `most_rounds` rounds. Rounds with different
- * prices or latencies stay apart. If factors are equal, an order of the numbers that only permutes
- * rounds of equal price is left out. */
+ * prices or latencies are not joined. If factors are equal, orders that only permute rounds of
+ * equal price are left out. */
 std::vector<JoinedRounds> ListCoarseGrids(const WorkerGrid& grid, int most_rounds);
 
 WorkerGrid JoinRounds(const WorkerGrid& grid, const JoinedRounds& joined);

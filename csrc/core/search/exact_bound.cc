@@ -166,8 +166,9 @@ class BoundSearch {
   /*!
    * \brief Solve the problem over the cheapest values, as many as elimination can handle.
    *
-   * A plan with any other value costs more than bound + most. If the best plan among the cheapest
-   * values costs at most that, it is optimal. Otherwise it is a plan, and the bound rises.
+   * Every other plan contains a value that costs more than bound + most. If the best plan among the
+   * cheapest values costs at most bound + most, it is optimal. Otherwise it is a known plan, and
+   * the bound rises.
    */
   bool TryCheapest(const Costs& excess, int64_t bound, double trial) {
     int64_t low = 0;
@@ -214,8 +215,8 @@ class BoundSearch {
     return order;
   }
 
-  /*! \brief Convert kept values of the contracted problem to the part: its other variables keep all
-   * values. */
+  /*! \brief Convert kept values of the contracted problem to the part, whose other variables keep
+   * all values. */
   KeptValues KeepInPart(const KeptValues& of_core) const {
     KeptValues kept = KeepAll(part_.problem);
     for (size_t v = 0; v < of_core.size(); ++v) kept[core_.variables[v]] = of_core[v];

@@ -2,10 +2,10 @@
  * \file exact_problem.h
  * \brief The choice of all rounds of a plan at once, as a pairwise problem.
  *
- * The values of a variable are its feasible sequences of choices, one per round. The cost of a plan
- * is a sum over incidences (cost.h), each a function of two variables. If the graph shares regions,
- * reads of a tensor in one phase that may have equal regions become a star (star_passing.h) over
- * the tensor's layout and the readers' choices.
+ * The values of a variable are its feasible sequences of choices, one for each round. The cost of a
+ * plan is a sum over incidences (cost.h), which are functions of two variables each. If the graph
+ * shares regions, some reads of a tensor in one phase may have equal regions. These reads become a
+ * star (star_passing.h) over the tensor's layout and the readers' choices.
  */
 #ifndef TOFU_CORE_SEARCH_EXACT_PROBLEM_H_
 #define TOFU_CORE_SEARCH_EXACT_PROBLEM_H_
@@ -25,7 +25,7 @@ namespace tofu {
 
 struct ExactProblem {
   PairwiseProblem pairwise;
-  std::vector<SharedSequences> sequences;  // for each variable, the sequences that its values are
+  std::vector<SharedSequences> sequences;  // by variable: the sequences of its values
   std::vector<Star> stars;                 // costs of shared regions
   std::vector<int> order;                  // order of the variables in the graph
   bool is_by_class = false;                // costs are bounds for classes of sequences

@@ -2,10 +2,9 @@
  * \file greedy.h
  * \brief The greedy heuristic of Spartan (section 7.3 of the paper).
  *
- * Tensors are visited by decreasing size. Each takes the cheapest layout, given the layouts so far,
- * under the assumption that every undecided operator around it takes its best choice. These
- * operators then take their cheapest choices. No decision is revised. The time is linear in the
- * incidences (cost.h).
+ * Tensors are visited by decreasing size. Each takes the layout that is cheapest with the layouts
+ * so far, if all undecided operators around it take their best choices. These operators then take
+ * these choices. No decision is revised. The time is linear in the incidences (cost.h).
  */
 #ifndef TOFU_CORE_SEARCH_GREEDY_H_
 #define TOFU_CORE_SEARCH_GREEDY_H_

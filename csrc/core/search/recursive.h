@@ -1,12 +1,11 @@
 /*!
  * \file recursive.h
- * \brief The recursive search (section 5.2 of the paper), which chooses for one round at a time,
- * given the choices of earlier rounds.
+ * \brief The recursive search (section 5.2 of the paper), which chooses for one round at a time.
  *
- * Round i chooses an axis for every operator and a dimension for every tensor. It minimises the
- * cost of a plan of rounds 1 to i, in which rounds 1 to i-1 are fixed, exactly by elimination
- * (eliminate.h). Structural hashes (canonical.h) decide between plans of equal cost, so the plan
- * does not depend on ids or names.
+ * Round i chooses an axis for every operator and a dimension for every tensor. Rounds 1 to i-1 are
+ * fixed, and the cost of rounds 1 to i is minimised exactly by elimination (eliminate.h).
+ * Structural hashes (canonical.h) decide between plans of equal cost, so the plan does not depend
+ * on ids or names.
  */
 #ifndef TOFU_CORE_SEARCH_RECURSIVE_H_
 #define TOFU_CORE_SEARCH_RECURSIVE_H_

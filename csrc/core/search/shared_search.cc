@@ -116,8 +116,8 @@ class SharedSearch {
     return below;
   }
 
-  /*! \brief Search among the values that may be in a better plan or, if these are too many, among
-   * the cheapest. Return true if nothing is left to do. */
+  /*! \brief Search among the values that may be in a better plan. If these are too many, search
+   * among the cheapest. Return true if nothing is left to do. */
   bool SolveBelow(int64_t bound) {
     const std::vector<StarExcess> excess = passing_->FindExcess();
     const int64_t gap = std::max<int64_t>(state_.bytes() - bound, 0);
@@ -147,11 +147,10 @@ class SharedSearch {
     });
   }
 
-  /*!
-   * \brief Search the best plan over some values, starting from the best one, with a variable for
-   * each star. Bounds from this search are valid up to `cap`; 0 asks for plans only.
-   * \\return false if the values are too many
-   */
+  /*! \brief Search for the best plan over some values, starting from the best plan so far, with a
+   * variable for each star. Bounds from this search are valid up to `cap`; with cap 0, only plans
+   * are searched.
+   * \return false if the values are too many */
   bool Search(const KeptValues& below, const std::vector<StarExcess>& excess, int64_t most,
               int64_t cap, double share) {
     const std::vector<Star> stars = RestrictAll(stars_, below);

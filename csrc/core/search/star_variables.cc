@@ -20,8 +20,8 @@ bool IsLess(const StarValue& a, const StarValue& b) {
   return a.centre != b.centre ? a.centre < b.centre : a.patterns < b.patterns;
 }
 
-/*! \brief Lists the values of a star for one value of its centre: sets of patterns, each an
- * extension of a smaller one. */
+/*! \brief Lists the values of a star for one value of its centre. They are sets of patterns; each
+ * set extends a smaller one. */
 class SetLister {
  public:
   SetLister(const Star& star, const StarExcess& excess, int64_t most, size_t largest_set,

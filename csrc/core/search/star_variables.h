@@ -36,13 +36,11 @@ struct TabulatedStars {
   std::vector<std::vector<StarValue>> values;  // by star, sorted
 };
 
-/*!
- * \brief Add variables and tables for all stars. Their values are those that cost at most `most`
- * above the least, and the values of the assignment `best`. A cost of `forbidden` bytes stands for
+/*! \brief Add variables and tables for all stars. Their values are those that cost at most `most`
+ * above the least, and the values of the assignment `best`. A cost of `forbidden` bytes means
  * impossible. Sets with more than `largest_set` patterns are left out, so some assignments cost
  * more than they should.
- * \\return nothing if a star has too many values or the tables too many entries
- */
+ * \return nothing if a star has too many values or the tables too many entries */
 std::optional<TabulatedStars> TabulateStars(const PairwiseProblem& problem,
                                             const std::vector<Star>& stars,
                                             const std::vector<StarExcess>& excess, int64_t most,

@@ -252,7 +252,7 @@ double SearchVariables::CountSequences(int variable) const {
 std::vector<std::vector<int>> SearchVariables::ListClass(int variable,
                                                          const std::vector<int>& kinds,
                                                          const std::vector<int>& sequence) const {
-  // Count the rounds of one kind with one choice, among the first ones of a sequence.
+  // Count the first rounds of a sequence that are of one kind and take one choice.
   const auto count = [&](const std::vector<int>& choices, size_t rounds, int kind, int choice) {
     int found = 0;
     for (size_t round = 0; round < rounds; ++round)

@@ -64,7 +64,8 @@ class SearchVariables {
    * equal sequences share them. */
   std::vector<SharedSequences> Classes() const;
 
-  /*! \brief Return the sequences in the class of `sequence`. `kinds` is by round (NumberRounds). */
+  /*! \brief Return the sequences in the class of `sequence`. `kinds` has the kind of each round
+   * (NumberRounds). */
   std::vector<std::vector<int>> ListClass(int variable, const std::vector<int>& kinds,
                                           const std::vector<int>& sequence) const;
 

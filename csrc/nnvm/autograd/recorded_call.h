@@ -2,9 +2,9 @@
  * \file recorded_call.h
  * \brief The call of a partitioned block as one operator of MXNet's autograd.
  *
- * MXNet's autograd.Function runs the backward in another thread, when later operators are queued
- * already. These operators may hold scratch memory that the backward needs, while they wait for its
- * results: a deadlock. Here the thread that issues operators runs the backward when its turn comes.
+ * MXNet's autograd.Function runs the backward in another thread, after later operators were queued.
+ * These operators may hold scratch memory that the backward needs, and wait for its results: a
+ * deadlock. Here, the thread that issues operators runs the backward in its turn.
  */
 #ifndef TOFU_NNVM_AUTOGRAD_RECORDED_CALL_H_
 #define TOFU_NNVM_AUTOGRAD_RECORDED_CALL_H_

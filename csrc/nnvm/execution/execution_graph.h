@@ -62,10 +62,10 @@ constexpr char kPlainSumName[] = "elemwise_add";
  * the first. */
 bool IsSumInPlace(const nnvm::Op* op);
 
-/*! \brief Return true if the kernel of an operator adds to its output on request; null stands for
- * variables. Some kernels overwrite it, such as those of clip, cumsum and convolutions of one
- * element, or divide it, such as that of mean. The operators listed here are tested in all forms,
- * and produce large gradients with many readers. */
+/*! \brief Return true if the kernel of an operator adds to its output on request; null means a
+ * variable. Some kernels overwrite the output instead, such as clip, cumsum and convolutions with a
+ * kernel of one element; mean divides it. The operators listed here are tested in all forms, and
+ * produce large gradients with many readers. */
 bool AddsToOutputs(const nnvm::Op* op);
 
 /*! \brief List the inputs that a node gets as copies, because its kernel overwrites them. A fixed

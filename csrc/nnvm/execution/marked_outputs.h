@@ -39,8 +39,8 @@ struct KeepingGraph {
 };
 
 /*!
- * \brief Copy an execution graph so that the outputs [begin, end) keep their memory. Nothing else
- * is placed there, so an output stays valid until the node that computes it runs again.
+ * \brief Copy an execution graph so that the outputs [begin, end) keep their memory. Their memory
+ * is not shared, so an output stays valid until the node that computes it runs again.
  *
  * Three kinds of outputs are not kept: variables, entries that earlier outputs need, and entries
  * that are several outputs.

@@ -59,15 +59,15 @@ mxnet::FComputeEx WritePlain(const mxnet::FComputeEx& kernel) {
   };
 }
 
-/*! \brief List in-place options of SoftmaxOutput's gradient. It may replace the softmax, but not
+/*! \brief List in-place options of SoftmaxOutput's gradient. It may overwrite the softmax, except
  * with out_grad: the kernel then reads the softmax again, to multiply its result by it. */
 std::vector<std::pair<int, int>> SoftmaxGradientInPlace(const NodeAttrs& attrs) {
   if (ReadFlag(attrs, "out_grad", false)) return {};
   return FirstInPlace(attrs);
 }
 
-/*! \brief List in-place options of a rectifier's gradient. It may replace the gradient of the
- * output, but not with a learned slope, whose gradient is computed from the same input later. */
+/*! \brief List in-place options of a rectifier's gradient. It may overwrite the gradient of the
+ * output, except with a learned slope, whose gradient is computed later from the same input. */
 std::vector<std::pair<int, int>> RectifierGradientInPlace(const NodeAttrs& attrs) {
   const std::string* type = FindText(attrs, "act_type");
   if (type != nullptr && *type == "prelu") return {};

@@ -78,8 +78,8 @@ class FreeBuffers {
   }
 
   size_t size_ = 1;
-  std::vector<Bits> always_;  // by node of a tree over moments: used in all of its moments
-  std::vector<Bits> ever_;    // used in some of its moments
+  std::vector<Bits> always_;  // by node of a tree over moments: used in all its moments
+  std::vector<Bits> ever_;    // used at some moment
   Bits used_;
 };
 
@@ -308,7 +308,7 @@ class Planner {
 
   /*! \brief Put every chain of a device into the first buffer that is free during its lifetime. */
   void Pack(int device, std::vector<Chain> chains) {
-    // Lifetimes overlap if one of them contains the other's first node. So only first nodes matter.
+    // Lifetimes overlap if one contains the first node of the other. So only first nodes matter.
     std::vector<uint32_t> moments;
     for (const Chain& chain : chains) moments.push_back(chain.first);
     std::sort(moments.begin(), moments.end());

@@ -73,14 +73,14 @@ struct BufferPlan {
 /*!
  * \brief Place all entries.
  *
- * Outputs are computed in place as MXNet's planner decides it: over an input that has no other
- * reader left, or by an operator that changes nothing. MXNet places buffers node by node, and
- * enlarges free buffers as needed. Since shards and fetched regions have many sizes, a quarter of
- * that memory would be unused. This function knows all lifetimes: it places the largest entries
- * first, and smaller ones into the gaps.
+ * Outputs are computed in place by the rules of MXNet's planner: over an input without further
+ * readers, or by an operator that changes nothing. But MXNet places buffers node by node, and
+ * enlarges free buffers. Shards and fetched regions have many sizes, so a quarter of that memory
+ * would be unused. This function knows all lifetimes: it places the largest entries first, and
+ * smaller ones into the gaps.
  *
- * The second of two gradients is added directly to the first if nobody else reads it. It gets a
- * buffer without bytes, since MXNet moves it to the buffer of the sum.
+ * The second of two gradients is added directly to the first if the first has no other reader. It
+ * gets a buffer without bytes, because MXNet moves it to the buffer of the sum.
  */
 BufferPlan PlanBuffers(const MemoryGraph& graph);
 

@@ -99,7 +99,8 @@ class Replay {
   }
 
   void CheckReads(size_t node) {
-    // Once a sum is complete, the first gradient is no longer in memory, and the second is the sum.
+    // The kernel of the second input has computed a skipped sum: the first input is no longer in
+    // memory, and the buffer of the second holds the sum.
     const int64_t begin = view_.first_read[node] + (view_.is_skipped[node] ? 1 : 0);
     for (int64_t r = begin; r < view_.first_read[node + 1]; ++r) {
       if (IsShapeAlone(view_, r)) continue;

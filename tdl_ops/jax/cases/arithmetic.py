@@ -1,5 +1,3 @@
-"""Element-wise functions, their derivatives, and operands that are numbers or broadcast."""
-
 import jax
 import jax.numpy as jnp
 from jax import lax

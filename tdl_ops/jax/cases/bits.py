@@ -1,5 +1,3 @@
-"""Bits of integers, booleans, and type conversions."""
-
 import jax.numpy as jnp
 import numpy as np
 from jax import lax

@@ -1,5 +1,3 @@
-"""Convolutions with strides, dilations, padding and groups, with their gradients."""
-
 from collections.abc import Sequence
 
 from jax import lax

@@ -1,5 +1,3 @@
-"""Counters, masks and constants."""
-
 import jax
 import jax.numpy as jnp
 from jax import lax

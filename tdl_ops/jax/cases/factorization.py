@@ -1,5 +1,3 @@
-"""Factorizations of matrices, alone and in batches."""
-
 import jax
 import jax.numpy as jnp
 from jax import lax

@@ -1,5 +1,3 @@
-"""Reads and writes at positions that are data."""
-
 import jax
 import jax.numpy as jnp
 from jax import lax

@@ -1,5 +1,3 @@
-"""Elements moved, sliced and concatenated."""
-
 import jax
 import jax.numpy as jnp
 from jax import lax

@@ -1,5 +1,3 @@
-"""Loops of known and unknown length, and checkpoints."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Products of matrices, of batches, and of grouped rows."""
-
 import jax.numpy as jnp
 from jax import lax
 

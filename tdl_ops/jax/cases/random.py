@@ -1,5 +1,3 @@
-"""Random keys and random numbers."""
-
 import jax
 import jax.numpy as jnp
 

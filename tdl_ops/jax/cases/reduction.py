@@ -1,5 +1,3 @@
-"""Sums, extremes, running totals and order."""
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,3 @@
-"""Pooling with separate and overlapping windows."""
-
 import jax
 import jax.numpy as jnp
 from jax import lax

@@ -1,5 +1,3 @@
-"""Activations chosen by an attribute."""
-
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 
 CASES = [

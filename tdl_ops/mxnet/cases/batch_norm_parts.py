@@ -1,5 +1,3 @@
-"""Operators that replace BatchNorm if it is split."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import ones, uniform
 

@@ -1,5 +1,3 @@
-"""BatchNorm_v1."""
-
 from dataclasses import replace
 
 from tdl_ops.mxnet.case import Case

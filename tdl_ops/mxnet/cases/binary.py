@@ -1,5 +1,3 @@
-"""Element-wise operators of several tensors of equal shape."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import rounded, uniform
 

@@ -1,5 +1,3 @@
-"""Boxes of detectors."""
-
 from dataclasses import replace
 
 from tdl_ops.mxnet.case import Case

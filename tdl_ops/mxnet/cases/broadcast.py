@@ -1,5 +1,3 @@
-"""Operators that broadcast."""
-
 from tdl_ops.mxnet.case import Case
 from tdl_ops.mxnet.cases.binary import COMPARISONS
 from tofu.verification.numbers import rounded, uniform

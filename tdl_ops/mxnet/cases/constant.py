@@ -1,5 +1,3 @@
-"""Constants, and functions of the position."""
-
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 
 CASES = [

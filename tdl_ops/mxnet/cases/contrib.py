@@ -1,5 +1,3 @@
-"""Small operators of MXNet's contrib package."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import Fixed
 

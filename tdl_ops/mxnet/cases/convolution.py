@@ -1,5 +1,3 @@
-"""Convolutions in one, two and three dimensions, grouped, dilated, with strides and padding."""
-
 from tdl_ops.mxnet.case import Case
 
 CONVOLUTIONS = [

@@ -1,5 +1,3 @@
-"""Correlation of two feature maps."""
-
 from tdl_ops.mxnet.case import Case
 
 MAPS = [(3, 2, 7, 6), (3, 2, 7, 6)]

@@ -1,5 +1,3 @@
-"""The cross entropy of a softmax."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import labels
 

@@ -1,5 +1,3 @@
-"""CTCLoss, with and without lengths."""
-
 from dataclasses import replace
 
 from tdl_ops.mxnet.case import Case

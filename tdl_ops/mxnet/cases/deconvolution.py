@@ -1,5 +1,3 @@
-"""Transposed convolutions."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import single
 

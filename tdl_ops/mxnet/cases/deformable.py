@@ -1,5 +1,3 @@
-"""Deformable convolutions, with positions between elements, at the border, and outside."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import uniform
 

@@ -1,5 +1,3 @@
-"""Layers of detectors."""
-
 from tdl_ops.mxnet.case import Case
 from tdl_ops.mxnet.cases.boxes import CORNERS
 from tofu.verification.numbers import Fixed, single

@@ -1,5 +1,3 @@
-"""Diagonals and triangles of matrices."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import uniform
 

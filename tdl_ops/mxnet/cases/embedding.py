@@ -1,5 +1,3 @@
-"""Operators that index by data."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import labels
 

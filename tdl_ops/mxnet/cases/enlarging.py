@@ -1,5 +1,3 @@
-"""Enlarged planes."""
-
 from tdl_ops.mxnet.case import Case
 
 CASES = [

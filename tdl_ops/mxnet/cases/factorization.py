@@ -1,5 +1,3 @@
-"""Factorizations, inverses and determinants of matrices."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import Fixed
 

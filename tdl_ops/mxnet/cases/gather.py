@@ -1,5 +1,3 @@
-"""Reads and writes at coordinates that are data."""
-
 from dataclasses import replace
 
 from tdl_ops.mxnet.case import Case

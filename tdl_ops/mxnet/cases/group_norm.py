@@ -1,5 +1,3 @@
-"""Normalization over groups of channels, and over neighbouring channels."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

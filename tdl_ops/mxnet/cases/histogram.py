@@ -1,5 +1,3 @@
-"""Histograms over a range, and over edges."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import Fixed
 

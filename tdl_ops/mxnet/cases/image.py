@@ -1,5 +1,3 @@
-"""Images, one and several."""
-
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu.verification.numbers import Numbers
 

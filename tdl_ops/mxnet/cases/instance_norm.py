@@ -1,5 +1,3 @@
-"""Normalization of each example by itself."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import single
 

@@ -1,5 +1,3 @@
-"""Operators that replace LayerNorm if it is split."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import uniform
 

@@ -1,5 +1,3 @@
-"""Operators that move whole slices."""
-
 from tdl_ops.mxnet.case import Case
 
 CASES = [

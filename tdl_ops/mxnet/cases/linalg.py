@@ -1,5 +1,3 @@
-"""Linear algebra on the matrices in a tensor's last two dimensions."""
-
 from itertools import product
 
 from tdl_ops.mxnet.case import Case

@@ -1,5 +1,3 @@
-"""Losses that define their own gradient."""
-
 from dataclasses import replace
 
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case

@@ -1,5 +1,3 @@
-"""Operators that replace gradients of losses: MakeLoss divided by its valid elements, and regression outputs."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import uniform, whole
 

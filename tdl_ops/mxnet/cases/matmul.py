@@ -1,5 +1,3 @@
-"""Matrix products."""
-
 from tdl_ops.mxnet.case import Case
 
 CASES = [

@@ -1,5 +1,3 @@
-"""Normalization with learned factors."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import ones, uniform
 

@@ -1,5 +1,3 @@
-"""Sums of products over named dimensions."""
-
 from tdl_ops.mxnet.case import Case
 
 CASES = [

@@ -1,5 +1,3 @@
-"""Element-wise operators of the NumPy interface alone."""
-
 from math import inf, nan
 
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case

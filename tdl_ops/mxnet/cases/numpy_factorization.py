@@ -1,5 +1,3 @@
-"""Solutions, singular values and eigenvalues of matrices."""
-
 from tdl_ops.mxnet.case import Case
 from tdl_ops.mxnet.cases.factorization import POSITIVE
 

@@ -1,5 +1,3 @@
-"""Data moved and sliced, and differences of neighbours."""
-
 from tdl_ops.mxnet.case import Case
 
 CASES = [

@@ -1,5 +1,3 @@
-"""Operators of MXNet's NumPy interface, with the first case of the operator whose description they share."""
-
 from dataclasses import replace
 from importlib import import_module
 

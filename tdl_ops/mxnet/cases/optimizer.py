@@ -1,5 +1,3 @@
-"""Updates of weights."""
-
 from dataclasses import replace
 
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case

@@ -1,5 +1,3 @@
-"""Weight updates of the Adam family."""
-
 from dataclasses import replace
 
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case

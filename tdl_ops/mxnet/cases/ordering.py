@@ -1,5 +1,3 @@
-"""Sorting and searching."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import rounded
 

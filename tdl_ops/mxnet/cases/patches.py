@@ -1,5 +1,3 @@
-"""Patches under a sliding window."""
-
 from tdl_ops.mxnet.case import Case
 
 WINDOW = {"kernel": (3, 2), "stride": (2, 1), "pad": (1, 0)}

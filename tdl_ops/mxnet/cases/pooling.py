@@ -1,5 +1,3 @@
-"""Pooling with every reducer, padding convention, and globally."""
-
 from tdl_ops.mxnet.case import Case
 
 AVERAGE = {"pool_type": "avg", "count_include_pad": False}

@@ -1,5 +1,3 @@
-"""The operator that divides average pooling if it is split in space."""
-
 from tdl_ops.mxnet.case import Case
 
 CASES = [

@@ -1,5 +1,3 @@
-"""Pooling_v1."""
-
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 
 WINDOW = {"kernel": (3, 2), "stride": (2, 2), "pad": (1, 0)}

@@ -1,5 +1,3 @@
-"""Operators that replace one_hot and SequenceMask if depth or time is split."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import uniform, whole
 

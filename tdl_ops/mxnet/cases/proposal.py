@@ -1,5 +1,3 @@
-"""Proposals of detectors: images of 64 by 64 pixels, some smaller."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import Fixed, single
 

@@ -1,5 +1,3 @@
-"""Cropping, re-ordering and products of dimensions."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import single
 

@@ -1,5 +1,3 @@
-"""Reductions over dimensions."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import rounded, uniform
 

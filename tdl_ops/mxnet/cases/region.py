@@ -1,5 +1,3 @@
-"""Regions of interest: a sample, and the corners x, y, x, y of a box."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import Fixed
 

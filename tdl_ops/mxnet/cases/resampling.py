@@ -1,5 +1,3 @@
-"""Slices, copies and borders."""
-
 from tdl_ops.mxnet.case import Case
 
 CASES = [

@@ -1,5 +1,3 @@
-"""Operators that only change the shape."""
-
 from tdl_ops.mxnet.case import Case
 
 CASES = [

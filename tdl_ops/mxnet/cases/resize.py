@@ -1,5 +1,3 @@
-"""Planes of another size."""
-
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 
 PLANES = (3, 5, 4, 7)

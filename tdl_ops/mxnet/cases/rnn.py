@@ -1,5 +1,3 @@
-"""Fused recurrent layers."""
-
 from tdl_ops.mxnet.case import Case
 
 STATE = {"state_size": 3, "num_layers": 1}

@@ -1,5 +1,3 @@
-"""Element-wise operators of a tensor and a number."""
-
 from tdl_ops.mxnet.case import Case
 from tdl_ops.mxnet.cases.binary import COMPARISONS
 from tofu.verification.numbers import rounded, uniform

@@ -1,5 +1,3 @@
-"""Sequences of several lengths in one tensor."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import lengths
 

@@ -1,5 +1,3 @@
-"""Softmax and its relatives."""
-
 from dataclasses import replace
 
 from tdl_ops.mxnet.case import Case

@@ -1,5 +1,3 @@
-"""Softmax with the gradient of its cross entropy: every normalization and layout of labels."""
-
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu.verification.numbers import labels, uniform
 from tofu.verification.report import TOLERANCE

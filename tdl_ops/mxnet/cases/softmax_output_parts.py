@@ -1,5 +1,3 @@
-"""Operators that replace the gradient of SoftmaxOutput if it is split by classes or divided by valid labels."""
-
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu.verification.numbers import labels, uniform
 

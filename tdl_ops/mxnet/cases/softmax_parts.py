@@ -1,5 +1,3 @@
-"""Operators that replace a softmax if its own axis is split."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import labels, uniform
 

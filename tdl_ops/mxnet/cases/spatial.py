@@ -1,5 +1,3 @@
-"""Grids and samples."""
-
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu.verification.numbers import single
 

@@ -1,5 +1,3 @@
-"""Operators that replace Embedding, take, pick and SequenceLast if the indexed dimension is split."""
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import whole
 

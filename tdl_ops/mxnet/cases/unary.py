@@ -1,5 +1,3 @@
-"""Element-wise functions of one tensor."""
-
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu.verification.numbers import rounded, single, uniform
 

@@ -12,8 +12,8 @@ from mxnet import gluon
 from tests.campaigns.example_zoo.models import MxnetExample
 
 BATCH = 4
-SENTENCES = {"data0": (BATCH, 12), "data1": (BATCH, 12), "data2": (BATCH,)}  # words, types of words, lengths
-MASKED = {"data3": (BATCH, 3)}  # positions of masked words
+SENTENCES = {"data0": (BATCH, 12), "data1": (BATCH, 12), "data2": (BATCH,)}
+MASKED = {"data3": (BATCH, 3)}
 LENGTHS = np.array([12.0, 7.0, 9.0, 3.0])
 
 

@@ -75,7 +75,7 @@ def _recurrent(kind: str, states: int) -> MxnetExample:
 def _ssd(network: str, size: int) -> MxnetExample:
     def make(defined: Any) -> Any:
         net = defined.get_symbol_train(network, size, num_classes=3, nms_thresh=0.5)
-        # Detections have no part in training. They are sorted by scores, and a rounding changes their order.
+        # Detections take no part in training. They are sorted by score, and rounding may change their order.
         return [output for output in net if not output.name.startswith("det_out")]
 
     return MxnetExample("ssd/symbol/symbol_factory.py", make, {"data": (4, 3, size, size), "label": (4, 3, 5)})

@@ -4,8 +4,8 @@
     python -m tests.campaigns.fuzz --seconds 600 --jobs 2
     python -m tests.campaigns.fuzz --seed 4711 --count 1 --focus chains
 
-A seed always yields the same model. Results are kept in a file by source tree, and a run continues where the last one stopped. The summary
-and the exit code (1 after a failure) are of all results of this tree.
+A seed always yields the same model. Results are kept in a file for each source tree, and a run continues where the last
+one stopped. The summary and the exit code (1 after a failure) include all results of this tree.
 """
 
 from __future__ import annotations

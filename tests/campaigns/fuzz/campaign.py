@@ -16,7 +16,7 @@ from tests.campaigns.fuzz.models import choose_kind, choose_workers, make_sample
 from tests.campaigns.fuzz.trial import try_sample
 
 READY = Path("demo-output/fuzz-ready")  # a file for each model that runs on one device
-LONGEST_SECONDS = 300  # of one model, on a busy machine
+LONGEST_SECONDS = 300  # for one model on a busy machine
 NO_MODEL = "no model"
 
 
@@ -39,7 +39,7 @@ class FuzzCase:
 
 @dataclass
 class FuzzResult:
-    """Numbers of plans that ran and that were refused, by kind; the failures, and the disputes, in which one device is wrong."""
+    """Counts of plans that ran and that were refused, by kind; failures; and disputes, in which one device is wrong."""
 
     stage: str = "died"
     workers: int = 0

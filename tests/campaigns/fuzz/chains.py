@@ -66,10 +66,10 @@ def grow_chain(grow: Growth) -> mx.sym.Symbol:
     for _ in range(grow.rng.choice((1, 1, 2))):
         rows, columns = grow.rng.choice((2, 3, 4, 8, 9, 12)), grow.rng.choice((1, 2, 3, 5, 8))
         if grow.rng.random() < 0.5:
-            columns = rows  # one product can read the other
+            columns = rows
         weight = grow.parameter(rows, columns)
         if grow.rng.random() < 0.2:
-            weight = mx.sym.tanh(weight)  # its gradient goes on
+            weight = mx.sym.tanh(weight)
         readers = grow.rng.choice(((_dense,), PRODUCTS, PRODUCTS, READERS))
         for _ in range(grow.rng.choice((2, 7, 8, 8, 9, 10, 12, 14))):
             one = grow.rng.choice(readers)(grow, weight, rows, columns)

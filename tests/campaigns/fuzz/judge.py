@@ -1,4 +1,4 @@
-"""Decide who is wrong if the workers differ from one device, which can be wrong where MXNet computes in place (decision 38)."""
+"""Decide who is wrong if workers and one device differ. One device can be wrong where MXNet computes in place (decision 38)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tofu.tdl import interpret
 CANCELLED = 1e-3
 """Gradients below this share of the largest one are compared relative to this share, since terms may cancel."""
 PERTURBATION = {"float64": 2.0**-50, "float32": 2.0**-22, "float16": 2.0**-9}
-ROUNDINGS = 300  # allowed error, over the change that a PERTURBATION of the inputs causes
+ROUNDINGS = 300  # allowed error, divided by the change that a PERTURBATION of the inputs causes
 LOOSEST = 1e-6
-LEEWAY = 50  # largest allowed error, over the tolerance of the sample
-DRAWS = 4  # other perturbations may change a number so many times more than the ones tried
+LEEWAY = 50  # largest allowed error, divided by the tolerance of the sample
+DRAWS = 4  # safety factor, because other perturbations may change a number more
 SINGLE_PRECISION = 2.0**-24
 BY_DESCRIPTIONS = "the descriptions"
 FIRST_STEP = "step 0"
@@ -90,7 +90,7 @@ def _perturb(value: np.ndarray, draw: np.random.RandomState) -> np.ndarray:
 
 
 def judge(sample: FuzzSample, graph: Graph, found: Results, names: Collection[str]) -> tuple[str, Results]:
-    """Return the judge that agrees with the workers on the first step, and its results; "" if none agrees."""
+    """Return the name and results of the judge that agrees with the workers on the first step; "" if none agrees."""
     first = {name: found[name] for name in names if name.endswith(FIRST_STEP)}
     judges: dict[str, Callable[[], Results]] = {
         "one device that computes nothing in place": lambda: run_apart(sample),

@@ -42,20 +42,19 @@ def _finish(grow: Growth, make) -> FuzzSample:
 
 def _grow_operators(grow: Growth) -> mx.sym.Symbol:
     signatures = list_signatures()
-    first, number = signatures[grow.seed % len(signatures)]  # so that each operator comes first for some seed
+    first, number = signatures[grow.seed % len(signatures)]  # each operator comes first for some seed
     for _ in range(grow.rng.randint(1, 2)):
         shape = tuple(grow.rng.randint(2, 9) for _ in range(grow.rng.choice((1, 2, 3, 4))))
         grow.tensors.append((grow.parameter(*shape), shape))
     stands_alone = is_alone(first)
     chosen = [op for op in sorted(cases_by_operator()) if is_alone(op) == stands_alone]
     add_operator(grow, first, number)
-    shown = grow.tensors[-1]  # of the first operator, unless it is separate
+    shown = grow.tensors[-1]  # shares the first operator's, unless it is separate
     for _ in range(grow.rng.randint(2, 13)):
         if stands_alone or grow.rng.random() < 0.7:
             add_operator(grow, grow.rng.choice(chosen))
         else:
             add_layer(grow)
-    # Work for every worker.
     wide = mx.sym.broadcast_mul(bring(grow, (17, 9), -1, 1), grow.data(17, 9))
     others = grow.rng.choices(grow.tensors, k=grow.rng.randint(0, 3))
     heads = [random_head(grow, *tensor) for tensor in (shown, *others)]

@@ -1,4 +1,4 @@
-"""Models of all described operators, with signatures near those that they are verified with."""
+"""Models of all described operators, with variants of the signatures that verification uses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tofu.mxnet.verify.variants import variants
 from tofu.verification.numbers import Fixed
 
 EXACT = {DOUBLE, "int32", "int64", "bool"}
-DRAWS = 6  # of other sizes and attributes, for each case
+DRAWS = 6
 IN_SINGLE_PRECISION = 2e-5
 
 
@@ -128,7 +128,7 @@ def _is_taken(case: Case) -> bool:
 
 
 def bring(grow: Growth, shape: Shape, low: float, high: float) -> mx.sym.Symbol:
-    """Return a tensor of the graph, converted to a shape and to numbers between low and high, few of which are equal."""
+    """Return a tensor of the graph, converted to a shape and to numbers between low and high, nearly all different."""
     x, given = grow.latest()
     if given != shape or grow.rng.random() < 0.5:
         x = mx.sym.tile(mx.sym.Reshape(x, shape=(-1,)), reps=(ceil(prod(shape) / prod(given)),))

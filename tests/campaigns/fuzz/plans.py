@@ -11,13 +11,13 @@ from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM
 
 Asked = dict[str, Any]
 MOST_HINTS = 6
-SEARCH_SECONDS = 0.2  # of searches under a memory limit or for an interconnect
+SEARCH_SECONDS = 0.2
 
 
 def list_plans(default: Partition, seed: int, randoms: int) -> Iterator[tuple[str, Asked]]:
-    """Yield kinds of plans with their arguments: random plans, one by hints, one of unrolled recurrences, and one of another kind."""
+    """Yield kinds of plans with their arguments: random plans, a plan by hints, unrolled recurrences, and another kind."""
     rng = random.Random(f"{seed} plans")
-    taken = Taken()  # each plan prefers strategies that earlier ones did not take
+    taken = Taken()  # each plan prefers strategies that earlier plans did not use
     for number in range(randoms):
         yield "random", {"plan": random_plan(default, seed * 64 + number, taken).to_json()}
     yield "hints", {"hints": _draw_hints(default, rng)}
@@ -46,7 +46,7 @@ def _draw_hints(default: Partition, rng: random.Random) -> dict[str, Any]:
 
 def _edit_plan(default: Partition, rng: random.Random) -> str:
     edited = json.loads(default.plan.to_json())
-    edited.pop("digest")  # as the documentation asks of edited plans
+    edited.pop("digest")
     other = random_plan(default, rng.randrange(2**30))
     for kind, choices in (("tensors", other.tensors), ("operators", other.operators)):
         common = [name for name in edited[kind] if name in choices]

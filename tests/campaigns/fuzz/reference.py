@@ -1,4 +1,4 @@
-"""Results of one device, without MXNet's errors of in-place computation, and of one that computes nothing in place."""
+"""Results of one device without MXNet's errors of in-place computation, also if nothing is computed in place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tofu.mxnet.runtime.executor.bound_graph import setting_variable
 Results = dict[str, np.ndarray]
 """Outputs, gradients and states by name ("output 0, step 1", "gradient of w, step 1"; "output 0, scored" is inference)."""
 STEPS = 2
-SEED = 7  # of random numbers, so that runs can be repeated
+SEED = 7  # random numbers restart here, so that runs can be repeated
 
 
 def find_differentiated(sample: FuzzSample) -> list[str]:
@@ -39,7 +39,7 @@ def run(
 ) -> tuple[Results, list[int]]:
     """Return the results of training steps and of inference, and the bytes that kernels read from other workers in each step.
 
-    The arrays of gradients hold `held` before each step.
+    The arrays of gradients contain `held` before each step.
     """
     results: Results = {}
     moved = []
@@ -66,10 +66,10 @@ def run(
 
 
 def run_alone(sample: FuzzSample) -> Results:
-    """Return the results of one device that keeps every tensor and writes all gradients, with zeros for gradients that no kernel writes.
+    """Return the results of one device that keeps every tensor and writes all gradients.
 
-    MXNet's kernels compute some results wrongly in place or if others are not requested, and some do not add to gradients. Inference uses
-    the states that training leaves.
+    Gradients that no kernel writes are zeros. Some of MXNet's kernels are wrong in place, if other outputs are not
+    requested, or if they add to gradients. Inference uses the states after training.
     """
     symbol, variables = sample.symbol, {*sample.symbol.list_arguments(), *sample.symbol.list_auxiliary_states()}
     kept = [mx.sym.BlockGrad(tensor) for tensor in symbol.get_internals() if tensor.name not in variables]

@@ -13,7 +13,7 @@ from tofu.verification.comparison import Relation
 Shape = tuple[int, ...]
 DOUBLE = "float64"
 TOLERANCE = 1e-11
-LARGEST = 20_000  # elements of a tensor
+LARGEST = 20_000  # most elements of a tensor
 FIXED = "fixed"  # inputs of this name are the same in each step
 LABEL = "label"  # inputs of this name have no gradient
 REQUESTS = ("write", "write", "write", "write", "add", "null")

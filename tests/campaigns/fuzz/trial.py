@@ -41,7 +41,7 @@ class TrialOutcome:
     plans: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     failures: list[PlanFailure] = field(default_factory=list)
-    disputes: list[PlanFailure] = field(default_factory=list)  # in which one device is wrong
+    disputes: list[PlanFailure] = field(default_factory=list)
     seconds: float = 0.0  # processor time
 
 
@@ -118,7 +118,7 @@ class Trial:
             return
         message += f"\nThe workers agree with {right}."
         self.outcome.disputes.append(PlanFailure(ONE_DEVICE, kind, asked, message, self.outcome.workers))
-        # One device is wrong in each step. The judge computes the first step only.
+        # One device is wrong in each step; the judge computes only the first.
         kinds = {name.rsplit(",", 1)[0] for name in problems}
         kept = {name: value for name, value in self.expected.items() if name.rsplit(",", 1)[0] not in kinds}
         self.expected = kept | {name: value for name, value in results.items() if name.rsplit(",", 1)[0] in kinds}
@@ -135,8 +135,7 @@ def describe(error: Exception) -> str:
 def try_sample(
     sample: FuzzSample, workers: int, seed: int, randoms: int = 3, ready: Callable[[], None] = lambda: None
 ) -> TrialOutcome:
-    """Run a sample under several plans. A model that is too small for all workers gets fewer. `ready` is called after the
-    run on one device."""
+    """Run a sample under several plans, on fewer workers if it is too small. Call `ready` after the run on one device."""
     started = time.process_time()
     trial = Trial(sample, workers)
     ready()

@@ -32,7 +32,7 @@ def alone(step: Callable[..., Any], *arguments: Any) -> Made:
 
 
 def taking(step: Callable[..., Any], state: tuple[Any, ...], *others: Any) -> Made:
-    """A step that takes the parts of its state one by one, and returns them before all else."""
+    """Return a step that takes the parts of its state as separate arguments, and returns them first."""
     parts = len(state)
 
     def run(state: Any, *others: Any) -> Any:
@@ -151,10 +151,10 @@ def _optax_meta(notebook: Any) -> Made:
 
 def _optax_sam(notebook: Any) -> Made:
     adversary = optax.chain(notebook.contrib.normalize(), optax.adam(0.03))
-    notebook.np = jnp  # as the notebook names it
+    notebook.np = jnp
     tx = notebook.contrib.sam(optax.adam(1e-3), adversary, sync_period=2, opaque_mode=True)
     params, loss = jnp.asarray(draw(2, 12)), notebook.loss
-    notebook.loss = lambda params: loss(params).mean()  # of twelve pairs at once
+    notebook.loss = lambda params: loss(params).mean()
     store = notebook.Store(params=params, state=tx.init(params), step=jnp.array(0))
     return notebook.make_step(tx), (store,)
 

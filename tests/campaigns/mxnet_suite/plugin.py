@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-SEED = "1"  # of every test, so that all ways draw the same numbers
+SEED = "1"  # all runs of a test draw the same numbers
 
 
 def pytest_addoption(parser: Any) -> None:

@@ -17,8 +17,8 @@ UNDESCRIBED = {
     "_Native",
     "_NDArray",
     "_contrib_quadratic",
-}  # in Python, and the example of docs/add-operator.md
-MAKERS = ("array", "empty", "ones", "zeros", "random.normal", "random.randn", "random.uniform")  # of arrays, in mx.nd
+}
+MAKERS = ("array", "empty", "ones", "zeros", "random.normal", "random.randn", "random.uniform")
 
 
 def find_options(symbol: Any) -> dict[str, str]:
@@ -80,7 +80,7 @@ def partition_modules(workers: int) -> None:
 
 
 def partition_blocks(workers: int, at_call: bool = False, double: bool = False) -> None:
-    """Partition each HybridBlock when it is hybridized; with `at_call`, also when it is called first and is no part of another.
+    """Partition each HybridBlock when it is hybridized. With `at_call`, outermost blocks are also partitioned at their first call.
 
     With `double`, arrays and blocks are in double precision unless the script names a type.
     """

@@ -1,5 +1,3 @@
-"""Functions that users describe: right descriptions run as on one device, wrong ones are found."""
-
 from functools import partial
 
 import jax
@@ -32,7 +30,7 @@ def test_a_described_function_is_one_operator(description, workers):
     step, *arguments = make_step(attention, heads=8)
     made = check_step(step, workers, *arguments)
     assert find_axes(made, "attention") <= {"b", "h"}
-    assert sum("attention" in name for name in made.plan.operators) == 2  # the function and its gradient
+    assert sum("attention" in name for name in made.plan.operators) == 2
     plain, *_ = make_step(plain_attention, heads=8)
     assert made.plan.communication_bytes == tofu.jax.partition(plain, workers, arguments).plan.communication_bytes
 
@@ -159,6 +157,7 @@ def test_a_right_description_is_verified():
     assert "split i      in 2, 3: concatenated, reduced, reduced" in str(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "description", "problem"),
     [

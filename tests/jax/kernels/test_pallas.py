@@ -1,5 +1,3 @@
-"""Pallas kernels are split along the axes of their grids that can be split, and along no others."""
-
 import warnings
 
 import jax
@@ -168,7 +166,7 @@ def test_scratch_that_is_reset_along_an_axis_allows_its_split(block, rule):
 
 
 def test_scratch_that_is_carried_along_an_axis_forbids_its_split():
-    """Reset the scratch memory along the first axis only, so that values in it are carried along the last axis."""
+    """Reset the scratch memory along the first axis only, so that its values are carried along the last axis."""
 
     def body(x, out, total):
         accumulate(x, out, total)

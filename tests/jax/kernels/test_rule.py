@@ -1,5 +1,3 @@
-"""Split rules: parsing, gradients and batches."""
-
 import pytest
 
 from tofu.analysis import analyse

@@ -209,7 +209,7 @@ MODELS: Mapping[str, Callable[[], StepModel]] = {
     "4-layer Transformer": lambda: transformer(4, 8, 128, 1024, 16, 4096, 8192),
 }
 
-# GPT-2's small and medium models and ResNet-50, with the batches of one host; the vocabulary is padded as people pad it.
+# GPT-2 small and medium and ResNet-50, with the batches of one host and the usual padding of the vocabulary.
 REAL_MODELS: Mapping[str, Callable[[], StepModel]] = {
     "12-layer Transformer": lambda: transformer(12, 32, 1024, 768, 12, 3072, 50304, has_adam=True),
     "24-layer Transformer": lambda: transformer(24, 32, 1024, 1024, 16, 4096, 50304, has_adam=True),

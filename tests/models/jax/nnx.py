@@ -9,7 +9,7 @@ from flax import nnx
 
 from tests.models.jax.linen import cross_entropy, draw, draw_labels
 
-# From flax 0.11 on the optimizer that has its model is another class, and merging makes copies where it is asked to.
+# Since flax 0.11, the optimizer with a model is another class, and merging only copies on request.
 ModelAndOptimizer = getattr(nnx, "ModelAndOptimizer", nnx.Optimizer)
 merge_copy = partial(nnx.merge, copy=True) if hasattr(nnx, "ModelAndOptimizer") else nnx.merge
 F64 = {"dtype": jnp.float64, "param_dtype": jnp.float64}

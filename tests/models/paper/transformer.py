@@ -19,10 +19,13 @@ def transformer(
     experts: int = 0,
     dtype: str = "float32",
 ) -> PaperModel:
-    """Return an encoder. Its products of the attention run over (batch, head) as one dimension; `heads_first` makes it
-    (head, batch), which can be split by heads, as in Megatron-LM. With `experts`, every second layer is a mixture as in
-    a Switch Transformer (Fedus et al. 2021): each expert takes a quarter more than its share of tokens, and the others
-    skip the layer."""
+    """Return an encoder.
+
+    The products of the attention run over (batch, head) as one dimension. `heads_first` makes it (head, batch), which
+    can be split by heads, as in Megatron-LM. With `experts`, every second layer is a mixture of experts as in a Switch
+    Transformer (Fedus et al. 2021). Each expert takes up to 1.25 times its share of tokens; the other tokens skip the
+    layer.
+    """
     tokens = batch * length
     net = mx.sym.Embedding(
         mx.sym.Variable("data"), input_dim=vocabulary, output_dim=hidden, dtype=dtype, name="embedding"

@@ -1,4 +1,4 @@
-"""Wide ResNets at ImageNet's size (section 7.1 of the paper): bottleneck blocks whose filters are widened by a factor."""
+"""Wide ResNets at ImageNet's size (section 7.1 of the paper): bottleneck blocks with more filters by a factor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import mxnet as mx
 from tests.models.paper.model import PaperModel
 
 BLOCKS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
-STEM_FILTERS = 64  # of the first convolution, which is not widened
+STEM_FILTERS = 64  # filters of the first convolution, which is not widened
 
 
 def wresnet(

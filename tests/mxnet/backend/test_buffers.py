@@ -1,4 +1,4 @@
-"""The memory of a worker, planned from its outline, is the memory that it has in the execution graph of all workers."""
+"""The memory that is planned from a worker's outline equals its memory in the execution graph."""
 
 import mxnet as mx
 import pytest
@@ -33,6 +33,7 @@ def measure_whole_program(made):
     return add_up_workers(made.choices, plan_buffers(made.choices, made.training))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("workers", [4, 6, 16])
 def test_workers_need_what_the_execution_graph_needs(name, workers):

@@ -1,5 +1,3 @@
-"""Kernels of a real run are matched with the nodes of their program."""
-
 import json
 import os
 import subprocess
@@ -49,7 +47,7 @@ def make_events(path, kernels):
 
 
 def test_the_fastest_step_counts_and_unmatched_operators_are_left_out(tmp_path):
-    """The activation ran once too often, so it is left out."""
+    """The activation ran once too often."""
     symbol, shapes = _build_perceptron(*PERCEPTRONS[0])
     program = plan_task(read_trained(symbol, shapes, Settings(workers=2, cache=False))).program
     layers = sum(

@@ -1,5 +1,3 @@
-"""The checker of execution graphs names every broken rule."""
-
 import mxnet as mx
 import pytest
 
@@ -34,7 +32,7 @@ def test_accepts_a_graph_that_keeps_the_rules():
 
 
 def test_bytes_differ_from_the_plan():
-    check_traffic(plan(assemble()), 24)  # the second worker's six cells
+    check_traffic(plan(assemble()), 24)
     with pytest.raises(InternalError, match="reads 24 bytes from other workers, its plan counts 48"):
         check_traffic(plan(assemble()), 48)
 
@@ -62,7 +60,7 @@ def test_wrong_pieces_are_named(pieces, problem):
 
 
 def test_sources_outside_of_their_shard():
-    with pytest.raises(RuntimeError, match="reads outside of input 0"):  # raised by shape inference
+    with pytest.raises(RuntimeError, match="reads outside of input 0"):
         plan(assemble([((0, 2), (3, 1), [(0, (0, 0))])]))
 
 

@@ -84,5 +84,5 @@ def test_wrong_and_missing_numbers_are_found():
     found = {difference.name: difference for difference in compare_numbers(wrong, right)}
     assert found["w"].error == pytest.approx(1e-3)
     assert found["w"].digits == pytest.approx(3.0)
-    assert found["b"].error < 1e-15  # what rounding left of terms that cancel
+    assert found["b"].error < 1e-15
     assert relative_error(np.array([1.0, np.nan]), np.ones(2)) == np.inf

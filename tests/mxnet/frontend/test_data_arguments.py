@@ -1,4 +1,4 @@
-"""If all arguments have shapes, data and parameters are distinguished as if only the data had shapes."""
+"""Data and parameters are distinguished in the same way if all arguments have shapes or only the data."""
 
 import mxnet as mx
 import pytest

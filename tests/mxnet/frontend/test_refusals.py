@@ -1,5 +1,3 @@
-"""Sparse operators, control flow, Custom operators and kernels that are wrong are refused with a remedy, or replicated."""
-
 import re
 from contextlib import nullcontext
 
@@ -156,7 +154,7 @@ def test_inputs_read_for_their_shape_are_not_fetched(descriptions):
 
 
 def test_ambiguous_prelu_slopes_are_refused():
-    """MXNet applies the 8 slopes per sample; for half of the samples, half of them fit the channels too."""
+    """MXNet applies the 8 slopes to samples, but half of them also fit the channels of half of the samples."""
     net = mx.sym.LeakyReLU(data(), mx.sym.Variable("gamma", shape=(8,)), act_type="prelu", name="slopes")
     assert net.simple_bind(mx.cpu(), data=(8, 4)).forward()[0].shape == (8, 4)
     with pytest.raises(tofu.UnsupportedError, match=r"LeakyReLU slopes of .*\(8, 4\) from the right, not for \(8,\)"):
@@ -168,7 +166,7 @@ def test_ambiguous_prelu_slopes_are_refused():
     ("fixed", "is_refused"), [({}, True), ({"fix_gamma": True}, True), ({"fix_gamma": False}, False)]
 )
 def test_readers_of_a_fixed_gamma_are_refused(op, fixed, is_refused):
-    """One device runs the reader before the BatchNorm, after it, or meanwhile."""
+    """One device runs the reader before the BatchNorm, after it, or at the same time."""
     scale = mx.sym.Variable("scale", shape=(6,))
     net = getattr(mx.sym, op)(data(), gamma=scale, name="norm", **fixed)
     net = mx.sym.broadcast_mul(net, mx.sym.Reshape(scale, shape=(1, 6), name="row"))

@@ -1,5 +1,3 @@
-"""Symbols whose attributes are written differently mean the same."""
-
 import mxnet as mx
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Scripts of Gluon's users about gradients and kept arrays; `partition` is the only line by which runs differ."""
+"""Gradient scripts of Gluon's users. Runs differ only in the line that calls `partition`."""
 
 import mxnet as mx
 import numpy as np
@@ -43,7 +43,7 @@ def keep_arrays_of_before(partition):
         with autograd.record():
             loss = net(draw(6, 5)).sum()
         loss.backward()
-        weight.grad_req = request  # nobody has read the gradient yet
+        weight.grad_req = request
         found += [weight.grad().copy()] if request != "null" else []
         train(net, trainer, 2)
     kept += [weight.data(), weight.grad()]
@@ -224,7 +224,7 @@ def grow_between_call_and_backward(partition):
 
 
 def averages_of_two_calls(partition):
-    """The call whose backward comes last updates the moving average; inputs with gradients decide which one that is."""
+    """The call whose backward runs last updates the moving average. The inputs with gradients decide which call that is."""
     found = []
     for wanting in ((), (0,), (1,), (0, 1)):
         net = partition(build(nn.BatchNorm(momentum=0.0, prefix="bn_"), nn.Dense(4, prefix="out_")))

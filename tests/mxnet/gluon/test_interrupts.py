@@ -1,5 +1,3 @@
-"""Ctrl-C in a backward pass, and calls from several threads."""
-
 import _thread
 import signal
 import threading
@@ -15,7 +13,6 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 def test_an_interrupted_backward_raises_keyboard_interrupt(monkeypatch):
-    """It is no error of MXNet, and the gradients of that backward are valid."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its jobs ignore it
     net = tofu.gluon.partition(build_perceptron(), 2)
     trainer = gluon.Trainer(net.collect_params(), "sgd")
@@ -63,7 +60,7 @@ def test_threads_may_call_one_block():
 
 
 def test_a_call_from_a_thread_of_mxnets_engine_is_refused():
-    """Such a thread runs what a backward waits for, and is no `Thread` of Python."""
+    """Such a thread runs operators that a backward waits for. Python does not know it as a `Thread`."""
     net = tofu.gluon.partition(build_perceptron(), 2)
     net(draw(6, 5))
     raised = []

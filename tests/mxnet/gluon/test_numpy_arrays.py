@@ -1,5 +1,3 @@
-"""Gluon under `mx.npx.set_np()`: blocks and their parameters take and return arrays of `mx.np`."""
-
 import mxnet as mx
 import numpy as np
 import pytest

@@ -52,7 +52,7 @@ def test_a_projected_recurrence_equals_one_device():
     assert_all_close(*([array.asnumpy() for array in arrays] for arrays in pairs), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:register_op_hook is experimental:UserWarning")  # MXNet says so of every block
+@pytest.mark.filterwarnings("ignore:register_op_hook is experimental:UserWarning")
 @pytest.mark.parametrize("monitor_all", [False, True])
 def test_hooks_see_the_names_and_numbers_of_one_device(monitor_all):
     def run(workers):

@@ -1,5 +1,3 @@
-"""Blocks and calls that cannot be partitioned, or would silently be wrong, are refused with a remedy."""
-
 import copy
 
 import mxnet as mx
@@ -92,7 +90,6 @@ def test_a_parameter_outside_of_the_block():
 
 
 def test_inputs_that_do_not_fit():
-    """Later calls are unaffected."""
     net = build_partitioned()
     expected = net(draw(6, 5)).asnumpy()
     for is_recorded in (False, True):

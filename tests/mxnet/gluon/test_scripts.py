@@ -47,7 +47,7 @@ def test_script_equals_one_device(script, workers, tmp_path):
 
 @pytest.mark.parametrize("has_both_backwards", [False, True])
 def test_moving_averages_of_calls_with_different_plans(has_both_backwards):
-    """Calls of two sizes wait for their backward together, with plans that place the averages differently."""
+    """Calls of two sizes wait for their backward. Their plans place the averages differently."""
 
     def run(workers):
         net = build(

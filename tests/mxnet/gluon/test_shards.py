@@ -1,5 +1,3 @@
-"""Parameters, gradients and optimizer states of a partitioned block are sharded, and updates gather nothing."""
-
 import gc
 import weakref
 
@@ -143,9 +141,9 @@ def test_a_report_and_the_symbol(tmp_path):
 
 
 def test_gradients_wait_for_pending_values():
-    """The first step of a Trainer between machines pulls values and sends gradients by the same key.
+    """The first step of a Trainer on several machines pulls values and sends gradients by the same key.
 
-    On plain MXNet such a pull sometimes gets the sum of gradients that arrived first.
+    In plain MXNet, such a pull sometimes gets the sum of gradients that arrived first.
     """
     net = build_split()
     with autograd.record():

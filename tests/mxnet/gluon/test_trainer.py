@@ -1,5 +1,3 @@
-"""Trainers of partitioned blocks between machines send each distinct shard once and gather nothing."""
-
 import mxnet as mx
 import numpy as np
 import pytest
@@ -108,7 +106,7 @@ def test_each_distinct_shard_is_sent_once_and_nothing_gathered(updates, monkeypa
     ids=["lars", "nadam", "names of weights", "local"],
 )
 def test_servers_update_whole_weights_if_shards_would_be_wrong(optimizer, kind):
-    """LARS takes norms, Nadam counts its calls, and the third has options by the names of whole weights."""
+    """LARS takes norms, Nadam counts its calls, and the third optimizer has options by names of whole weights."""
     net, servers = build_split(), Servers(updates=True, kind=kind)
     train(net, gluon.Trainer(net.collect_params(), optimizer, kvstore=servers), STEPS)
     assert sorted({key for key, _ in servers.pushed}) == [0, 1, 2, 3]

@@ -150,7 +150,7 @@ def cast_later(partition):
     found += [parameter.grad().copy() for parameter in net.collect_params().values()]
     with autograd.record():
         net(draw(6, 5))
-    net.cast("float64")  # the gradients are gone
+    net.cast("float64")
     return [*found, train(net, trainer), *list_parameters(net)]
 
 

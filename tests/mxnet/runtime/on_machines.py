@@ -94,7 +94,7 @@ def main():
         return make
 
     found |= train_block(batches, 1, make_trainer(update_on_kvstore=False), ROWS)
-    if kvstore:  # the last, since servers update whatever is sent from then on
+    if kvstore:  # set last, because servers update all that is sent from then on
         on_servers = train_block(batches, 1, make_trainer(), ROWS)
         found |= {f"servers {name}": value for name, value in on_servers.items()}
     path = Path(sys.argv[1])

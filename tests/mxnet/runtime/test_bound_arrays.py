@@ -1,5 +1,3 @@
-"""Arrays of an executor keep their identity and hold what MXNet's arrays hold."""
-
 import ctypes
 
 import mxnet as mx
@@ -131,7 +129,7 @@ def test_arrays_keep_their_identity():
 
 
 def reshape_smaller(executor):
-    """MXNet's arrays for fewer samples are the beginning of those for more."""
+    """MXNet's arrays for fewer samples are the beginning of the larger arrays."""
     smaller = executor.reshape(data=(3, 4))
     found = read([smaller.arg_dict["data"], *smaller.forward()])
     smaller.arg_dict["data"][:] = 2
@@ -230,7 +228,7 @@ def test_mxnets_check_consistency():
 
 @pytest.mark.parametrize("devices", [2, 3, 4])
 def test_results_for_several_contexts_are_split_as_in_mxnet(devices):
-    """Ten samples, dimension 0 of one tensor and dimension 1 of another, do not split evenly."""
+    """Ten samples do not split evenly: in dimension 0 of one tensor and dimension 1 of another."""
     data, state = mx.sym.Variable("data", __layout__="TNC"), mx.sym.Variable("state")
     with mx.AttrScope(__layout__="TNC"):
         first = mx.sym.Activation(data, act_type="tanh")

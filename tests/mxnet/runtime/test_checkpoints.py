@@ -1,5 +1,3 @@
-"""Checkpoints in MXNet's file format: training resumes exactly on any number of workers and in plain MXNet."""
-
 import os
 import pickle
 import subprocess
@@ -45,7 +43,7 @@ def save(module, folder):
 
 
 def one_of_each_optimizer():
-    """List each optimizer once, and those with state outside of the weights' states."""
+    """List each optimizer once, and optimizers with state outside of the weights' states."""
     first = list({case.optimizer: case for case in reversed(CASES)}.values())
     return [*first, *(c for c in CASES if c.parameters.keys() & {"lr_scheduler", "batch_scale"} and c not in first)]
 

@@ -16,7 +16,7 @@ from tofu.errors import UnsupportedError
 
 # In some runs MXNet's server stores double precision as single, due to an uninitialised flag.
 NEAR = 1e-7
-NEAR_ON_SERVERS = 1e-6  # it stores the weights, too
+NEAR_ON_SERVERS = 1e-6
 ROOT = Path(__file__).parents[3]
 
 
@@ -45,6 +45,7 @@ def results(tmp_path_factory):
     return [dict(np.load(folder / name)) for name in ("machine0.npz", "machine1.npz", "alone.npz")]
 
 
+@pytest.mark.slow
 def test_machines_train_as_one_with_the_joint_batch(results):
     first, second, alone = results
     assert {"a_weight", "c_weight", "servers c_weight"} <= first.keys()

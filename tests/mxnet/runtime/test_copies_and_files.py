@@ -1,5 +1,3 @@
-"""Copies, pickles and files of a partitioned symbol stay partitioned and keep its settings."""
-
 import copy
 import pickle
 from dataclasses import fields
@@ -52,7 +50,6 @@ ASKED = [
 
 @pytest.mark.parametrize("asked", ASKED, ids=str)
 def test_files_hold_all_settings(asked):
-    """The settings left out here have no place in a file."""
     elsewhere = {"workers", "plan", "strict_plan", "arrangement", "saved"}
     assert {name for asked in ASKED for name in asked} | elsewhere == {field.name for field in fields(MXNetSettings)}
     symbol = tofu.partition(mlp().symbol, 4, **asked)

@@ -1,5 +1,3 @@
-"""Damaged, mixed-up and leftover checkpoint files are recognised and named before they change anything."""
-
 import os
 import pickle
 import resource
@@ -126,8 +124,8 @@ class Command:
     ("content", "message"),
     [
         (pickle.dumps({0: Command()}), "asks for (posix|nt).system"),
-        (b"\x80\x04r\xff\xff\xff\x7f.", "no file of optimizer states"),  # a memory of 2^31 values
-        (b"\x80\x04\x96" + struct.pack("<Q", 2**40) + b".", "no file of optimizer states"),  # an array of a terabyte
+        (b"\x80\x04r\xff\xff\xff\x7f.", "no file of optimizer states"),
+        (b"\x80\x04\x96" + struct.pack("<Q", 2**40) + b".", "no file of optimizer states"),
         (pickle.dumps({}) + b"more", "something else follows"),
         (pickle.dumps({0: {"a": 1}}), "of another optimizer"),
     ],

@@ -1,5 +1,3 @@
-"""Symbols that MXNet derives from a partitioned symbol are partitioned too, or refused in one line."""
-
 import mxnet as mx
 import pytest
 

@@ -1,5 +1,3 @@
-"""Dropout: each worker draws its own mask, seeded runs repeat, and gradients use the masks of the forward pass."""
-
 import mxnet as mx
 import numpy as np
 import pytest

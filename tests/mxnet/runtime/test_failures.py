@@ -1,5 +1,3 @@
-"""Failures while a model is bound or runs: the error names what is lost, and the next call works."""
-
 import re
 
 import mxnet as mx
@@ -50,7 +48,7 @@ def test_a_failed_update_names_the_weights_it_left_inconsistent():
 
 def test_a_plan_larger_than_the_host_memory_is_refused_at_bind(monkeypatch):
     needed = max(bind_module().executor.partition.plan.worker_bytes)
-    monkeypatch.setattr(failures, "read_total_bytes", lambda: needed)  # of two workers on the host
+    monkeypatch.setattr(failures, "read_total_bytes", lambda: needed)
     with pytest.raises(
         tofu.OutOfMemoryError, match=r"not enough memory for binding the model: the plan needs up to .* on each of 2"
     ):
@@ -89,7 +87,7 @@ def test_an_operator_that_throws_on_one_worker_leaves_the_next_step_right():
     executor.arg_dict["scale"][:] = 1
     good = np.repeat(4 * np.eye(3)[None], 8, axis=0)
     bad = good.copy()
-    bad[5] *= -1  # not positive definite, on the third of four workers
+    bad[5] *= -1
 
     def step(data):
         output = executor.forward(is_train=True, data=mx.nd.array(data))[0]

@@ -1,5 +1,3 @@
-"""Module.fit, predict and score with monitors, callbacks, metrics, chains of modules, and smaller batches equal one device."""
-
 import logging
 from functools import partial
 
@@ -26,7 +24,7 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.executor.executor import Executor
 
 SGD = ModuleCase("sgd", {"learning_rate": 0.1, "momentum": 0.9})
-# Gradients of data and labels, which nobody requests: on one device a monitor shows unwritten memory.
+# Gradients of data and labels are not requested, so a monitor of one device shows unwritten memory.
 UNWRITTEN = ("fc0_backward_output0", "softmax_backward_output1")
 
 
@@ -148,7 +146,7 @@ def test_a_chain_of_modules(kind):
     np.testing.assert_allclose(found_scores["cross-entropy"], scores["cross-entropy"], rtol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:.* has no checksum:UserWarning")  # files of MXNet's callback
+@pytest.mark.filterwarnings("ignore:.* has no checksum:UserWarning")
 @pytest.mark.parametrize("kind", ["partitioned", "sharded"])
 def test_fit_with_metrics_and_callbacks(kind, tmp_path, caplog):
     caplog.set_level(logging.INFO)

@@ -17,7 +17,7 @@ def build_fixed_gamma():
 
 @pytest.mark.parametrize("batch_norm", [{}, {"bn": "b", "bn_backward": "b"}], ids=["whole", "parts"])
 def test_operators_count_their_writes_of_states(batch_norm):
-    """MXNet's engine orders readers of moving statistics and of a fixed gamma behind the step that changes them."""
+    """MXNet's engine runs readers of moving statistics and of a fixed gamma after the step that changes them."""
     symbol = tofu.partition(build_fixed_gamma().symbol, 4, hints=batch_norm)
     executor = tofu.bind(symbol, data=(12, 20))
 
@@ -48,7 +48,7 @@ def test_a_fixed_gamma_is_one_after_training(axis, is_requested):
 
 @pytest.mark.parametrize("axes", [("c", "c"), ("b", "b"), ("b", "c")], ids=str)
 def test_inference_leaves_a_fixed_gamma_unchanged(axes):
-    """The moving statistics are split as the backward operator, so inference may need its own parts."""
+    """Inference may need other parts, because moving statistics are split like the backward operator."""
     symbol = tofu.partition(build_fixed_gamma().symbol, 4, hints=dict(zip(("bn", "bn_backward"), axes, strict=True)))
     executor = tofu.bind(symbol, data=(12, 20))
     assert ("_tofu_batch_norm_global" in build_inference(executor.partition).symbol.tojson()) == (axes == ("b", "c"))

@@ -1,5 +1,3 @@
-"""Gradients of partitioned modules and results equal MXNet's after any sequence of calls, or the call is refused."""
-
 import mxnet as mx
 import numpy as np
 import pytest

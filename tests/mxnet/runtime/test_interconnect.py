@@ -1,5 +1,3 @@
-"""Levels of the interconnect from the measured bandwidths of pairs of GPUs."""
-
 import importlib.util
 
 import pytest

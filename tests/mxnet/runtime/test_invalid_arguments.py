@@ -1,5 +1,3 @@
-"""Arguments that are converted, ignored with a warning, or refused wherever they are passed."""
-
 import re
 
 import mxnet as mx
@@ -46,7 +44,7 @@ def test_invalid_contexts(model, contexts):
 def test_a_partitioned_symbol_keeps_its_workers(model):
     symbol = tofu.partition(model.symbol, 2)
     assert tofu.mod.Module(symbol, ngpus=2).symbol is symbol
-    assert tofu.mod.Module(symbol, context=mx.cpu()).symbol is symbol  # what scripts pass to MXNet's module
+    assert tofu.mod.Module(symbol, context=mx.cpu()).symbol is symbol
 
 
 def test_simple_bind_ignores_unknown_options_with_a_warning(model, caplog):

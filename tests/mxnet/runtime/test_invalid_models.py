@@ -66,7 +66,7 @@ def test_signatures_without_a_description(name):
     symbol, shapes, message = UNDESCRIBED_SIGNATURES[name]
     with refuses(tofu.TofuError, message, "replicate"):
         tofu.partition(symbol, 2, **shapes)
-    options = {"undescribed": "replicate", "on_infeasible": "replicate"}  # there is nothing else to be split
+    options = {"undescribed": "replicate", "on_infeasible": "replicate"}
     assert tofu.partition(symbol, 2, **options, **shapes).plan.workers == 2
 
 

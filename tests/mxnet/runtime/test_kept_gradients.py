@@ -1,4 +1,4 @@
-"""Gradients that an executor leaves where backward wrote them stay valid until the next backward."""
+"""Gradients that stay where backward wrote them are valid until the next backward."""
 
 import mxnet as mx
 import numpy as np
@@ -23,7 +23,7 @@ def of_one_sum():
 
 
 def of_an_activation():
-    """The gradient may be computed in the memory of a kept activation."""
+    """The gradient may be computed in the memory of an activation that is kept."""
     (weight,) = variables("weight")
     return mx.sym.sigmoid(mx.sym.exp(weight)) * mx.sym.Variable("data")
 

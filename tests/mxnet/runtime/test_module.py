@@ -1,5 +1,3 @@
-"""MXNet's own Module and executors over a partitioned symbol equal one device."""
-
 import re
 
 import mxnet as mx
@@ -100,7 +98,7 @@ def run_heads(symbol, grad_req="write", repeats=1):
         array[:] = rng.uniform(-1, 1, array.shape)
     for _ in range(repeats):
         outputs = executor.forward(is_train=True)
-        executor.backward([output * output for output in outputs])  # depends on the outputs
+        executor.backward([output * output for output in outputs])
     return [o.asnumpy() for o in executor.outputs], {n: g.asnumpy() for n, g in executor.grad_dict.items()}
 
 

@@ -79,9 +79,9 @@ def test_reads_and_writes_of_scripts_between_steps_count():
         gradient *= 3  # clipping, say
         gradient[0] = 1
         module.update()
-        module._updater.set_states(module._updater.get_states())  # as files of states do
+        module._updater.set_states(module._updater.get_states())
         step(module, 2)
         module.forward(mx.io.DataBatch([mx.nd.ones((6, 5), dtype="float64")], [mx.nd.ones((6, 4), dtype="float64")]))
-        module.update()  # without a backward, by the gradients of the step before
+        module.update()
         found[-1] += [gradient.asnumpy(), *parameters_of(module).values()]
     assert_all_close(found[1], found[0], rtol=0, atol=1e-11)

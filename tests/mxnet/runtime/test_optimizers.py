@@ -1,5 +1,3 @@
-"""Every optimizer of MXNet updates shards to the weights of MXNet's Module."""
-
 import mxnet as mx
 import numpy as np
 import pytest
@@ -37,7 +35,7 @@ def test_training_equals_one_device(case):
     module = split_module(case)
     found = train(start(module, case), steps)
     assert largest_error(found, expected) < case.tolerance
-    if case.optimizer != "test":  # which does not count
+    if case.optimizer != "test":
         assert module.optimizer.num_update == STEPS  # once for each step, not for each worker
 
 
@@ -55,7 +53,7 @@ def test_half_precision_with_master_copies(optimizer):
     module = tofu.mod.Module(tofu.partition(net, 4, hints={"fc_weight": (0, 1)}))
     found = train(start(module, case, "float32"), steps)
     assert found["fc_weight"].dtype == np.float16
-    assert largest_error(found, expected) < 1e-3  # half a step of float16, once
+    assert largest_error(found, expected) < 1e-3
     masters = arrays_in(module.optimizer_states["fc_weight"])
     assert masters
     assert {array.dtype for array in masters} == {np.float32}
@@ -115,7 +113,7 @@ class NoisyOptimizer(mx.optimizer.Optimizer):
 
 
 class SquareNormOptimizer(mx.optimizer.Optimizer):
-    """Steps by the sum of squares of the weight, which several workers may replicate."""
+    """Optimizer whose step is the sum of squares of a weight that several workers may replicate."""
 
     def create_state(self, index, weight):
         return None
@@ -128,7 +126,7 @@ class SquareNormOptimizer(mx.optimizer.Optimizer):
 
 def test_replicas_count_once_in_a_norm(monkeypatch):
     case, steps = ModuleCase("bysquares", {"learning_rate": 0.5}, bias=False), batches(3)
-    hints = {"fc0_weight": (None, None), "fc1_weight": (0, None)}  # four replicas, and two of each half
+    hints = {"fc0_weight": (None, None), "fc1_weight": (0, None)}
     monkeypatch.setitem(mx.optimizer.Optimizer.opt_registry, "bysquares", SquareNormOptimizer)
     expected = train(start(mx.mod.Module(model(bias=False)), case), steps)
     module = start(tofu.mod.Module(tofu.partition(model(bias=False), 4, hints=hints)), case)

@@ -1,5 +1,3 @@
-"""tofu.mod.Module takes the calls of mx.mod.Module and computes its numbers."""
-
 from collections import namedtuple
 
 import mxnet as mx
@@ -76,7 +74,6 @@ def provide(names, rows, columns):
 
 @pytest.mark.parametrize("order", ["ab", "ba"])
 def test_arrays_of_a_batch_follow_the_order_of_the_bound_shapes(order):
-    """The order of bind, or of the batch, counts; the order of data_names does not."""
     found = []
     for module_class, options in ((mx.mod.Module, {}), (tofu.mod.Module, {"ngpus": 2})):
         mx.random.seed(3)

@@ -1,5 +1,3 @@
-"""Models with sparse storage: executors return it, workers compute with dense shards, and training equals MXNet's."""
-
 import logging
 
 import mxnet as mx

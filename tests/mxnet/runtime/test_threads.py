@@ -46,7 +46,7 @@ def train_in_turn():
 
 def train_at_once():
     results = {}
-    modules = [start(split_module(case), case) for case in CASES]  # the same random numbers
+    modules = [start(split_module(case), case) for case in CASES]
     threads = [threading.Thread(target=train, args=(m, results, c)) for m, c in zip(modules, CASES, strict=True)]
     plain = threading.Thread(target=count_plain_operators, args=(threads, results))
     run_threads([*threads, plain])

@@ -1,5 +1,3 @@
-"""sym.verify and `python -m tofu verify-model` accept right plans and find planted faults."""
-
 from dataclasses import FrozenInstanceError, replace
 
 import mxnet as mx
@@ -124,7 +122,7 @@ def test_a_broken_lowering_is_found(monkeypatch, dtype):
 
 @pytest.mark.parametrize("dtype", [None, "float32"])
 def test_a_wrong_description_is_found(descriptions, dtype):
-    """The description claims that mirrored elements stay in place."""
+    """The description claims that mirrored elements do not move."""
     mirrored = mx.sym.reverse(
         mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, name="fc"), axis=1, name="flip"
     )
@@ -292,7 +290,7 @@ WRONG_ON_ONE_DEVICE = {
 
 @pytest.mark.parametrize("case", WRONG_ON_ONE_DEVICE)
 def test_what_one_device_computes_wrong_is_no_fault_of_the_plan(case):
-    """One device is either corrected, with a note, or excused for the tensors that it computes wrong."""
+    """Either one device is corrected, with a note, or the tensors that it computes wrong are excused."""
     build, shape, options, excusable, reasons = WRONG_ON_ONE_DEVICE[case]
     fill_free_memory()
     agreement = tofu.partition(build(), ngpus=2).verify(data=shape, **options)

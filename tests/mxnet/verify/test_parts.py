@@ -1,5 +1,3 @@
-"""Errors of verified splits are comparable numbers, and NaN or overlapping writes in a part are problems."""
-
 import re
 
 import numpy as np
@@ -47,7 +45,7 @@ def test_nan_in_parts_is_a_problem(monkeypatch):
 
 
 def test_inputs_described_as_unread_are_nan():
-    """A kernel that reads it is found, even if it multiplies by zero."""
+    """A kernel that reads the input is found, even if it multiplies it by zero."""
     access = InputAccess((Row(((0, 1),), 0, 1),), (), 0.0, is_read=False)
     assert np.isnan(cut_input(np.ones(6), access, {0: (2, 5)}, (6,))).tolist() == [True] * 3
 
@@ -60,14 +58,14 @@ def test_elements_written_by_two_parts():
 
 
 def test_a_kernel_that_writes_behind_an_output_is_found():
-    """It takes its size from an input: behind a worker's part would be another array."""
+    """The kernel takes its size from an input. On a worker, another array may follow the output."""
     whole = np.ones((6, 4))
     with pytest.raises(RuntimeError, match=r"writes behind output 0 of _backward_where, of shape \(3, 4\)"):
         run_kernel("_backward_where", {}, [whole, whole], [(3, 4)] * 2, ["float64"] * 2)
 
 
 def test_a_gradient_of_other_shapes_than_its_operator_is_a_problem(descriptions):
-    """Here the kernel runs with its operator's shapes; on workers, with the shapes of its description."""
+    """Here the kernel gets its operator's shapes; on workers, it gets the shapes of its description."""
     name = "_backward_npi_einsum"
     arguments = "_npi_einsum", {"num_args": 1, "subscripts": "ij->ij"}, [(5, 7)]
     assert verify_operator(*arguments).is_verified

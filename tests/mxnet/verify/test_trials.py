@@ -1,5 +1,3 @@
-"""Random signatures of verified operators: how they are drawn, fail and shrink."""
-
 import os
 import pickle
 import signal
@@ -58,6 +56,7 @@ def test_the_smallest_failing_signature_is_found(descriptions):
     assert "output 0 of the description is off by" in trials.failure.problems[0]
 
 
+@pytest.mark.slow
 def test_the_reproducer_reproduces(descriptions):
     descriptions["tanh"] = DESCRIPTIONS.describe(lambda data: lambda *i: data[i], ("tanh",))
     failure = try_variants(Case("tanh", {}, [(5, 7)]), 5, verify_case).failure
@@ -135,6 +134,7 @@ def test_without_hypothesis_the_remedy_is_named(monkeypatch):
         try_variants(CASE, 5, verify_case)
 
 
+@pytest.mark.slow
 def test_every_sandbox_can_be_terminated():
     """Otherwise a process that still has one cannot exit."""
     with Sandbox(), Sandbox() as second:
@@ -144,6 +144,7 @@ def test_every_sandbox_can_be_terminated():
         assert second._process.exitcode == -signal.SIGTERM
 
 
+@pytest.mark.slow
 def test_a_sandbox_survives_errors_aborts_and_hangs():
     with Sandbox(longest_call_seconds=20) as sandbox:
         with pytest.raises(ZeroDivisionError):

@@ -101,7 +101,7 @@ def _copy_donated(operations: Sequence[Operation], pairs: Mapping[int, int], typ
     `pairs` maps results to arguments. The types of the copies are appended to `types`.
     """
     makers, readers = index(operations)
-    before: list[int] = []  # for each operation, the set of all operations that it depends on, as bits
+    before: list[int] = []  # for each operation, the operations that it depends on, as bits
     for operation in operations:
         waited = [makers[value] for value in operation.reads if value in makers]
         before.append(reduce(lambda bits, n: bits | before[n] | 1 << n, waited, 0))

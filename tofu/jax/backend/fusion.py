@@ -1,11 +1,11 @@
-"""Predict the values that are stored in memory, because XLA on CPUs fuses many operations into their readers.
+"""Predict which values are stored in memory. XLA on CPUs fuses many operations into their readers.
 
 The rules are those of XLA's fusion pass:
 
 - A cheap operation is computed again in each reader that it can be fused into. For other readers it is stored.
 - A costly operation is computed only once.
-- An operation with several large operands is computed only once, unless every path to its readers is fused. Its readers
-  would otherwise read these operands again.
+- An operation with several large operands is computed only once, unless every path to its readers is fused. Otherwise
+  its readers would read these operands again.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ def _join(operation: Operation, fused_operations: Mapping[int, Operation]) -> Op
 class _Fusion:
     """Decides which operations are fused.
 
-    An operation that is not fused is a *root*. For each operation, `roots` tells which roots compute it. The value is
-    True if the root reads it repeatedly.
+    An operation that is not fused is a *root*. `roots` has, for each operation, the roots that compute it, with True if
+    the root reads it repeatedly.
     """
 
     operations: list[Operation]
@@ -171,11 +171,11 @@ class _Fusion:
         return self.operations[n].name not in COSTLY or not self._reads_repeatedly(n, reader)
 
     def _find_computed_once(self) -> set[int]:
-        """Return the operations with several large operands that some reader is not fused with."""
+        """Return the operations with several large operands that are not fused with all readers."""
         computed_once: set[int] = set()
         count = len(self.operations)
-        all_readers = [0] * count  # for each operation, the set of its direct and indirect readers, as bits
-        unfused_readers = [0] * count  # those of them that are reached by a path that is not fused
+        all_readers = [0] * count  # for each operation, its direct and indirect readers, as bits
+        unfused_readers = [0] * count  # the readers that are reached by a path that is not fused
         for n in reversed(range(count)):
             for reader in self.readers[n]:
                 readers_behind = all_readers[reader] | 1 << reader

@@ -1,7 +1,7 @@
 """Call a primitive on a worker's shards.
 
-Most parameters of the call follow from the description of the primitive. The rules of this module compute results that
-depend on the position of the shard.
+Most parameters of the call follow from the description of the primitive. This module has rules for results that depend
+on the position of the shard.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class LocalCall:
         return next(attributes["rows"] for attributes in self.attributes_by_worker if "rows" in attributes)
 
     def take_part(self, result: Any, output: int = 0, sharded_dimensions: int = 0) -> Any:
-        """Return the worker's shard of a result whose first `sharded_dimensions` dimensions are the worker's part already."""
+        """Return the worker's shard of a result. Its first `sharded_dimensions` dimensions are the worker's part already."""
         complete = tuple((0, extent) for extent in result.shape[:sharded_dimensions])
         boxes = [(*complete, *box[sharded_dimensions:]) for box in self.output_boxes[output]]
         return self.workers.take_part(result, boxes)
@@ -177,7 +177,7 @@ def _offset_iota(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Draw all bits or keys, and return this worker's shard. Each number depends on how many are drawn."""
+    """Draw all bits or keys, because each number depends on how many are drawn. Return this worker's shard."""
     (keys,) = operands
     (all_numbers,) = call.bind(operands, shape=call.equation.params["shape"])
     return [call.take_part(all_numbers, sharded_dimensions=keys.ndim)]
@@ -230,7 +230,7 @@ def read_bits(array: Any, dtype: Any) -> Any:
 
 
 def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
-    """Return the results of an equation. Some operands are changed first, so that XLA computes the equation correctly on shards."""
+    """Return the results of an equation. Some operands are changed first, so that XLA computes shards correctly."""
     name = equation.primitive.name
     if name in ("dynamic_slice", "dynamic_update_slice"):
         operands = _move_inside(name, operands, equation.params)
@@ -344,7 +344,7 @@ def _find_begins(
 
 
 def _read_along(array: Any, dimension: int, begin: Any, size: int) -> tuple[Any, Any]:
-    """Return `size` elements along a dimension, and True for each that is inside the array. Others repeat its border."""
+    """Return `size` elements along a dimension, and True for each element inside the array. Others repeat the border."""
     position, extent = begin + jnp.arange(size, dtype=begin.dtype), array.shape[dimension]
     shape = [size if d == dimension else 1 for d in range(array.ndim)]
     is_inside = ((position >= 0) & (position < extent)).reshape(shape)

@@ -55,7 +55,7 @@ class _Scope:
 class SpmdProgram:
     """A plan as a JAX program for all workers.
 
-    Its operands are the leaves of the step's arguments, then the constants that the step closes over. `operand_numbers`
+    Its operands are the leaves of the step's arguments, then the constants that the step closes over; `operand_numbers`
     lists their numbers in the step. An array with overlapping shards is passed and returned as one array in which the
     shards are side by side (`uneven.py`).
     """

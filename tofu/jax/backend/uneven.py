@@ -97,7 +97,7 @@ class UnevenSharding:
 
     @cached_property
     def _joined_positions(self) -> list[np.ndarray[Any, Any] | None]:
-        """For each dimension, where the elements of the joined array are in the original array. None if nothing moves."""
+        """For each dimension, the original position of each element of the joined array. None if nothing moves."""
         return [
             None if len(begins) == 1 else np.concatenate([np.arange(begin, begin + extent) for begin in begins])
             for begins, extent in zip(self.begins, self.part, strict=True)
@@ -105,7 +105,7 @@ class UnevenSharding:
 
     @cached_property
     def _restored_positions(self) -> list[np.ndarray[Any, Any] | None]:
-        """For each dimension, where the elements of the original array are in the joined array. None if nothing moves."""
+        """For each dimension, the joined array's position of each original element. None if nothing moves."""
         all_positions: list[np.ndarray[Any, Any] | None] = []
         for begins, part_extent, shape_extent in zip(self.begins, self.part, self.shape, strict=True):
             positions = np.arange(shape_extent)
@@ -131,8 +131,8 @@ class UnevenArray:
     """An array that is stored in overlapping shards, because the devices cannot divide it equally.
 
     A partitioned step takes and returns such arrays. They work like JAX arrays: `np.asarray`, `jnp.asarray`, operators,
-    indices and methods (`sum`, `reshape`, `at`) see the complete array. But they have no `sharding` or `device`. A
-    pickled array becomes an ordinary JAX array.
+    indices and methods see the complete array. But they have no `sharding` or `device`. A pickled array becomes an
+    ordinary JAX array.
 
     Attributes
     ----------

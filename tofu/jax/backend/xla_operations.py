@@ -95,7 +95,7 @@ class Kernels:
         return len(self._types) - 1
 
     def _draw(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield the loop by which XLA draws numbers. An iteration holds two words for each number, and those of the last one."""
+        """Yield the loop by which XLA draws numbers. For each number, it holds two words of the present and two of the last iteration."""
         results = equation.outputs
         word_type = ValueType(self._types[results[0]].shape, np.dtype(np.uint32))
         words = self._add_value(word_type), self._add_value(word_type)

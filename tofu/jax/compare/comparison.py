@@ -175,7 +175,7 @@ def _count_work(compiled: Any) -> float:
 
 
 def find_devices(workers: int) -> list[Any]:
-    """Return the devices to compile for: JAX's default devices, or CPU devices if there are too few."""
+    """Return JAX's default devices, or CPU devices if there are too few."""
     try:
         return list_devices(workers)
     except DeviceError:

@@ -86,7 +86,6 @@ def count_traffic(text: str, devices: int, host_devices: int = 0) -> CollectiveT
 
 
 def _find_hidden_channels(computations: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return the channel ids of the collectives that XLA fused with computation."""
     hidden_channels: set[str] = set()
     for lines in computations.values():
         channels = {match[1] for line in lines if (match := FUSED.search(line))}

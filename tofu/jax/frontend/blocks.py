@@ -1,8 +1,7 @@
 """Divide operators along a dimension, such as cumulative sums and `argmax`, into one block for each worker.
 
 Each worker computes its own block, and workers exchange one partial result of each block. A Fourier transform of
-several dimensions becomes one transform for each dimension, so that a worker needs complete lines of one dimension at a
-time.
+several dimensions becomes one transform for each dimension, because each needs complete lines of only one dimension.
 """
 
 from __future__ import annotations
@@ -155,7 +154,7 @@ def _find_largest(axis: int, blocks: int, k: int, x: Any) -> tuple[Any, Any]:
 
 
 def _transform(kind: Any, lengths: Sequence[int], x: Any) -> Any:
-    """Transform one dimension after the other. The real side of a real transform is along the last dimension."""
+    """Transform one dimension after the other. A real transform starts or ends with real numbers along the last dimension."""
     kinds = type(kind)
     complex_kind = {kinds.RFFT: kinds.FFT, kinds.IRFFT: kinds.IFFT}.get(kind, kind)
     steps = [(x.ndim - 1, kind, lengths[-1])]

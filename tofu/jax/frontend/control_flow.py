@@ -22,9 +22,9 @@ RUN_WHERE_TAKEN = ("while", "pure_callback")
 def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand] | None:
     """Inline the branches of a `cond` and return its results, or return None if the `cond` must stay one equation.
 
-    If the branch is known only at run time, all branches are computed, and a select chooses among the results. A `cond`
-    with a `while_loop` or a `jax.pure_callback` stays one equation, which every worker computes. Otherwise the loop of
-    a branch that is not taken might not end, or its callback might raise an error.
+    If the branch is known only at run time, all branches are computed, and a select chooses among the results. But if a
+    branch has a `while_loop` or a `jax.pure_callback`, every worker computes the `cond` as one equation. Otherwise the
+    loop of a branch that is not taken might not end, or its callback might raise an error.
     """
     index, *operands = equation.inputs
     branches = jaxpr_equation.params["branches"]

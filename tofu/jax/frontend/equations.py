@@ -1,7 +1,7 @@
 """A step as a list of equations and loops: a jaxpr in which all calls are inlined.
 
-Equations refer to values by number. In a loop, a result may be summed over the iterations. In nested loops, only the
-outer one may sum it; each iteration of the inner loop then has a *separate sum*.
+Equations refer to values by number. In a loop, a result may be summed over the iterations. If an outer loop sums it,
+but not the inner one, each iteration of the inner loop has a *separate sum*.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ class Equation:
     line
         Line of the user's program that created the equation.
     checkpoint
-        Number of the `jax.checkpoint` that computes the equation again in the backward pass, if there is one. Its
-        equations are kept apart by barriers; otherwise XLA would reuse the values of the forward pass.
+        Number of the `jax.checkpoint` that computes the equation again in the backward pass, if there is one. Barriers
+        separate its equations, so that XLA does not reuse the values of the forward pass.
     loops_summed
         The number of loops over whose iterations the equation's only result is summed. The sum has the type
         `summed_dtype` and can be read after these loops.
@@ -179,8 +179,8 @@ class Equation:
 class LoopCarry:
     """A value that a loop passes from iteration to iteration.
 
-    The body reads `value`. In the first iteration it is `first`; later it is what the previous iteration computed as
-    `following`. After the loop, `last` is the final value.
+    The body reads `value`. It is `first` in the first iteration, and the previous iteration's `following` later. After
+    the loop, `last` is the final value.
     """
 
     value: int
@@ -200,7 +200,7 @@ class LoopCarry:
 
 @dataclass(frozen=True)
 class LoopSum:
-    """A sum over iterations of loops, as one of these loops computes it.
+    """A sum over iterations of loops, as seen from one of these loops.
 
     Attributes
     ----------
@@ -260,7 +260,7 @@ class Loop:
     def walk_sums(self, depth: int = 1) -> Iterator[LoopSum]:
         """Yield the equations in this loop whose results the loop sums, in total or for each iteration.
 
-        `depth` is 1 for equations of the loop itself, and one more in each inner loop.
+        `depth` is 1 for the loop itself, and one more for each inner loop.
         """
         for item in self.equations:
             if isinstance(item, Loop):
@@ -327,7 +327,7 @@ class Step:
         return [x.type if isinstance(x, Literal) else self.types[x] for x in self.outputs]
 
     def compute_all(self, arguments: Sequence[Any]) -> dict[int, Any]:
-        """Return every value of the step. Values within loops are those of the last iteration."""
+        """Return every value of the step. Within loops, these are the values of the last iteration."""
         values: dict[int, Any] = dict(zip(self.inputs, arguments, strict=True)) | dict(self.constants)
         for item in self.equations:
             item.compute(values)

@@ -1,8 +1,7 @@
 """Find values that a step compares with their own maximum or minimum, as the gradients of `jnp.max` and `jnp.min` do.
 
-XLA may compute such a value twice, for the maximum and for the comparison, with different rounding. No element then
-equals the maximum, and the gradient is NaN. To prevent this, the program has an optimization barrier behind these
-values.
+XLA may compute such a value twice and round it differently. Then no element equals the maximum, and the gradient is
+NaN. An optimization barrier behind these values prevents this.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Find the positions of gathers and scatters that are known before a step runs.
 
-Positions along a dimension are known if the indices are a number or a regular progression, such as `jnp.arange(n) * 2`.
+Positions along a dimension are known if the indices are a number or an arithmetic progression, such as `jnp.arange(n) *
+2`.
 """
 
 from __future__ import annotations
@@ -42,23 +43,23 @@ class Positions:
         return min(self.first, self.first + self.stride * (self.count - 1))
 
     def is_inside(self, extent: int) -> bool:
-        """Return True if all positions are below `extent` and none is negative."""
+        """Return True if all positions are from 0 to `extent` - 1."""
         return self.least >= 0 and self.least + abs(self.stride) * (self.count - 1) < extent
 
 
 @dataclass(frozen=True)
 class KnownLookup:
-    """The indices of a gather or scatter, some of which are known.
+    """Indices of a gather or scatter. Some dimensions have known positions.
 
     Attributes
     ----------
     known
-        The positions along each dimension whose indices are known.
+        The known positions, by dimension.
     rest
         The indices of the other dimensions, as operands whose last dimension has extent 1.
     batches
-        For each batch dimension of the array, the dimension of the indices that belongs to it. Dimensions with several
-        known positions are batch dimensions, too.
+        For each batch dimension of the array, the matching dimension of the indices. Dimensions with several known
+        positions are batch dimensions, too.
     """
 
     known: Mapping[int, Positions]
@@ -115,7 +116,7 @@ def find_lookup(
     """Return the positions of a gather or scatter that are known before the step runs, or None.
 
     The indices name positions along `dimensions`, and a window has the extents `sizes`. `batched` maps batch dimensions
-    of the operand to those of the indices.
+    of the operand to batch dimensions of the indices.
     """
     shape = builder.find_type(operand).shape
     partial = (d for d in range(len(shape)) if d not in dimensions and d not in batched and sizes[d] < shape[d])
@@ -135,7 +136,7 @@ def find_lookup(
 
 
 def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
-    """Return the operands that the program concatenates to `indices`, one for each dimension; none if it does not."""
+    """Return the operands that are concatenated to `indices`, one for each dimension; none for other indices."""
     shape = builder.find_type(indices).shape
     if shape[-1:] == (1,):
         return [indices]
@@ -202,5 +203,5 @@ def is_large(sizes: Sequence[int], shape: Sequence[int]) -> bool:
 
 
 def clamp(begin: Any, extent: int, size: int) -> int:
-    """Return the position at which a window begins, moved inside the array if it is not."""
+    """Return the position at which a window begins, moved inside the array if necessary."""
     return int(min(max(begin, 0), extent - size))

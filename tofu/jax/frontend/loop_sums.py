@@ -1,12 +1,12 @@
 """Move sums out of loops, such as gradients of weights that are summed over time steps or micro-batches.
 
 Often, a loop only adds to a carried value: c' = c + T(p), where p is a matrix product and T is linear. Then the final
-value is first + T(sum of p). Each worker sums its own products p within the loop, and workers communicate once after
-the loop instead of in every iteration. The price is that each worker holds its partial sum, which may be as large as
+value is first + T(sum of p). Each worker sums its own products p in the loop, and workers communicate once after the
+loop instead of in every iteration. The price is memory: each worker stores its partial sum, which may be as large as
 the complete tensor.
 
-The loop may also add stacked results of an inner loop, such as gradients of layers. Then each iteration of the inner
-loop has a *separate sum*. A *completing loop* of equal length, after the outer loop, applies T to each of them.
+The loop may also add stacked results of an inner loop, such as gradients of layers. Each iteration of the inner loop
+then has a *separate sum*. A *completing loop* of equal length, after the outer loop, applies T to these sums.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def hoist_sums(step: Step) -> Step | None:
 class _Hoister:
     """Moves sums out of the loops of a step.
 
-    `equation_by_result` has the equation that computes each value. `current_by_old` has the sum that replaces a loop's
-    final value.
+    `equation_by_result` has the equation that computes each value. `current_by_old` maps the final value of a loop to
+    the sum that replaces it.
     """
 
     types: list[ValueType]
@@ -118,11 +118,11 @@ class _HoistedSum:
     Attributes
     ----------
     moved_equations
-        The equations that compute `summand` from sums after the loop, by result.
+        The equations that move behind the loop, where they compute `summand` from sums, by result.
     summed_equations
-        The equations that stay in the loop, where their results are summed.
+        The equations that stay in the loop and whose results are summed there.
     separate_sums
-        The sums of each iteration of an inner loop, by the value that stacks them.
+        For a value that stacks results of an inner loop, the sums of each iteration.
     has_product
         True if a summed equation is one of `PRODUCTS`.
     """
@@ -141,7 +141,7 @@ class _HoistedSum:
 
 @dataclass
 class _BodyValues:
-    """The values in the body of a loop: results of its equations, and sums and stacks of inner loops."""
+    """The values in the body of a loop, with the equations, sums and stacks that compute them."""
 
     equation_by_result: dict[int, Equation]
     sums: Mapping[int, Equation] = field(default_factory=dict)
@@ -193,7 +193,7 @@ class _LoopBody:
         return hoisted_sum if is_sum and hoisted_sum.has_product else None
 
     def _analyze_summand(self, value: Operand, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues) -> bool:
-        """Return True if a value can be summed over the loop. Records how in `hoisted_sum`."""
+        """Return True if a value can be summed over the loop, and add the equations for this to `hoisted_sum`."""
         if not isinstance(value, int) or self._read_counts[value] != 1:
             return False
         if value in self._moved_values or value in self._summed_equations:
@@ -257,7 +257,7 @@ class _LoopBody:
         return None
 
     def _accepts(self, equation: Equation, factor: Operand, dtype: Any) -> bool:
-        """Return True if an equation can still read the factor when the sum has the type `dtype`."""
+        """Return True if an equation can still read `factor` when the sum has the type `dtype`."""
         return isinstance(factor, Literal) or self._hoister.types[equation.outputs[0]].dtype == dtype
 
     def _hoist_operand(self, operand: Operand, moved_equations: dict[int, Equation], body_values: _BodyValues) -> bool:
@@ -279,7 +279,7 @@ class _LoopBody:
         return True
 
     def remove_sum(self, hoisted_sum: _HoistedSum, dtype: Any) -> None:
-        """Move the equations of a sum behind the loop, and sum the remaining equations in the loop in the type `dtype`."""
+        """Move the equations of a sum behind the loop. The equations that remain in the loop are summed in the type `dtype`."""
         self._moved_values.update(hoisted_sum.moved_equations, hoisted_sum.add_equation.outputs)
         for value, equation in hoisted_sum.summed_equations.items():
             depth = equation.loops_summed + 1
@@ -323,7 +323,6 @@ class _LoopBody:
             yield replace(equation, inputs=inputs, params=params, checkpoint=None)
 
     def list_completing_loops(self) -> list[Loop]:
-        """Return the completing loops. Call `remove_sum` for all sums before."""
         return list(self._completing_loops.values())
 
     def list_remaining(self, items: Sequence[Equation | Loop]) -> tuple[Equation | Loop, ...]:
@@ -339,7 +338,7 @@ class _LoopBody:
 
 
 def _widens(dtype: Any, wider_dtype: Any) -> bool:
-    """Return True if a sum of numbers of the type `dtype` may have the type `wider_dtype`."""
+    """Return True if numbers of the type `dtype` may be summed in the type `wider_dtype`."""
     is_real = jnp.issubdtype(dtype, jnp.floating) and jnp.issubdtype(wider_dtype, jnp.floating)
     return bool(dtype == wider_dtype or (is_real and jnp.promote_types(dtype, wider_dtype) == wider_dtype))
 

@@ -6,7 +6,7 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import jax
@@ -44,7 +44,7 @@ def describe_difference(planned: Sequence[str], passed: Sequence[str]) -> str:
 
 
 def describe_node_difference(planned: Any, passed: Any, path: str) -> str:
-    """Describe where two trees with equal leaf names first differ, such as a list instead of a tuple.
+    """Describe the first difference between two trees with equal leaf names, such as a list instead of a tuple.
 
     `path` is the name of the tree.
     """
@@ -121,6 +121,7 @@ NOT_THE_USERS = frozenset(
 """Scopes that JAX adds by itself."""
 
 
+@lru_cache(4096)
 def find_user_scope(scope: str) -> str:
     """Return a scope as the user wrote it, without JAX's transformations and functions.
 

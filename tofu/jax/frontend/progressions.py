@@ -41,7 +41,7 @@ class Progression:
 
 
 def find_progression(builder: StepBuilder, operand: Operand) -> Progression | None:
-    """Return an operand as a progression, or None if it is none, or is unknown until the step runs."""
+    """Return an operand as a progression. Return None for other values, and for values that are unknown until the step runs."""
     return _Finder(builder).find(operand)
 
 

@@ -223,7 +223,7 @@ def hoist_loop_sums(source: Source) -> Source | None:
 
 
 def divide_step(source: Source, workers: int) -> Source | None:
-    """Return the step with operators such as cumulative sums in blocks, or None if it has none."""
+    """Return the step with operators such as cumulative sums divided into blocks, or None if it has no such operators."""
     step = divide_into_blocks(source.native.step, workers)
     return None if step is None else _keep_names(_rewrite(source, step), source)
 
@@ -263,7 +263,7 @@ def _keep_names(rewritten: Source, source: Source) -> Source:
 
 
 def _name_alike(graph: Graph, original_by_tensor: Mapping[int, int], original: Graph) -> Graph:
-    """Return the graph of a rewritten step with the names of the original step, so that hints mean the same.
+    """Return the graph of a rewritten step with the names of the original step, so that hints still apply.
 
     `original_by_tensor` maps each tensor to an original tensor. If a sum moves out of a loop, the addition after the
     loop has the name of the addition in the loop.

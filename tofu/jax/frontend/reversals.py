@@ -1,8 +1,8 @@
 """Remove reversals that cancel each other, as in `jnp.cumsum(x[::-1])[::-1]` and reversed `lax.associative_scan`.
 
-A reversal along a split dimension transfers almost every element. But most operators can compute their result in
-reverse from reversed operands. So the search goes back from a reversal to earlier ones. If it finds them, both are left
-out, and the equations between them compute in the original order.
+A reversal along a split dimension transfers almost every element. But from reversed operands, most operators compute
+their result in reverse. So the search goes back from a reversal to an earlier one. Then both are removed, and the
+equations between them compute in the original order.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_EQUATIONS = 2048  # the search ends after this many equations before a reve
 
 def cancel_reversals(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Return the operands that replace a reversal, or None if this does not reduce the number of reversed elements."""
-    if equation.primitive.name != "rev" or types[0].is_key or not builder.is_planned:
+    if types[0].is_key or not builder.is_planned:
         return None
     search = _Search(builder)
     wanted = search.reverse(equation.inputs[0], equation.params["dimensions"])
@@ -83,12 +83,12 @@ class _Search:
         return not waiting
 
     def gains(self, size: int) -> bool:
-        """Return True if fewer elements are reversed than by a reversal of `size` elements and the earlier ones."""
+        """Return True if fewer elements are reversed than by the earlier reversals and one of `size` elements."""
         count = sum(prod(self.builder.types[value].shape) for value, _ in self.rest)
         return count < size or (count == size and self.cancels)
 
     def _expand(self, wanted: Reversed) -> Sequence[Reversed | Literal]:
-        """Record how to compute a value in reverse. Return the operands that this needs."""
+        """Record how to compute a value in reverse. Return the operands that this requires."""
         value, dimensions = wanted
         maker = self.builder.find_producer(value)
         if not dimensions or wanted in self.builder.in_reverse:
@@ -188,7 +188,7 @@ def _pad(maker: Equation, dimensions: frozenset[int], shapes: Shapes) -> Source:
 
 
 def _reshape(maker: Equation, dimensions: frozenset[int], shapes: Shapes) -> Source | None:
-    """Reverse dimensions that are reshaped to others, if they are reversed completely or not at all."""
+    """Reverse reshaped dimensions, if all dimensions that form one are reversed, or none."""
     ends_before, ends = map(_list_ends, shapes)
     shared = sorted({*ends_before.values()} & {*ends.values()})
     runs_before, runs = ({d: bisect_left(shared, end) for d, end in found.items()} for found in (ends_before, ends))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -43,7 +43,8 @@ DEVICE_PRIMITIVES = frozenset(("pmap", "shard_map", "xla_pmap", *REDUCTIONS))
 
 def rewrite(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Return the results of an equation that a rule replaces, or None if no rule applies."""
-    for rule in RULES:
+    name = equation.primitive.name
+    for rule in (*FIRST_RULES, *RULES.get("scatter" if name.startswith("scatter") else name, ()), *LAST_RULES):
         if (results := rule(builder, equation, types)) is not None:
             return results
     return None
@@ -75,7 +76,7 @@ def _compute_scalars(builder: StepBuilder, equation: Equation, types: Sequence[V
 def _reduce_locally(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace a reduction over batch axes of `jax.vmap`, such as `psum`, by a reduction of dimensions."""
     name, axes = equation.primitive.name, equation.params.get("axes", ())
-    if name not in REDUCTIONS or not all(isinstance(axis, int) for axis in axes):
+    if not all(isinstance(axis, int) for axis in axes):
         return None
 
     def reduce_dimensions(*operands: Any) -> list[Any]:
@@ -86,8 +87,6 @@ def _reduce_locally(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace a barrier of several values by one barrier for each value, so that each can be split in its own way."""
-    if equation.primitive.name != "optimization_barrier":
-        return None
     return [
         x if isinstance(x, Literal) else builder.add(equation.primitive, type_, [x], equation)
         for x, type_ in zip(equation.inputs, types, strict=True)
@@ -99,8 +98,6 @@ def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[Val
 
     Devices are ignored, because the plan chooses them.
     """
-    if equation.primitive.name != "device_put":
-        return None
     targets = equation.params["devices"]
     has_memory_kinds = has_kinds_of_memory()
     if not has_memory_kinds and any(map(is_memory_kind, targets)):
@@ -123,15 +120,12 @@ def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[Val
 
 def _write_completely(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace a scatter that writes a complete operand, such as `x.at[...].set(y)`, by an element-wise equation."""
-    name = equation.primitive.name
-    if not name.startswith("scatter"):
-        return None
     operand, _, update = equation.inputs
     numbers, (type_,) = equation.params["dimension_numbers"], types
     written = builder.find_type(update)
     if numbers.scatter_dims_to_operand_dims or numbers.operand_batching_dims or written.shape != type_.shape:
         return None
-    operation = name.removeprefix("scatter").lstrip("-_")
+    operation = equation.primitive.name.removeprefix("scatter").lstrip("-_")
     if operation:
         return [builder.add(getattr(primitives, f"{operation}_p"), type_, [operand, update], equation)]
     if equation.params["update_jaxpr"] is None:
@@ -152,8 +146,6 @@ def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
 
 def _read_completely(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace a gather that reads a complete operand, such as `x.at[...].get()`, by the operand."""
-    if equation.primitive.name != "gather":
-        return None
     operand, dimension_numbers = equation.inputs[0], equation.params["dimension_numbers"]
     indexed_dimensions = (*dimension_numbers.start_index_map, *dimension_numbers.operand_batching_dims)
     is_complete = isinstance(operand, int) and builder.types[operand].shape == types[0].shape
@@ -163,11 +155,8 @@ def _read_completely(builder: StepBuilder, equation: Equation, types: Sequence[V
 def _compare_operands(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace a comparison with the maximum of two numbers, as in its gradient, by a comparison of the two numbers.
 
-    Otherwise XLA may compute an operand again in another kernel and round it differently. Then no operand would equal
-    the maximum.
+    Otherwise XLA may compute an operand twice and round it differently. Then no operand would equal the maximum.
     """
-    if equation.primitive.name != "eq":
-        return None
     for operand, extremum in (equation.inputs, equation.inputs[::-1]):
         maker = builder.find_producer(extremum)
         if maker is None or maker.primitive.name not in COMPARISONS:
@@ -205,8 +194,8 @@ def _trace_implementation(
 
 
 def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a pad between elements by a pad along new dimensions of extent 1, which is split like the operand."""
-    if equation.primitive.name != "pad" or types[0].is_key or not builder.is_planned:
+    """Replace a pad between elements by a pad along new dimensions of extent 1, which can be split like the operand."""
+    if types[0].is_key or not builder.is_planned:
         return None
     config = equation.params["padding_config"]
     if all(inner == 0 for _, _, inner in config) or not isinstance(equation.inputs[1], Literal):
@@ -234,7 +223,7 @@ def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
     The result is padded with zeros, and a select then inserts the number.
     """
-    if equation.primitive.name != "pad" or types[0].is_key:
+    if types[0].is_key:
         return None
     number, config = equation.inputs[1], equation.params["padding_config"]
     if isinstance(number, Literal) and not complex(number.value).imag:
@@ -253,25 +242,22 @@ def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[Va
     return builder.substitute(equation, pad, equation.inputs)
 
 
-RULES: tuple[Rule, ...] = (
-    _compute_scalars,
-    _reduce_locally,
-    _divide_barrier,
-    _put_in_memory,
-    _read_completely,
-    _write_completely,
-    rewrite_dynamic_slice,
-    rewrite_dynamic_update,
-    rewrite_gather,
-    rewrite_scatter,
-    rewrite_concatenation,
-    cancel_reversals,
-    _compare_operands,
-    drop_empty,
-    _select_padding,
-    _pad_between,
-    _trace_implementation,
-)
+FIRST_RULES: tuple[Rule, ...] = (_compute_scalars, drop_empty)
+RULES: Mapping[str, tuple[Rule, ...]] = {
+    **dict.fromkeys(REDUCTIONS, (_reduce_locally,)),
+    "concatenate": (rewrite_concatenation,),
+    "device_put": (_put_in_memory,),
+    "dynamic_slice": (rewrite_dynamic_slice,),
+    "dynamic_update_slice": (rewrite_dynamic_update,),
+    "eq": (_compare_operands,),
+    "gather": (_read_completely, rewrite_gather),
+    "optimization_barrier": (_divide_barrier,),
+    "pad": (_select_padding, _pad_between),
+    "rev": (cancel_reversals,),
+    "scatter": (_write_completely, rewrite_scatter),
+}
+"""The rules of each primitive. All scatters share those of "scatter"."""
+LAST_RULES: tuple[Rule, ...] = (_trace_implementation,)
 
 
 def _without_dimension_order(builder: StepBuilder, equation: Equation) -> Equation:

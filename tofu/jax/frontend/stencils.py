@@ -1,7 +1,7 @@
 """Compute stencils such as `x.at[1:-1].add(x[:-2] + x[2:])` on complete arrays.
 
-The sum has fewer elements than `x`, so its shards would not be aligned with the shards of `x`. It is computed from
-shifted copies of `x` instead, of which each worker lacks only a halo. Elements outside the window are not used. If the
+The sum has fewer elements than `x`, so its shards would not be aligned with the shards of `x`. Instead it is computed
+from shifted copies of `x`, of which each worker lacks only a halo, and elements outside the window are not used. If the
 window fills a dimension, a reversal along it acts on these copies, too.
 """
 

@@ -1,7 +1,6 @@
-"""Check the trees of arguments, so that errors can name the path of the faulty node.
+"""Check the trees of arguments, so that errors can name the path of the wrong node.
 
-This happens before JAX flattens them: JAX miscounts Python's recursion depth for a tree that contains itself, and then
-later calls fail, too.
+JAX would miscount Python's recursion depth for a tree that contains itself, and then later calls fail, too.
 """
 
 from __future__ import annotations

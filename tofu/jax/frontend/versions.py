@@ -8,6 +8,7 @@ import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -138,7 +139,12 @@ def find_scope(equation: JaxprEqn) -> str:
 
     Empty transformations, such as `jvp()` in 0.12, are left out.
     """
-    scope, count = str(equation.source_info.name_stack), 1
+    return _without_empty(str(equation.source_info.name_stack))
+
+
+@lru_cache(4096)
+def _without_empty(scope: str) -> str:
+    count = 1
     while count:
         scope, count = re.subn(r"\w+\(\)", "", scope)
     return "/".join(filter(None, scope.split("/")))

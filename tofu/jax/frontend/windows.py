@@ -44,7 +44,7 @@ def rewrite_dynamic_slice(
     builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 ) -> Sequence[Operand] | None:
     """Replace a dynamic slice by a slice along dimensions with a constant start, or return None if there are none."""
-    if equation.primitive.name != "dynamic_slice" or types[0].is_key or not builder.is_planned:
+    if types[0].is_key or not builder.is_planned:
         return None
     operand, *starts = equation.inputs
     shape, sizes = builder.find_type(operand).shape, equation.params["slice_sizes"]
@@ -69,7 +69,7 @@ def rewrite_dynamic_update(
 
     A small window is written in place.
     """
-    if equation.primitive.name != "dynamic_update_slice" or types[0].is_key or not builder.is_planned:
+    if types[0].is_key or not builder.is_planned:
         return None
     operand, update, *starts = equation.inputs
     window, shape = builder.find_type(update).shape, types[0].shape
@@ -89,7 +89,7 @@ def rewrite_dynamic_update(
 
 def rewrite_gather(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace a gather by slices along dimensions with known positions, or return None if no positions are known."""
-    if equation.primitive.name != "gather" or types[0].is_key or not builder.is_planned:
+    if types[0].is_key or not builder.is_planned:
         return None
     (operand, indices), params = equation.inputs, equation.params
     numbers, sizes, rank = params["dimension_numbers"], params["slice_sizes"], len(types[0].shape)
@@ -182,7 +182,7 @@ def rewrite_concatenation(
     A slice of one row cannot be split, so its elements would be transferred twice. Return None for other
     concatenations.
     """
-    if equation.primitive.name != "concatenate" or types[0].is_key or not builder.is_planned:
+    if types[0].is_key or not builder.is_planned:
         return None
     if not 2 <= len(equation.inputs) <= MOST_PIECES:
         return None

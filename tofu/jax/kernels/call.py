@@ -27,12 +27,12 @@ class KernelCall:
     Attributes
     ----------
     name
-        The operator's name. Its description is registered under the same name.
+        The operator's name, under which its description is registered.
     run
         The kernel: a function of arrays, or of their shards, that returns a list.
     rule
-        The split rule: which dimensions of operands and results can be split together. It is None if the kernel is
-        described by a formula instead (`tofu.jax.describe`).
+        The split rule: the dimensions of operands and results that can be split together. None if the kernel is
+        described by a formula (`tofu.jax.describe`).
     attributes
         Keyword arguments that the formula reads.
     refused
@@ -81,7 +81,7 @@ class KernelCall:
         return read_rule(analyse(DESCRIPTIONS[self.name], self.attributes, shapes, outputs))
 
     def differentiate(self, operands: Sequence[Any], results: Sequence[Any]) -> KernelCall:
-        """Return the kernel that computes this kernel's gradient (vector-Jacobian product), and runs this kernel again.
+        """Return the kernel that runs this kernel again and computes its gradient (vector-Jacobian product).
 
         Its operands are this kernel's operands and the cotangents of all floating-point results. Its results are the
         cotangents of the floating-point operands.

@@ -34,7 +34,7 @@ MOST_POSITIONS = 1 << 20
 
 @dataclass(frozen=True)
 class _Stride:
-    """The blocks along a dimension that follow a grid axis.
+    """The stride of blocks along a dimension that follow a grid axis.
 
     `positions` positions of the axis form a group. The blocks of each group begin `blocks` after those of the previous
     group. If `blocks` is 0, all groups use the same blocks.
@@ -46,7 +46,7 @@ class _Stride:
 
 @dataclass(frozen=True)
 class _FollowedDimension:
-    """How a dimension of an array follows a grid axis.
+    """A dimension of an array that follows a grid axis.
 
     `positions` positions of the axis form a group. Each group reads `elements` elements along `dimension`. If
     `dimension` is None, all groups read the same elements.
@@ -229,7 +229,7 @@ def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, A
 
 
 def _match_stride(blocks: np.ndarray[Any, Any]) -> _Stride | None:
-    """Return the stride of the smallest groups of positions whose blocks do not mix, or None if there are none.
+    """Return the stride of the smallest groups of positions with separate blocks, or None if there are none.
 
     `blocks` has a row for each position of the axis, with the blocks at all positions of the other axes.
     """

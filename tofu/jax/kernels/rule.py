@@ -27,8 +27,7 @@ TOKENS = re.compile(r"\(\s*([a-z]\w*)\s+_\s*\)|([a-z]\w*)|(_)|(\S)", re.IGNORECA
 class SplitRule:
     """The axes along which a kernel can be split, and the dimensions of inputs and outputs that belong to them.
 
-    An output with an axis is concatenated from its shards along it. An output without the axis is the sum of its
-    shards.
+    An output with an axis is concatenated from its shards, and an output without the axis is their sum.
 
     >>> print(SplitRule((((), ("h", 4)),), ((("h", 1),),)))
     _ (h 4) -> h
@@ -64,9 +63,9 @@ class SplitRule:
     def differentiate(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> SplitRule:
         """Return the rule of the kernel's gradient (vector-Jacobian product).
 
-        `inputs` and `outputs` are True for inputs whose cotangents it computes and outputs whose cotangents it takes.
-        If a kernel computes the positions of an axis independently, so does its gradient. The gradient of an input that
-        all positions read is a sum over the axis.
+        `inputs` and `outputs` are True for inputs with requested cotangents and for outputs with cotangents. If a
+        kernel computes the positions of an axis independently, so does its gradient. The gradient of an input that all
+        positions read is a sum over the axis.
         """
         cotangent_groups = tuple(group for group, is_used in zip(self.outputs, outputs, strict=True) if is_used)
         gradient_groups = tuple(group for group, is_used in zip(self.inputs, inputs, strict=True) if is_used)

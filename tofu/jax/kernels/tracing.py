@@ -27,8 +27,8 @@ def expect_described() -> None:
 def tracing_step() -> Iterator[None]:
     """Return a context in which each call of a described function is one equation.
 
-    JAX caches the traces of functions that are passed to `jax.jit`, `lax.scan` and `jax.checkpoint`. Outside of Tofu,
-    traces with such equations must not be used. So the context sets XLA metadata, which is part of the cache key.
+    JAX caches the traces of functions that are passed to `jax.jit`, `lax.scan` and `jax.checkpoint`. The context sets
+    XLA metadata, which is part of the cache key, so that traces with such equations are not used outside of Tofu.
     """
     token = _is_tracing.set(True)
     try:

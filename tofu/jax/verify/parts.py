@@ -64,7 +64,7 @@ def run_in_parts(node: EquationCase, access: OperatorAccess, splits: Mapping[int
 def run_in_overlapping_parts(
     node: EquationCase, access: OperatorAccess, splits: Mapping[int, Sequence[Range]]
 ) -> list[Array]:
-    """Do the same as `run_in_parts` with parts of equal lengths, which overlap. Each part keeps only its own elements."""
+    """Like `run_in_parts`, but with parts of equal lengths, which overlap. Each part keeps only its own elements."""
     parts, own_parts = list_parts({axis: _round_up(ranges) for axis, ranges in splits.items()}), list_parts(splits)
     own_counts = {axis: tuple(part[axis][1] - part[axis][0] for part in own_parts) for axis in splits}
     pieces = _run_parts(node, access, parts, True, find_repeated_elements(node.equation, access, own_counts))

@@ -90,7 +90,7 @@ def verify_step(
 def _read_in_widest_type(
     step: Any, arguments: Sequence[Any], dtype: str | None, seed: int
 ) -> tuple[bool, Source, list[Any]]:
-    """Return True if the step was traced in double precision, the traced step, and its arguments with random numbers for shapes."""
+    """Return True if the step was traced in double precision, the traced step, and its arguments. Random numbers replace shapes."""
     is_enabled = bool(jax.config.jax_enable_x64)
     widest_first = [(True, "float64"), (is_enabled, None)]
     for double, drawn_dtype in widest_first if dtype is None else [(dtype == "float64", dtype)]:
@@ -208,7 +208,6 @@ def _is_float(leaf: Any) -> bool:
 
 
 def _count_bits(dtype: Any) -> int:
-    """Return a number that is larger for wider types, and for types with longer mantissas."""
     return int(jnp.finfo(dtype).bits) * 100 + int(jnp.finfo(dtype).nmant)
 
 

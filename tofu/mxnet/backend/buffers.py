@@ -80,7 +80,6 @@ def add_up_workers(choices: Choices, planned: _mxnet.PlannedGraph) -> tuple[int,
 
 
 def _count_held(choices: Choices) -> list[int]:
-    """Return the bytes of each worker's shards of all variables."""
     held = np.zeros(prod(choices.problem.factors), np.int64)
     for position, tensor in enumerate(choices.problem.graph.tensors):
         if tensor.kind is not TensorKind.INTERMEDIATE:

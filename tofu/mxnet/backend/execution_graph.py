@@ -57,7 +57,7 @@ class ExecutionGraph:
 
     @cached_property
     def keeping_gradients(self) -> ExecutionGraph:
-        """The same graph with separate memory for the gradients, so that they outlast the next forward.
+        """The same graph with separate memory for the gradients, so that they stay valid after the next forward.
 
         Two kinds of gradients still share memory: a gradient of two arguments, and a gradient that no backward operator
         computes.

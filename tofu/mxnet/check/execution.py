@@ -37,7 +37,7 @@ def check_execution(planned: _mxnet.PlannedGraph, output_shapes: Sequence[Shape]
 
 
 def _compare_outputs(outputs: Sequence[tuple[str, Shape | None]], planned_shapes: Sequence[Shape]) -> Iterator[str]:
-    # Further outputs are not in the plan. They only make nodes run that nobody reads.
+    # Further outputs are not in the plan. They only ensure that nodes without readers run.
     for (name, shape), planned in zip(outputs, planned_shapes, strict=False):
         if shape != tuple(planned):
             yield f"{name}: an output has shape {shape}, the plan says {planned} ({prod(planned)} elements)"

@@ -84,7 +84,6 @@ def measure_traffic(partition: Partition, workers_run: Run, trains: bool) -> dic
 
 
 def _name_tensors(partition: Partition, reasons: Mapping[int, str]) -> dict[str, str]:
-    """Return the reasons by name. A gradient has the name of its argument."""
     graph = partition.graph
     output_names = partition.source.native.list_outputs()[: len(graph.outputs)]
     outputs = zip(output_names, graph.outputs, strict=True)

@@ -62,7 +62,7 @@ def _list_overwritten(operator: Operator) -> Sequence[int]:
 
 
 def _find_incomplete_outputs(operator: Operator, read_tensors: Collection[int]) -> Reasons:
-    """Return the outputs that MXNet's kernel computes wrong unless it also computes another one, which nobody reads."""
+    """Return the outputs that MXNet's kernel computes wrong unless another output, which nobody reads, is requested."""
     description = DESCRIPTIONS.get(operator.op)
     wrong: dict[int, str] = {}
     outputs = dict(enumerate(operator.outputs))  # a description may have more outputs than the operator

@@ -36,7 +36,8 @@ def run_step(
     """Bind the symbol, run it for inference, then run a training step on the same values.
 
     `requests` maps arguments to MXNet's "write", "add" or "null". Head gradients, and the first values of gradients
-    with "add", are random. With `adds_apart`, this function adds the gradients, because some of MXNet's kernels cannot.
+    with "add", are random. Some of MXNet's kernels cannot add gradients, so this function adds them if `adds_apart` is
+    set.
     """
     context = context or mx.cpu(0)
     bound_requests = {n: "write" if adds_apart and request == "add" else request for n, request in requests.items()}

@@ -80,8 +80,8 @@ def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
 def split_readers(symbol: Any) -> Any:
     """Return the symbol with copies of outputs that have eight or more readers, so that each copy has at most seven.
 
-    MXNet adds the gradients of eight or more readers in place, and several of its kernels do this wrong. The copies
-    differ in an attribute, because MXNet merges equal nodes.
+    MXNet adds the gradients of eight or more readers in place, and some of its kernels do this wrong. The copies differ
+    in an attribute, because MXNet merges equal nodes.
     """
     model = json.loads(symbol.tojson())
     nodes, states = model["nodes"], set(symbol.list_auxiliary_states())

@@ -31,7 +31,7 @@ def _find_length_bounds(attributes: Mapping[str, str], shapes: Sequence[Shape]) 
 
 
 def _find_class_bounds(attributes: Mapping[str, str], shapes: Sequence[Shape]) -> Bounds:
-    """Return the range of SoftmaxOutput's labels. Empty if labels may be probabilities, with as many numbers as the data."""
+    """Return the range of SoftmaxOutput's labels. Empty if labels have as many elements as the data, and so may be probabilities."""
     data, label = shapes[0], shapes[1]
     if prod(data) == prod(label):
         return 0, 0

@@ -1,4 +1,4 @@
-"""Tell data from parameters if the shapes of all arguments are known, as in `bind` with whole arrays."""
+"""Distinguish data from parameters if the shapes of all arguments are known, as in `bind` with whole arrays."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MOST_INFERENCES = 32
 def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset[str]:
     """Return the names of the arguments that are data. All others are parameters.
 
-    If some shapes are missing, data are the labels and the arguments with shapes. Otherwise, data are the labels, and
-    arguments whose shape grows with the batch or cannot be inferred from earlier arguments.
+    If some shapes are missing, data are the labels and all arguments with shapes. Otherwise, data are the labels, the
+    arguments whose shape grows with the batch, and the arguments whose shape cannot be inferred from earlier arguments.
     """
     names = symbol.list_arguments()
     named = frozenset(shapes).union(labels)
@@ -55,7 +55,6 @@ def _find_needed_shapes(symbol: Any, shapes: Shapes, groups: Sequence[Sequence[s
 
 
 def _infer_shapes(symbol: Any, shapes: Shapes) -> dict[str, tuple[int, ...]] | None:
-    """Return the shapes of all arguments, or None if MXNet refuses the shapes. An unknown shape is ()."""
     try:
         inferred, _, _ = symbol.infer_shape_partial(**shapes)
     except (mx.base.MXNetError, ValueError):

@@ -1,4 +1,4 @@
-"""Head gradients, the gradients of a symbol's outputs that callers pass to `backward`, as variables of the training graph."""
+"""Head gradients, which callers of `backward` pass for a symbol's outputs, as variables of the training graph."""
 
 from __future__ import annotations
 

@@ -276,8 +276,7 @@ class _Reader:
 def _list_undeclared_changes(node: Mapping[str, Any]) -> tuple[int, ...]:
     """Return inputs that the operator changes although MXNet does not declare it: BatchNorm_v1 sets a fixed gamma to ones.
 
-    BatchNorm does the same, but needs no entry here. It is split by channel like its gamma, or lowered to parts that
-    declare the change.
+    BatchNorm needs no entry: it is split by channel like its gamma, or lowered to parts that declare the change.
     """
     is_fixed = node["op"] == "BatchNorm_v1" and node["attrs"].get("fix_gamma", "True") in ("True", "1")
     return (1,) if is_fixed else ()

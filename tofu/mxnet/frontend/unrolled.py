@@ -1,7 +1,7 @@
-"""Replace MXNet's RNN operator, which computes a whole sequence, by the cells that it computes step by step.
+"""Replace MXNet's RNN operator, which computes a whole sequence, by cells for single time steps.
 
 The operator can only be split by batch. Cells can also be split by hidden units, so that a worker has all gates of its
-units. For this, the rows of the weights, which come from the operator's vector of parameters, are ordered by unit.
+units. For this, the rows of the weights, which are taken from the operator's vector of parameters, are ordered by unit.
 Cells with rectifiers are not unrolled, because the operator computes them in single precision.
 """
 

@@ -53,7 +53,6 @@ class BlockCall:
         return outputs
 
     def _backward(self, head_gradients: Sequence[int], requests: Sequence[int], gradients: Sequence[int]) -> None:
-        """Run the backward pass. Autograd calls this with handles of new arrays."""
         with uninterrupted(), self.operator.lock:
             self._run_backward(head_gradients, requests, gradients)
 

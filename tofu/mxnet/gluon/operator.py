@@ -140,8 +140,9 @@ class PartitionedOperator:
     def count_before_parameters(self, differentiated: Collection[str]) -> int:
         """Return how many of the inputs in `differentiated` the block reads before its first trained parameter.
 
-        Autograd sees the *anchor*, an array that stands for all parameters, at this position. The position determines
-        which of several calls runs its backward first, and so the order in which the calls update moving averages.
+        The *anchor* is an array that represents all parameters in autograd. This number is its position among the
+        inputs. The position determines which of several calls runs its backward first, and so the order in which the
+        calls update moving averages.
         """
         trained = set(self._list_trained())
         first_trained = next((position for position, name in enumerate(self.names) if name in trained), 0)
@@ -225,7 +226,7 @@ class PartitionedOperator:
     def _put_gradient(
         self, name: str, finished_calls: Sequence[BlockCall], calls_of_last_backward: Sequence[BlockCall]
     ) -> None:
-        """Write a parameter's gradient, summed over the last backward pass. With grad_req="add", sum over all of them."""
+        """Write a parameter's gradient: the sum over the last backward pass, or over all of them with grad_req="add"."""
         parameter = self.parameters[name]
         array, gradient = parameter.array, parameter.gradient
         assert array is not None
@@ -253,7 +254,7 @@ class PartitionedOperator:
             if is_held_by_user or (parameter.array is not None and parameter.array._fresh_grad):
                 gradient.put(add([tensor]))
             else:
-                gradient.lapse()
+                gradient.invalidate()
         bound.gradients = {}
 
     # ---- binding
@@ -345,7 +346,7 @@ class PartitionedOperator:
 
 
 def _make_anchor(context: Any) -> Any:
-    """Return an array that all calls read. Its gradient is the number of calls that one backward pass ran through."""
+    """Return an array that all calls read. One backward pass adds 1 to its gradient for each call."""
     anchor = mx.nd.zeros((1,), ctx=context)
     anchor.attach_grad()
     return anchor

@@ -93,7 +93,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self._init_grad()
 
     def _set_context(self, contexts: Sequence[Any]) -> None:
-        """Store the user's context. The arrays are on the host until there is a plan, and then on the workers."""
+        """Store the user's context. Until there is a plan, the arrays are on the host; then they are on the workers."""
         _check_single_context(self.name, contexts)
         context = contexts[0]
         self._ctx_list = [context]
@@ -110,7 +110,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
             self.array.gradient = self.gradient
 
     def _check_use(self) -> None:
-        """Raise UnsupportedError if autograd would record a use of the whole array. The gradient would lack this use."""
+        """Raise UnsupportedError if autograd would record a use of the whole array, because the gradient would lack it."""
         if autograd.is_recording() and self.grad_req != "null":
             raise UnsupportedError(
                 f"{self.name} is used inside autograd.record() but outside of its partitioned block, and its gradient would lack that "
@@ -144,7 +144,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
     def cast(self, dtype: Any) -> None:
         """Cast values and gradient to another type. The next call plans the model again."""
         whole = None if self.array is None else self.array.astype(dtype)
-        gradient = None if self.gradient is None or self.gradient.is_lapsed else self.gradient.astype(dtype)
+        gradient = None if self.gradient is None or self.gradient.is_invalid else self.gradient.astype(dtype)
         self._data = self._grad = None
         super().cast(dtype)
         if whole is not None:

@@ -17,8 +17,7 @@ from tofu.mxnet.runtime.cluster.cluster import compare_plans, make_key
 from tofu.mxnet.runtime.cluster.exchange import ExchangeLayout, agree, parameter_array
 from tofu.mxnet.runtime.cluster.horovod import HorovodShardTrainer, is_horovod_trainer
 
-# Optimizers that update each element of a weight alone. They use no norms and no random numbers, and do not count their calls, as Nadam
-# does.
+# Optimizers that update each element of a weight alone: without norms, random numbers, or Nadam's count of calls
 ELEMENTWISE_OPTIMIZERS = frozenset(
     getattr(mx.optimizer, name)
     for name in ("SGD", "ccSGD", "NAG", "Signum", "FTML", "Adam", "AdaGrad", "RMSProp", "AdaDelta", "Ftrl", "Adamax")
@@ -102,7 +101,7 @@ class ShardStore:
             for _, copies in values.list_distinct():
                 self._keys[index].append(make_key())
                 self._kvstore.broadcast(self._keys[index][-1], copies[0], copies)
-            # Gradients have the same keys. If a gradient arrived before the values are pulled, it would be pulled
+            # Gradients have the same keys. A gradient that arrives before the values are pulled would be pulled
             # instead.
             for shard in values.arrays:
                 shard.wait_to_read()

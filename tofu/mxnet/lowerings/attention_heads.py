@@ -100,7 +100,7 @@ class _AttentionSearch:
     def _list_tensors_with_heads(self, operator: Operator, tensor: int) -> list[int]:
         """Return the operator's tensors that need a dimension for the heads if `tensor` gets one.
 
-        Of an attention operator, these are only the scores. Return an empty list if `tensor` cannot get the dimension.
+        For an attention operator, these are only the scores. Return an empty list if `tensor` cannot get the dimension.
         """
         replacement = _find_replacement(operator)
         if replacement is not None:
@@ -122,7 +122,7 @@ class _AttentionSearch:
 
 
 def _has_separate_batch(access: OperatorAccess, position: int) -> bool:
-    """Return True if an axis of the operator is the first dimension of a tensor, and part of no other dimension."""
+    """Return True if the first dimension of a tensor is an axis of the operator that occurs in no other dimension."""
     rows_of_tensors = [*(read.rows for read in access.inputs), *(written.rows for written in access.outputs)]
     terms, lower, upper = rows_of_tensors[position][0]
     if len(terms) != 1 or terms[0][1] != 1 or (lower, upper) != (0, 1):
@@ -131,10 +131,10 @@ def _has_separate_batch(access: OperatorAccess, position: int) -> bool:
 
 
 class _Rewriting:
-    """Gives the tensors that the subgraph's operators compute a dimension for the heads.
+    """Adds a dimension for the heads to the tensors of a subgraph.
 
-    The subgraph's inputs, and tensors that other operators read, exist in both shapes. The second shape is a copy by a
-    reshape.
+    Inputs of the subgraph, and tensors that other operators read, exist in both shapes. A reshape makes the second
+    shape.
     """
 
     def __init__(self, graph: Graph, subgraph: _Subgraph) -> None:

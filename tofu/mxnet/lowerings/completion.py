@@ -1,7 +1,7 @@
 """Passes for operators that read memory which MXNet leaves unwritten or overwrites.
 
 - `replace_scratch_reads`: the gradient of SequenceLast without lengths reads the number of the last time step from
-  scratch memory. A kernel of Tofu, which reads constant lengths, replaces it.
+  scratch memory. A kernel of Tofu with constant lengths replaces it.
 - `fill_unwritten`: some kernels never write an output, such as a label's gradient, which stays zero on one device. If
   the output is read, an operator writes zeros.
 """

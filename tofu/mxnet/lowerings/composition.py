@@ -1,8 +1,8 @@
 """Tools for lowerings that consist of MXNet's own operators.
 
 The dimensions of every tensor have names, such as "b c s0 s1". Dimensions of equal name are split together. Three marks
-stand for dimensions without a name: `ONE` has extent 1 and is broadcast, `UNNAMED` is never split, and `MERGED`, for an
-input, consists of several dimensions.
+stand for dimensions without a name: `ONE` has extent 1 and is broadcast, `UNNAMED` is never split, and `MERGED`, in an
+input, merges several dimensions.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Statistics:
 
 
 def have_exact_sums(inputs: Inputs) -> bool:
-    """Return True if all inputs have one type, whose sums a composition may compute."""
+    """Return True if all inputs have one type, in which a composition may compute sums."""
     return all(tensor.dtype == inputs[0].dtype for tensor in inputs) and inputs[0].dtype in SUMMED_TYPES
 
 

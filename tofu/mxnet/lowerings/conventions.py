@@ -1,4 +1,4 @@
-"""Conventions that MXNet's lowerings share: types of tensors between parts, and attributes, which are texts."""
+"""Conventions that MXNet's lowerings share: types of tensors between parts, and attributes as texts."""
 
 from __future__ import annotations
 

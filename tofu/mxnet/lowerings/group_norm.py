@@ -30,13 +30,13 @@ class _Layout:
     Attributes
     ----------
     data
-        The data, before they are grouped, as a text.
+        The data before grouping, as a text.
     elements, lines
         The grouped data, and a tensor with one number for each line, whose other extents are 1.
     parameter
         The only dimension of gamma and beta.
     reduced
-        The dimensions of the grouped data that a line covers.
+        The dimensions of the grouped data in a line.
     """
 
     data: str

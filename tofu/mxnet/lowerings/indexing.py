@@ -43,8 +43,8 @@ def _lower_lookup(op: str, table_slot: int, indices_slot: int) -> dict[str, Lowe
 def _check_indices(parts: Parts, op: str, slot: int, indices: int, names: tuple[str, ...], rows: int) -> int:
     """Return `indices`, which have dimensions of these `names`, after a check that they are below `rows`.
 
-    Each worker looks input `slot` of the operator up in a table of zeros, by MXNet's own kernel, which raises the
-    error. The result is added to the indices, so that the error reaches all operators that read them.
+    Each worker looks up input `slot` in a table of zeros by MXNet's own kernel, which raises the error. The result is
+    added to the indices, so that the error reaches all operators that read them.
     """
     dtype = parts.graph_tensors[parts.whole.inputs[slot]].dtype
     shape = parts.shape(slot)[len(parts.shape(slot)) - len(names) :]
@@ -128,7 +128,7 @@ def _name_rows(parts: Parts) -> tuple[str, ...]:
 
 
 def _read_rows(parts: Parts) -> int:
-    """Return the indices as input of the parts, without their first dimension, which has extent 1."""
+    """Return the indices as input of the parts, without the first dimension, which has extent 1."""
     indices, shape, names = parts.whole.inputs[1], parts.shape(1)[1:], _name_rows(parts)
     rows = parts.inner_tensor("rows", shape, parts.graph_tensors[indices].dtype)
     parts.inner_operator("rows", "Reshape", {"shape": str(shape)}, (indices,), (rows,), names=(("", *names), names))

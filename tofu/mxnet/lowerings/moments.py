@@ -1,4 +1,4 @@
-"""Lowerings of means, variances and L2 norms to sums of MXNet, so that their reduced dimensions can be split."""
+"""Lowerings of means, variances and L2 norms to MXNet's sums, so that their reduced dimensions can be split."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ def _is_possible(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _has_squares(operator: Operator, inputs: Inputs) -> bool:
-    """Return True for L2 norms. L1 norms need no lowering, because the stock kernel can split them."""
     attributes = operator.attributes
     is_l2_norm = attributes.get("ord", "2") == "2"
     return have_exact_sums(inputs) and is_l2_norm and attributes.get("out_dtype", "None") == "None"
 
 
 class _Reduction:
-    """Composition of a reduction, and the names of its dimensions, which equal the stock operator's index variables.
+    """Composition of a reduction. Its dimensions have the names of the stock operator's index variables.
 
     Attributes
     ----------

@@ -39,7 +39,7 @@ def _expand_batch_norm(parts: Parts) -> None:
 
 
 def _written_gamma(attributes: Attributes) -> tuple[int, ...]:
-    """Return the inputs that the forward operator changes: gamma, at position 1, if it is fixed to ones."""
+    """Return the inputs that the forward operator changes: input 1, gamma, if it is fixed to ones."""
     return (1,) if is_true(attributes, "fix_gamma", True) else ()
 
 
@@ -58,14 +58,14 @@ def _use_moving_statistics(attributes: Attributes) -> Attributes:
 
 
 def _request_mean(operator: Operator) -> Operator:
-    """Return the operator with a request for the mean, output 1. The stock kernel sets a fixed gamma to ones only then."""
+    """Return the operator with a request for output 1, the mean. Otherwise the stock kernel does not set a fixed gamma to ones."""
     gamma = _written_gamma(operator.attributes)
-    origin = replace(find_origin(operator), asked=gamma)  # gamma and the mean have the same position
+    origin = replace(find_origin(operator), asked=gamma)
     return replace(operator, mutates=tuple(sorted({*operator.mutates, *gamma})), origin=origin)
 
 
 def _uses_batch_statistics(operator: Operator, inputs: Inputs) -> bool:
-    """Return False if the statistics are constants. The stock gradient for constants can be split by batch and space."""
+    """Return False if the statistics are constants. Then the stock gradient can be split by batch and space."""
     return not is_true(operator.attributes, "use_global_stats", False)
 
 

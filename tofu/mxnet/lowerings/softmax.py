@@ -18,7 +18,6 @@ from tofu.mxnet.lowerings.conventions import check_type, is_true, positive_axis,
 
 
 def _is_plain(operator: Operator, inputs: Inputs) -> bool:
-    """Return True for a softmax without lengths whose result has the type of the data."""
     attributes = operator.attributes
     return not is_true(attributes, "use_length", False) and attributes.get("dtype", "None") == "None"
 
@@ -96,7 +95,7 @@ def _expand_output_gradient(parts: Parts) -> None:
 
 
 def _label_names(parts: Parts, names: str) -> list[str]:
-    """Return the names of the labels' dimensions, from the names of the data's dimensions, in which `k` is the classes."""
+    """Return the names of the labels' dimensions, from the names of the data's dimensions. `k` names the classes."""
     first, *others = (name for name in names.split() if name != "k")
     rank = len(parts.shape(1))
     if rank == 2 + len(others):
@@ -105,7 +104,7 @@ def _label_names(parts: Parts, names: str) -> list[str]:
 
 
 def _output_scale(parts: Parts) -> float:
-    """Return the factor of all elements, apart from the number of valid labels, with the rounding of MXNet's kernel."""
+    """Return the factor of all elements, without the number of valid labels, rounded as in MXNet's kernel."""
     attributes, out_shape, label_shape = parts.whole.attributes, parts.shape(0), parts.shape(1)
     scale = np.float32(attributes.get("grad_scale", "1"))
     normalization = attributes.get("normalization", "null")

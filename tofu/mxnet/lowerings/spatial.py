@@ -1,14 +1,13 @@
 """Lowerings of operators over images, to split rows and columns.
 
 - Average pooling becomes a sum, and a division by the number of elements in each window, one dimension at a time
-  (`csrc/nnvm/parts/pooling.cc`). If padding does not count, windows at a border are smaller, and the stock kernel would
-  take a shard's border for a border of the data.
+  (`csrc/nnvm/parts/pooling.cc`). If padding does not count, windows at a border are smaller; the stock kernel would
+  treat a shard's border like a border of the data.
 - BilinearResize2D becomes a pass over the rows, which every worker computes whole, and a pass over the columns, which
-  is split by rows. The kernel derives the scale from sizes, so only a dimension that keeps its size can be split.
+  is split by rows. The kernel derives the scale from sizes, so only dimensions of unchanged size can be split.
 - UpSampling (bilinear) becomes a deconvolution.
-- SpatialTransformer becomes its own kernel, which computes the sampled positions, and BilinearSampler, which reads a
-  worker's part of them. Positions must be equal to the last bit, because rounding decides the slope between two
-  elements.
+- SpatialTransformer becomes its own kernel, which computes positions, and BilinearSampler, which reads a worker's part
+  of them. Positions must be equal to the last bit, because the gradient between two elements depends on their rounding.
 - DeformableConvolution: each worker reads all data at its part of the offsets (`deformable.cc`).
 - MultiProposal is split by batch: each worker numbers its samples from the beginning of its shard (`proposal.cc`).
 
@@ -38,7 +37,7 @@ def _read_extents(attributes: Attributes, name: str) -> tuple[int, ...]:
 
 
 def _has_smaller_windows(operator: Operator, inputs: Inputs) -> bool:
-    """Return True for an average pooling whose windows at a border may have fewer elements than others."""
+    """Return True for an average pooling whose windows at a border may be smaller than others."""
     attributes = operator.attributes
     if attributes.get("pool_type") != "avg" or is_true(attributes, "global_pool", False):
         return False
@@ -96,7 +95,7 @@ def _expand_pooling_backward(parts: Parts) -> None:
 
 
 def _has_one_gradient(operator: Operator, inputs: Inputs) -> bool:
-    """Return False if the operator has a second gradient, zeros for a tensor that only determines the size."""
+    """Return False if the operator has a second gradient: zeros for a tensor that only determines the size."""
     return not operator.op.startswith("_backward") or operator.attributes.get("mode") != "like"
 
 
@@ -156,7 +155,7 @@ def _expand_transformer(parts: Parts) -> None:
     data, loc = whole.inputs
     sampled, grid_targets, grid_sources = whole.outputs
     batch, _, height, width = parts.output_shape(0)
-    # The transformer's kernel computes the sampled places, from an image of one element.
+    # The transformer's kernel computes the sampled positions, from an image of one element.
     image_shape, grid_shape = (batch, 1, 1, 1), (batch, 2, height, width)
     image = parts.inner_tensor("nothing", image_shape, dtype)
     zeros = {"shape": str(image_shape), "dtype": dtype}

@@ -29,7 +29,7 @@ PAGE_VARIABLE, LARGE_VARIABLE = "MXNET_GPU_MEM_POOL_PAGE_SIZE", "MXNET_GPU_MEM_L
 
 
 def round_up(count: int) -> int:
-    """Return the bytes that MXNet's pool of GPU memory uses for an array: whole pages or, above 2 MiB, multiples of 2 MiB.
+    """Return the bytes that MXNet's pool of GPU memory uses for an array: whole pages, or multiples of 2 MiB above 2 MiB.
 
     See src/storage/pooled_storage_manager.h of MXNet 1.9.1.
     """

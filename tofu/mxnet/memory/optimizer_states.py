@@ -67,9 +67,9 @@ class OptimizerStates:
         ]
 
     def _probe(self, dtype: str, rank: int) -> Iterator[tuple[tuple[bool, ...], int]]:
-        """Yield, for each state, which of the weight's dimensions it has, and the bytes of an element.
+        """Yield, for each state, the dimensions that it shares with the weight, and the bytes of an element.
 
-        Its other dimensions have extent 1.
+        Other dimensions have extent 1.
         """
         if self._optimizer is None:
             return

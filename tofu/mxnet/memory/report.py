@@ -161,7 +161,7 @@ class MemoryReport(MemoryComparison):
 
     @property
     def columns(self) -> list[tuple[str, DeviceMemory]]:
-        """Columns of the table: one device, and one of the workers that need equal memory."""
+        """Columns of the table: one device, and one worker of each group with equal memory."""
         return [("one device", self.one_device), *_list_kinds(self.workers)]
 
 

@@ -1,8 +1,8 @@
-"""Estimate of the workspace (temporary memory) of convolutions, the kernels that request most.
+"""Estimate the workspace (temporary memory) of convolutions, the kernels that request most.
 
-cuDNN and oneDNN choose their algorithms at run time. The algorithms with the largest workspace unfold the image: each
-position gets a copy of its window. MXNet limits cuDNN's workspace to the operator's attribute `workspace`, in MiB. The
-estimate is the smaller of the two sizes.
+cuDNN and oneDNN choose their algorithms at run time. The largest workspace is the unfolded image, in which each
+position has a copy of its window. The attribute `workspace` limits cuDNN's workspace, in MiB. The estimate is the
+smaller of the two sizes.
 """
 
 from __future__ import annotations

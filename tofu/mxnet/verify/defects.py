@@ -15,7 +15,7 @@ def _has_parts_of_one_element(shape: Shape) -> bool:
 
 
 def _has_uneven_heads(*matrices: int) -> Callable[[Case], bool]:
-    """Return a predicate that is true if the width of input n is no multiple of the heads times `matrices[n]`.
+    """Return a predicate that is true if the heads times `matrices[n]` do not divide the width of input n.
 
     An input may consist of several interleaved matrices, such as queries, keys and values.
     """

@@ -53,7 +53,7 @@ def run_kernel(
     output_dtypes: Sequence[str],
     pattern: int = 0,
 ) -> tuple[list[Array], list[Array]]:
-    """Run `op` as in training. Return its outputs, hidden ones too, and its inputs as the kernel left them.
+    """Run `op` as in training. Return its outputs, including hidden ones, and its inputs after the run.
 
     Outputs are filled with one of the `PATTERNS` first. Raises mxnet.MXNetError if MXNet refuses the call, and
     RuntimeError if the kernel writes beyond an output.

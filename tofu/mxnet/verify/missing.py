@@ -26,8 +26,8 @@ from tofu.verification.windows import list_window_geometries
 def try_geometry(node: VerifiedNode, geometry: Geometry, is_compared: Sequence[bool]) -> Cut | None:
     """Return the cut by which the parts' outputs form the whole outputs.
 
-    Return None if they do not, or if a part computes as much as the whole. Only the outputs for which `is_compared` is
-    True count.
+    Return None if they do not, or if a part computes as much as the whole. Only outputs with a True in `is_compared`
+    count.
     """
     input_roles = [role for role in node.input_roles if role is not None]
     output_roles = [role for role in node.output_roles if role is not None]
@@ -65,7 +65,6 @@ def _check_forward_outputs(
     inputs: Sequence[Array],
     output_shapes: Sequence[Shape],
 ) -> None:
-    """Raise SplitError if the gradient's inputs differ from the outputs of the forward operator's part."""
     assert node.gradient is not None
     outputs, _ = node.gradient.forward.run(attributes, forward_inputs, output_shapes)
     for position, output in node.gradient.forward_outputs.items():
@@ -83,7 +82,7 @@ def find_missing(
     """Return the missing strategies of an operator and of its gradient.
 
     Extents that data index into stay whole, because a kernel could read outside its tensor. `try_split` tries a
-    geometry, and `list_windows` changes inputs to see which outputs read them. MXNet may end its process in both
+    geometry, and `list_windows` changes inputs to find the outputs that read them. MXNet may end its process in both
     functions.
     """
     texts = {name: str(value) for name, value in case.attributes.items()}

@@ -33,9 +33,9 @@ class Gradient:
     outputs
         Positions of these gradients among the backward operator's outputs.
     head_inputs
-        Positions of the head gradients among the backward operator's inputs. None for an unused one.
+        Positions of the head gradients among the backward operator's inputs. None for an unused head gradient.
     forward_outputs, forward_inputs
-        Inputs of the backward operator that are outputs, or inputs, of the forward operator. All are positions.
+        Positions of the backward operator's inputs that are outputs, or inputs, of the forward operator.
     shares_state
         True if both operators must be split alike.
     """
@@ -60,10 +60,10 @@ class VerifiedNode:
     mutated_inputs
         Positions of the inputs that MXNet declares as changed by the kernel.
     inputs_after
-        The inputs as the kernel left them, as far as they are visible.
+        The visible inputs after the kernel has run.
     input_roles, output_roles
-        For each tensor, the input or output of the forward operator that it is, or whose gradient it is. It has the
-        same shape.
+        For each tensor, the input or output of the forward operator with the same shape: the tensor itself, or the
+        tensor of which it is the gradient.
     reused_outputs
         Inputs that are outputs of the forward operator, if a second run of the kernel computes other numbers.
     """

@@ -69,9 +69,8 @@ def verify_operator(
     wrt
         Positions of the inputs whose gradients are computed; empty for no gradient. Default: all inputs but states.
     relations
-        Random operator -> function of (inputs, outputs) that returns the expected outputs, given the numbers drawn, and
-        None for unwritten outputs. It replaces the comparison with the description and with the whole. It must notice
-        a change of any number.
+        For a random operator, a function of (inputs, outputs) that returns the outputs expected for the numbers drawn,
+        and None for unwritten outputs. It replaces all other comparisons, and must notice a change of any number.
     seed
         Seed of the random inputs and head gradients.
     description_tolerance
@@ -136,7 +135,7 @@ class _Verification:
         )
 
     def _find_unshared_axes(self, access: OperatorAccess) -> tuple[str, ...]:
-        """Return the axes that the forward operator does not have, if both operators must be split alike."""
+        """Return the axes that the forward operator lacks, if both operators must be split alike."""
         gradient = self.node.gradient
         description = DESCRIPTIONS.get(gradient.forward.op) if gradient is not None and gradient.shares_state else None
         if gradient is None or description is None:
@@ -161,9 +160,9 @@ class _Verification:
         return StrategyReport(access.axes[axis], combine, tuple(part_counts), max(errors), tuple(problems), elements)
 
     def _find_limit(self, access: OperatorAccess) -> float:
-        """Return the largest error allowed for combined parts. It is larger if a part has another number in an attribute.
+        """Return the largest error allowed for combined parts.
 
-        MXNet rounds such numbers to single precision.
+        It is larger if an attribute's number differs in a part, because MXNet rounds such numbers to single precision.
         """
         defaults = access.description.defaults
         has_bound_number = any(isinstance(defaults[name], float) for name in access.description.bound)
@@ -177,7 +176,7 @@ class _Verification:
             if not written.is_written or not self.node.computes(number) or self.relation is not None:
                 continue
             if access.axes[axis] in self._list_axes_of_counts(access, number):
-                continue  # only the gradient of the same part reads this output, and that is compared
+                continue  # only the gradient of the same part reads this output, and the gradient is compared
             pieces = [outputs[number] for outputs, _ in part_results]
             combined = combine_outputs(pieces, written, splits, access, whole.shape)
             self.compared_elements[number] += count_numbers(combined, whole)
@@ -192,7 +191,7 @@ class _Verification:
         return errors
 
     def _list_axes_of_counts(self, access: OperatorAccess, number: int) -> set[str]:
-        """Return the axes whose positions, in an output of a forward operator, are counted within a part."""
+        """Return the axes whose positions a forward operator saves in an output, counted within a part."""
         value = _trace(access.description, self.node).outputs[number].value
         if self.node.gradient is not None or value is None:
             return set()

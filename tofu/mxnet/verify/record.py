@@ -176,7 +176,7 @@ def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
 
 @dataclass(frozen=True)
 class _Module:
-    """Statements of a file: statements that run when it is loaded, definitions by name, and imported names."""
+    """Statements of a file that run when it is loaded, definitions by name, and imported names."""
 
     loading: tuple[ast.stmt, ...]
     definitions: Mapping[str, ast.stmt]

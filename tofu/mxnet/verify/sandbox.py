@@ -46,7 +46,7 @@ class Sandbox:
         context = get_context("spawn")
         self._pipe, process_pipe = context.Pipe()
         self._process = context.Process(target=_serve, args=(process_pipe, self._modules), daemon=True)
-        with hidden_from_interrupts(signal.SIGTERM):  # if its start breaks off, a process prints a traceback
+        with hidden_from_interrupts(signal.SIGTERM):  # an interrupted start prints a traceback
             self._process.start()
         process_pipe.close()
 

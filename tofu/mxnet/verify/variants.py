@@ -93,7 +93,7 @@ def complete_inputs(
 ) -> list[InputNumbers] | None:
     """Return the inputs of the operator with other attributes; None if MXNet accepts none.
 
-    An input that the case has keeps its numbers. As many of the first inputs as MXNet accepts keep their shapes.
+    Inputs of the case keep their numbers. The first inputs keep their shapes, as many as MXNet accepts.
     """
     case_symbol, symbol = (_compose(case.op, values, len(inputs)) for values in (case.attributes, attributes))
     if case_symbol is None or symbol is None:

@@ -210,7 +210,7 @@ def dispatch(chances: jax.Array, capacity: int) -> jax.Array:
     weights = weights / jnp.sum(weights, -1, keepdims=True)
     asked = jax.nn.one_hot(chosen, experts, dtype="int32")
     place = jnp.cumsum(asked.reshape(batch, 2 * length, experts), 1).reshape(asked.shape) * asked - 1
-    # one_hot yields zeros for -1, of experts that a token does not ask, and for places beyond the capacity.
+    # one_hot yields zeros for -1 (experts that a token does not request) and for positions beyond the capacity.
     return jnp.sum(jax.nn.one_hot(place, capacity, dtype=chances.dtype) * weights[..., None, None], 2)
 
 

@@ -61,7 +61,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         self._digest: int | None = None  # last computed digest of the whole array
         self._views: list[weakref.ref[Any]] = []  # arrays that share the whole array's memory
         self._has_untracked_view = False  # True if an object that is not a View shares this memory too
-        self._is_lapsed = False  # True if the shards' values have been overwritten
+        self._is_invalid = False  # True if the shards' values have been overwritten
         self._has_new_gradient = False
         self.gradient: ParameterArray | None = None  # gradient of these values
         self.has_sparse_gradient = False  # True if one device would have a sparse gradient of these values
@@ -73,7 +73,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         if self._is_current and count_writes(self._whole) != self._writes:
             self._shards.scatter(self._whole)
             self._writes = count_writes(self._whole)
-        self._check_lapse()
+        self._check_validity()
         return self._shards
 
     @tensor.setter
@@ -87,23 +87,23 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     def put(self, tensor: ShardedTensor) -> None:
         """Replace the shards and their values."""
-        self._shards, self._is_lapsed = tensor, False
+        self._shards, self._is_invalid = tensor, False
         self.note_change()
 
-    def lapse(self) -> None:
-        """Note that the shards' memory will be reused. Then only a whole array that was gathered before can be read."""
+    def invalidate(self) -> None:
+        """Mark the shards' values as invalid, because their memory will be reused. A whole array that was gathered stays readable."""
         if self._is_viewed:
             self._read_shards()
-        self._shards, self._is_lapsed = self._shards.zeros_like(), True
+        self._shards, self._is_invalid = self._shards.zeros_like(), True
 
     @property
-    def is_lapsed(self) -> bool:
-        """True if the values have been overwritten."""
+    def is_invalid(self) -> bool:
+        """True if the values cannot be read any more."""
         self.before_use()
-        return self._is_lapsed and not self._is_current
+        return self._is_invalid and not self._is_current
 
-    def _check_lapse(self) -> None:
-        if self._is_lapsed and not self._is_current:
+    def _check_validity(self) -> None:
+        if self._is_invalid and not self._is_current:
             raise TofuError(
                 f"The gradient of {self.name} is gone: an update has used it, and the next forward has reused its memory. "
                 "Read gradients before the next forward."
@@ -126,7 +126,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         if not self._is_viewed:
             self._whole, self._is_current = None, False
 
-    def read_uncounted(self) -> None:
+    def scatter_uncounted_writes(self) -> None:
         """Scatter the whole array if it was written through a pointer, which MXNet does not count."""
         if self._is_current:
             new_digest = digest(self._whole)
@@ -140,7 +140,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._whole.wait_to_read()
 
     def note_change(self) -> None:
-        """Note that the shards changed. They are gathered at the next read, or now if an array shares the whole array's memory."""
+        """Note that the shards changed. They are gathered at the next read, or now if another array shares the whole array's memory."""
         self._is_current = False
         if self._is_viewed:
             self._read_shards()
@@ -148,7 +148,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     def _read_shards(self) -> None:
         if self._is_current:
             return
-        self._check_lapse()
+        self._check_validity()
         self._whole = self._shards.gather(self._whole)
         self._writes, self._is_current = count_writes(self._whole), True
 
@@ -191,7 +191,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     def _gather(self) -> Any:
         """Return the whole array on the host. A current one is returned unchanged."""
         self.before_use()
-        self._check_lapse()
+        self._check_validity()
         return self._whole if self._is_current else self._shards.gather()
 
     def asnumpy(self) -> Any:

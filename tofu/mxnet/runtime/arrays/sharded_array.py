@@ -16,7 +16,7 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 
 class ShardedContext(mx.Context):  # type: ignore[misc]  # MXNet is untyped
-    """Context of a sharded array. Constants that are created in it have the shards of `layout`; other arrays are on the host."""
+    """Context of a sharded array. Constants that are created in it are sharded like `layout`; other arrays are on the host."""
 
     def __init__(self, layout: ShardedTensor) -> None:
         super().__init__("cpu", 0)

@@ -41,8 +41,8 @@ class ShardedTensor:
     Attributes
     ----------
     source
-        State of the executor's whole array when it was last scattered: the number of writes to it, and its digest or
-        None. It is stored here because several executors may share the shards.
+        State of the executor's whole array at the last scatter: the number of writes to it, and its digest or None.
+        Several executors may share the shards.
     """
 
     def __init__(
@@ -247,7 +247,7 @@ def paste(part: Any, whole: Any, region: Region) -> None:
 
 
 def merge_dimensions(shape: Sequence[int], region: Region) -> tuple[tuple[int, ...], Region]:
-    """Return shape and region with fewer dimensions: each dimension that the region covers is merged into the one before it.
+    """Return shape and region with fewer dimensions. Each dimension that the region covers is merged into the previous one.
 
     >>> merge_dimensions((4, 2, 3, 5), ((1, 3), (0, 2), (0, 1), (0, 5)))
     ((8, 15), ((2, 6), (0, 5)))

@@ -1,8 +1,8 @@
 """Whole tensors for monitors, under the names that MXNet gives them on one device.
 
-A monitor is a user's callback that sees every tensor of a model. Whole tensors are assembled from the outputs of an
-execution graph's nodes. If no operator reads a tensor, such as a gradient of data, no fetch brings it into the plan's
-layout. It is then assembled from the parts that the operator's copies write, which may have to be added.
+A monitor is a user's callback that receives every tensor of a model. Whole tensors are assembled from the outputs of an
+execution graph's nodes. If no operator reads a tensor, such as a gradient of data, it is assembled from the results of
+the operator's copies, which may be partial sums.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class WholeTensors:
         return reduce(form.reduce, partial_results)
 
     def _pass_inputs_on(self, tensor: str, read_variable: Callable[[str], Any]) -> None:
-        """Show the inputs of the operator whose first output is `tensor`. Variables are also shown under their own names."""
+        """Show the inputs of the operator whose first output is `tensor`, and variables also under their own names."""
         op = self._names.writer_type_by_tensor[tensor]
         for read_tensor, name in self._names.inputs_by_output.get(tensor, ()):
             if read_tensor in self._whole_by_tensor:
@@ -251,7 +251,7 @@ def _find_tensor_of_entry(program: PlannedProgram, entry: Entry) -> int:
 
 
 def _find_copy_name(operator: Operator) -> str:
-    """Return the name of an operator's copies. A part that copies a node of the model has the node's name."""
+    """Return the name of an operator's copies, which is the node's name if a part copies a node of the model."""
     is_copy = operator.is_inner and find_origin(operator).node >= 0
     return operator.name.rpartition("/")[0] if is_copy else operator.name
 

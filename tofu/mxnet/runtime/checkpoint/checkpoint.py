@@ -1,7 +1,7 @@
 """MXNet's `.params` files, written and read in pieces, so that the host never holds a whole model or tensor.
 
-A *seal* follows the names, where MXNet stops reading (`seal.py`). It shows if a file is damaged, or belongs to another
-step than a file of optimizer states.
+A *seal* follows the names, where MXNet stops reading (`seal.py`). It reveals damage, and files of optimizer states from
+another step.
 """
 
 from __future__ import annotations

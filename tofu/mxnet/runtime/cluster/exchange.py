@@ -1,7 +1,7 @@
 """Layouts in which machines exchange the parameters of a Gluon block, agreed when the machines compare their plans.
 
-Later the layout of a parameter may change on one machine alone, for instance after a batch of another size. Machines
-still exchange shards in the agreed layout, so that all of them send the same shards.
+Later the layout of a parameter may change on one machine alone, for example after a batch of another size. Machines
+still exchange shards in the agreed layout, so that all send the same shards.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Training on several machines by Horovod. Each machine partitions the model; Horovod averages the gradient shards.
 
 Horovod's DistributedOptimizer averages arrays by their handles, which only shards have, and then calls MXNet's
-optimizer. This module runs these two steps separately.
+optimizer. This module separates these two steps.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ class Executor:
 
     @cached_property
     def _saves_random_inference(self) -> bool:
-        """True if a forward in inference mode draws random numbers that a later backward needs again."""
+        """True if a backward after an inference forward needs random numbers that this forward drew."""
         sharded = self.sharded
         return (
             bool(sharded.differentiated)
@@ -240,7 +240,7 @@ class Executor:
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
             whole.move(variable)
-            whole.read_uncounted()
+            whole.scatter_uncounted_writes()
             return False
         writes, last_source = count_writes(whole), variable.source
         has_no_counted_write = last_source is not None and last_source[0] == writes

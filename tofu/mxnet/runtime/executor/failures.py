@@ -26,7 +26,7 @@ MEMORY_REMEDY = (
     "Models bound before are unchanged. Free memory, use more workers on other devices or a smaller batch, or ask for a plan that fits "
     "with tofu.partition(..., memory_limit=...). tofu.memory_report(...) shows what needs the memory."
 )
-SMALL_FRACTION = 0.25  # plans that need less than this fraction of the free memory cause no garbage collection
+SMALL_FRACTION = 0.25  # plans below this fraction of the free memory cause no garbage collection
 
 
 class OperatorFailureError(ExecutionError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped
@@ -94,8 +94,8 @@ def explaining_memory(plan: Plan, contexts: Sequence[Any], activity: str) -> Ite
 def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
     """Collect garbage if the plan needs much of the free memory.
 
-    MXNet's blocks and modules contain reference cycles, which only a collection frees. Raises OutOfMemoryError if the
-    plan needs more than the machine's memory, because the system would kill the process.
+    Only a collection frees the reference cycles of MXNet's blocks and modules. Raises OutOfMemoryError if the plan
+    needs more than the machine's memory, because the system would kill the process.
     """
     host_bytes = _count_host_bytes(plan, contexts)
     if host_bytes > SMALL_FRACTION * read_free_bytes() or any(c.device_type != "cpu" for c in contexts):

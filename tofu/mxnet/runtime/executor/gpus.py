@@ -78,9 +78,9 @@ def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
 def prepare_gpus(contexts: Sequence[Any], execution_symbol: Any) -> None:
     """Prepare GPUs for an execution graph: test access between them, compile kernels, and copy the list of fetches there.
 
-    Does nothing on CPUs. Raises DeviceError with the message of the driver or NVRTC, or if a GPU reads wrong bytes from
-    another GPU. If two GPUs cannot read each other's memory, each fetch between them copies the data first, and a
-    warning says so.
+    Does nothing on CPUs. If two GPUs cannot read each other's memory, each fetch between them copies the data first,
+    and a warning says so. Raises DeviceError with the message of the driver or NVRTC, or if a GPU reads wrong bytes
+    from another GPU.
     """
     if any(context.device_type != "gpu" for context in contexts):
         return

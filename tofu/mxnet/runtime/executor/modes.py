@@ -42,9 +42,9 @@ def has_two_modes(graph: Graph) -> bool:
 def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
     """Raise TofuError if backward(is_train=False) would not match the results of forward(is_train=False).
 
-    This happens if an operator computes something else in training, if it saves nothing for a gradient in inference
-    (RNN), or if it would draw other random numbers in a second run. Dropout is allowed, because in inference it passes
-    inputs and gradients on unchanged.
+    This happens if an operator has two modes, saves nothing for a gradient in inference (RNN), or would draw other
+    random numbers in a second run. Dropout is allowed, because in inference it passes inputs and gradients on
+    unchanged.
     """
     raise_together(
         TofuError,

@@ -1,8 +1,7 @@
 """Binding of modules: plans a module for the shapes of its inputs, and allocates its shards.
 
 Several modules may share parameters, as the buckets of `mx.mod.BucketingModule` do. A parameter that two plans split in
-the same way exists once. Otherwise each module has shards of the parameter, and values are copied when another module
-is used.
+the same way exists once. Otherwise each module has shards of it, and values are copied when another module is used.
 """
 
 from __future__ import annotations
@@ -59,15 +58,15 @@ class SharedParameters:
     def __init__(self, owner: ShardedExecutor) -> None:
         self._owner = owner
 
-    def bring_to(self, executor: ShardedExecutor, names: Collection[str]) -> None:
+    def copy_to(self, executor: ShardedExecutor, names: Collection[str]) -> None:
         """Copy the current values of the parameters in `names`, and of gradients with grad_req="add", into an executor."""
         old_owner, self._owner = self._owner, executor
         if old_owner is not executor:
             copy_values(old_owner.variables, {name: executor.variables[name] for name in names})
             copy_values(old_owner.sums, executor.sums)
 
-    def leave_to(self, executor: ShardedExecutor) -> None:
-        """Note that an executor has the current values."""
+    def set_owner(self, executor: ShardedExecutor) -> None:
+        """Set the executor that has the current values."""
         self._owner = executor
 
 
@@ -149,7 +148,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         if self._executor is None:
             raise NotReadyError("The module is not bound: call bind(data_shapes=..., label_shapes=...) first.")
         if self._shared_parameters is not None:
-            self._shared_parameters.bring_to(self._executor, self._kept_names)
+            self._shared_parameters.copy_to(self._executor, self._kept_names)
         return self._executor
 
     @property
@@ -273,8 +272,8 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     def _rebind(self, shared_module: ShardedModule | None = None, resets_sums: bool = False) -> None:
         """Bind for the current shapes, with the same plan if it fits.
 
-        Parameters keep their values, or come from `shared_module`. So do gradients with grad_req="add", unless
-        `resets_sums` is set.
+        Parameters and gradients with grad_req="add" keep their values, or come from `shared_module`. With
+        `resets_sums`, these gradients start at zero.
         """
         descriptions = [*self._data_shapes, *self._label_shapes]
         shapes = {desc.name: tuple(desc.shape) for desc in descriptions}
@@ -302,7 +301,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         with uninterrupted():
             self._executor = executor
             if self._shared_parameters is not None:
-                self._shared_parameters.leave_to(executor)
+                self._shared_parameters.set_owner(executor)
             for monitor in self._monitors:
                 monitor.attach()
 

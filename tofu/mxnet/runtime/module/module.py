@@ -228,7 +228,6 @@ class Module(RunningModule):
         self._save_states(fname, None)
 
     def _save_states(self, fname: str, parameters_digest: str | None) -> None:
-        """Write the optimizer's states. `parameters_digest` is the digest of the file of parameters that belongs to them."""
         optimizer = self._require_optimizer()
         optimizer.place_states(self.executor)
         save_states(fname, optimizer.content, Facts(self._count_updates(), parameters_digest))
@@ -335,10 +334,7 @@ class Module(RunningModule):
 
     @property
     def _kvstore(self) -> Any:
-        """MXNet's kvstore if several machines train.
-
-        On one machine with several contexts, an object with the updater, which scripts read; otherwise None.
-        """
+        """MXNet's kvstore if several machines train; on one machine with several contexts, an object with the updater; otherwise None."""
         if self._cluster is not None:
             return self._cluster.kvstore
         has_kvstore = self._context_count > 1 and self.optimizer_initialized

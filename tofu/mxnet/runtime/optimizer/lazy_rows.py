@@ -1,7 +1,7 @@
 """Lazy optimizers, which do not change rows of a weight that a sparse gradient lacks.
 
-Workers compute sparse gradients as dense arrays and update their shards by dense operators. These operators also decay
-momentum and weights in rows whose gradient is zero, so such rows are restored after the update.
+Workers compute sparse gradients as dense arrays, and update their shards by dense operators. These also decay momentum
+and weights in rows with zero gradient, so such rows are restored after the update.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def list_read_gradients(
 def keeping_rows(
     gradients_by_weight: Sequence[Sequence[ShardedTensor]], arrays_by_weight: Sequence[Sequence[Any]]
 ) -> Iterator[None]:
-    """At the end of the context, restore rows of weights and of their states if all gradients of the row are zero."""
+    """Restore the rows of weights and states whose gradients are all zero, at the end of the context."""
     with ExitStack() as stack:
         for gradients, arrays in zip(gradients_by_weight, arrays_by_weight, strict=True):
             if not gradients:

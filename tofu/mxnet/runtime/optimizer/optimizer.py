@@ -1,6 +1,6 @@
 """MXNet's optimizers on sharded weights.
 
-As on one device, an optimizer runs once per weight. Only the operators that it calls run on each shard. So steps are
+As on one device, an optimizer runs once per weight; only the operators that it calls run on each shard. So steps are
 counted once, norms cover whole tensors, and random numbers are the same. States are sharded like their weight.
 """
 

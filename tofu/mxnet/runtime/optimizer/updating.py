@@ -1,7 +1,6 @@
 """Extension of MXNet's Updater, which calls an optimizer, to sharded parameters.
 
-Modules and Trainers create their own Updaters, before or after a model is partitioned. So MXNet's class itself is
-extended.
+MXNet's class itself is extended, because modules and Trainers create Updaters before or after a model is partitioned.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def _update_parameters(self: Any, index: Any, grad: Any, weight: Any) -> None:
 
 
 def _place_gradient(gradient: Any, weight: Any) -> Any:
-    """Return a gradient in its weight's layout. A user's gradient, or one from before the model was bound, has another layout."""
+    """Return a gradient in its weight's layout. Gradients set by the user, or from before the model was bound, have other layouts."""
     if not isinstance(weight, ParameterArray):
         return gradient
     if not isinstance(gradient, ParameterArray):

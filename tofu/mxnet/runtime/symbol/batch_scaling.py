@@ -28,8 +28,8 @@ def shrink_batch(
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, Any], list[str]]:
     """Return shapes and values with a batch that fits into memory, halved as often as needed, and notes for the user.
 
-    The batch is the first dimension of every input whose first extent is that of the first input. Raises ShapeError if
-    even one example is too large.
+    The batch is the first extent of the first input, and dimension 0 of all inputs with this extent. Raises ShapeError
+    if even one example is too large.
     """
     free_bytes = _read_free_bytes(contexts)
     batch = next(iter(shapes.values()), (1,))[0]

@@ -25,7 +25,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def handle(self) -> Any:
-        """Handle of MXNet's symbol. Only this object and Tofu may read it; others would build a symbol for one device."""
+        """Handle of MXNet's symbol. Only this object and Tofu may read it, because others would build a symbol for one device."""
         caller = sys._getframe(1)
         is_allowed = caller.f_locals.get("self") is self or caller.f_globals.get("__name__", "").startswith("tofu.")
         if not is_allowed and self.settings.workers > 1:

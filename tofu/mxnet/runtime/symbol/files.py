@@ -1,7 +1,7 @@
 """Loading of symbols from files.
 
-Once Tofu is imported, MXNet's own loaders return a partitioned symbol from a file that was saved from one. Without
-this, `Module.load` and checkpoints would silently run on one device.
+Once Tofu is imported, MXNet's own loaders return a partitioned symbol from a file of a partitioned symbol. Otherwise
+`Module.load` and checkpoints would silently run on one device.
 """
 
 from __future__ import annotations

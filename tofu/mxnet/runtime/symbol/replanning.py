@@ -47,12 +47,12 @@ class Replanner:
         ----------
         gradients
             Names of the arguments with gradients. A plan is only reused for steps with the same gradients. With None,
-            the plan found now is not reused for other shapes.
+            the plan is not reused for other shapes.
         shapes, types
             Shapes and types of the inputs.
         settings
-            The user's options. Their plan, or a new search, is used if neither the first plan nor `present_plan`
-            exists. If the plans that exist do not fit, the search runs again.
+            The user's options. Without an earlier plan, their plan or a search is used. If earlier plans do not fit,
+            the search runs again.
         compile_with
             Function that makes the partition for these shapes.
         present_plan
