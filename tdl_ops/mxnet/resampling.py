@@ -4,7 +4,14 @@ from tdl_ops.mxnet import op
 from tofu.tdl import Sum, merge, output, scatter
 
 
+def _as_tuple(bounds):
+    """Return a tuple, also for one number or None: mx.np writes x[2:5] with begin=2."""
+    return bounds if isinstance(bounds, tuple) else (bounds,)
+
+
 def _slices(shape, begin, end, step):
+    begin, end, step = (_as_tuple(bounds) for bounds in (begin, end, step))
+
     def read(d, values):
         return values[d] if d < len(values) else None
 
@@ -14,7 +21,9 @@ def _slices(shape, begin, end, step):
 
 def _local_bound(name):
     """Return a bound attribute with None in split dimensions, where a worker's region is the slice."""
-    return lambda local: tuple(None if local.is_split(f"i{d}") else n for d, n in enumerate(local.attributes[name]))
+    return lambda local: tuple(
+        None if local.is_split(f"i{d}") else n for d, n in enumerate(_as_tuple(local.attributes[name]))
+    )
 
 
 SLICE = {
@@ -37,15 +46,19 @@ def backward_cut(d_out, *, output_shapes, begin, end, step=()):
     return scatter(lambda *i: (cell(i), d_out[i]), rank=d_out.ndim)
 
 
+def _reversed_dimensions(axis, rank):
+    return {d % rank for d in (range(rank) if axis is None else _as_tuple(axis))}
+
+
 @op("reverse")
 def reverse(data, *, axis):
-    axes = {d % data.ndim for d in (axis if isinstance(axis, tuple) else (axis,))}
+    axes = _reversed_dimensions(axis, data.ndim)
     return lambda *i: data[tuple(data.shape[d] - 1 - v if d in axes else v for d, v in enumerate(i))]
 
 
 @op("_backward_reverse")
 def backward_reverse(d_out, *, axis):
-    axes = {d % d_out.ndim for d in (axis if isinstance(axis, tuple) else (axis,))}
+    axes = _reversed_dimensions(axis, d_out.ndim)
     return lambda *i: d_out[tuple(d_out.shape[d] - 1 - v if d in axes else v for d, v in enumerate(i))]
 
 

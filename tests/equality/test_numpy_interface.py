@@ -107,6 +107,17 @@ def test_deviations_equal_one_device():
             compare_split(model, 3, {name: axis})
 
 
+def build_slices() -> PlainModel:
+    data = variable("data") * mx.sym.Variable("scale_weight", shape=(6, 4)).as_np_ndarray()
+    net = numpy.sin(data[:3]) * data[3:] + data[1:4] * numpy.flip(data[5:2:-1])
+    return PlainModel(mx.sym.MakeLoss(net.as_nd_ndarray()), {"data": (6, 4)}, 5)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_slices_of_the_first_dimension_equal_one_device(workers):
+    compare_split(build_slices(), workers, steps=2, randoms=2)
+
+
 def build_scalars() -> PlainModel:
     data = variable("data") * mx.sym.Variable("scale_weight", shape=(6, 4)).as_np_ndarray()
     found = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -16,7 +17,12 @@ LOW_PRECISION_TOLERANCES = {"float32": 1e-5, "complex64": 1e-5, "float16": 2e-3,
 
 def find_precision(dtypes: Iterable[str]) -> float:
     """Return the largest relative error to expect for these types."""
-    return max((LOW_PRECISION_TOLERANCES.get(dtype, TOLERANCE) for dtype in dtypes), default=TOLERANCE)
+    return max(map(_find_tolerance, dtypes), default=TOLERANCE)
+
+
+def _find_tolerance(dtype: str) -> float:
+    mantissa = re.search(r"_e\d+m(\d+)", dtype)  # as in float8_e5m2
+    return 2.0 ** -int(mantissa[1]) if mantissa else LOW_PRECISION_TOLERANCES.get(dtype, TOLERANCE)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 from tdl_ops.mxnet.case import Case
 
 CASES = [
+    Case("_npi_flip", {"axis": None}, [(5, 3)]),
     Case("_np_moveaxis", {"source": (0, -1), "destination": (2, 0)}, [(5, 3, 4, 2)]),
     Case("_np_roll", {"shift": (2, -3), "axis": (0, 2)}, [(5, 3, 7)]),
     Case("_np_roll", {"shift": (9,), "axis": (1,)}, [(5, 7)]),
