@@ -51,22 +51,22 @@ def _positions(size, kernel, stride, dilate, pad):
 
 
 @op("im2col", concrete=True, bound=BOUND, pads=ROWS)
-def im2col(data, *, kernel, stride=(), dilate=(), pad=()):
+def im2col(data, *, kernel=(), stride=(), dilate=(), pad=()):
     space = _positions(data.shape[2:], kernel, stride, dilate, pad)
     return _take(data, space, kernel, stride, dilate, pad)
 
 
 @op("_backward_im2col", concrete=True, bound=BOUND, pads=ROWS)
-def backward_im2col(d_out, *, output_shapes, kernel, stride=(), dilate=(), pad=()):
+def backward_im2col(d_out, *, output_shapes, kernel=(), stride=(), dilate=(), pad=()):
     space = _positions(output_shapes[0][2:], kernel, stride, dilate, pad)
     return _put(d_out, space, kernel, stride, dilate, pad)
 
 
 @op("col2im", concrete=True, bound=RESIZED, pads=ROWS)
-def col2im(data, *, output_size, kernel, stride=(), dilate=(), pad=()):
+def col2im(data, *, output_size, kernel=(), stride=(), dilate=(), pad=()):
     return _put(data, _positions(output_size, kernel, stride, dilate, pad), kernel, stride, dilate, pad)
 
 
 @op("_backward_col2im", concrete=True, bound=RESIZED, pads=ROWS)
-def backward_col2im(d_out, *, output_size, kernel, stride=(), dilate=(), pad=()):
+def backward_col2im(d_out, *, output_size, kernel=(), stride=(), dilate=(), pad=()):
     return _take(d_out, _positions(output_size, kernel, stride, dilate, pad), kernel, stride, dilate, pad)

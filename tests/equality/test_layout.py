@@ -66,7 +66,7 @@ MODELS = {"joined": joined, "padded": padded, "stacked": stacked}
 FETCHED = {
     "joined": {"Concat", "SliceChannel", "slice_axis", "slice", "_split_v2"}
     | {f"_backward_{op}" for op in ("Concat", "SliceChannel", "slice_axis", "slice")},
-    "padded": {"Concat", "Pad", "slice", "_backward_Concat", "_backward_Pad", "_backward_slice"},
+    "padded": {"Concat", "Pad", "_tofu_join", "_backward_Concat", "_backward_Pad", "_backward_slice"},
     "stacked": {"stack", "SliceChannel", "_split_v2", "_split_v2_backward"}
     | {f"_backward_{op}" for op in ("stack", "SliceChannel")},
 }

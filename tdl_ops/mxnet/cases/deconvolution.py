@@ -5,7 +5,7 @@ DECONVOLUTIONS = [
     ({"kernel": (4, 4), "stride": (2, 2), "pad": (1, 1), "num_filter": 5}, [(3, 5, 5, 4), (5, 5, 4, 4)]),
     ({"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "adj": (1, 1), "num_filter": 3}, [(3, 2, 5, 4), (2, 3, 3, 3)]),
     ({"kernel": (3, 3), "num_group": 3, "num_filter": 6}, [(3, 6, 5, 4), (6, 2, 3, 3)]),
-    ({"kernel": (3,), "dilate": (2,), "num_filter": 5}, [(3, 3, 5), (3, 5, 3)]),
+    ({"kernel": 3, "dilate": 2, "num_filter": 5}, [(3, 3, 5), (3, 5, 3)]),
     (
         {"kernel": (3, 2), "stride": (2, 1), "pad": (1, 0), "num_filter": 4, "no_bias": False},
         [(3, 5, 3, 4), (5, 4, 3, 2), (4,)],
