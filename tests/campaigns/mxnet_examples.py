@@ -33,7 +33,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs/mxnet-examples.md"
 INTRODUCTION = """# MXNet's own examples
 
 The models are from MXNet's folder `example/`, and built by its own code. The table compares each model on several workers (devices that
-share the model) with one device, in one training step and in inference. Its numbers are errors: the largest difference in an output,
+share the model) with one device, in one training step and in inference. The numbers are errors: the largest difference in an output,
 gradient or state, divided by the largest number of that tensor. The last column is the largest error that [counts as
 rounding](verify-model.md#which-differences-count-as-rounding).
 
