@@ -36,15 +36,17 @@ from tests.shared.campaigns import choose_names, print_problems, read_results, r
 DOCUMENT = Path(__file__).parents[2] / "docs/jax-examples.md"
 INTRODUCTION = """# Examples of JAX's libraries
 
-Training steps of examples of flax, equinox, haiku, jraph, distrax, optax and JAX, built by the examples' own code. The
-table compares several workers with one device: it shows the largest error of an array after three steps, relative to its largest number.
-Plans are searched on 3 and 8 workers, searched with `replicate="free"` on 2, and random on 4.
+The examples are training steps of flax, equinox, haiku, jraph, distrax, optax and JAX, built by their own code. The table compares each
+step on several devices with the same step on one device. It shows the largest error of an array after three steps, relative to its
+largest number. Tofu searched the plans (how the step is split) for 3 and 8 devices. The plans for 2 devices may store copies of tensors
+(`replicate="free"`). The plans for 4 devices are random.
 
-An array is excused if a rounding of the inputs changes it as much on one device. Gradients that cancel cause such arrays with Adam, for
-example the gradient of the bias of attention's keys. "float32" marks steps whose own code computes in float32. Empty cells were not run.
+The last column counts arrays that are left out. An array is left out if rounding the inputs changes it as much on one device. For
+example, the gradient of an attention key's bias is zero except for rounding, and the optimizer Adam turns such gradients into large
+changes. "float32" marks steps whose own code computes in float32. Empty cells were not run.
 
-A solver of diffrax that is differentiated by recursive checkpoints, and an optimizer that searches along a line, have loops of unknown
-length. Every worker computes these completely.
+Every device computes loops of unknown length completely. Such loops are in optimizers that search along a line, and in a solver of the
+library diffrax.
 
 `python -m tests.campaigns.jax_equality --source sources --write` writes this page.
 """

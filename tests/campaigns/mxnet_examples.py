@@ -32,18 +32,19 @@ from tests.shared.campaigns import choose_names, print_problems, read_results, r
 DOCUMENT = Path(__file__).parents[2] / "docs/mxnet-examples.md"
 INTRODUCTION = """# MXNet's own examples
 
-Models of MXNet's folder `example/`, built by its own code. The table compares several workers with one device. It shows the largest error
-of an output, a gradient or a state, in one training step and in inference, relative to the largest number of the tensor. The last column is
-the error that a rounding of the inputs causes on one device, at least 1e-10.
+The models are from MXNet's folder `example/`, and built by its own code. The table compares each model on several workers (devices that
+share the model) with one device, in one training step and in inference. The numbers are errors: the largest difference in an output,
+gradient or state, divided by the largest number of that tensor. The last column is the largest error that [counts as
+rounding](verify-model.md#which-differences-count-as-rounding).
 
-- MXNet has some operators in float32 only. In float64 models
-  [they compute between casts](verify-model.md#which-differences-count-as-rounding): LRN in AlexNet, Crop in the FCNs and in a generator,
-  CTCLoss and SoftmaxActivation.
-- Detectors have more such operators, and choose among boxes with nearly equal scores. Their comparison finds large errors only.
-- InstanceNorm adds in float32, so lips is compared in float32, as are the capsules.
-- In float32 (`verify-model --dtype float32`), AlexNet on one device is itself wrong, by 3.4e-5 in conv2_bias: oneDNN's gradient of LRN
-  reads uninitialized memory ([limits](limits.md#where-one-device-is-wrong)). Workers differ by 1.6e-6 from one device without oneDNN
-  (`MXNET_MKLDNN_ENABLED=0`), and by 1.9e-6 from one device that gets this gradient in the default memory layout.
+- "float64" models compute a few operators in float32, because MXNet has no float64 version of them: LRN in AlexNet, Crop in the FCNs and
+  in a generator, CTCLoss and SoftmaxActivation.
+- The detectors (ssd) need float32. They choose among boxes with nearly equal scores, so rounding can change their results. Their rows
+  only show that no error is large.
+- The models lips and capsules are compared in float32, too. The operator InstanceNorm of lips adds in float32.
+- If AlexNet is compared in float32, one device is wrong, by 3.4e-5 in conv2_bias: the library oneDNN computes the gradient of LRN from
+  uninitialized memory ([limits](limits.md#where-one-device-is-wrong)). Compared with one device without oneDNN
+  (`MXNET_MKLDNN_ENABLED=0`), the workers differ by 1.6e-6.
 
 `python -m tests.campaigns.mxnet_examples --source mxnet/example --write` writes this page.
 """
