@@ -47,7 +47,7 @@ LEAST_SCALED_BITS = 32
 
 
 def hoist_sums(step: Step) -> Step | None:
-    """Return the step with sums moved out of its loops, or None if there are no such sums. Values keep their numbers."""
+    """Move sums out of the loops of a step, or return None if there are no such sums. Values keep their numbers."""
     hoister = _Hoister(list(step.types), {n: e for e in step.walk() for n in e.outputs})
     equations = hoister.hoist_from(step.equations)
     if not hoister.count:
@@ -75,7 +75,7 @@ class _Hoister:
         return operand
 
     def hoist_from(self, items: Sequence[Equation | Loop]) -> tuple[Equation | Loop, ...]:
-        """Return equations and loops with sums moved out of the loops. Inner loops come first, because outer loops may carry their sums."""
+        # Inner loops come first, because outer loops may carry their sums.
         hoisted: list[Equation | Loop] = []
         for item in items:
             if isinstance(item, Loop):
@@ -141,8 +141,6 @@ class _HoistedSum:
 
 @dataclass
 class _BodyValues:
-    """The values in the body of a loop, with the equations, sums and stacks that compute them."""
-
     equation_by_result: dict[int, Equation]
     sums: Mapping[int, Equation] = field(default_factory=dict)
     stacks: Mapping[int, tuple[Loop, Equation]] = field(default_factory=dict)
@@ -177,7 +175,7 @@ class _LoopBody:
         self._completing_loops: dict[int, Loop] = {}  # by id of the inner loop
 
     def find_sum(self, carry: LoopCarry) -> _HoistedSum | None:
-        """Return the sum that a carry computes. None if it is no sum, or adds no product."""
+        """Return the sum that a carry computes, or None if the carry is no sum or adds no product."""
         if not isinstance(carry.following, int):
             return None
         add_equation, type_ = self._values.equation_by_result.get(carry.following), self._hoister.types[carry.value]
@@ -261,7 +259,7 @@ class _LoopBody:
         return isinstance(factor, Literal) or self._hoister.types[equation.outputs[0]].dtype == dtype
 
     def _hoist_operand(self, operand: Operand, moved_equations: dict[int, Equation], body_values: _BodyValues) -> bool:
-        """Return True if an operand is equal in all iterations. The equations that compute it are added to `moved_equations`."""
+        """Return True if an operand is equal in all iterations. Add the equations for it to `moved_equations`."""
         if isinstance(operand, Literal) or operand not in self._values_inside:
             return True
         equation = body_values.equation_by_result.get(operand)
@@ -279,7 +277,7 @@ class _LoopBody:
         return True
 
     def remove_sum(self, hoisted_sum: _HoistedSum, dtype: Any) -> None:
-        """Move the equations of a sum behind the loop. The equations that remain in the loop are summed in the type `dtype`."""
+        """Move the equations of a sum behind the loop. Equations that stay in the loop are summed in the type `dtype`."""
         self._moved_values.update(hoisted_sum.moved_equations, hoisted_sum.add_equation.outputs)
         for value, equation in hoisted_sum.summed_equations.items():
             depth = equation.loops_summed + 1

@@ -34,7 +34,7 @@ MOST_EQUATIONS = 2048  # the search ends after this many equations before a reve
 
 
 def cancel_reversals(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return the operands that replace a reversal, or None if this does not reduce the number of reversed elements."""
+    """Return operands that replace the result of a reversal, or None if this does not reverse fewer elements."""
     if types[0].is_key or not builder.is_planned:
         return None
     search = _Search(builder)
@@ -83,7 +83,7 @@ class _Search:
         return not waiting
 
     def gains(self, size: int) -> bool:
-        """Return True if fewer elements are reversed than by the earlier reversals and one of `size` elements."""
+        """Return True if fewer than `size` elements stay reversed, or as many, but without an earlier reversal."""
         count = sum(prod(self.builder.types[value].shape) for value, _ in self.rest)
         return count < size or (count == size and self.cancels)
 
@@ -230,4 +230,4 @@ RULES: Mapping[str, Callable[[Equation, frozenset[int], Shapes], Source | None]]
     "squeeze": _reshape,
     "transpose": _transpose,
 }
-"""For each primitive with a counterpart, a function that finds its operands in reverse, or None if they have no such form."""
+"""For a primitive that can compute in reverse, a function that returns its operands for this, or None if there are none."""
