@@ -232,7 +232,6 @@ def _find_highest(dtype: Any) -> Any:
 
 
 def _convert_fill(fill: float, dtype: Any) -> Any:
-    """Return a number that `dtype` can hold. Integers and booleans hold no infinity, only a largest or smallest value."""
     if np.isfinite(fill) or jnp.issubdtype(dtype, jnp.inexact):
         return fill
     if jnp.issubdtype(dtype, jnp.bool_):

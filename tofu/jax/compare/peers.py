@@ -101,7 +101,10 @@ def data_parallel(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
 
 
 def fully_sharded(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
-    """Return shardings that split the batch, and large tensors of the state along their largest dimension (FSDP, ZeRO-3)."""
+    """Return shardings that split the batch, and split large tensors of the state (FSDP, ZeRO-3).
+
+    A tensor is split along its largest dimension.
+    """
 
     def place(leaf: Any) -> NamedSharding:
         shape = np.shape(leaf)

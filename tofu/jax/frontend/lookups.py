@@ -92,7 +92,7 @@ class KnownLookup:
         return lax.rev(part, reversed_) if reversed_ else part
 
     def write(self, array: Any, part: Any, join: Callable[[Any, Any], Any] | None = None) -> Any:
-        """Return the array with `part` at the known positions. `join` combines old elements with `part`."""
+        """Return an array with the elements at the known positions replaced by `part`, or combined with it by `join`."""
         part = self.reverse_decreasing(part)
         if part.shape == array.shape:
             return part if join is None else join(array, part)
@@ -168,7 +168,7 @@ def write_at(
     strides: Sequence[int],
     join: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
-    """Return an array with regularly spaced elements replaced by `update`. `join` combines old elements with `update`."""
+    """Return an array with regularly spaced elements replaced by `update`, or combined with it by `join`."""
     sizes, extents = update.shape, operand.shape
     ends = [begin + stride * (size - 1) + 1 for begin, stride, size in zip(begins, strides, sizes, strict=True)]
     around = zip(begins, ends, strides, extents, strict=True)
@@ -185,7 +185,7 @@ def select_window(
     moved: Any,
     strides: Sequence[int] | None = None,
 ) -> Any:
-    """Return an array with a window replaced by elements of `moved`. `join` combines old elements with `moved`."""
+    """Return an array with a window replaced by elements of `moved`, or combined with them by `join`."""
     is_inside = np.bool_(True)
     strides = strides or [1] * len(begins)
     for d, (begin, stride, size, extent) in enumerate(zip(begins, strides, sizes, operand.shape, strict=True)):

@@ -277,7 +277,7 @@ class _LoopBody:
         return True
 
     def remove_sum(self, hoisted_sum: _HoistedSum, dtype: Any) -> None:
-        """Move the equations of a sum behind the loop. Equations that stay in the loop are summed in the type `dtype`."""
+        """Move the equations of a sum behind the loop. Equations that stay in it are summed in the type `dtype`."""
         self._moved_values.update(hoisted_sum.moved_equations, hoisted_sum.add_equation.outputs)
         for value, equation in hoisted_sum.summed_equations.items():
             depth = equation.loops_summed + 1

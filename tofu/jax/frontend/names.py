@@ -148,7 +148,9 @@ class UniqueNames:
         self._counts_by_name: Counter[str] = Counter()
 
     def take(self, requested_name: str) -> str:
-        """Return the requested name, with a number if it is in use. Raise UnsupportedError if a plan cannot save the name."""
+        """Return the requested name, with a number if it is in use. Raise UnsupportedError for a name that cannot be
+        saved.
+        """
         if show_text(requested_name) != requested_name:
             raise UnsupportedError(
                 f"The name {show_text(requested_name)} has half of a character (a lone surrogate), and cannot be saved in a plan. Rename "

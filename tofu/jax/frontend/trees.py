@@ -84,7 +84,7 @@ def _describe_failure(path: str, node: Any, error: Exception) -> str:
 
 
 def rebuild(name: str, build: Callable[[], Any]) -> Any:
-    """Return the result of `build`, or raise UnsupportedError if a class in the argument's tree does not accept traced arrays."""
+    """Build the tree of an argument. Raise UnsupportedError if a class in the tree does not accept traced arrays."""
     try:
         return build()
     except Exception as error:
