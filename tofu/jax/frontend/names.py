@@ -148,8 +148,9 @@ class UniqueNames:
         self._counts_by_name: Counter[str] = Counter()
 
     def take(self, requested_name: str) -> str:
-        """Return the requested name, with a number if it is in use. Raise UnsupportedError for a name that cannot be
-        saved.
+        """Return the requested name, with a number if it is in use.
+
+        Raise UnsupportedError for a name that cannot be saved.
         """
         if show_text(requested_name) != requested_name:
             raise UnsupportedError(

@@ -254,9 +254,6 @@ class StepBuilder:
         return self._number_by_constant[id(value)]
 
     def _add_equation(self, eqn: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
-        """Add an equation of a jaxpr, or equations that replace it. Return the results, which `equation` does not have
-        yet.
-        """
         name = eqn.primitive.name
         if is_constraint(eqn):
             constraint = "device or sharding of jax.device_put" if name == "device_put" else "sharding constraint"

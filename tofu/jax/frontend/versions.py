@@ -217,7 +217,10 @@ def vary_alike(values: Sequence[Any]) -> list[Any]:
 
 
 def all_gather(value: Any, axis_names: str | tuple[str, ...], dimension: int) -> Any:
-    """Concatenate the shards of all devices along `dimension`. The result is marked as replicated if JAX records this."""
+    """Concatenate the shards of all devices along `dimension`.
+
+    The result is marked as equal on all devices if JAX records this.
+    """
     if not find_varying(value):
         return jax.lax.all_gather(value, axis_names, axis=dimension, tiled=True)
     if hasattr(jax.lax, "all_gather_invariant"):

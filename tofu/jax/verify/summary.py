@@ -34,7 +34,7 @@ class Summary:
     uncompared
         Primitives without a meaningful case.
     signatures, strategies, pairs
-        Numbers of verified signatures, strategies, and pairs of strategies.
+        Numbers of verified signatures, strategies (ways to split an equation), and pairs of strategies.
     overlapping
         Number of strategies and pairs that were also run with overlapping shards.
     missing, explained
