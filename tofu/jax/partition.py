@@ -68,7 +68,6 @@ class DeferredStep:
         return self.planned(*args)(*args)
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the planned step, or raise AttributeError if the step is not planned yet."""
         planned_step = None if name.startswith("_") else self._planned_step
         if planned_step is not None:
             return getattr(planned_step, name)

@@ -365,7 +365,6 @@ class PartitionedStep:
     report = save_report
 
     def __reduce__(self) -> Any:
-        """Raise UnsupportedError, because a step cannot be copied or pickled."""
         raise UnsupportedError(
             f"{self!r} belongs to this process and its devices, and cannot be copied or pickled. Save its plan, parallel.plan.to_json(), "
             "and pass it to tofu.jax.partition as plan=."

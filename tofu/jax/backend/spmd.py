@@ -47,8 +47,7 @@ class _Scope:
     separate_sums: dict[int, Any] = field(default_factory=dict)
     """Stacks of separate sums for each iteration of an inner loop, which a later loop reads."""
 
-    def enter(self) -> _Scope:
-        """Return the scope of a loop body. Values added to it are not visible outside."""
+    def make_inner_scope(self) -> _Scope:
         return _Scope(dict(self.values))
 
 
@@ -236,7 +235,6 @@ class SpmdProgram:
         return scope.values[value]
 
     def _make_unread_array(self, value: int) -> Any:
-        """Return an array for an input that no worker reads, such as an operand that is overwritten."""
         program_value = self.program.values[value]
         return jnp.empty(program_value.shape, self.step.types[self._number_by_tensor[program_value.tensor]].dtype)
 
@@ -298,7 +296,7 @@ class SpmdProgram:
 
         def run_body(carried: tuple[list[Any], list[Any]], scanned: tuple[list[Any], ...]) -> Any:
             (carry_arrays, partial_sums), (elements, separate_sums, complete_sums) = carried, scanned
-            inside = scope.enter()
+            inside = scope.make_inner_scope()
             carry_values = (self._find_shards(carry.value) for carry in loop.carries)
             inside.values.update(zip(carry_values, carry_arrays, strict=True))
             inside.sums.update(zip((*total_numbers, *separate_numbers), (*partial_sums, *separate_sums), strict=True))

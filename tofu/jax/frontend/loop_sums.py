@@ -98,7 +98,7 @@ class _Hoister:
                 continue
             self.count += 1
             body.remove_sum(hoisted_sum, self.types[carry.value].dtype)
-            following += body.list_following_equations(carry, hoisted_sum)
+            following += body.list_equations_after_loop(carry, hoisted_sum)
         if len(remaining_carries) == len(loop.carries):
             return [loop]
         remaining_loop = replace(loop, equations=body.list_remaining(loop.equations), carries=tuple(remaining_carries))
@@ -203,7 +203,11 @@ class _LoopBody:
         if value in body_values.stacks:
             return self._analyze_stack(value, dtype, hoisted_sum, *body_values.stacks[value])
         equation = body_values.equation_by_result.get(value)
-        if equation is None or len(equation.outputs) != 1 or not _widens(self._hoister.types[value].dtype, dtype):
+        if (
+            equation is None
+            or len(equation.outputs) != 1
+            or not _can_be_summed_in(self._hoister.types[value].dtype, dtype)
+        ):
             return False
         backup = hoisted_sum.copy()
         operands = self._find_linear_operands(equation, dtype, hoisted_sum, body_values)
@@ -238,7 +242,7 @@ class _LoopBody:
             return inputs
         if name == "convert_element_type":
             before, after = (self._hoister.types[n].dtype for n in (*inputs, *equation.outputs) if isinstance(n, int))
-            return inputs if _widens(before, after) else None
+            return inputs if _can_be_summed_in(before, after) else None
         if name == "reduce_sum":
             (operand,) = inputs
             shape = self._hoister.types[operand].shape if isinstance(operand, int) else ()
@@ -297,8 +301,7 @@ class _LoopBody:
                 separate_sums=(*before.separate_sums, *separate_sum.summed_equations),
             )
 
-    def list_following_equations(self, carry: LoopCarry, hoisted_sum: _HoistedSum) -> Iterator[Equation]:
-        """Yield the equations after the loop that compute the carry from its sum."""
+    def list_equations_after_loop(self, carry: LoopCarry, hoisted_sum: _HoistedSum) -> Iterator[Equation]:
         yield from self._list_moved_equations(hoisted_sum, self._hoister.types[carry.value].dtype)
         if self._hoister.is_zero(carry.first):
             self._hoister.current_by_old[carry.last] = hoisted_sum.summand
@@ -335,10 +338,9 @@ class _LoopBody:
         return tuple(remaining)
 
 
-def _widens(dtype: Any, wider_dtype: Any) -> bool:
-    """Return True if numbers of the type `dtype` may be summed in the type `wider_dtype`."""
-    is_real = jnp.issubdtype(dtype, jnp.floating) and jnp.issubdtype(wider_dtype, jnp.floating)
-    return bool(dtype == wider_dtype or (is_real and jnp.promote_types(dtype, wider_dtype) == wider_dtype))
+def _can_be_summed_in(dtype: Any, sum_dtype: Any) -> bool:
+    is_real = jnp.issubdtype(dtype, jnp.floating) and jnp.issubdtype(sum_dtype, jnp.floating)
+    return bool(dtype == sum_dtype or (is_real and jnp.promote_types(dtype, sum_dtype) == sum_dtype))
 
 
 def _as_dtype(operand: Operand, dtype: Any) -> Operand:

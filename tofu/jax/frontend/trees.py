@@ -107,7 +107,6 @@ def are_alike(name: str, first: Any, second: Any) -> bool:
 
 
 def _find_incomparable(path: str, first: Any, second: Any) -> str | None:
-    """Return the path of the first node whose static fields cannot be compared, or None."""
     first_data, second_data = first.node_data(), second.node_data()
     if first_data is None or second_data is None:
         return None
