@@ -35,15 +35,15 @@ class JaxFrontEnd:
     lowerings = LOWERINGS
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return None: the shapes of shards follow from the descriptions of primitives, and `SpmdProgram` checks them."""
+        """Return None: descriptions imply the shapes of shards, and `SpmdProgram` checks them."""
         return None
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
-        """Return False: JAX computes random numbers from keys, which are ordinary arrays."""
+        """Return False: JAX computes random numbers from keys."""
         return False
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
-        """Return False: JAX computes random numbers from keys, which are ordinary arrays."""
+        """Return False: JAX computes random numbers from keys."""
         return False
 
 

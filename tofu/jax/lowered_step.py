@@ -63,6 +63,7 @@ class BoundStage:
         return BoundStage(self.stage.compile(*args, **named), self.constants)
 
     def __call__(self, *args: Any) -> Any:
+        """Run the compiled step."""
         return self.stage(*args, self.constants)
 
     def __getattr__(self, name: str) -> Any:

@@ -28,8 +28,8 @@ Devices: TypeAlias = "int | Mesh | Sequence[Any]"
 class DeferredStep:
     """A step that is planned at its first call, for the arguments of that call.
 
-    `tofu.jax.partition` returns it if no example arguments are passed. After the first call, it also has the attributes
-    of a `PartitionedStep`, such as `plan`.
+    `tofu.jax.partition` returns a `DeferredStep` if no example arguments are passed. After the first call, it also has
+    the attributes of a `PartitionedStep`, such as `plan`.
     """
 
     def __init__(
@@ -131,8 +131,8 @@ def partition(
     ----------
     step
         The training step, a function of trees of arrays. If its first result has the same tree, shapes and types as its
-        first argument, Tofu assumes that both are the model's state, and stores them alike. If `step` is left out, `partition`
-        returns a decorator: `@tofu.jax.partition(workers=8)`.
+        first argument, both are assumed to be the model's state, and are stored alike. If `step` is left out,
+        `partition` returns a decorator: `@tofu.jax.partition(workers=8)`.
     workers
         The number of devices, a list of devices, or a `jax.sharding.Mesh`. The plan may arrange the devices of a mesh
         in another way. If several processes run the step, each process contributes the same number of devices.

@@ -65,7 +65,7 @@ class PartitionedStep:
     partition
         The plan and the traced step, as the planning pipeline returns them.
     mesh
-        The devices, as a mesh. For example, a plan may split over 2 and then over 3 devices, and the mesh has 2 x 3.
+        The devices, as a mesh. For example, if a plan splits over 2 and then over 3 devices, the mesh is 2 x 3.
     uneven
         The value of `uneven=` in `tofu.jax.partition`.
     """
@@ -97,12 +97,12 @@ class PartitionedStep:
 
     @property
     def plan(self) -> Plan:
-        """How each operator and tensor is split. `print(step.plan)` shows the plan."""
+        """The plan, which fixes how each operator and tensor is split. `print(step.plan)` shows it."""
         return self.partition.plan
 
     @cached_property
     def shardings(self) -> Any:
-        """How the step's arguments are stored: trees like the arguments, with shardings instead of arrays.
+        """Trees like the step's arguments, with a sharding in the place of each array.
 
         Functions and strings stay in their places. Raises UnsupportedError if a class in a tree accepts only arrays.
         """

@@ -49,8 +49,7 @@ def place_array(value: Any, sharding: Sharding) -> Any:
 def place_operand(value: Any, sharding: Sharding) -> Any:
     """Place an argument for a call of the step.
 
-    - An array that is not committed to a device is returned unchanged if this process has all devices. `jax.jit` places
-      it.
+    - An array that is not committed to a device is left to `jax.jit` if this process has all devices.
     - An array with overlapping shards becomes an array in which the shards are side by side, without overlap.
     """
     if isinstance(sharding, UnevenSharding):

@@ -35,7 +35,7 @@ REPLACEMENTS = {
     "out_shardings": SHARDED,
     "backend": "every step runs under jax.shard_map, with the plan's own collectives",
 }
-"""For each option of JAX or of another call, what to use instead. Error messages quote it."""
+"""For options of JAX or of other calls, advice that error messages quote."""
 OTHER_NAMES_OF_WORKERS = ("mesh", "device", "devices", "contexts", "ngpus")
 """Other names for `workers=`, in JAX and in `tofu.partition`."""
 

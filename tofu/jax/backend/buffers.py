@@ -77,7 +77,7 @@ def _list_operations(items: Sequence[Equation | Loop], types: list[ValueType], a
     for item in items:
         if isinstance(item, Loop):
             yield _make_loop_operation(item, types, alias)
-        elif item.primitive.name in WHOLE:  # its bodies are not read
+        elif item.primitive.name in WHOLE:  # kept as one operation
             size = max((predict_temporaries(read_jaxpr(body)) for body in list_bodies(item.params)), default=0)
             yield Operation(item.primitive.name, alias.find_all(item.inputs), item.outputs, (Buffer(size, 0, 0),))
         elif item.primitive is not LOOP_STACK and not alias.is_one(item):

@@ -18,7 +18,7 @@ from tofu.program.lockstep import Box
 
 
 class Workers:
-    """The workers of a program, as a mesh. For example, workers with the factors 2 and 3 form a mesh of 2 x 3."""
+    """The workers of a program, arranged as a mesh, for example of 2 x 3 devices."""
 
     def __init__(self, factors: Sequence[int]) -> None:
         self.factors = tuple(factors)
@@ -35,10 +35,10 @@ class Workers:
 
     @contextmanager
     def remember(self) -> Iterator[None]:
-        """Return a context for tracing a program or a loop body, in which each number is looked up only once."""
+        """Return a context for tracing, in which the worker's number and rows of tables are computed only once."""
         before = self._known_numbers
         self._known_numbers = dict(before)
-        _ = self.me  # outside of loops: XLA for CPUs cannot look it up in the kernel of a small loop
+        _ = self.me  # before any loop: XLA on CPUs cannot look up the number in the kernel of a small loop
         try:
             yield
         finally:
@@ -88,7 +88,9 @@ class Workers:
     def run(self, collectives: Sequence[Collective], inputs: Sequence[Any]) -> Any:
         """Apply collectives to this worker's arrays, one after another."""
         if inputs[0].dtype == bool and any(getattr(collective, "reducer", None) for collective in collectives):
-            reduced = self.run(collectives, [array.astype(jnp.int8) for array in inputs])  # devices reduce numbers only
+            reduced = self.run(
+                collectives, [array.astype(jnp.int8) for array in inputs]
+            )  # only numbers can be reduced over devices
             return reduced.astype(bool)
         array = inputs[0]
         for collective in collectives:
@@ -166,7 +168,7 @@ RULES: dict[type, Callable[[Workers, Any, Any], Any]] = {
 
 
 def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
-    """Return the region of an array with the shape `extents`. The program may compute the first positions, `begins`.
+    """Return the region of an array that begins at `begins` and has the shape `extents`. `begins` may be traced.
 
     A single integer is selected by a sum, because JAX 0.6.2 on CPUs loses a factor if it slices an integer from a
     product.

@@ -156,7 +156,7 @@ class SpmdProgram:
             ]
 
     def number_of(self, equation: Equation) -> int:
-        """Return the number of the operator that an equation became in the graph."""
+        """Return the number of an equation's operator in the graph."""
         return self._operator_by_origin[id(equation)]
 
     def uneven_arguments(self, mesh: Mesh) -> dict[int, UnevenSharding]:
@@ -186,7 +186,7 @@ class SpmdProgram:
         return [jax.ShapeDtypeStruct(shape, type_.dtype) for shape, type_ in zip(shapes, types, strict=True)]
 
     def result_layouts(self) -> list[Layout]:
-        """Return the dimension along which each round of the plan splits each result.
+        """Return, for each result, the dimension that each round of the plan splits.
 
         The next state is split like the state.
         """
@@ -197,7 +197,7 @@ class SpmdProgram:
         ]
 
     def _find_layout_owner(self, position: int, number: int) -> int:
-        """Return the argument that a result replaces in the next step and is split like, or else the result."""
+        """Return the value that a result is split like: the argument that it replaces in the next step, or itself."""
         argument = self.step.inputs[position] if position < len(self.step.inputs) else number
         next_values, tensor_of = self.problem.graph.next_values, self.native.tensor_of
         return argument if next_values.get(tensor_of[argument]) == tensor_of[number] else number
@@ -363,7 +363,7 @@ class SpmdProgram:
                     self._get_array(value, scope)
 
     def _sort_body(self, loop: Loop) -> tuple[list[_EquationCompute], list[_EquationCompute], list[Equation | Loop]]:
-        """Return the equations in a loop body that take elements, the equations that stack results, and all others."""
+        """Return the equations that take elements, the equations that stack results, and all other equations."""
         cells: list[_EquationCompute] = []
         stacks: list[_EquationCompute] = []
         other_items: list[Equation | Loop] = []

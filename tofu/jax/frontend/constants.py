@@ -63,7 +63,6 @@ class _ConstantCopier:
 
 
 def _copy_constant(value: Any) -> Any:
-    """Return a copy in host memory. Random keys and arrays of several processes remain JAX arrays."""
     if isinstance(value, jax.core.Tracer):
         raise UnsupportedError(
             f"The step closes over an array of {value.dtype}, shape {value.shape}, which a transformation of JAX around it (grad, jit, "

@@ -171,7 +171,7 @@ class Equation:
         values.update(zip(self.outputs, results, strict=True))
 
     def with_operands(self, replacements: Mapping[int, Operand]) -> Equation:
-        """Return the equation with some operands replaced."""
+        """Return a copy with some operands replaced."""
         return replace(self, inputs=tuple(_substitute(x, replacements) for x in self.inputs))
 
 
@@ -193,7 +193,7 @@ class LoopCarry:
         return f"v{self.value} = {first} then {following}, at the end v{self.last}"
 
     def with_operands(self, replacements: Mapping[int, Operand]) -> LoopCarry:
-        """Return the carry with some operands replaced."""
+        """Return a copy with some operands replaced."""
         first, following = (_substitute(operand, replacements) for operand in (self.first, self.following))
         return replace(self, first=first, following=following)
 
@@ -252,7 +252,7 @@ class Loop:
         return replace(self, carries=carries).with_operands(operand_by_constant)
 
     def with_operands(self, replacements: Mapping[int, Operand]) -> Loop:
-        """Return the loop with some operands replaced."""
+        """Return a copy with some operands replaced."""
         equations = tuple(item.with_operands(replacements) for item in self.equations)
         carries = tuple(carry.with_operands(replacements) for carry in self.carries)
         return replace(self, equations=equations, carries=carries)
@@ -275,7 +275,7 @@ class Loop:
         for loop_sum in loop_sums:
             if loop_sum.is_outermost:
                 values.pop(loop_sum.number, None)
-                values.pop(_separate_sums_of(loop_sum.number), None)
+                values.pop(_key_of_separate_sums(loop_sum.number), None)
         separate_numbers = [loop_sum.number for loop_sum in loop_sums if loop_sum.is_separate]
         elements_by_stack: dict[int, list[Any]] = {}
         carried = [read_operand(carry.first, values) for carry in self.carries]
@@ -283,7 +283,7 @@ class Loop:
             values.update(zip((carry.value for carry in self.carries), carried, strict=True))
             for number in (*separate_numbers, *self.separate_sums):
                 values.pop(number, None)
-                if t in (sum_by_iteration := values.get(_separate_sums_of(number), {})):
+                if t in (sum_by_iteration := values.get(_key_of_separate_sums(number), {})):
                     values[number] = sum_by_iteration[t]
             for item in self.equations:
                 if isinstance(item, Equation) and item.primitive is LOOP_CELL:
@@ -293,15 +293,14 @@ class Loop:
                 else:
                     item.compute(values)
             for number in separate_numbers:
-                values.setdefault(_separate_sums_of(number), {})[t] = values[number]
+                values.setdefault(_key_of_separate_sums(number), {})[t] = values[number]
             carried = [read_operand(carry.following, values) for carry in self.carries]
         values.update(zip((carry.last for carry in self.carries), carried, strict=True))
         for stack, elements in elements_by_stack.items():
             values[stack] = jax.numpy.stack(elements[::-1] if self.reverse else elements)
 
 
-def _separate_sums_of(number: int) -> int:
-    """Return the key of a value's separate sums, which are stored as a dictionary by iteration."""
+def _key_of_separate_sums(number: int) -> int:
     return -1 - number
 
 

@@ -92,7 +92,7 @@ class KnownLookup:
         return lax.rev(part, reversed_) if reversed_ else part
 
     def write(self, array: Any, part: Any, join: Callable[[Any, Any], Any] | None = None) -> Any:
-        """Return an array with `part` at the known positions. If `join` is passed, old elements are combined with it."""
+        """Return an array with `part` at the known positions. `join` may combine `part` with old elements."""
         part = self.reverse_decreasing(part)
         if part.shape == array.shape:
             return part if join is None else join(array, part)

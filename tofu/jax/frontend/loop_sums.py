@@ -43,7 +43,7 @@ RESHAPING = frozenset(("broadcast_in_dim", "expand_dims", "neg", "reshape", "sli
 ADDING = frozenset(("add", "add_any", "concatenate", "sub"))
 SCALING = frozenset(("div", "mul"))
 LEAST_SCALED_BITS = 32
-"""Narrower numbers are scaled within the loop, because under loss scaling their unscaled sum might overflow."""
+"""Numbers of fewer bits are scaled within the loop, because under loss scaling an unscaled sum might overflow."""
 
 
 def hoist_sums(step: Step) -> Step | None:

@@ -228,4 +228,4 @@ RULES: Mapping[str, Callable[[Equation, frozenset[int], Shapes], Source | None]]
     "squeeze": _reshape,
     "transpose": _transpose,
 }
-"""For a primitive that can compute in reverse, a function that returns its operands for this, or None if there are none."""
+"""For each primitive that can compute in reverse, a function that returns the operands for this, or None."""

@@ -32,7 +32,7 @@ TAKES_STATIC_NUMBERS = ("equinox",)
 @jax.tree_util.register_static
 @dataclass(frozen=True, eq=False)
 class StaticLeaf:
-    """A function, string, number, or `Empty`. It replaces such a leaf in a tree, so that JAX sees no leaf there."""
+    """A function, string, number, or `Empty`, wrapped so that JAX sees no leaf in its place."""
 
     value: Any
 

@@ -302,5 +302,5 @@ def constrain_row_major(value: Any) -> Any:
 
     XLA's Fourier transforms on CPUs require this order. In partitioned programs, XLA does not always ensure it.
     """
-    layout = getattr(layouts, "DeviceLocalLayout", None) or layouts.Layout  # 0.6 has the first
+    layout = getattr(layouts, "DeviceLocalLayout", None) or layouts.Layout  # JAX 0.6 has the first
     return layouts.with_layout_constraint(value, layout(tuple(range(value.ndim))))

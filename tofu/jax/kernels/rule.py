@@ -27,7 +27,7 @@ TOKENS = re.compile(r"\(\s*([a-z]\w*)\s+_\s*\)|([a-z]\w*)|(_)|(\S)", re.IGNORECA
 class SplitRule:
     """The axes along which a kernel can be split, and the dimensions of inputs and outputs that belong to them.
 
-    An output with an axis is concatenated from its shards, and an output without the axis is their sum.
+    An output that has an axis is concatenated from shards. An output that lacks an axis is summed over the workers.
 
     >>> print(SplitRule((((), ("h", 4)),), ((("h", 1),),)))
     _ (h 4) -> h

@@ -48,7 +48,7 @@ def _read_block(block: Any) -> BlockSpecification:
 
 
 def _find_array(block: Any) -> str:
-    return "array_aval" if hasattr(block, "array_aval") else "array_shape_dtype"  # 0.6 has the second
+    return "array_aval" if hasattr(block, "array_aval") else "array_shape_dtype"  # JAX 0.6 has the second
 
 
 def resize_grid(params: Mapping[str, Any], grid: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def read_shard_map(equation: JaxprEqn) -> tuple[ClosedJaxpr, dict[str, int], lis
 def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
     """Return the equation as `jax.vmap` can batch it, without marks of varying values."""
     if equation.primitive.name == "psum_invariant":  # JAX cannot batch an invariant psum
-        params = {"axis_index_groups": None, **equation.params}  # 0.12 leaves it out
+        params = {"axis_index_groups": None, **equation.params}  # JAX 0.12 leaves this out
         return [equation.replace(primitive=primitives.psum_p, params=params)]
     if equation.primitive.name not in VARYING:
         return [equation]

@@ -34,7 +34,7 @@ LOOP_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
 
 
 DATA_BY_WIDE_KEY: dict[int, tuple[int, ...]] = {}
-"""The data of each wide key, by its hash. The hash of data of zeros is 0."""
+"""The data of each wide key, by hash. If all data are zero, the hash is 0."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class EquationCase:
         try:
             with np.errstate(all="ignore"):  # tried parameters include strides of zero
                 results = jax.eval_shape(lambda *inputs: self.evaluate(self.fill_operands(inputs), values), *structs)
-        except Exception:  # as above
+        except Exception:  # any error of a primitive
             return None
         return tuple(tuple(array.shape) for array in results)
 

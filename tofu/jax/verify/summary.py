@@ -38,7 +38,7 @@ class Summary:
     overlapping
         Number of strategies and pairs that were also run with overlapping shards.
     missing, explained
-        Numbers of strategies that the analysis misses, without and with a reason.
+        Numbers of exact strategies that descriptions lack, without and with a known reason.
     refused
         Number of signatures that a description does not cover.
     """
