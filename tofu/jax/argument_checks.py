@@ -71,7 +71,7 @@ def list_weak(leaves: Sequence[Any]) -> WeakTypes:
 
 
 class WeakTypeCheck:
-    """A check that a step which was planned for a Python number also accepts an array, and vice versa.
+    """A check if a step that was planned for a Python number may get an array instead, or vice versa.
 
     A Python number has a *weak type*: `x * 0.1` has the type of `x`, but `x * np.float32(0.1)` has the wider of the two
     types. If a call has other weak types than planned, the step is traced again, as `jax.jit` does. If the equations

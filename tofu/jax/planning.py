@@ -57,7 +57,7 @@ def choose_form(source: Source, settings: Settings) -> Source:
     """Return the form of a step that allows plans with the least communication.
 
     All forms of a step compute the same results. For example, one form moves sums out of loops. If a plan was passed,
-    its fingerprint selects the form. A form is skipped if it lacks a tensor or operator that a hint names.
+    its fingerprint selects the form. A form is skipped if it lacks a tensor or operator that the user splits by a hint.
     """
     given = settings.plan or settings.saved
     for form in _list_forms(source, settings):

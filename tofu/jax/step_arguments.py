@@ -52,7 +52,7 @@ class StepArguments:
                 planned_names, given_names = self._native.names, name_all(self._step, arguments)
                 difference = describe_difference(planned.pick(planned_names), structure.pick(given_names))
                 difference = difference or describe_changed(planned_names, planned, structure)
-                detail = difference or self._describe_nodes(structure.tree)
+                detail = difference or self._describe_first_difference(structure.tree)
                 raise ShapeError(
                     f"The step was planned for other arguments.{detail} Call tofu.jax.partition again for these, or give others."
                 )
@@ -89,8 +89,7 @@ class StepArguments:
         weak_types = list_weak(leaves)
         return None if weak_types == self._weak_types.planned else self._weak_types.find_result_types(weak_types)
 
-    def _describe_nodes(self, tree: Any) -> str:
-        """Describe the first argument whose tree differs from the plan, or else the number of arguments."""
+    def _describe_first_difference(self, tree: Any) -> str:
         planned_trees = self._native.arguments_tree.tree.children()
         pairs = zip(planned_trees, tree.children(), name_parameters(self._step, len(planned_trees)), strict=False)
         differences = (describe_node_difference(*pair) for pair in pairs)

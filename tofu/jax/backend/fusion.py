@@ -125,7 +125,7 @@ def _join(operation: Operation, fused_operations: Mapping[int, Operation]) -> Op
 class _Fusion:
     """Decides which operations are fused.
 
-    An operation that is not fused is a *root*. `roots` has, for each operation, the roots that compute it, with True if
+    An operation that is not fused is a *root*. For each operation, `roots` maps each root that computes it to True if
     the root reads it repeatedly.
     """
 

@@ -139,7 +139,7 @@ def make_call(
 def find_repeated_elements(
     equation: Equation, access: OperatorAccess, own_counts: Mapping[int, tuple[int, ...]]
 ) -> list[RepeatedElements]:
-    """Return the elements of operands that more than one worker would count.
+    """Return the elements of operands that several workers would count, because their shards overlap.
 
     `own_counts` has the number of positions that each worker counts, for each axis along which parts overlap. The
     indices of a gather or scatter are never replaced, because the equation may assert that they are unique or sorted.
@@ -270,7 +270,7 @@ def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> 
 
 
 def _widen(indices: Any) -> Any:
-    """Return indices in a type that can hold every row of a table.
+    """Convert indices to a type that can hold every row number of a table.
 
     Otherwise XLA's partitioner aborts the process if the first row of a shard exceeds a small type.
     """
@@ -347,7 +347,10 @@ def _find_begins(
 
 
 def _read_along(array: Any, dimension: int, begin: Any, size: int) -> tuple[Any, Any]:
-    """Return `size` elements along a dimension, and True for each element inside the array. Others repeat the border."""
+    """Return `size` elements along a dimension, and True for each element inside the array.
+
+    Elements outside repeat the border.
+    """
     position, extent = begin + jnp.arange(size, dtype=begin.dtype), array.shape[dimension]
     shape = [size if d == dimension else 1 for d in range(array.ndim)]
     is_inside = ((position >= 0) & (position < extent)).reshape(shape)

@@ -219,7 +219,7 @@ def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[Value
 
 
 def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a pad with a number that is complex or known only at run time, which its description does not cover.
+    """Replace a pad with a number that is complex or known only at run time, because its description covers no such pad.
 
     The result is padded with zeros, and a select then inserts the number.
     """

@@ -100,7 +100,7 @@ def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
 
 
 def rewrite_jaxpr(jaxpr: Jaxpr, rewrite: Callable[[JaxprEqn], Sequence[JaxprEqn]]) -> Jaxpr:
-    """Replace each equation of a jaxpr, also in bodies, so that the jaxpr can run under the current mesh.
+    """Apply `rewrite` to each equation of a jaxpr, also in bodies. The new jaxpr can run under the current mesh.
 
     Equations and types remember the mesh under which they were traced, and JAX refuses to mix meshes.
     """

@@ -80,8 +80,9 @@ def verify_cases(
     """Yield the results of each case, in order.
 
     Equations with equal primitive, parameters, shapes and types (the *signature*) are verified once, in double
-    precision. `primitives` selects the equations, unless it is empty. If `search` is True, missing strategies are
-    listed. `jobs` cases are verified at a time. If `jobs` is more than 1, all cases must be built in.
+    precision. `primitives` selects the equations, unless it is empty. If `search` is True, exact ways to split that
+    descriptions lack are listed, too. `jobs` cases are verified at a time. If `jobs` is more than 1, all cases must be
+    built in.
     """
     numbers_by_case = list_distinct(cases, primitives, seed)
     if jobs == 1:

@@ -1,4 +1,4 @@
-"""Find exact ways to split the operands of a primitive (*strategies*) that the description of the primitive lacks."""
+"""Find exact ways to split the operands of a primitive that the description of the primitive lacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tofu.verification.windows import list_window_geometries
 
 
 def find_missing(node: EquationCase) -> tuple[Missing, ...]:
-    """Return the strategies that the description of an equation lacks.
+    """Return the exact ways to split an equation that its description lacks.
 
     Element-wise equations lack none, because they can be split along every dimension. Loops, branches and kernels with
     split rules are not searched.

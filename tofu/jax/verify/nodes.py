@@ -86,20 +86,20 @@ class EquationCase:
         return [make_array(array, type_) for array, type_ in zip(inputs, self.types, strict=True)]
 
     def run(self, values: Mapping[str, Any], inputs: Sequence[Array]) -> list[Array]:
-        """Compute the results for other parameters and operands."""
+        """Run the equation with other parameters (`values`) and operands (`inputs`)."""
         return list(map(read_numbers, self.evaluate(self.fill_operands(self.make_inputs(inputs)), values)))
 
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> list[Array] | None:
-        """Compute the results for other parameters and operands, or return None if JAX rejects them."""
+        """Run the equation with other parameters and operands. Return None if JAX rejects them."""
         try:
             return self.run(values, inputs)
         except Exception:  # any error of a primitive
             return None
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """Return the result shapes for other parameters and operands, or None if JAX rejects them."""
+        """Return the shapes of the results for other parameters and operands. Return None if JAX rejects them."""
         structs = [jax.ShapeDtypeStruct(shape, type_.dtype) for shape, type_ in zip(shapes, self.types, strict=True)]
         try:
             with np.errstate(all="ignore"):  # tried parameters include strides of zero

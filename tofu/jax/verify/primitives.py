@@ -31,7 +31,7 @@ If shards may overlap, a number that does not divide the extent is tested as wel
 
 @dataclass(frozen=True)
 class VerifiedEquation:
-    """A report on an equation: its description, its strategies, and pairs of strategies."""
+    """A report on an equation: its description, the ways to split it, and pairs of these."""
 
     report: NodeReport
     pairs: tuple[StrategyReport, ...] = ()
@@ -78,7 +78,7 @@ def verify_node(node: EquationCase) -> VerifiedEquation:
 
 
 def analyse_node(description: Description, node: EquationCase) -> OperatorAccess:
-    """Return the strategies of an equation that follow from its description."""
+    """Return the ways to split an equation that follow from its description."""
     return analyse(description, node.attributes, [x.shape for x in node.inputs], [x.shape for x in node.outputs])
 
 
