@@ -103,7 +103,7 @@ def data_parallel(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
 def fully_sharded(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
     """Return shardings that split the batch, and split large tensors of the state (FSDP, ZeRO-3).
 
-    A tensor is split along its largest dimension.
+    A tensor is split along the largest dimension that all devices can share equally.
     """
 
     def place(leaf: Any) -> NamedSharding:

@@ -31,7 +31,7 @@ If shards may overlap, a number that does not divide the extent is tested as wel
 
 @dataclass(frozen=True)
 class VerifiedEquation:
-    """A report on an equation: its description, the ways to split it, and pairs of these."""
+    """A report on an equation: its description, the ways to split it, and pairs of such ways."""
 
     report: NodeReport
     pairs: tuple[StrategyReport, ...] = ()
