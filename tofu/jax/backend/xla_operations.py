@@ -54,7 +54,7 @@ class Aliases:
     def is_one(self, equation: Equation) -> bool:
         """Return True if the results of an equation share the memory of its operands.
 
-        The transpose of a matrix product does, too, because XLA multiplies the transposed matrices instead.
+        A transpose of a matrix product counts, too, because XLA multiplies the transposed matrices instead.
         """
         is_transpose = equation.primitive.name == "transpose" and equation.params["permutation"] == (1, 0)
         return equation.primitive.name in ALIASES or (is_transpose and equation.inputs[0] in self._matrix_products)
