@@ -1,4 +1,4 @@
-"""Compare the arguments of a call with those that the step was planned for."""
+"""Check that a step is called with arguments of the planned shapes and types."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from tofu.jax.frontend.trace import trace_step
 from tofu.validation import show_with_type
 
 WeakTypes: TypeAlias = "tuple[bool, ...]"
-"""For each leaf, True if its type is weak: in JAX, `x * 0.1` has the type of `x`, because that of `0.1` is weak."""
+"""For each array or number, True if its type is weak. In JAX, `x * 0.1` has the type of `x`: the type of `0.1` is weak."""
 
 
 def check_leaves(leaves: Sequence[Any], planned_structs: Sequence[jax.ShapeDtypeStruct], names: Sequence[str]) -> None:
-    """Raise ShapeError if a shape or type differs from the plan, or UnsupportedError if an array was deleted.
+    """Raise ShapeError if an array does not have the planned shape and type.
 
-    This runs in every step, so it must be fast.
+    Raise UnsupportedError if JAX deleted an array because it was donated to an earlier call. This function runs in
+    every step, so it must be fast.
     """
     for leaf, planned, name in zip(leaves, planned_structs, names, strict=True):
         if not (isinstance(leaf, jax.Array) and leaf.shape == planned.shape and leaf.dtype == planned.dtype):
@@ -56,7 +57,7 @@ def _is_on_devices(leaf: Any) -> bool:
 
 
 def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
-    """Raise ShapeError if a leaf is a shape instead of an array. Shapes are enough to plan a step, but not to run it."""
+    """Raise ShapeError if an argument is only a shape, which suffices to plan a step but not to run it."""
     for leaf, name in zip(leaves, names, strict=True):
         if isinstance(leaf, jax.ShapeDtypeStruct):
             raise ShapeError(
@@ -70,11 +71,11 @@ def list_weak(leaves: Sequence[Any]) -> WeakTypes:
 
 
 class WeakTypeCheck:
-    """Check if a step that was planned for a Python number accepts an array in its place, and vice versa.
+    """A check if a step that was planned for a Python number may get an array instead, or vice versa.
 
-    A Python number has a *weak type*: `x * 0.1` has the type of `x`, but `x * np.float32(0.1)` has the wider type of
-    both. If weak types change, the step is traced again, once for each combination, as `jax.jit` does. If all types
-    agree with the plan, the planned program is still correct.
+    A Python number has a *weak type*: `x * 0.1` has the type of `x`, but `x * np.float32(0.1)` has the wider of the two
+    types. If a call has other weak types than planned, the step is traced again, as `jax.jit` does. If the equations
+    then compute in the planned types, the planned program is still correct.
     """
 
     def __init__(self, function: Callable[..., Any], native: Native, names: Sequence[str]) -> None:
@@ -84,9 +85,9 @@ class WeakTypeCheck:
         self._result_types: dict[WeakTypes, list[ValueType]] = {}
 
     def find_result_types(self, weak_types: WeakTypes) -> list[ValueType]:
-        """Return the types of the results for arguments with these weak types.
+        """Return the types of the step's results if the arguments have these weak types.
 
-        Raise ShapeError if the step would compute in other types than planned.
+        Raise ShapeError if the step would then compute in other types than planned.
         """
         if weak_types not in self._result_types:
             step = self._trace(weak_types)

@@ -1,4 +1,4 @@
-"""Run the commands of `python -m tofu` for a JAX step, FILE.py:STEP. Most need no devices."""
+"""Run the commands of `python -m tofu` for a JAX step, which is named FILE.py:STEP. Most commands need no devices."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_VIRTUAL_DEVICES = 512
 
 @dataclass(frozen=True)
 class StepRequest:
-    """A step from a file, with the settings of its plan."""
+    """A step that a command loaded from a file, with the options for planning it."""
 
     file: StepFile
     source: Source
@@ -39,27 +39,27 @@ class StepRequest:
     engine: Engine
 
     states = 0
-    """Number of arrays that an optimizer outside of the step keeps for each weight: none."""
+    """The number of arrays for each weight that an optimizer keeps outside of the step: none."""
 
     @property
     def name(self) -> str:
-        """FILE.py:STEP, for titles."""
+        """The file and the function, FILE.py:STEP. Titles show this name."""
         return self.file.name
 
     def read(self) -> Task:
-        """Return the planning task of the step."""
+        """Find the ways to split each operator of the step. The result can then be planned."""
         return analyse(self.source, self.settings, Observer(), self.engine)
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Return the partition. `observe` is called after every pass of the pipeline."""
+        """Plan the step. `observe` is called after every pass of the planner."""
         return plan_step(self.source, self.settings, observe, self.engine)
 
     def over(self, workers: int) -> StepRequest:
-        """Return the request for another number of workers. Settings that depend on the number are dropped."""
+        """Return the same request for another number of workers, without settings that depend on the number."""
         return replace(self, settings=self.settings.over(workers))
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Return the simulated ways to train on a machine."""
+        """Simulate several ways to run the step on a machine."""
         return advise_source(self.source, self.over(1).settings, machine, counts, engine=self.engine, report=report)
 
     def verify(self, dtype: str | None, seed: int, **_: Any) -> Agreement:
@@ -67,9 +67,9 @@ class StepRequest:
         return verify_step(self.file.step, self.file.arguments, self.settings, self.engine, dtype, seed)
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Return a function that prints Tofu's plans, data parallelism and FSDP, all compiled by XLA.
+        """Return a function that prints a table of Tofu's plans, data parallelism and FSDP, all compiled by XLA.
 
-        `batch` is the extent of the batch, which data parallelism and FSDP split.
+        Data parallelism and FSDP split the arguments along the batch dimension, whose size is `batch`.
         """
         arguments = split_arguments(self.file.arguments, batch)
         devices = find_devices(self.settings.workers)
@@ -82,7 +82,7 @@ class StepRequest:
         return lambda console: print_rows(console, title, rows)
 
     def report_memory(self, **_: Any) -> StepMemory:
-        """Return the memory of a step. Arguments and results are exact, temporary values are predicted."""
+        """Predict the memory of a step. Only the bytes of temporary values are estimates."""
         return predict_memory(self.compile())
 
 
@@ -97,10 +97,13 @@ def read_request(
     needs_devices: bool = False,
     **_: Any,
 ) -> None:
-    """Load a step and pass its request to `use`. Raise TofuError if the step or its arguments cannot be loaded."""
+    """Load a step from a file and call `use` with the request.
+
+    Raise TofuError if the file lacks the step or its arguments.
+    """
     settings = read_settings(workers, planning)
     if needs_devices:
-        _request_devices(settings.workers)
+        _request_virtual_devices(settings.workers)
     file = read_step_file(model, arguments)
     engine = make_engine(uneven)
     with locate_errors(file.path, f"Tracing {file.name.partition(':')[2]} with {arguments}"):
@@ -108,8 +111,7 @@ def read_request(
     use(StepRequest(file, donate(source, donated) if donated else source, settings, engine))
 
 
-def _request_devices(count: int) -> None:
-    """Make JAX provide virtual CPU devices, unless it has looked at its devices already."""
+def _request_virtual_devices(count: int) -> None:
     flags = os.environ.get("XLA_FLAGS", "")
     if VIRTUAL_DEVICES not in flags and count <= MOST_VIRTUAL_DEVICES:
         os.environ["XLA_FLAGS"] = f"{flags} {VIRTUAL_DEVICES}={count}".strip()

@@ -1,4 +1,4 @@
-"""The JAX engine: the front end has the descriptions of primitives, and the backend builds programs."""
+"""The JAX engine, through which the planner reads JAX steps and builds programs for them."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ from tofu.validation import show
 
 Shape = tuple[int, ...]
 LOWERINGS: Lowerings = {}
-"""JAX needs no lowerings, which divide an operator into smaller ones, because its primitives are small already."""
+"""Rules that replace an operator by several smaller ones: none, because JAX's primitives are small already."""
 
 
 class JaxFrontEnd:
-    """The descriptions of JAX's primitives. JAX draws random numbers from keys, so no operator draws by itself."""
+    """The part of the engine that knows JAX's primitives."""
 
     descriptions = DESCRIPTIONS
     lowerings = LOWERINGS
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return None. Shapes of shards follow from the descriptions, and `SpmdProgram` checks them."""
+        """Return None: descriptions imply the shapes of shards, and `SpmdProgram` checks them."""
         return None
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
-        """Return False: every primitive draws from keys."""
+        """Return False: JAX computes random numbers from keys."""
         return False
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
-        """Return False: every primitive draws from keys."""
+        """Return False: JAX computes random numbers from keys."""
         return False
 
 
 @dataclass(frozen=True)
 class JaxBackend:
-    """Builds one program that all workers run under `jax.shard_map`.
+    """The part of the engine that builds one program, which all workers run under `jax.shard_map`.
 
     A memory limit applies to the predicted peak memory of a worker if `predicts_peak` is True. Otherwise it applies to
     the worker's arguments and constants.
@@ -60,11 +60,11 @@ class JaxBackend:
     unmeasured = "results and temporaries"
 
     def build(self, source: Source, program: PlannedProgram) -> SpmdProgram:
-        """Return the program of a planned step. JAX traces it when it is first called."""
+        """Build the program for a planned step. JAX traces the program when it is first called."""
         return SpmdProgram(source.native, program)
 
     def measure(self, source: Source, choices: Choices) -> Measured:
-        """Return the bytes that each worker holds as shards of arguments and constants."""
+        """Return the bytes of each worker's shards of arguments and constants."""
         problem = choices.problem
         held_bytes = np.zeros(prod(problem.factors), np.int64)
         for tensor in _list_arguments(problem.graph):
@@ -74,7 +74,7 @@ class JaxBackend:
         return Measured(tuple(held_bytes.tolist()))
 
     def predict_peak(self, build: Callable[[], SpmdProgram]) -> tuple[int, ...] | None:
-        """Predict the peak bytes of each worker, including results and temporary values."""
+        """Predict the most bytes that each worker uses at one time. Return None if `predicts_peak` is False."""
         if not self.predicts_peak:
             return None
         execution = build()
@@ -87,7 +87,7 @@ class JaxBackend:
         worker_bytes: Sequence[int] | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Do nothing. The pipeline checks the program, and `SpmdProgram` checks its collectives."""
+        """Do nothing, because the planner and `SpmdProgram` already check the program."""
 
     def measure_whole(self, source: Source) -> int:
         """Return the bytes of all arguments and constants."""
@@ -98,7 +98,7 @@ class JaxBackend:
         return predict_one_device(source.native).needed_bytes
 
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int]:
-        """Return the bytes that each kernel accesses. XLA fuses operators, so there are fewer kernels than operators."""
+        """Return the bytes that each kernel reads and writes, by operator. A kernel may compute several fused operators."""
         return find_kernel_bytes(program)
 
 
@@ -108,11 +108,11 @@ def _list_arguments(graph: Graph) -> list[int]:
 
 JAX = Engine(JaxFrontEnd(), JaxBackend(), replace(COLLECTIVE_RULES, overlaps_given="needed"))
 JAX_LIMITING_ARGUMENTS = replace(JAX, backend=JaxBackend(predicts_peak=False))
-"""The JAX engine with memory limits on arguments alone, to compare plans that store equally much of the state."""
+"""The JAX engine with memory limits that count arguments only. It finds plans that store equally much of the state."""
 
 
 def make_engine(uneven: str | None) -> Engine:
-    """Return the JAX engine for a value of `uneven=`. Raise UnsupportedError for an unknown value."""
+    """Return the JAX engine for a value of the option `uneven=`. Raise UnsupportedError if the value is unknown."""
     if uneven is None:
         return JAX
     if not isinstance(uneven, str) or uneven not in UNEVEN:

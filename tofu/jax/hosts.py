@@ -24,13 +24,13 @@ from tofu.plan import Plan
 from tofu.search.topology import Level, Topology
 
 HOST_BYTES_PER_SECOND = 12.5e9
-"""Bandwidth at which a host receives data from other hosts, assumed if no topology is passed: 100 Gbit/s."""
+"""Bandwidth at which a host receives data from other hosts, if the user passes no topology: 100 Gbit/s."""
 DEVICE_BYTES_PER_SECOND = 200e9
-"""Bandwidth at which a device receives data from other devices of its host, assumed if no topology is passed."""
+"""Bandwidth at which a device receives data from other devices of its host, if the user passes no topology."""
 
 
 def list_devices(workers: int) -> list[Any]:
-    """Return `workers` devices, equally many of each process. Raise DeviceError if there are too few."""
+    """Return `workers` devices, the same number from each process. Raise DeviceError if there are too few devices."""
     reserve_threads()
     all_devices = sorted(jax.devices(), key=_find_process)  # stable: keeps JAX's order within a process
     hosts = [list(devices) for _, devices in groupby(all_devices, _find_process)]
@@ -64,7 +64,7 @@ def check_devices(devices: Sequence[Any]) -> None:
 
 
 def find_topology(devices: Sequence[Any]) -> Topology | None:
-    """Return an interconnect of two levels: between hosts and within hosts.
+    """Describe the interconnect of the devices by two levels: between hosts, and within a host.
 
     Return None if there is only one host or one device per host, or if devices are not listed host by host.
     """
@@ -80,7 +80,10 @@ def find_topology(devices: Sequence[Any]) -> Topology | None:
 
 
 def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
-    """Return the bytes transferred between processes. `level_bytes` has the bytes of each level, from the top level."""
+    """Return the bytes that one step transfers between processes.
+
+    `level_bytes` has the bytes for each level of the interconnect, from the top level.
+    """
     processes = np.vectorize(_find_process, otypes=[int])(mesh.devices)
     return sum(
         count
@@ -90,10 +93,10 @@ def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
 
 
 class ProcessAgreement:
-    """Checks that all processes have the same plan and pass the same arguments.
+    """A check that all processes have the same plan and pass the same arguments.
 
-    Each leaf is checked once, when it is first passed to a call or to `place`. Leaves of which a process has only a
-    part are not checked. All processes must make these calls in the same order.
+    Each array is checked once, when it is first passed to a call or to `place`. An array that is spread over several
+    processes is not checked. All processes must make these calls in the same order.
     """
 
     def __init__(self, mesh: Mesh, plan: Plan, names: Sequence[Sequence[str]]) -> None:
@@ -103,10 +106,10 @@ class ProcessAgreement:
         self._has_checked_plan = False
 
     def check(self, arguments: Mapping[int, Sequence[Any]]) -> None:
-        """Compare the plan and some arguments among processes, unless this was done before.
+        """Compare the plan and the arguments of all processes, unless this was done before.
 
-        `arguments` maps the position of an argument to its leaves. Raise PlanError if plans differ, UnsupportedError if
-        values differ.
+        `arguments` maps the position of an argument to its leaves. Raise PlanError if plans differ, or UnsupportedError
+        if values differ.
         """
         if self._has_single_process:
             return
@@ -139,7 +142,7 @@ class ProcessAgreement:
             self._checked_positions.setdefault(argument, set()).update(positions)
 
     def _list_unchecked(self, argument: int, leaves: Sequence[Any]) -> list[int]:
-        """Return the positions of the leaves to compare. This runs in every step, so it must be fast."""
+        # This runs in every step, so it must be fast.
         checked = self._checked_positions.get(argument, ())
         if len(checked) == len(leaves):
             return []
@@ -161,7 +164,7 @@ class ProcessAgreement:
     def _gather_checksums(
         self, checksums: np.ndarray[Any, np.dtype[np.uint32]]
     ) -> dict[int, np.ndarray[Any, np.dtype[np.uint32]]]:
-        """Return the checksums of every process. All processes must call this with equally many checksums."""
+        """Return the checksums of every process. All processes must call this with the same number of checksums."""
         devices = list(self._mesh.devices.flat)
         mesh = Mesh(np.array(devices, object), "device")
         row_sharding, replicated = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("device",), ()))

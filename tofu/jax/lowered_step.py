@@ -22,7 +22,10 @@ def lower_program(
     constants: Sequence[Any],
     donated_arguments: Sequence[int],
 ) -> Any:
-    """Return a lowered step like `jax.jit(step).lower`. `leaves` are arrays or shapes."""
+    """Lower a planned program for XLA, as `jax.jit(step).lower` does.
+
+    `leaves` are the arrays in the step's arguments, or their shapes.
+    """
     function, native = program.function(mesh), program.native
 
     def step(*arguments: Any) -> Any:
@@ -47,20 +50,20 @@ def _keep(leaf: StaticLeaf) -> StaticLeaf:
 
 @dataclass(frozen=True)
 class BoundStage:
-    """A lowered or compiled step (`jax.stages.Lowered`, `Compiled`) that passes `constants` as its last argument.
+    """A lowered or compiled step that is called without its last argument, `constants`.
 
-    It has all other attributes of `stage`.
+    `stage` is a `jax.stages.Lowered` or `jax.stages.Compiled`. Its other attributes are available here, too.
     """
 
     stage: Any
     constants: Sequence[Any]
 
     def compile(self, *args: Any, **named: Any) -> BoundStage:
-        """Compile a lowered step."""
+        """Compile the lowered step."""
         return BoundStage(self.stage.compile(*args, **named), self.constants)
 
     def __call__(self, *args: Any) -> Any:
-        """Run a compiled step."""
+        """Run the compiled step."""
         return self.stage(*args, self.constants)
 
     def __getattr__(self, name: str) -> Any:

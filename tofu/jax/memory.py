@@ -1,4 +1,4 @@
-"""Predict the memory of a step on one device and on each worker, and read XLA's count for the compiled program.
+"""Predict the memory of a step on one device and on each worker, and read the bytes that XLA counts.
 
 All workers run the same program on shards of equal shapes, so they need the same memory.
 """
@@ -62,7 +62,7 @@ class StepDeviceMemory:
 
     @property
     def parts(self) -> dict[str, int]:
-        """Rows of the table, by label."""
+        """The bytes of each row of the table, by label."""
         return {
             "arguments": self.arguments_bytes,
             "  never read": self.unread_bytes,
@@ -74,24 +74,27 @@ class StepDeviceMemory:
 
     @property
     def total(self) -> tuple[str, int]:
-        """Label and value of the last row."""
+        """The label and the bytes of the last row."""
         return "needed", self.needed_bytes
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """Further facts to print: none."""
+        """Rows below the last row: none."""
         return {}
 
     @property
     def needed_bytes(self) -> int:
-        """Bytes that the device must have."""
+        """Bytes of memory that the device needs."""
         new = self.results_bytes - self.overwritten_bytes
         return self.arguments_bytes + self.constants_bytes + new + self.temporaries_bytes
 
 
 @dataclass(frozen=True)
 class StepMemory(MemoryComparison):
-    """Memory of a step on one device and on each worker, as a table. `compiled` is XLA's count for a worker."""
+    """A table of the memory that a step needs on one device and on each worker.
+
+    `compiled` has the bytes that XLA counts for a worker, or is None if the step was not compiled.
+    """
 
     workers: int
     one_device: StepDeviceMemory
@@ -100,7 +103,7 @@ class StepMemory(MemoryComparison):
 
     @property
     def headline(self) -> str:
-        """Text above the table: none."""
+        """A line above the table: none."""
         return ""
 
     @property
@@ -110,18 +113,18 @@ class StepMemory(MemoryComparison):
 
     @property
     def legend(self) -> dict[str, str]:
-        """Explanations of the rows."""
+        """An explanation of each row."""
         return LEGEND
 
     @property
     def columns(self) -> list[tuple[str, StepDeviceMemory]]:
-        """The columns with their titles: one device, a worker if there are several, and XLA's count."""
+        """The columns with their titles: one device, a worker if there are several, and XLA's count if there is one."""
         devices = (self.one_device, self.worker if self.workers > 1 else None, self.compiled)
         return [(device.name, device) for device in devices if device is not None]
 
     @property
     def largest(self) -> StepDeviceMemory:
-        """The worker that needs the most memory. All need the same."""
+        """The worker that needs the most memory. All workers need the same."""
         return self.worker
 
 
@@ -135,13 +138,13 @@ def predict_memory(partition: Partition) -> StepMemory:
 
 
 def predict_one_device(native: Native) -> StepDeviceMemory:
-    """Predict the memory of one device that runs the original step."""
+    """Predict the memory of one device that runs the complete step."""
     whole = native.of_one_device
     return _count("one device", whole, native.donated, tuple(whole.constants))
 
 
 def predict_worker(program: SpmdProgram) -> StepDeviceMemory:
-    """Predict the memory of each worker."""
+    """Predict the memory of each worker that runs a program."""
     with in_precision(program.native.double):
         local = read_worker_program(program)
     count = program.workers.count
@@ -150,7 +153,7 @@ def predict_worker(program: SpmdProgram) -> StepDeviceMemory:
 
 
 def read_compiled(compiled: Any) -> StepDeviceMemory:
-    """Return XLA's count for a compiled step.
+    """Return the bytes that XLA counts for a compiled step.
 
     XLA counts the step's constants among the arguments, and a table of addresses among the results.
     """
@@ -167,7 +170,7 @@ def read_compiled(compiled: Any) -> StepDeviceMemory:
 
 
 def read_worker_program(program: SpmdProgram) -> Step:
-    """Return the program of a worker as equations over its shards. Collectives are equations, too."""
+    """Trace the program of a worker. The equations compute on shards, or transfer data between workers."""
     shape, names = program.workers.mesh_axes
     mesh: Any = AbstractMesh(shape, names, axis_types=(AxisType.Auto,) * len(names))
     closed = jax.make_jaxpr(program.map_over_mesh(mesh))(*program.argument_structs(mesh))

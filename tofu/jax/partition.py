@@ -28,8 +28,8 @@ Devices: TypeAlias = "int | Mesh | Sequence[Any]"
 class DeferredStep:
     """A step that is planned at its first call, for the arguments of that call.
 
-    `tofu.jax.partition` returns it if no example arguments are passed. After the first call, it also has the attributes
-    of a `PartitionedStep`, such as `plan`.
+    `tofu.jax.partition` returns a `DeferredStep` if no example arguments are passed. After the first call, it also has
+    the attributes of a `PartitionedStep`, such as `plan`.
     """
 
     def __init__(
@@ -68,7 +68,6 @@ class DeferredStep:
         return self.planned(*args)(*args)
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the planned step, or raise AttributeError if the step is not planned yet."""
         planned_step = None if name.startswith("_") else self._planned_step
         if planned_step is not None:
             return getattr(planned_step, name)
@@ -132,11 +131,11 @@ def partition(
     ----------
     step
         The training step, a function of trees of arrays. If its first result has the same tree, shapes and types as its
-        first argument, both are taken for the model's state and stored alike. If `step` is left out, `partition`
-        returns a decorator: `@tofu.jax.partition(workers=8)`.
+        first argument, both are assumed to be the model's state, and are stored alike. If `step` is left out,
+        `partition` returns a decorator: `@tofu.jax.partition(workers=8)`.
     workers
-        The number of devices, a list of devices, or a `jax.sharding.Mesh`. The plan arranges the devices of a mesh
-        anew. If several processes run the step, each process contributes the same number of devices.
+        The number of devices, a list of devices, or a `jax.sharding.Mesh`. The plan may arrange the devices of a mesh
+        in another way. If several processes run the step, each process contributes the same number of devices.
     example_args
         A tuple of the step's arguments, or of their shapes and types (`jax.eval_shape`, `jax.ShapeDtypeStruct`).
         Planning creates no arrays. If `example_args` is left out, the step is planned at its first call.
@@ -207,10 +206,7 @@ def partition(
 
 
 def _require_workers(workers: Any) -> None:
-    """Raise DeviceError if `workers` is missing.
-
-    The devices are looked up later, because JAX may not be initialized yet.
-    """
+    # The devices are looked up later, because JAX may not be initialized yet.
     if workers is None:
         raise DeviceError(
             "workers= is missing, the devices that the step is to run on: a number of them, a jax.sharding.Mesh, or a list, as in "

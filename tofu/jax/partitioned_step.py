@@ -47,7 +47,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def in_planned_precision(method: Method) -> Method:
-    """Make a method run in the precision of its plan, whatever `jax_enable_x64` is now."""
+    """Make a method run with the value of `jax_enable_x64` with which the step was traced."""
 
     @wraps(method)
     def run(self: PartitionedStep, *args: Any, **named: Any) -> Any:
@@ -65,7 +65,7 @@ class PartitionedStep:
     partition
         The plan and the traced step, as the planning pipeline returns them.
     mesh
-        The devices, as a mesh with an axis for each factor of the plan.
+        The devices, as a mesh. For example, if a plan splits over 2 and then over 3 devices, the mesh is 2 x 3.
     uneven
         The value of `uneven=` in `tofu.jax.partition`.
     """
@@ -97,12 +97,12 @@ class PartitionedStep:
 
     @property
     def plan(self) -> Plan:
-        """The plan. `print(step.plan)` shows it."""
+        """The plan, which fixes how each operator and tensor is split. `print(step.plan)` shows it."""
         return self.partition.plan
 
     @cached_property
     def shardings(self) -> Any:
-        """The shardings of the step's arguments, in trees like those of the arguments.
+        """Trees like the step's arguments, with a sharding in the place of each array.
 
         Functions and strings stay in their places. Raises UnsupportedError if a class in a tree accepts only arrays.
         """
@@ -117,15 +117,15 @@ class PartitionedStep:
 
     @property
     def host_bytes(self) -> int:
-        """Bytes that the plan sends between hosts in one step; 0 if one process runs the step.
+        """Bytes that one step transfers between hosts, or 0 if one process has all devices.
 
-        If the mesh does not list the devices process by process, the number is an upper bound.
+        The number is an upper bound if the mesh mixes devices of several processes.
         """
         return count_host_bytes(self.mesh, self.plan.level_bytes)
 
     @cached_property
     def _constants(self) -> list[Any]:
-        """Arrays that the step closes over, placed as planned. They are the last operands of the program."""
+        """Arrays that the step closes over, placed as planned. The program takes them after the arguments."""
         constants = list(self._native.step.constants.values())
         with jax.ensure_compile_time_eval():  # an outer trace must not capture them
             self._agreement.check({len(self._arguments.trees): constants})
@@ -136,7 +136,10 @@ class PartitionedStep:
 
     @in_planned_precision
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Run one step. Arguments that are not placed as planned are moved in each call; call `place` to avoid this."""
+        """Run one step.
+
+        An argument that is not placed as planned is moved in each call. Call `place` once to avoid this.
+        """
         leaves = self._arguments.flatten(order_arguments(self._step, args, named))
         refuse_shapes(leaves, self._arguments.names)
         self._agreement.check(dict(enumerate(self._arguments.split(leaves))))
@@ -195,8 +198,8 @@ class PartitionedStep:
         """Lower the step for XLA, as `jax.jit(step).lower` does.
 
         The result has JAX's methods: `as_text()` shows the program, and `compile()` returns a function that is called
-        like the step. Arguments are arrays or their shapes; other arguments must have the planned values. For an
-        `UnevenArray`, the compiled function takes its `joined` array.
+        like the step. Arguments are arrays or their shapes; other arguments must have the planned values. In the place
+        of an `UnevenArray`, the compiled function takes the array in its attribute `joined`.
         """
         leaves = self._arguments.flatten(order_arguments(self._step, args, named))
         self._arguments.find_result_types(leaves)
@@ -280,10 +283,10 @@ class PartitionedStep:
 
     @in_planned_precision
     def check_replicas(self) -> bool:
-        """Return True if JAX can prove that all replicas of an array always are equal.
+        """Return True if JAX can prove that devices which store the same shard always store the same numbers.
 
-        The step is traced once more, with `check_vma` of `jax.shard_map`. False is not an error: JAX cannot prove
-        equality for arrays that are assembled from several regions, as for unequal shards.
+        The step is traced once more, with `check_vma` of `jax.shard_map`. False is not an error: JAX cannot prove this
+        for arrays that are assembled from several regions, as for unequal shards.
         """
         is_proved: bool = self._program.check_replicas(self.mesh)
         return is_proved
@@ -292,7 +295,8 @@ class PartitionedStep:
     def memory_report(self, compile: bool = False) -> StepMemory:
         """Return a table of the memory that each device needs.
 
-        If `compile` is True, XLA also compiles the step, and the table shows XLA's count beside the prediction.
+        If `compile` is True, XLA also compiles the step. Another column of the table then has the bytes that XLA
+        counts.
         """
         predicted = predict_memory(self.partition)
         if not compile:
@@ -361,22 +365,21 @@ class PartitionedStep:
     report = save_report
 
     def __reduce__(self) -> Any:
-        """Raise UnsupportedError, because a step cannot be copied or pickled."""
         raise UnsupportedError(
             f"{self!r} belongs to this process and its devices, and cannot be copied or pickled. Save its plan, parallel.plan.to_json(), "
             "and pass it to tofu.jax.partition as plan=."
         )
 
     def why(self, operator: str) -> str:
-        """Explain the split of an operator: return a table of the communication for each axis it can be split along.
+        """Return a table of the ways to split an operator, with the communication of each.
 
-        `operator` is a name from the plan. Each axis takes a short search.
+        `operator` is a name from the plan. Tofu runs a short search for each way.
         """
         return print_to_text(lambda console: console.print(alternatives_table(self.partition, operator)))
 
     @property
     def name(self) -> str:
-        """Name of the function."""
+        """The name of the step's function."""
         return str(getattr(self._step, "__name__", "step"))
 
     def __repr__(self) -> str:

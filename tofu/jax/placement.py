@@ -24,7 +24,7 @@ def is_global(value: Any) -> bool:
 
 
 def read_host_value(value: Any) -> Any:
-    """Return a value of this process as a NumPy array. Random keys become the numbers they consist of."""
+    """Return a value of this process as a NumPy array. A random key becomes an array of integers."""
     is_key = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
     return np.asarray(jax.random.key_data(value) if is_key else value)
 
@@ -32,8 +32,8 @@ def read_host_value(value: Any) -> Any:
 def place_array(value: Any, sharding: Sharding) -> Any:
     """Place an array on devices.
 
-    If there are several processes, each has the complete array, or the array is already on the devices of all of them.
-    Each process stores only the shards of its own devices.
+    If several processes run the step, `value` is the complete array in each process, or an array that is already on the
+    devices of all processes. Each process stores only the shards of its own devices.
     """
     if isinstance(sharding, UnevenSharding):
         return UnevenArray(_join_shards(value, sharding), sharding)
@@ -50,7 +50,7 @@ def place_operand(value: Any, sharding: Sharding) -> Any:
     """Place an argument for a call of the step.
 
     - An array that is not committed to a device is left to `jax.jit` if this process has all devices.
-    - Overlapping shards become one array: `jax.jit` sees them side by side, without overlap.
+    - An array with overlapping shards becomes an array in which the shards are side by side, without overlap.
     """
     if isinstance(sharding, UnevenSharding):
         return _join_shards(value, sharding)
@@ -67,7 +67,7 @@ def place_operand(value: Any, sharding: Sharding) -> Any:
 
 
 def place_copy(value: Any, sharding: Sharding) -> Any:
-    """Place a copy of a value, so that a step may reuse the copy's memory while `value` stays valid.
+    """Place a copy of a value, so that a step may reuse the memory of the copy while `value` stays valid.
 
     JAX would not copy an array that is already on a device, and on CPUs it reads NumPy arrays in place.
     """
@@ -81,7 +81,7 @@ def place_copy(value: Any, sharding: Sharding) -> Any:
 
 
 def _copy_host_array(value: Any) -> Any:
-    """Return a copy of a NumPy array. A copy of a Python number would lose its weak type, so numbers are returned unchanged."""
+    # A copy of a Python number would lose its weak type.
     return value if isinstance(value, (jax.Array, UnevenArray, *NUMBERS)) else np.array(value)
 
 
@@ -93,7 +93,7 @@ def _read_complete(array: UnevenArray) -> Any:
 def _join_shards(value: Any, sharding: UnevenSharding) -> Any:
     """Return one array in which all shards are side by side.
 
-    No device holds the whole value, unless it is on devices of several processes.
+    No device stores the complete value, unless it is on devices of several processes.
     """
     if isinstance(value, UnevenArray):
         if value.parts == sharding:
@@ -121,8 +121,8 @@ def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding
 def place_local_rows(name: str, local_rows: Any, planned: jax.ShapeDtypeStruct, sharding: Sharding) -> Any:
     """Place the array `name`, of which each process passes an equal number of rows (positions of dimension 0).
 
-    Rows are in the order of the processes, and every process passes the same scalars. Rows that the sharding stores in
-    another process are sent there. Raise ShapeError for unexpected numbers of rows.
+    Rows are in the order of the processes, and every process passes the same scalars. Rows that belong on a device of
+    another process are sent there. Raise ShapeError for an unexpected number of rows.
     """
     shape = planned.shape
     mesh = (sharding.joined if isinstance(sharding, UnevenSharding) else sharding).mesh
@@ -156,7 +156,6 @@ def place_local_rows(name: str, local_rows: Any, planned: jax.ShapeDtypeStruct, 
 def _keeps_rows_in_process(
     sharding: NamedSharding, shape: tuple[int, ...], row_count: int, begin_by_process: dict[int, int]
 ) -> bool:
-    """Return True if each device stores only rows that its process passes."""
     for device, index in sharding.devices_indices_map(shape).items():
         start, stop, _ = index[0].indices(shape[0])
         begin = begin_by_process[int(device.process_index)]
@@ -166,7 +165,7 @@ def _keeps_rows_in_process(
 
 
 def _split_by_process(devices: list[Any], process_count: int, shape: tuple[int, ...]) -> NamedSharding:
-    """Return a sharding of rows over processes. Within a process, a dimension of equal parts is split over the devices."""
+    """Split rows over processes. Within a process, split a dimension that the devices can share equally."""
     devices_per_process, remainder = divmod(len(devices), process_count)
     if remainder:
         raise DeviceError(

@@ -35,13 +35,13 @@ REPLACEMENTS = {
     "out_shardings": SHARDED,
     "backend": "every step runs under jax.shard_map, with the plan's own collectives",
 }
-"""For each option of JAX or of another call, what to use instead. Error messages quote it."""
+"""For options of JAX or of other calls, advice that error messages quote."""
 OTHER_NAMES_OF_WORKERS = ("mesh", "device", "devices", "contexts", "ngpus")
 """Other names for `workers=`, in JAX and in `tofu.partition`."""
 
 
 def plan_step(source: Source, settings: Settings, observe: Observer | None = None, engine: Engine = JAX) -> Partition:
-    """Plan a step, and return the plan with the program for it. Raise a TofuError if planning fails."""
+    """Plan a step and build the program that the workers run. Raise a TofuError if planning fails."""
     observe = observe or observe_by_environment()
     task = analyse(source, settings, observe, engine)
     with search_progress(settings.workers) as progress:
@@ -49,15 +49,15 @@ def plan_step(source: Source, settings: Settings, observe: Observer | None = Non
 
 
 def analyse(source: Source, settings: Settings, observe: Observer, engine: Engine = JAX) -> Task:
-    """Return the planning task of a step."""
+    """Find the ways to split each operator of a step. The result can then be planned."""
     return analyse_step(observe("read", choose_form(source, settings)), engine, settings, observe)
 
 
 def choose_form(source: Source, settings: Settings) -> Source:
-    """Return the form of the step that allows plans with the least communication.
+    """Return the form of a step that allows plans with the least communication.
 
-    A step may have several forms, for example with sums moved out of loops. The fingerprint of a passed plan selects
-    its form. Forms without a tensor or operator that a hint names are skipped.
+    All forms of a step compute the same results. For example, one form moves sums out of loops. If a plan was passed,
+    its fingerprint selects the form. A form is skipped if it lacks a tensor or operator that the user splits by a hint.
     """
     given = settings.plan or settings.saved
     for form in _list_forms(source, settings):
@@ -76,7 +76,7 @@ def _list_lost(source: Source, form: Source) -> set[str]:
 def _list_forms(source: Source, settings: Settings) -> Iterator[Source]:
     """Yield the forms of a step, the best first.
 
-    Sums that are moved out of loops never communicate more, but each worker may hold a complete sum. So this form is
+    Moving sums out of loops never adds communication, but each worker may then hold a complete sum. So this form is
     only used if tensors may be replicated.
     """
     is_free = settings.replicate == "free" or settings.memory_limit is not None or settings.algorithm == "data-parallel"
@@ -103,7 +103,7 @@ def check_names(options: Mapping[str, Any]) -> None:
 
 
 def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
-    """Return the validated settings of a plan. If `workers` is None, the number of workers in `plan` is used.
+    """Check the options of planning. If `workers` is None, the option `plan` has the number of workers.
 
     Raise a TofuError for the first option that is wrong or contradicts another.
     """
@@ -127,10 +127,10 @@ def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
 def plan_on_same_state(
     partition: Partition, name: str, source: Source, part: Callable[[Any], Any], options: dict[str, Any], engine: Engine
 ) -> Partition:
-    """Plan another step whose first argument has the layout of a part of a planned step's state.
+    """Plan another step, whose first argument is a part of a planned step's state and is stored in the same shards.
 
-    `name` is the name of the planned step. Raise ShapeError if the part differs from the argument, or PlanError if
-    `options` contradict the layout.
+    `name` is the name of the planned step, and `part` selects the part. Raise ShapeError if the part differs from the
+    argument, or PlanError if `options` would store the argument in another way.
     """
     planned = partition.plan
     hints = make_state_hints(source, *read_state_layouts(partition, part))

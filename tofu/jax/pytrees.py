@@ -1,4 +1,4 @@
-"""Build trees for users, and give another step's first argument the layout of a step's state."""
+"""Build trees of arrays for users, and make another step store its first argument like a planned step's state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_LETTERS = 200  # limits a user's error message
 
 
 def unflatten_arrays(structure: Structure, arrays: Sequence[Any]) -> Any:
-    """Return a tree of placed arrays. Raise UnsupportedError if a class in it does not accept an `UnevenArray`."""
+    """Build a tree from placed arrays. Raise UnsupportedError if a class in the tree does not accept an `UnevenArray`."""
     try:
         return structure.unflatten(arrays)
     except Exception as error:
@@ -56,7 +56,7 @@ def _show_tree(structure: Structure | None) -> str:
 def unflatten_values(
     structure: Structure, leaves: Sequence[Any], name: str, restore: Callable[[StaticLeaf], Any]
 ) -> Any:
-    """Return a tree with shardings or other values instead of arrays. `name` names the tree in errors.
+    """Build a tree with shardings or other values instead of arrays. `name` names the tree in errors.
 
     Raise UnsupportedError if a class in the tree accepts only arrays.
     """
@@ -72,9 +72,10 @@ def unflatten_values(
 
 
 def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
-    """Return True if the hints do not mention a tensor, or split it along the dimensions `steps`.
+    """Return True if the tensor `name` has no hint, or a hint to split it along the dimensions `steps`.
 
-    A hint is one dimension for all rounds of the plan, or a list with a dimension for each round.
+    A plan splits in rounds, and `steps` has the dimension for each round. A hint is one dimension for all rounds, or a
+    list with a dimension for each round.
     """
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)
@@ -82,7 +83,7 @@ def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) ->
 
 @dataclass(frozen=True)
 class _PlacedLeaf:
-    """A leaf of a state, with the dimensions along which the rounds of the plan split it."""
+    """An array of a state, with the dimension along which each round of the plan splits it."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -93,9 +94,9 @@ class _PlacedLeaf:
 
 
 def read_state_layouts(partition: Partition, part: Callable[[Any], Any]) -> tuple[list[_PlacedLeaf], Structure]:
-    """Return the layouts of the leaves in a part of the step's first argument, and the tree of that part.
+    """Return the arrays in a part of the step's first argument, with their planned splits, and the tree of the part.
 
-    Raise UnsupportedError if the part has leaves that are not in the first argument.
+    Raise UnsupportedError if the part has arrays that are not in the first argument.
     """
     native, plan = partition.source.native, partition.plan
     state_structure, *_ = native.arguments_tree.children()
@@ -122,9 +123,10 @@ def read_state_layouts(partition: Partition, part: Callable[[Any], Any]) -> tupl
 
 
 def make_state_hints(source: Source, leaves: Sequence[_PlacedLeaf], state: Structure) -> Mapping[str, DimensionChoice]:
-    """Return hints that give the first argument of a step the layouts in `leaves`.
+    """Return hints with which a step stores its first argument like the state of a planned step.
 
-    Raise ShapeError if the argument's tree, shapes or types differ from the state's.
+    `leaves` are the arrays of the state, and `state` is their tree. Raise ShapeError if the first argument has another
+    tree, or an array of another shape or type.
     """
     native = source.native
     argument = next(iter(native.arguments_tree.children()), None)

@@ -20,7 +20,7 @@ from tofu.simulation.machine import read_machine
 from tofu.simulation.simulate import simulate_one_device
 from tofu.simulation.timeline import Simulation
 
-ONE_WORKER = 1  # whose step is that of one device
+ONE_WORKER = 1
 
 
 def simulate(step: Any, *given: Any) -> Simulation:
@@ -82,7 +82,7 @@ def advise_source(
     engine: Engine = JAX,
     report: Any = None,
 ) -> Advice:
-    """Return the advice for a traced step. `report` is called with a text before each plan is made."""
+    """Recommend a number of devices for a traced step. `report` is called with a text before each plan is made."""
 
     def make(task: Task) -> Partition:
         return plan_step(source, task.settings, Observer(), engine)

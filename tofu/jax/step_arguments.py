@@ -1,4 +1,4 @@
-"""Flatten the arguments of a call, and compare their trees with those that the step was planned for."""
+"""Flatten the arguments of a call, and check that they fit the arguments for which the step was planned."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StepArguments:
     Attributes
     ----------
     names, types
-        The name of each leaf, and its shape and type.
+        The name of each array in the arguments, and its shape and type.
     trees
         The tree of each argument.
     """
@@ -35,11 +35,11 @@ class StepArguments:
         self._weak_types = WeakTypeCheck(step, native, names)
 
     def split(self, values: Sequence[Any]) -> list[list[Any]]:
-        """Return values of all leaves as a list for each argument."""
+        """Divide a list with a value for each array into one list for each argument."""
         return self._native.arguments_tree.split(values)
 
     def flatten(self, args: Sequence[Any]) -> list[Any]:
-        """Return the leaves of the arguments of a call.
+        """Return the arrays in the arguments of a call.
 
         Raise ShapeError if a tree, shape or type differs from the plan, or UnsupportedError if an array was deleted.
         """
@@ -52,7 +52,7 @@ class StepArguments:
                 planned_names, given_names = self._native.names, name_all(self._step, arguments)
                 difference = describe_difference(planned.pick(planned_names), structure.pick(given_names))
                 difference = difference or describe_changed(planned_names, planned, structure)
-                detail = difference or self._describe_nodes(structure.tree)
+                detail = difference or self._describe_first_difference(structure.tree)
                 raise ShapeError(
                     f"The step was planned for other arguments.{detail} Call tofu.jax.partition again for these, or give others."
                 )
@@ -60,9 +60,9 @@ class StepArguments:
         return leaves
 
     def flatten_one(self, value: Any, argument: int) -> list[Any]:
-        """Return the leaves of one argument.
+        """Return the arrays in one argument.
 
-        Raise UnsupportedError for an argument that the step does not have, or ShapeError if the tree differs from the plan.
+        Raise UnsupportedError if the step has no such argument, or ShapeError if the tree differs from the plan.
         """
         if argument not in range(len(self.trees)):
             raise UnsupportedError(
@@ -82,15 +82,14 @@ class StepArguments:
         return leaves
 
     def find_result_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
-        """Return the types of the results if a call has other weak types than planned, otherwise None.
+        """Return the types of the results if a call passes a Python number instead of a planned array, or vice versa.
 
-        Raise ShapeError if the step would compute in other types than planned.
+        Return None for other calls. Raise ShapeError if the step would compute in other types than planned.
         """
         weak_types = list_weak(leaves)
         return None if weak_types == self._weak_types.planned else self._weak_types.find_result_types(weak_types)
 
-    def _describe_nodes(self, tree: Any) -> str:
-        """Describe the first argument whose tree differs from the plan. If the number of arguments differs, describe this instead."""
+    def _describe_first_difference(self, tree: Any) -> str:
         planned_trees = self._native.arguments_tree.tree.children()
         pairs = zip(planned_trees, tree.children(), name_parameters(self._step, len(planned_trees)), strict=False)
         differences = (describe_node_difference(*pair) for pair in pairs)

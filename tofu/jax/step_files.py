@@ -23,7 +23,7 @@ FORM = f"Write FILE.py:STEP, or FILE.py alone if the step is called {DEFAULT_STE
 
 @dataclass(frozen=True)
 class StepFile:
-    """A step that was loaded from a file. `name` is FILE.py:STEP, `arguments` are arrays or their shapes."""
+    """A step that was loaded from a file. `name` is FILE.py:STEP, and `arguments` are arrays or their shapes."""
 
     name: str
     step: Callable[..., Any]
@@ -60,7 +60,7 @@ def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
 
 @contextmanager
 def locate_errors(file: Path, action: str) -> Iterator[None]:
-    """Convert an error in a user's file to a TofuError that names the last line of this file in the traceback."""
+    """Convert an error in a user's file to a TofuError that shows the last line of the file in the traceback."""
     try:
         yield
     except (TofuError, InternalError):

@@ -1,8 +1,8 @@
 """Apply `jax.grad` and `jax.vmap` to a partitioned step.
 
-Tofu plans the reverse-mode derivative of a step, or its `jax.vmap`, as another step. It cannot transform the program
-that a worker runs, because a collective does not record if its operand is replicated. The transposed program would
-count replicas several times, and a batched program would mix workers.
+Tofu plans the derivative of a step (in reverse mode), or its `jax.vmap`, as another step. JAX cannot transform the
+program that a worker runs, because a collective does not record if its operand is replicated. A derivative of the
+program would count replicas several times, and its `jax.vmap` would mix workers.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ FORWARD_MODE = (
 
 
 class Transformation(Protocol):
-    """A transformation of a step. Calls with equal transformations use the same plan."""
+    """A transformation of a step, such as a derivative. Calls with equal transformations use the same plan."""
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the transformed function of flat lists of arrays, and the shapes of its arguments."""
+        """Return the transformed step as a function of lists of arrays, and the shapes of its arguments."""
 
     def is_kept(self, leaf: int) -> bool:
-        """Return True if the transformed step has this argument unchanged, and can keep its layout."""
+        """Return True if the transformed step takes the argument `leaf` unchanged."""
 
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class Pullback:
-    """A vector-Jacobian product: from cotangents of the results to cotangents of the leaves.
+    """A vector-Jacobian product, which computes cotangents of arguments from cotangents of results.
 
-    `seeded` and `wanted` are the positions of these results and leaves.
+    `wanted` has the positions of the arguments, and `seeded` has the positions of the results.
     """
 
     wanted: tuple[int, ...]
     seeded: tuple[int, ...] = ()
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the function from leaves and cotangents of results to cotangents of leaves."""
+        """Return the function that computes the cotangents, and the shapes of its arguments."""
         function = core.jaxpr_as_fun(traced)
 
         def pullback(leaves: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
@@ -75,19 +75,19 @@ class Pullback:
         return pullback, (list(map(_shape, traced.in_avals)), seeds)
 
     def is_kept(self, leaf: int) -> bool:
-        """Return True, because the derivative reads all leaves unchanged."""
+        """Return True, because the derivative reads all arguments unchanged."""
         return True
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A `jax.vmap` over `size` steps. `batched` is True for each leaf that has a leading dimension of that size."""
+    """A `jax.vmap` over `size` steps. `batched` is True for each argument with a leading dimension of that size."""
 
     size: int
     batched: tuple[bool, ...]
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the step as a function of batched leaves."""
+        """Return the step as a function of arguments with a batch dimension, and the shapes of these arguments."""
         batched = jax.vmap(
             core.jaxpr_as_fun(traced), [0 if is_batched else None for is_batched in self.batched], axis_size=self.size
         )
@@ -100,7 +100,7 @@ class Batch:
         return batch, ([_shape(aval, (self.size,) if is_batched else ()) for aval, is_batched in pairs],)
 
     def is_kept(self, leaf: int) -> bool:
-        """Return True for leaves without a batch dimension."""
+        """Return True if the argument `leaf` has no batch dimension."""
         return not self.batched[leaf]
 
 
@@ -111,9 +111,10 @@ def _shape(aval: Any, leading: tuple[int, ...] = ()) -> jax.ShapeDtypeStruct:
 def make_transformable(
     run: Run, run_transformed: Callable[[Transformation, Sequence[Any]], Sequence[Any]], native: Native
 ) -> Run:
-    """Return `run`, a partitioned step, as a function that `jax.grad` and `jax.vmap` accept.
+    """Return a partitioned step as a function that `jax.grad` and `jax.vmap` accept.
 
-    `run` takes and returns flat lists of complete arrays. `run_transformed` runs a transformed step.
+    `run` runs the partitioned step, from a list of complete arrays to another. `run_transformed` runs a transformed
+    step.
     """
     types = [native.step.types[number] for number in native.step.inputs]
     key_implementations = [find_key_implementation(type_.dtype) if type_.is_key else None for type_ in types]
@@ -174,9 +175,9 @@ def make_transformable(
 
 
 def choose_settings(partition: Partition, transformation: Transformation, source: Source) -> Settings:
-    """Return the settings for a transformed step: those of the original step, with its rounds and layouts.
+    """Return the options for planning a transformed step, which stores its arguments like the original step.
 
-    Only leaves that the transformation does not change keep their layouts.
+    This does not apply to arguments that the transformation changes, for example by a batch dimension.
     """
     native, transformed_step = partition.source.native, source.native
     numbers = enumerate(zip(transformed_step.step.inputs, native.step.inputs, strict=False))

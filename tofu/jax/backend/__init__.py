@@ -1,1 +1,1 @@
-"""Run plans of JAX steps as one program under `jax.shard_map`, with explicit collectives."""
+"""Build the program that all workers run under `jax.shard_map`, with explicit collectives."""

@@ -5,8 +5,8 @@ The prediction follows XLA on CPUs:
 - Fused values are not stored (`fusion.py`).
 - Operations run breadth first (`xla_operations.py`).
 - An operation may overwrite operands that nothing reads later.
-- Before a result is written, its memory serves other values.
-- A donated argument is copied if others may still read it.
+- The memory of a result may hold other values until the result is written.
+- A donated argument is copied if it would be overwritten before another operation reads it.
 
 Memory within kernels is not modelled.
 """
@@ -37,7 +37,10 @@ IN_PLACE = FUSED | {"dynamic_update_slice", LOOP, "scatter", "scatter-add"}
 
 
 def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
-    """Return the donated argument that each result overwrites, by position: the first of equal type, as in `jax.jit`."""
+    """Return the donated argument that each result overwrites, by the position of the result.
+
+    As in `jax.jit`, a result overwrites the first donated argument of the same type that is still free.
+    """
     free = list(donated)
     found: dict[int, int] = {}
     for position, operand in enumerate(step.outputs):
@@ -52,7 +55,7 @@ def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
 def predict_temporaries(step: Step, overwritten: Mapping[int, int] = MappingProxyType({})) -> int:
     """Return the bytes that a program needs in addition to its arguments and results.
 
-    `overwritten` is a result of `find_overwritten`.
+    `overwritten` has the argument that each result overwrites, as `find_overwritten` returns it.
     """
     given = {*step.inputs, *step.constants}
     alias, types = Aliases(step.equations), list(step.types)
@@ -74,7 +77,7 @@ def _list_operations(items: Sequence[Equation | Loop], types: list[ValueType], a
     for item in items:
         if isinstance(item, Loop):
             yield _make_loop_operation(item, types, alias)
-        elif item.primitive.name in WHOLE:  # its bodies are not read
+        elif item.primitive.name in WHOLE:  # kept as one operation
             size = max((predict_temporaries(read_jaxpr(body)) for body in list_bodies(item.params)), default=0)
             yield Operation(item.primitive.name, alias.find_all(item.inputs), item.outputs, (Buffer(size, 0, 0),))
         elif item.primitive is not LOOP_STACK and not alias.is_one(item):
@@ -150,10 +153,10 @@ def _number_depth_first(operations: Sequence[Operation], results: Iterable[int])
 
 @dataclass
 class _Memory:
-    """The buffer of each value.
+    """The buffers of a program.
 
-    Time is the number of operations that have run. `last` is the time of a value's last reader, and `length` the number
-    of operations.
+    Time is counted in operations. `last` is the time at which each value is last read, and `length` is the time at the
+    end.
     """
 
     last: dict[int | None, int]
@@ -175,7 +178,7 @@ def _list_buffers(
     """Return the buffers of all operations with their lifetimes.
 
     An operation may overwrite an operand that nothing reads later. Loops always do this, and so do operations in a loop
-    body. `results` live to the end.
+    body. Values in `results` are kept to the end.
     """
     starts = [0, *accumulate(operation.length for operation in order)]
     readers: dict[int, int] = {value: n for n, operation in enumerate(order) for value in operation.reads}
@@ -205,10 +208,10 @@ def _pack(
     separate_buffers: Mapping[int, int | None],
     depth: Mapping[int, int],
 ) -> int:
-    """Return the largest number of bytes in use at once.
+    """Return the largest number of bytes in use at one time.
 
-    `separate_buffers` has the values that are stored in results, or in overwritten arguments. They add no bytes, and
-    other values may use their memory while it is free.
+    `separate_buffers` has the values that are stored in results or in overwritten arguments. They add no bytes. Other
+    values may use their memory while it is free.
     """
     memory = _list_buffers(order, types, results, separate_buffers)
     rooms = {
@@ -262,7 +265,7 @@ def _find_unplaced(buffers: Sequence[Buffer], rooms: Iterable[list[Buffer]], len
 
 
 class _Occupied:
-    """The times at which rooms are occupied, also in blocks, so that long lifetimes are cheap."""
+    """The times at which each room is in use, and blocks of these times, which make long lifetimes cheap."""
 
     BLOCK = 64
 
@@ -275,7 +278,7 @@ class _Occupied:
         self.blocks[buffer.first // self.BLOCK : buffer.last // self.BLOCK + 1, room] = True
 
     def list_free(self, buffer: Buffer, least: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Return True for each room from `least` on that is free for the lifetime of a buffer."""
+        """Return True for each room that is free for the lifetime of a buffer. Rooms below `least` are left out."""
         first, end = buffer.first, buffer.last + 1
         inner, outer = -(-first // self.BLOCK), end // self.BLOCK
         parts = [self.moments[first:end]]

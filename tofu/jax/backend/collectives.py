@@ -18,27 +18,27 @@ from tofu.program.lockstep import Box
 
 
 class Workers:
-    """The workers of a program, as a mesh with an axis for each factor of their number."""
+    """The workers of a program, arranged as a mesh, for example of 2 x 3 devices."""
 
     def __init__(self, factors: Sequence[int]) -> None:
         self.factors = tuple(factors)
         self.count = prod(factors)
         self.axis_names = tuple(f"step{n}" for n in range(len(factors)))
         self.scatters_sums = True
-        """True if `lax.psum_scatter` may be used. Otherwise, workers exchange shards and add them, at equal cost."""
+        """True if workers may call `lax.psum_scatter`. Otherwise they exchange shards and add them, at equal cost."""
         self._known_numbers: dict[Any, Any] = {}
 
     @property
     def mesh_axes(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        """Extents and names of the mesh axes. A single worker has an axis too, because JAX 0.12 requires one."""
+        """The sizes and names of the mesh axes. A single worker has an axis too, because JAX 0.12 requires one."""
         return (self.factors, self.axis_names) if self.factors else ((1,), ("worker",))
 
     @contextmanager
     def remember(self) -> Iterator[None]:
-        """Return a context in which each number is looked up only once, for the trace of a program or a loop body."""
+        """Return a context for tracing, in which the worker's number and rows of tables are computed only once."""
         before = self._known_numbers
         self._known_numbers = dict(before)
-        _ = self.me  # outside of loops: XLA for CPUs cannot look it up in the kernel of a small loop
+        _ = self.me  # before any loop: XLA on CPUs cannot look up the number in the kernel of a small loop
         try:
             yield
         finally:
@@ -46,7 +46,7 @@ class Workers:
 
     @property
     def me(self) -> Any:
-        """Number of this worker."""
+        """The number of the worker that runs the program."""
         if "me" not in self._known_numbers:
             number: Any = 0
             for axis, factor in enumerate(self.factors):
@@ -79,7 +79,7 @@ class Workers:
         return self._known_numbers[key]
 
     def take_part(self, replicated: Any, boxes: Sequence[Box]) -> Any:
-        """Return this worker's shard of a replicated value."""
+        """Return this worker's shard of a replicated array. `boxes` has the region of each worker's shard."""
         if not replicated.ndim or all(box == tuple((0, extent) for extent in replicated.shape) for box in boxes):
             return replicated
         begins = self.pick([[begin for begin, _ in box] for box in boxes])
@@ -88,7 +88,9 @@ class Workers:
     def run(self, collectives: Sequence[Collective], inputs: Sequence[Any]) -> Any:
         """Apply collectives to this worker's arrays, one after another."""
         if inputs[0].dtype == bool and any(getattr(collective, "reducer", None) for collective in collectives):
-            reduced = self.run(collectives, [array.astype(jnp.int8) for array in inputs])  # devices reduce numbers only
+            reduced = self.run(
+                collectives, [array.astype(jnp.int8) for array in inputs]
+            )  # only numbers can be reduced over devices
             return reduced.astype(bool)
         array = inputs[0]
         for collective in collectives:
@@ -128,7 +130,7 @@ class Workers:
         return _REDUCERS[collective.reducer].over_devices(partial, axis_names)
 
     def _exchange(self, exchange: Exchange, inputs: Sequence[Any], previous: Any) -> Any:
-        """Return the array after the rounds of an exchange. `previous` is the result of the exchange before."""
+        """Return the array after the rounds of an exchange. `previous` is the result of the collective before."""
         reducer = None if exchange.reducer is None else _REDUCERS[exchange.reducer]
         dtype = inputs[0].dtype
         assembled = previous
@@ -166,7 +168,7 @@ RULES: dict[type, Callable[[Workers, Any, Any], Any]] = {
 
 
 def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
-    """Return the region of an array that begins at computed positions.
+    """Return the region of an array that begins at `begins` and has the shape `extents`. `begins` may be traced.
 
     A single integer is selected by a sum, because JAX 0.6.2 on CPUs loses a factor if it slices an integer from a
     product.
@@ -181,8 +183,8 @@ def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
 def _find_maximum(array: Any, axis_names: tuple[str, ...]) -> Any:
     """Return the maximum over devices, or NaN if any number is NaN, as on one device.
 
-    On CPUs, XLA's maximum over devices ignores NaN. So numbers are converted to integers of the same order, in which
-    NaN is the largest. XLA lacks maxima of complex numbers over devices.
+    On CPUs, XLA's maximum over devices ignores NaN. So numbers are converted to integers that have the same order, with
+    NaN as the largest. XLA lacks maxima of complex numbers over devices.
     """
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
         return _reduce_in_parts(jnp.max, array, axis_names)
@@ -215,7 +217,7 @@ def _reduce_in_parts(along_dimension: Callable[..., Any], array: Any, axis_names
 
 
 def _reorder_negative(integers: Any) -> Any:
-    """Return integers in the order of the floating-point numbers with the same bits. Its own inverse."""
+    """Return integers in the order of the floating-point numbers with the same bits. A second call undoes this."""
     return jnp.where(integers < 0, integers ^ jnp.iinfo(integers.dtype).max, integers)
 
 
@@ -232,7 +234,6 @@ def _find_highest(dtype: Any) -> Any:
 
 
 def _convert_fill(fill: float, dtype: Any) -> Any:
-    """Return a number as a type can hold it. Integers and booleans replace an infinity by their highest or lowest value."""
     if np.isfinite(fill) or jnp.issubdtype(dtype, jnp.inexact):
         return fill
     if jnp.issubdtype(dtype, jnp.bool_):

@@ -1,8 +1,8 @@
-"""Predict which values are stored in memory. XLA on CPUs fuses many operations into their readers.
+"""Predict which values are stored in memory. XLA on CPUs fuses many operations into the operations that read them.
 
 The rules are those of XLA's fusion pass:
 
-- A cheap operation is computed again in each reader that it can be fused into. For other readers it is stored.
+- A cheap operation is computed again in each reader that it can be fused into. For other readers, its result is stored.
 - A costly operation is computed only once.
 - An operation with several large operands is computed only once, unless every path to its readers is fused. Otherwise
   its readers would read these operands again.
@@ -32,7 +32,7 @@ COSTLY = _read_names("""
     acos acosh asin asinh atan atan2 atanh cbrt cos cosh digamma div erf erf_inv erfc exp exp2 expm1 gather lgamma log log1p logistic
     pow rem rsqrt sin sinh sqrt tan tanh
 """) | (REDUCING := _read_names("reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum reduce_xor"))
-"""Operations that are fused into a single reader, unless that reads an element repeatedly."""
+"""Operations that are fused into a single reader, unless this reader reads an element repeatedly."""
 FUSED = CHEAP | COSTLY
 REPEATING = _read_names("broadcast_in_dim concatenate dynamic_slice loop_cell")
 """Operations that may read an element of an operand more than once."""
@@ -44,7 +44,7 @@ FILLING = _read_names("broadcast_in_dim iota")
 
 @dataclass(eq=False)
 class Buffer:
-    """A range of memory that is used from moment `first` to `last`. It may overwrite the buffers in `over`."""
+    """A range of memory that is used from time `first` to time `last`. It may overwrite the buffers in `over`."""
 
     size: int
     first: int
@@ -52,7 +52,7 @@ class Buffer:
     over: tuple[Buffer, ...] = ()
 
     def overlaps(self, other: Buffer) -> bool:
-        """Return True if both buffers are in use at some moment."""
+        """Return True if both buffers are in use at the same time."""
         if self.first > other.last or other.first > self.last:
             return False
         return not (self._follows(other) or other._follows(self))
@@ -61,15 +61,16 @@ class Buffer:
         return other in self.over and other.last == self.first
 
     def shift(self, moments: int) -> Buffer:
-        """Return the buffer used some moments later."""
+        """Return a buffer of the same size that is in use later, by `moments`."""
         return Buffer(self.size, self.first + moments, self.last + moments)
 
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation that reads values and computes others.
+    """An operation that reads the values in `reads` and computes the values in `makes`.
 
-    It runs for `length` moments and uses the buffers in `scratch` meanwhile. It cannot overwrite the values in `moved`.
+    It takes `length` units of time, in which it also uses the buffers in `scratch`. It reads the values in `moved` in
+    another order than it writes, so it cannot overwrite them.
     """
 
     name: str
@@ -86,7 +87,7 @@ class Operation:
 
 
 def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """Return the operation that makes each value, and the operations that read it."""
+    """Return which operation computes each value, and which operations read it."""
     makers = {value: n for n, operation in enumerate(operations) for value in operation.makes}
     readers: dict[int, list[int]] = {}
     for n, operation in enumerate(operations):
@@ -96,7 +97,10 @@ def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, li
 
 
 def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> list[Operation]:
-    """Return the operations whose results are stored. Their operands are stored, too."""
+    """Fuse operations as XLA does. Return the operations whose results are stored in memory.
+
+    The returned operations read only values in memory.
+    """
     fusion = _Fusion(list(operations), results, types)
     fusion.decide()
     stored_operations: list[Operation] = []
@@ -121,7 +125,7 @@ def _join(operation: Operation, fused_operations: Mapping[int, Operation]) -> Op
 class _Fusion:
     """Decides which operations are fused.
 
-    An operation that is not fused is a *root*. `roots` has, for each operation, the roots that compute it, with True if
+    An operation that is not fused is a *root*. For each operation, `roots` maps each root that computes it to True if
     the root reads it repeatedly.
     """
 

@@ -1,4 +1,4 @@
-"""Predict how many bytes each kernel accesses when XLA fuses operators, for simulations."""
+"""Predict how many bytes each kernel reads and writes if XLA fuses operators. Simulations use this."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ FETCH = "fetch"
 
 
 def find_kernel_bytes(program: Program) -> dict[int, int]:
-    """Return, by operator, the bytes that the operator's kernel accesses in one run.
+    """Return the bytes that the kernel of each operator reads and writes in one run.
 
-    Operators that are fused into others have no kernel. All workers have shards of equal shapes, so the first one
-    stands for all. Fetched values, and values that a loop reads from outside, are in memory.
+    Operators that are fused into others have no kernel. The bytes are counted on the first worker, because all workers
+    have shards of equal shapes. Values from other workers, and values that a loop reads from outside, are in memory.
     """
     graph, nodes = program.graph, program.nodes
     first_workers_nodes = [number for number, node in enumerate(nodes) if node.worker == 0]

@@ -1,7 +1,7 @@
 """Call a primitive on a worker's shards.
 
-Most parameters of the call follow from the description of the primitive. This module has rules for results that depend
-on the position of the shard.
+Most parameters of the call follow from the description of the primitive. The results of some primitives also depend on
+the position of the shard. This module has rules for them.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)
 
 
 class WorkerSelection(Protocol):
-    """The running worker, with its rows of tables and parts of arrays."""
+    """The worker that runs the program. It takes its own rows of tables and its own shards of arrays."""
 
     def pick(self, table: Any) -> list[Any]:
-        """Return the worker's row of `table`."""
+        """Return this worker's row of `table`."""
 
     def take_part(self, replicated: Any, boxes: Sequence[Box]) -> Any:
-        """Return the worker's shard of a replicated value."""
+        """Return this worker's shard of a replicated array. `boxes` has the region of each worker's shard."""
 
 
 @dataclass(frozen=True)
 class RepeatedElements:
-    """Elements of a reduction's operand that another worker counts, too, because shards overlap.
+    """Elements that two workers would count in a reduction, such as a sum, because their shards overlap.
 
-    On each worker, they begin at position `counts[worker]` of `dimension`. They are replaced by `neutral`, which does
-    not change the result of the reduction.
+    On each worker, these elements begin at position `counts[worker]` of `dimension`. They are replaced by `neutral`,
+    for example by 0 in a sum.
     """
 
     operand: int
@@ -50,7 +50,7 @@ class RepeatedElements:
     neutral: int
 
     def leave_out(self, operand: Any, workers: WorkerSelection) -> Any:
-        """Return the operand with the repeated elements replaced."""
+        """Return the operand with `neutral` in the place of the repeated elements."""
         (own_count,) = workers.pick([[own_count] for own_count in self.counts])
         position = lax.broadcasted_iota(np.uint32, operand.shape, self.dimension)
         return jnp.where(position < own_count, operand, jnp.full_like(operand, self.neutral))
@@ -65,9 +65,9 @@ class LocalCall:
     parameters
         The equation's parameters, changed to fit the shards.
     attributes_by_worker
-        For each worker, the attributes that differ from those of the complete operator.
+        For each worker, the attributes of the operator that are different for its shards.
     output_boxes
-        For each output, the box of each worker's shard.
+        For each output, the region of each worker's shard.
     repeated
         Elements that other workers count, too.
     """
@@ -80,7 +80,7 @@ class LocalCall:
     repeated: Sequence[RepeatedElements] = ()
 
     def run(self, operands: list[Any]) -> list[Any]:
-        """Return the results."""
+        """Compute this worker's results from its shards of the operands."""
         operands = list(operands)
         for repeat in self.repeated:
             operands[repeat.operand] = repeat.leave_out(operands[repeat.operand], self.workers)
@@ -90,20 +90,23 @@ class LocalCall:
         return self.bind(operands)
 
     def bind(self, operands: Sequence[Any], **replaced: Any) -> list[Any]:
-        """Evaluate the primitive with some parameters replaced."""
+        """Call the primitive with some parameters replaced."""
         return evaluate(replace(self.equation, params={**self.parameters, **replaced}), operands)
 
     def pick(self, name: str, default: Any) -> list[Any]:
-        """Return the running worker's value of an attribute, as a list of numbers."""
+        """Return this worker's value of an attribute, as a list of numbers."""
         rows = [attributes.get(name, default) for attributes in self.attributes_by_worker]
         return self.workers.pick([row if isinstance(row, tuple) else (row,) for row in rows])
 
     def find_complete_extents(self) -> Any:
-        """Return the extents of the complete array that the primitive indexes, from the attribute `rows`."""
+        """Return the shape of the complete array that the primitive indexes."""
         return next(attributes["rows"] for attributes in self.attributes_by_worker if "rows" in attributes)
 
     def take_part(self, result: Any, output: int = 0, sharded_dimensions: int = 0) -> Any:
-        """Return the worker's shard of a result. Its first `sharded_dimensions` dimensions are the worker's part already."""
+        """Return this worker's shard of a result.
+
+        The first `sharded_dimensions` dimensions of `result` already have the extents of the shard.
+        """
         complete = tuple((0, extent) for extent in result.shape[:sharded_dimensions])
         boxes = [(*complete, *box[sharded_dimensions:]) for box in self.output_boxes[output]]
         return self.workers.take_part(result, boxes)
@@ -116,7 +119,7 @@ def make_call(
     values: Sequence[ProgramValue],
     workers: WorkerSelection,
 ) -> LocalCall:
-    """Return the call that computes an equation on each worker's shards.
+    """Return a call that computes an equation on the shards of each worker.
 
     Raise InternalError if workers need different parameters.
     """
@@ -136,10 +139,10 @@ def make_call(
 def find_repeated_elements(
     equation: Equation, access: OperatorAccess, own_counts: Mapping[int, tuple[int, ...]]
 ) -> list[RepeatedElements]:
-    """Return the elements of operands that more than one worker would count.
+    """Return the elements of operands that several workers would count, because their shards overlap.
 
-    `own_counts` has the number of positions that each worker counts, for each axis with overlapping parts. Indices are
-    never replaced, because the equation may assert that they are unique or sorted.
+    `own_counts` has the number of positions that each worker counts, for each axis along which parts overlap. The
+    indices of a gather or scatter are never replaced, because the equation may assert that they are unique or sorted.
     """
     operands = [n for n, operand in enumerate(equation.inputs) if not isinstance(operand, Literal)]
     has_indices = equation.primitive.name.startswith(("gather", "scatter"))
@@ -154,7 +157,7 @@ def find_repeated_elements(
 
 
 def share_parameters(equation: Equation, attributes_by_worker: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the parameters of an equation, changed by the workers' attributes.
+    """Return the parameters with which every worker runs an equation on its shards.
 
     Raise InternalError if workers need different parameters.
     """
@@ -189,7 +192,7 @@ def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Return the rows that are in this worker's shard, and zeros for all others. `read_bits` reads the result."""
+    """Return the rows that are in this worker's shard, and zeros for all other rows. `read_bits` reads the result."""
     operand, indices = operands
     dimension_numbers, params = call.equation.params["dimension_numbers"], call.equation.params
     first_rows = call.pick("first", (0,) * operand.ndim)
@@ -224,13 +227,13 @@ def as_bits(table: Any) -> Any:
 
 
 def read_bits(array: Any, dtype: Any) -> Any:
-    """Convert the result of `as_bits` back to a type. Other arrays are returned unchanged."""
+    """Convert the result of `as_bits` back to the type `dtype`. Other arrays are returned unchanged."""
     is_bits = jnp.issubdtype(dtype, jnp.floating) and array.dtype in BITS.values()
     return lax.bitcast_convert_type(array, dtype) if is_bits else array
 
 
 def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
-    """Return the results of an equation. Some operands are changed first, so that XLA computes shards correctly."""
+    """Compute the results of an equation. Some operands are changed first, so that XLA computes shards correctly."""
     name = equation.primitive.name
     if name in ("dynamic_slice", "dynamic_update_slice"):
         operands = _move_inside(name, operands, equation.params)
@@ -245,7 +248,7 @@ def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
 def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
     """Clamp the start indices of a dynamic slice or update.
 
-    XLA does not clamp them if it merges the slice with the slice that takes a worker's shard.
+    XLA does not clamp them if it merges this slice with another slice, which takes a worker's shard.
     """
     operand_count = 1 if name == "dynamic_slice" else 2
     window_sizes = parameters["slice_sizes"] if name == "dynamic_slice" else operands[1].shape
@@ -267,7 +270,7 @@ def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> 
 
 
 def _widen(indices: Any) -> Any:
-    """Return indices in a type that can hold every row of a table.
+    """Convert indices to a type that can hold every row number of a table.
 
     Otherwise XLA's partitioner aborts the process if the first row of a shard exceeds a small type.
     """
@@ -344,7 +347,10 @@ def _find_begins(
 
 
 def _read_along(array: Any, dimension: int, begin: Any, size: int) -> tuple[Any, Any]:
-    """Return `size` elements along a dimension, and True for each element inside the array. Others repeat the border."""
+    """Return `size` elements along a dimension, and True for each element inside the array.
+
+    Elements outside repeat the border.
+    """
     position, extent = begin + jnp.arange(size, dtype=begin.dtype), array.shape[dimension]
     shape = [size if d == dimension else 1 for d in range(array.ndim)]
     is_inside = ((position >= 0) & (position < extent)).reshape(shape)

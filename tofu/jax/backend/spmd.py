@@ -1,7 +1,7 @@
-"""Run a plan as one program, in which each worker computes its part of every equation.
+"""Run a planned step as one program, which every worker runs on its own shards.
 
-The program follows the equations of the step and the instructions of a `Lockstep` program. A region with several
-readers is fetched once. A value that a loop reads from outside is fetched before the loop.
+The program follows the equations of the step. A `Lockstep` program lists the transfers between them. A region with
+several readers is transferred once. A value that a loop reads from outside is transferred before the loop.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tofu.search.choices import REPLICATED
 
 @dataclass
 class _Scope:
-    """A worker's arrays in the step or in a loop body, by value of the `Lockstep` program.
+    """The arrays of a worker in the step or in a loop body, by number in the `Lockstep` program.
 
     Partial sums over loops are stored by the number of the summed value in the step.
     """
@@ -47,17 +47,16 @@ class _Scope:
     separate_sums: dict[int, Any] = field(default_factory=dict)
     """Stacks of separate sums for each iteration of an inner loop, which a later loop reads."""
 
-    def enter(self) -> _Scope:
-        """Return the scope of a loop body. Values added to it are not visible outside."""
+    def make_inner_scope(self) -> _Scope:
         return _Scope(dict(self.values))
 
 
 class SpmdProgram:
-    """A plan as a JAX program for all workers.
+    """A planned step as a JAX program for all workers.
 
-    Its operands are the leaves of the step's arguments, then the constants that the step closes over; `operand_numbers`
-    lists their numbers in the step. An array with overlapping shards is passed and returned as one array in which the
-    shards are side by side (`uneven.py`).
+    The operands of the program are the arrays in the step's arguments, then the constants that the step closes over.
+    `operand_numbers` has their numbers in the step. An array with overlapping shards is passed and returned as one
+    array in which the shards are side by side (`uneven.py`).
     """
 
     def __init__(self, native: Native, program: PlannedProgram) -> None:
@@ -73,12 +72,12 @@ class SpmdProgram:
 
     @cached_property
     def program(self) -> Lockstep:
-        """The program as instructions that all workers run together."""
+        """The instructions that all workers run together."""
         return align_workers(self._planned, self.problem.factors, lambda tensor: list_shards(self.choices, tensor))
 
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
-        """The collectives that transfer each value. They are checked before anything runs."""
+        """For each transferred value, the collectives that transfer it. Tofu checks them before anything runs."""
         transfers = self.program.transfers
         collectives_by_value = {value: recognize(self.program, transfer) for value, transfer in transfers.items()}
         if is_checked():
@@ -96,25 +95,25 @@ class SpmdProgram:
         return {(output.tensor, tuple(map(int, output.layout))): value for output, value in outputs}
 
     def make_mesh(self, devices: Sequence[Any]) -> Mesh:
-        """Return the devices as a mesh with an axis for each round of the plan."""
+        """Arrange devices in a mesh that has an axis for each round in which the plan splits."""
         shape, names = self.workers.mesh_axes
         return Mesh(np.array(devices, object).reshape(shape), names)
 
     def shardings(self, mesh: Mesh) -> list[NamedSharding]:
-        """Return the shardings of the operands."""
+        """Return the sharding of each operand."""
         return [NamedSharding(mesh, self.spec(self._find_layout(number))) for number in self.operand_numbers]
 
     def result_shardings(self, mesh: Mesh) -> list[NamedSharding]:
-        """Return the shardings of the results."""
+        """Return the sharding of each result."""
         return [NamedSharding(mesh, self.spec(layout)) for layout in self.result_layouts()]
 
     def compile(self, mesh: Mesh, donated: Sequence[int] = ()) -> Any:
-        """Return the jitted function from operands to results."""
+        """Return the jitted function that computes the results from the operands."""
         function, ins, outs = self.function(mesh), tuple(self.shardings(mesh)), self.result_shardings(mesh)
         return jax.jit(function, in_shardings=ins, out_shardings=outs, donate_argnums=tuple(donated))
 
     def function(self, mesh: Mesh) -> Callable[..., list[Any]]:
-        """Return the function from operands to results, to be jitted with `shardings` and `result_shardings`."""
+        """Return the function that computes the results. Jit it with `shardings` and `result_shardings`."""
         self.workers.scatters_sums = scatters_sums(list(mesh.devices.flat))  # before anything is traced
         mapped = self.map_over_mesh(mesh)
 
@@ -133,7 +132,7 @@ class SpmdProgram:
         return shard_map(self.run, mesh, tuple(specs), result_specs, is_checked=is_checked)
 
     def check_replicas(self, mesh: Mesh) -> bool:
-        """Return True if JAX proves that replicas are equal.
+        """Return True if JAX can prove that devices which store the same shard always store the same numbers.
 
         The program is traced with checks, but not lowered, because JAX's check fails on primitives that it lowers to
         loops.
@@ -145,7 +144,7 @@ class SpmdProgram:
         return True
 
     def run(self, *shards: Any) -> list[Any]:
-        """Compute a worker's shards of the results from its shards of the operands."""
+        """Compute the results on one worker, from its shards of the operands to its shards of the results."""
         scope = _Scope(dict(zip(map(self._find_shards, self.operand_numbers), shards, strict=True)))
         with self.workers.remember():
             self._run_items(self.step.equations, scope)
@@ -157,7 +156,7 @@ class SpmdProgram:
             ]
 
     def number_of(self, equation: Equation) -> int:
-        """Return the number of an equation's operator."""
+        """Return the number of an equation's operator in the graph."""
         return self._operator_by_origin[id(equation)]
 
     def uneven_arguments(self, mesh: Mesh) -> dict[int, UnevenSharding]:
@@ -181,13 +180,16 @@ class SpmdProgram:
         return uneven_shardings
 
     def argument_structs(self, mesh: Mesh) -> list[jax.ShapeDtypeStruct]:
-        """Return the shapes and types of the operands."""
+        """Return the shape and type of each operand."""
         types, uneven = [self.step.types[number] for number in self.operand_numbers], self.uneven_arguments(mesh)
         shapes = (uneven[n].joined_shape if n in uneven else type_.shape for n, type_ in enumerate(types))
         return [jax.ShapeDtypeStruct(shape, type_.dtype) for shape, type_ in zip(shapes, types, strict=True)]
 
     def result_layouts(self) -> list[Layout]:
-        """Return the layouts of the results. The next state has the layout of the state."""
+        """Return, for each result, the dimension that each round of the plan splits.
+
+        The next state is split like the state.
+        """
         replicated = (REPLICATED,) * len(self.workers.factors)
         return [
             self._find_layout(self._find_layout_owner(n, x)) if isinstance(x, int) else replicated
@@ -195,7 +197,7 @@ class SpmdProgram:
         ]
 
     def _find_layout_owner(self, position: int, number: int) -> int:
-        """Return the value that fixes the layout of a result. The next state has the layout of the argument that it replaces."""
+        """Return the value that a result is split like: the argument that it replaces in the next step, or itself."""
         argument = self.step.inputs[position] if position < len(self.step.inputs) else number
         next_values, tensor_of = self.problem.graph.next_values, self.native.tensor_of
         return argument if next_values.get(tensor_of[argument]) == tensor_of[number] else number
@@ -212,7 +214,7 @@ class SpmdProgram:
         return self._value_by_result[self.native.tensor_of[number], self._find_layout(layout_owner)]
 
     def spec(self, layout: Layout) -> PartitionSpec:
-        """Return a layout as a PartitionSpec."""
+        """Convert a layout, the dimension that each round of the plan splits, to a PartitionSpec."""
         names: dict[int, list[str]] = {}
         for name, dimension in zip(self.workers.axis_names, layout, strict=True):
             names.setdefault(dimension, []).append(name)
@@ -233,7 +235,6 @@ class SpmdProgram:
         return scope.values[value]
 
     def _make_unread_array(self, value: int) -> Any:
-        """Return an array for an input that no worker reads, such as an operand that is overwritten."""
         program_value = self.program.values[value]
         return jnp.empty(program_value.shape, self.step.types[self._number_by_tensor[program_value.tensor]].dtype)
 
@@ -254,7 +255,7 @@ class SpmdProgram:
         return operands
 
     def _find_compute(self, equation: Equation) -> Compute | None:
-        """Return the instruction of an equation; None if its results are only transferred, or not needed."""
+        """Return the instruction for an equation, or None if its results are only transferred or not needed."""
         return self.program.computes.get(self.number_of(equation))
 
     def _run_equation(self, equation: Equation, scope: _Scope) -> None:
@@ -295,7 +296,7 @@ class SpmdProgram:
 
         def run_body(carried: tuple[list[Any], list[Any]], scanned: tuple[list[Any], ...]) -> Any:
             (carry_arrays, partial_sums), (elements, separate_sums, complete_sums) = carried, scanned
-            inside = scope.enter()
+            inside = scope.make_inner_scope()
             carry_values = (self._find_shards(carry.value) for carry in loop.carries)
             inside.values.update(zip(carry_values, carry_arrays, strict=True))
             inside.sums.update(zip((*total_numbers, *separate_numbers), (*partial_sums, *separate_sums), strict=True))
@@ -351,7 +352,7 @@ class SpmdProgram:
         return [name for name, choice in zip(self.workers.axis_names, choices, strict=True) if choice != REPLICATED]
 
     def _fetch_from_outside(self, items: Sequence[Equation | Loop], scope: _Scope) -> None:
-        """Transfer what a loop body reads from outside once, before the loop."""
+        """Transfer the values that a loop body reads from outside, before the loop."""
         for item in items:
             if isinstance(item, Loop):
                 self._fetch_from_outside(item.equations, scope)
@@ -362,7 +363,7 @@ class SpmdProgram:
                     self._get_array(value, scope)
 
     def _sort_body(self, loop: Loop) -> tuple[list[_EquationCompute], list[_EquationCompute], list[Equation | Loop]]:
-        """Return the equations in a loop body that take elements, the equations that stack results, and all others."""
+        """Return the equations that take elements, the equations that stack results, and all other equations."""
         cells: list[_EquationCompute] = []
         stacks: list[_EquationCompute] = []
         other_items: list[Equation | Loop] = []

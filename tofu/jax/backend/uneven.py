@@ -1,8 +1,8 @@
 """Arrays in overlapping shards, for dimensions that cannot be divided equally among devices.
 
-JAX requires equal shards, so their lengths are rounded up until they overlap. For example, 10 rows on 3 devices become
-rows 0 to 3, 3 to 6 and 6 to 9. JAX stores the shards side by side, as an array of 12 rows, and `UnevenArray` presents
-them as the original array. All copies of an element are equal.
+JAX requires equal shards, so the size of a shard is rounded up, and shards overlap. For example, 10 rows on 3 devices
+become rows 0 to 3, 3 to 6 and 6 to 9. JAX stores the shards side by side, as an array of 12 rows, and `UnevenArray`
+presents them as the original array.
 """
 
 from __future__ import annotations
@@ -61,14 +61,17 @@ class UnevenSharding:
         return self.part
 
     def find_part(self, index: Sequence[slice]) -> tuple[slice, ...]:
-        """Return the region of the array that a shard contains. `index` is its region of the joined array."""
+        """Return the region of the original array that a shard contains.
+
+        `index` is the region of the shard in the array in which the shards are side by side.
+        """
         joined_region = index[: len(self.part)]  # JAX also indexes the data of random keys
         numbers = [(bounds.start or 0) // extent for bounds, extent in zip(joined_region, self.part, strict=True)]
         starts = [begins[number] for begins, number in zip(self.begins, numbers, strict=True)]
         return tuple(slice(start, start + extent) for start, extent in zip(starts, self.part, strict=True))
 
     def make_array(self, read: Callable[[tuple[slice, ...]], Any]) -> UnevenArray:
-        """Return an array. `read` returns any region of it, as for `jax.make_array_from_callback`."""
+        """Build an array from `read`, which returns any region of it, as in `jax.make_array_from_callback`."""
         joined = jax.make_array_from_callback(self.joined_shape, self.joined, lambda index: read(self.find_part(index)))
         return UnevenArray(joined, self)
 
@@ -79,7 +82,10 @@ class UnevenSharding:
         return array
 
     def restore(self, joined: Any) -> Any:
-        """Return the original array. It is a NumPy array if `joined` is one."""
+        """Return the original array for `joined`, the array in which its shards are side by side.
+
+        The result is a NumPy array if `joined` is a NumPy array.
+        """
         take: Any = np.take if isinstance(joined, np.ndarray) else jnp.take  # JAX supports mode="clip" for keys too
         for d, positions in enumerate(self._restored_positions):
             joined = joined if positions is None else take(joined, positions, axis=d, mode="clip")
@@ -87,17 +93,17 @@ class UnevenSharding:
 
     @cached_property
     def join_whole(self) -> Any:
-        """The jitted `join`, for arrays that devices may replicate."""
+        """The function `join`, jitted, for arrays that devices may replicate."""
         return jax.jit(self.join, out_shardings=self.joined)
 
     @cached_property
     def restore_on_devices(self) -> Any:
-        """The jitted `restore`."""
+        """The function `restore`, jitted."""
         return jax.jit(self.restore)
 
     @cached_property
     def _joined_positions(self) -> list[np.ndarray[Any, Any] | None]:
-        """For each dimension, the original position of each element of the joined array. None if nothing moves."""
+        """For each dimension, the original position of each element of the joined array, or None if nothing moves."""
         return [
             None if len(begins) == 1 else np.concatenate([np.arange(begin, begin + extent) for begin in begins])
             for begins, extent in zip(self.begins, self.part, strict=True)
@@ -105,7 +111,7 @@ class UnevenSharding:
 
     @cached_property
     def _restored_positions(self) -> list[np.ndarray[Any, Any] | None]:
-        """For each dimension, the joined array's position of each original element. None if nothing moves."""
+        """For each dimension, the position of each original element in the joined array, or None if nothing moves."""
         all_positions: list[np.ndarray[Any, Any] | None] = []
         for begins, part_extent, shape_extent in zip(self.begins, self.part, self.shape, strict=True):
             positions = np.arange(shape_extent)
@@ -118,7 +124,7 @@ class UnevenSharding:
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard on a device of this process. `index` is its region of the array. Copies have different `replica_id`s."""
+    """A shard on a device of this process, with the region `index` of the array. Copies differ in `replica_id`."""
 
     device: Any
     index: tuple[slice, ...]
@@ -252,7 +258,7 @@ for _method in (*_BINARY, *_REFLECTED, *_COMPARISONS, *_OTHER_METHODS):
 def find_sharding(
     boxes: Sequence[Box], layout: Layout, factors: Sequence[int], shape: tuple[int, ...], joined: NamedSharding
 ) -> UnevenSharding | None:
-    """Return the sharding whose shards are `boxes`. Return None if no two shards overlap."""
+    """Return the sharding whose shards have the regions `boxes`. Return None if no two shards overlap."""
     if find_layout(boxes, shape, factors) is not None:
         return None
     shard_shape = tuple(end - begin for begin, end in boxes[0])

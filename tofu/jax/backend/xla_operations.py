@@ -26,7 +26,7 @@ ALIASES = frozenset(
 ALONG = {"all_gather": "all_gather_dimension", "reduce_scatter": "scatter_dimension"}
 """For each collective, the parameter that names its dimension."""
 WINDOW = 32
-"""A longer dimension is reduced in windows of this length. Nothing is fused into them."""
+"""XLA reduces a longer dimension in windows of this length. Nothing is fused into these reductions."""
 
 
 def count_bytes(type_: ValueType) -> int:
@@ -35,7 +35,7 @@ def count_bytes(type_: ValueType) -> int:
 
 
 class Aliases:
-    """Finds the value whose memory an alias shares."""
+    """A table of *aliases*: values that share the memory of another value, for example reshaped arrays."""
 
     def __init__(self, items: Sequence[Equation | Loop]) -> None:
         self._operand_by_alias: dict[int, Operand] = {}
@@ -52,26 +52,29 @@ class Aliases:
                 self._operand_by_alias.update(zip(item.outputs, item.inputs, strict=True))
 
     def is_one(self, equation: Equation) -> bool:
-        """Return True if the results of an equation are aliases of its operands.
+        """Return True if the results of an equation share the memory of its operands.
 
-        The transpose of a product counts, too, because XLA multiplies the transposed matrices instead.
+        A transpose of a matrix product counts, too, because XLA multiplies the transposed matrices instead.
         """
         is_transpose = equation.primitive.name == "transpose" and equation.params["permutation"] == (1, 0)
         return equation.primitive.name in ALIASES or (is_transpose and equation.inputs[0] in self._matrix_products)
 
     def find(self, value: int) -> int:
-        """Return the value that an alias stands for, or the value itself."""
+        """Return the value whose memory `value` shares, or `value` itself."""
         while isinstance(operand := self._operand_by_alias.get(value), int):
             value = operand
         return value
 
     def find_all(self, operands: Iterable[Operand]) -> tuple[int, ...]:
-        """Return the distinct values among operands."""
+        """Return the values whose memory the operands share. Each value is listed once."""
         return tuple(dict.fromkeys(self.find(x) for x in operands if isinstance(x, int)))
 
 
 class Kernels:
-    """Converts the equations of a program or of a loop body. Types of intermediate values are appended to `types`."""
+    """A converter for the equations of a program or of a loop body.
+
+    The types of intermediate values are appended to `types`.
+    """
 
     def __init__(self, types: list[ValueType], aliases: Aliases) -> None:
         self._types, self._aliases = types, aliases
@@ -81,7 +84,7 @@ class Kernels:
         self._scatter_operands: dict[int, tuple[int, ...]] = {}  # sum over zeros -> its operands
 
     def make(self, equation: Equation) -> Iterator[Operation]:
-        """Yield the operations of an equation."""
+        """Yield the operations that XLA runs for an equation."""
         name, reads = equation.primitive.name, self._aliases.find_all(equation.inputs)
         if (rule := RULES.get(name)) is not None:
             yield from rule(self, equation, reads)
@@ -95,7 +98,10 @@ class Kernels:
         return len(self._types) - 1
 
     def _draw(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield the loop by which XLA draws numbers. For each number, it holds two words of the present and two of the last iteration."""
+        """Yield the loop in which XLA draws random numbers.
+
+        It stores two words of this iteration, and two words of the last iteration, for each number.
+        """
         results = equation.outputs
         word_type = ValueType(self._types[results[0]].shape, np.dtype(np.uint32))
         words = self._add_value(word_type), self._add_value(word_type)
@@ -179,7 +185,7 @@ class Kernels:
         yield Operation("scatter-add", reads, equation.outputs)
 
     def _sum(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield an addition. A sum that starts from zeros is continued in place."""
+        """Yield an addition. A scatter that starts from zeros adds to the other operand in place."""
         scatter = next((value for value in reads if value in self._scatter_operands), None)
         if scatter is None or len(reads) == 1:
             yield Operation("add", reads, equation.outputs)

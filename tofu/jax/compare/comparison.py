@@ -1,4 +1,4 @@
-"""Compile a step under several plans, and compare their communication, memory of arguments, and work.
+"""Compile a step under several plans, and compare their communication, memory of arguments, and arithmetic.
 
 Nothing is run, so the shapes of arguments are enough.
 """
@@ -32,7 +32,7 @@ from tofu.planning.settings import Settings
 from tofu.report.console import print_legend, print_notes
 
 MOST_WORK = 1.5
-"""If all devices together work more than this multiple of one device, they are said to repeat each other's work."""
+"""If all devices together compute more than this multiple of one device, a note says that they compute the same."""
 GIVEN = "the plan given"
 SPLIT = "Tofu, everything split"
 FREE = "Tofu, replicas free"
@@ -49,8 +49,8 @@ LEGEND_OF_OVERLAP = "Overlap: share of the bytes that is transferred while worke
 class PlanRow:
     """A compiled plan, as a row of the table.
 
-    `moved_bytes` is -1 if the plan does not apply to the step; `note` has the reason. `overlapped_bytes` is the part of
-    `moved_bytes` that is transferred while devices compute.
+    If the plan does not apply to the step, `moved_bytes` is -1 and `note` has the reason. `overlapped_bytes` is the
+    part of `moved_bytes` that is transferred while devices compute.
     """
 
     name: str
@@ -64,12 +64,12 @@ class PlanRow:
 
     @property
     def is_peer(self) -> bool:
-        """True for a plan made by hand (a *peer*) that applies and splits the work."""
+        """True for a *peer*, a plan made by hand, if it applies to the step and splits the arithmetic."""
         return self.planned_bytes is None and self.moved_bytes >= 0 and not self.work > MOST_WORK
 
 
 class PlanComparison:
-    """Compiles a step under Tofu's plans and under plans made by hand, the *peers*."""
+    """A comparison of Tofu's plans for a step with *peers*, plans made by hand. All are compiled by XLA."""
 
     def __init__(
         self, step: Callable[..., Any], source: Source, arguments: Arguments, settings: Settings, devices: Sequence[Any]
@@ -89,7 +89,7 @@ class PlanComparison:
         self._one_device_work = _count_work(compiled)
 
     def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[PlanRow]:
-        """Yield the rows of Tofu's plans, of the peers, and of Tofu's plans within the memory of each peer."""
+        """Yield a row for each plan: Tofu's plans, the peers, and Tofu's plans within the memory of each peer."""
         if self._settings.plan is not None:
             yield self.attempt(GIVEN, self.plan)
         yield self.split
@@ -103,33 +103,33 @@ class PlanComparison:
 
     @cached_property
     def split(self) -> PlanRow:
-        """Row of the plan that splits everything."""
+        """The row of Tofu's plan that splits everything but small tensors."""
         return self.attempt(SPLIT, partial(self.plan, plan=None, replicate="small"))
 
     def plan_within(self, rows: Sequence[PlanRow]) -> Iterator[PlanRow]:
-        """Yield Tofu's plans within the memory of a peer, for peers that store at least as much as `split`."""
+        """Yield rows of Tofu's plans that need no more memory than a peer, where possible."""
         for row in rows:
             if row.is_peer and 0 <= self.split.argument_bytes <= row.argument_bytes:
                 limited = partial(self.plan, plan=None, replicate="small", memory_limit=row.argument_bytes, cache=False)
                 yield self.attempt(f"Tofu within {row.name}", limited)
 
     def plan(self, name: str, **changed_settings: Any) -> PlanRow:
-        """Return the row of Tofu's plan. `changed_settings` replaces some settings."""
+        """Plan and compile the step with some settings changed, and return the row of the plan."""
         lowered, plan = self.lower_plan(**changed_settings)
         return self._compile(name, lowered, plan.communication_bytes, plan.optimality)
 
     def lower_plan(self, **changed_settings: Any) -> tuple[Any, Plan]:
-        """Return the step lowered under Tofu's plan, and the plan. `changed_settings` replaces some settings."""
+        """Plan the step with some settings changed. Return the lowered step and the plan."""
         partition = plan_step(self._source, replace(self._settings, **changed_settings), engine=JAX_LIMITING_ARGUMENTS)
         step = PartitionedStep(self.step, partition, partition.training.make_mesh(self._devices), ())
         return step.lower_leaves(), partition.plan
 
     def peer(self, peer: Peer, name: str) -> PlanRow:
-        """Return the row of a peer. XLA partitions the step from the peer's shardings of the arguments."""
+        """Return the row of a peer, which fixes the shardings of arguments. XLA partitions everything else."""
         return self._compile(name, self.lower_peer(peer))
 
     def lower_peer(self, peer: Peer) -> Any:
-        """Return the step lowered under a peer's shardings. The next state is sharded like the state."""
+        """Lower the step with a peer's shardings of arguments. The next state is sharded like the state."""
         shardings = peer(make_mesh(self._devices), self._arguments)
         sharding_lists = [jax.tree.leaves(argument) for argument in shardings]
         argument_shardings = [sharding for argument in sharding_lists for sharding in argument]
@@ -140,7 +140,7 @@ class PlanComparison:
 
     @staticmethod
     def attempt(name: str, make: Callable[[str], PlanRow]) -> PlanRow:
-        """Return the row that `make` makes, or a row that explains why the plan does not apply."""
+        """Call `make` to get the row of a plan. If an error is raised, return a row with this error."""
         try:
             return make(name)
         except (TofuError, ValueError) as error:
@@ -175,7 +175,7 @@ def _count_work(compiled: Any) -> float:
 
 
 def find_devices(workers: int) -> list[Any]:
-    """Return JAX's default devices, or CPU devices if there are too few."""
+    """Return devices of JAX's default kind, or CPU devices if there are too few."""
     try:
         return list_devices(workers)
     except DeviceError:
@@ -186,7 +186,7 @@ def find_devices(workers: int) -> list[Any]:
 
 
 def print_rows(console: Console, title: str, rows: Sequence[PlanRow]) -> None:
-    """Print the rows as a table, followed by notes."""
+    """Print a table with a row for each plan, and notes below it."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     is_shown = [n != OVERLAP or any(row.overlapped_bytes for row in rows) for n in range(len(HEADINGS))]
     for heading in compress(HEADINGS, is_shown):

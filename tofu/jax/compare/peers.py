@@ -1,6 +1,6 @@
-"""*Peers*: hand-made plans, as shardings of a step's arguments.
+"""*Peers*: plans made by hand, such as data parallelism. A peer is a sharding for each argument of a step.
 
-XLA's partitioner (GSPMD) derives the rest of such a plan.
+XLA's partitioner (GSPMD) decides how everything else is split.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from tofu.jax.frontend.equations import find_dtype
 from tofu.search import factorize
 
 SMALL_BYTES = 64 * 1024
-"""Fully sharded data parallelism replicates tensors of fewer bytes."""
+"""Fully sharded data parallelism replicates tensors with fewer bytes than this."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """The state, the other arguments (`data`), and the extent of the batch dimension. Shapes may replace arrays."""
+    """The arguments of a step: first the state, then `data`. `batch` is the size of the batch dimension.
+
+    Shapes may replace arrays.
+    """
 
     state: Any
     data: tuple[Any, ...]
@@ -33,7 +36,7 @@ class Arguments:
 
     @property
     def all(self) -> tuple[Any, ...]:
-        """All arguments, in the order of the step."""
+        """The state and the data, in the order of the step's parameters."""
         return self.state, *self.data
 
 
@@ -42,10 +45,10 @@ Peer: TypeAlias = Callable[[Mesh, Arguments], tuple[Any, ...]]
 
 
 def split_arguments(arguments: Sequence[Any], batch: int | None = None) -> Arguments:
-    """Split arguments into the state, which comes first, and the rest.
+    """Split the arguments of a step into the state, which comes first, and the data.
 
-    By default, the extent of the batch is the most frequent leading extent of the rest. Raise UnsupportedError if no
-    dimension of the rest has this extent.
+    By default, `batch` is the most frequent size of the first dimension in the data. Raise UnsupportedError if no
+    dimension of the data has the size `batch`.
     """
     state, *data = arguments or (None,)
     leaves = jax.tree.leaves(data)
@@ -92,13 +95,16 @@ def shard_batch(mesh: Mesh, arguments: Arguments, names: Sequence[str]) -> tuple
 
 
 def data_parallel(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
-    """Shard the batch and replicate the state."""
+    """Return shardings that split the batch and replicate the state."""
     state = [make_sharding(mesh, len(np.shape(leaf)), {}) for leaf in jax.tree.leaves(arguments.state)]
     return state, *shard_batch(mesh, arguments, mesh.axis_names)
 
 
 def fully_sharded(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
-    """Shard the batch, and shard each large tensor of the state along its largest dimension (FSDP, ZeRO-3)."""
+    """Return shardings that split the batch, and split large tensors of the state (FSDP, ZeRO-3).
+
+    A tensor is split along the largest dimension that all devices can share equally.
+    """
 
     def place(leaf: Any) -> NamedSharding:
         shape = np.shape(leaf)

@@ -2,8 +2,8 @@
 
     count_traffic(step.lower(*args).compile().as_text(), devices)
 
-A collective in a loop counts as often as the loop is known to run. If collectives are asynchronous, as on TPUs, the
-bytes transferred during computation are also counted separately.
+A collective in a loop is counted once for each iteration, as far as the number of iterations is known. If collectives
+are asynchronous, as on TPUs, the bytes transferred during computation are also counted separately.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WORK = re.compile(
 FUSED = re.compile(r"channel_id=(\d+),.*\bchain_id=")
 """Matches a collective that a TPU overlaps with computation.
 
-The collective appears in several fusions: the one that starts it, those that run meanwhile, and the one that ends it.
+The collective appears in several fusions. The first starts it, others run meanwhile, and the last ends it.
 """
 FUSED_START = "AsyncCollectiveStart"
 
@@ -42,8 +42,8 @@ FUSED_START = "AsyncCollectiveStart"
 class CollectiveTraffic:
     """Bytes that all devices receive in one step, by kind of collective.
 
-    `count` is the number of collectives in the program's text. `between` counts the bytes that come from other hosts,
-    if the devices of a host relay data to each other. `overlapped` counts bytes transferred during computation.
+    `between` counts only bytes from other hosts, if the devices of a host relay data to each other. `overlapped` counts
+    only bytes that are transferred during computation. `count` is the number of collectives in the program's text.
     """
 
     bytes: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -64,7 +64,10 @@ class CollectiveTraffic:
 
 
 def count_traffic(text: str, devices: int, host_devices: int = 0) -> CollectiveTraffic:
-    """Return the traffic of one run of an optimized HLO program. If `host_devices` is 0, there is only one host."""
+    """Count the bytes transferred in one run of an optimized HLO program.
+
+    If `host_devices` is 0, there is only one host.
+    """
     computations, entry = _split_computations(text)
     runs = _count_runs(computations, entry)
     hidden_channels = _find_hidden_channels(computations)

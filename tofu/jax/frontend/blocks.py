@@ -1,7 +1,7 @@
 """Divide operators along a dimension, such as cumulative sums and `argmax`, into one block for each worker.
 
 Each worker computes its own block, and workers exchange one partial result of each block. A Fourier transform of
-several dimensions becomes one transform for each dimension, because each needs complete lines of only one dimension.
+several dimensions becomes one transform for each dimension. Each transform can be split along the other dimensions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ EXTREMES: Mapping[str, Callable[..., Any]] = {"argmax": lax.reduce_max, "argmin"
 
 
 def divide_into_blocks(step: Step, workers: int) -> Step | None:
-    """Return the step with such operators in blocks, or None if it has no such operator. Values keep their numbers."""
+    """Divide operators such as `cumsum` into a block for each worker. Return None if the step has no such operator.
+
+    All values of the original step keep their numbers.
+    """
     builder = StepBuilder()
     builder.types, builder.constants = list(step.types), dict(step.constants)
     divided = _divide(builder, step.equations, workers)
@@ -68,7 +71,7 @@ def _add_blocked(builder: StepBuilder, equation: Equation, blocked: Blocked) -> 
 
 
 def _find_blocked(builder: StepBuilder, equation: Equation, workers: int) -> Blocked | None:
-    """Return the function that computes an equation in blocks, or None if there is none or it would not be faster."""
+    """Return the function that computes an equation in blocks, or None if blocks are impossible or not faster."""
     name, params = equation.primitive.name, equation.params
     if name == "fft":
         shape, lengths = builder.find_type(equation.inputs[0]).shape, params["fft_lengths"]

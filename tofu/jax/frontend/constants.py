@@ -16,8 +16,8 @@ from tofu.jax.frontend.equations import find_dtype
 def copy_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
     """Return the jaxpr with copies of its constants, including constants of inner jaxprs.
 
-    The user may later write to a NumPy array, or delete or donate a JAX array. `jax.jit` keeps traced values in this
-    case, too. Raise UnsupportedError for a constant that an outer transformation is tracing.
+    The user may later write to a NumPy array, or delete or donate a JAX array. The copies keep the traced values, as
+    `jax.jit` does. Raise UnsupportedError for a constant that an outer transformation is tracing.
     """
     return _ConstantCopier().copy_closed(closed)
 
@@ -63,7 +63,6 @@ class _ConstantCopier:
 
 
 def _copy_constant(value: Any) -> Any:
-    """Return a copy in host memory. Random keys and arrays of several processes remain JAX arrays."""
     if isinstance(value, jax.core.Tracer):
         raise UnsupportedError(
             f"The step closes over an array of {value.dtype}, shape {value.shape}, which a transformation of JAX around it (grad, jit, "

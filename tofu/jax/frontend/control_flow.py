@@ -23,8 +23,8 @@ def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation
     """Inline the branches of a `cond` and return its results, or return None if the `cond` must stay one equation.
 
     If the branch is known only at run time, all branches are computed, and a select chooses among the results. But if a
-    branch has a `while_loop` or a `jax.pure_callback`, every worker computes the `cond` as one equation. Otherwise the
-    loop of a branch that is not taken might not end, or its callback might raise an error.
+    branch has a `while_loop` or a `jax.pure_callback`, every worker computes the `cond` as one equation. Otherwise, in
+    a branch that is not taken, the loop might not end or the callback might raise an error.
     """
     index, *operands = equation.inputs
     branches = jaxpr_equation.params["branches"]
@@ -47,7 +47,7 @@ def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation
 
 
 def must_be_taken(jaxpr: core.Jaxpr) -> bool:
-    """Return True if a jaxpr contains a primitive that may only run in the branch that is taken."""
+    """Return True if a jaxpr contains a primitive that may only run if its branch is taken."""
     return any(
         equation.primitive.name in RUN_WHERE_TAKEN
         or any(must_be_taken(body.jaxpr) for body in list_bodies(equation.params))
@@ -66,7 +66,7 @@ def list_bodies(params: Mapping[str, Any]) -> Iterator[core.ClosedJaxpr]:
 
 
 def enter_scan(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
-    """Convert a scan to a loop, and return its results.
+    """Convert a `lax.scan` to a loop, and return its results.
 
     The body begins with equations that take elements of the scanned values, and ends with equations that stack results.
     """

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
 
 WRITTEN = {"dynamic_update_slice": 1}
-"""For primitives that write one operand into the first, the position of that operand. It is 2 for scatters."""
+"""The position of the operand that a primitive writes into its first operand. For scatters, it is 2."""
 
 
 def drop_empty(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return the results of an equation that reads or computes values without elements; None for other equations."""
+    """Return the results of an equation that reads or computes values without elements, or None for other equations."""
     if types and all(map(is_empty, types)):
         return list(map(builder.add_empty, types))
     if equation.primitive.name == "split" and any(map(is_empty, types)):

@@ -1,7 +1,7 @@
 """A step as a list of equations and loops: a jaxpr in which all calls are inlined.
 
-Equations refer to values by number. In a loop, a result may be summed over the iterations. If an outer loop sums it,
-but not the inner one, each iteration of the inner loop has a *separate sum*.
+Equations refer to values by number. In a loop, a result may be summed over the iterations. If only an outer loop sums
+the result, each iteration of the inner loop has a *separate sum*.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ELEMENTWISE = frozenset(_ELEMENTWISE_NAMES.split())
 
 @dataclass(frozen=True)
 class ValueType:
-    """The type of a value. `dtype` is JAX's type of an element, which may be that of random keys."""
+    """The shape and element type of a value. Elements may be random keys."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -49,7 +49,7 @@ class ValueType:
 
     @property
     def dtype_name(self) -> str:
-        """Name of the dtype."""
+        """The name of the element type, for example "float32"."""
         return _find_name(self.dtype)
 
     @property
@@ -86,7 +86,7 @@ def read_type(aval: Any) -> ValueType:
 
 
 def as_type(value: Any, type_: ValueType) -> Any:
-    """Return a value with the `weak_type` of a type. Shape and dtype already agree."""
+    """Give a value the `weak_type` of `type_`. The shapes and dtypes already agree."""
     if type_.is_key or bool(value.weak_type) == type_.weak_type:
         return value
     convert = primitives.convert_element_type_p
@@ -103,7 +103,7 @@ def find_dtype(leaf: Any) -> Any:
 
 @dataclass(frozen=True)
 class Literal:
-    """An operand that is a number in the program."""
+    """A number in the program that is an operand of an equation."""
 
     value: np.ndarray[Any, Any]
     type: ValueType
@@ -131,13 +131,13 @@ class Equation:
         Line of the user's program that created the equation.
     checkpoint
         Number of the `jax.checkpoint` that computes the equation again in the backward pass, if there is one. Barriers
-        separate its equations, so that XLA does not reuse the values of the forward pass.
+        prevent XLA from reusing values of the forward pass.
     loops_summed
-        The number of loops over whose iterations the equation's only result is summed. The sum has the type
-        `summed_dtype` and can be read after these loops.
+        The number of loops around the equation that sum its only result. The sum has the type `summed_dtype` and can
+        be read after these loops.
     has_separate_sums
-        True if the innermost loop is not among these loops, so that each of its iterations has a separate sum. A later
-        loop reads these sums (`Loop.separate_sums`).
+        True if the innermost loop does not sum the result. Each of its iterations then has a separate sum, which a
+        later loop reads (`Loop.separate_sums`).
     """
 
     primitive: Any
@@ -156,13 +156,13 @@ class Equation:
         return f"{', '.join(f'v{n}' for n in self.outputs)} {'+' if self.loops_summed else ''}= {call}"
 
     def evaluate(self, operands: Sequence[Any]) -> list[Any]:
-        """Return the results for concrete operands, which include literals."""
+        """Compute the results from the values of all operands, including literals."""
         bind = partial(self.primitive.bind, **self.params)
         results = (jax.jit(bind) if self.primitive.name == "device_put" else bind)(*operands)
         return list(results) if self.primitive.multiple_results else [results]
 
     def compute(self, values: dict[int, Any]) -> None:
-        """Compute the results and add them to `values`."""
+        """Compute the results from operands in `values`, and add the results to `values`."""
         results = self.evaluate([read_operand(x, values) for x in self.inputs])
         if self.loops_summed:
             (number,) = self.outputs
@@ -171,7 +171,7 @@ class Equation:
         values.update(zip(self.outputs, results, strict=True))
 
     def with_operands(self, replacements: Mapping[int, Operand]) -> Equation:
-        """Return the equation with some operands replaced."""
+        """Return a copy with some operands replaced."""
         return replace(self, inputs=tuple(_substitute(x, replacements) for x in self.inputs))
 
 
@@ -179,8 +179,8 @@ class Equation:
 class LoopCarry:
     """A value that a loop passes from iteration to iteration.
 
-    The body reads `value`. It is `first` in the first iteration, and the previous iteration's `following` later. After
-    the loop, `last` is the final value.
+    The body reads `value`, which is `first` in the first iteration. The body computes `following`, which is the `value`
+    of the next iteration. After the loop, `last` is the final value.
     """
 
     value: int
@@ -193,7 +193,7 @@ class LoopCarry:
         return f"v{self.value} = {first} then {following}, at the end v{self.last}"
 
     def with_operands(self, replacements: Mapping[int, Operand]) -> LoopCarry:
-        """Return the carry with some operands replaced."""
+        """Return a copy with some operands replaced."""
         first, following = (_substitute(operand, replacements) for operand in (self.first, self.following))
         return replace(self, first=first, following=following)
 
@@ -244,7 +244,7 @@ class Loop:
         return "\n    ".join([*lines, *"\n".join(map(str, self.equations)).splitlines()])
 
     def without_constant_carries(self) -> Loop:
-        """Return the loop without carries that never change. Their readers use the value from outside."""
+        """Return the loop without carries that never change. The body reads the values from outside instead."""
         operand_by_constant = {c.value: c.first for c in self.carries if c.following == c.value}
         if not operand_by_constant:
             return self
@@ -252,7 +252,7 @@ class Loop:
         return replace(self, carries=carries).with_operands(operand_by_constant)
 
     def with_operands(self, replacements: Mapping[int, Operand]) -> Loop:
-        """Return the loop with some operands replaced."""
+        """Return a copy with some operands replaced."""
         equations = tuple(item.with_operands(replacements) for item in self.equations)
         carries = tuple(carry.with_operands(replacements) for carry in self.carries)
         return replace(self, equations=equations, carries=carries)
@@ -270,12 +270,12 @@ class Loop:
                 yield LoopSum(item, item.has_separate_sums and depth == 1, depth == outermost, stack_shape)
 
     def compute(self, values: dict[int, Any]) -> None:
-        """Run the loop and add all values to `values`. Within the loop, these are the values of the last iteration."""
+        """Run the loop and add all values to `values`. For values in the body, the last iteration counts."""
         loop_sums = list(self.walk_sums())
         for loop_sum in loop_sums:
             if loop_sum.is_outermost:
                 values.pop(loop_sum.number, None)
-                values.pop(_separate_sums_of(loop_sum.number), None)
+                values.pop(_key_of_separate_sums(loop_sum.number), None)
         separate_numbers = [loop_sum.number for loop_sum in loop_sums if loop_sum.is_separate]
         elements_by_stack: dict[int, list[Any]] = {}
         carried = [read_operand(carry.first, values) for carry in self.carries]
@@ -283,7 +283,7 @@ class Loop:
             values.update(zip((carry.value for carry in self.carries), carried, strict=True))
             for number in (*separate_numbers, *self.separate_sums):
                 values.pop(number, None)
-                if t in (sum_by_iteration := values.get(_separate_sums_of(number), {})):
+                if t in (sum_by_iteration := values.get(_key_of_separate_sums(number), {})):
                     values[number] = sum_by_iteration[t]
             for item in self.equations:
                 if isinstance(item, Equation) and item.primitive is LOOP_CELL:
@@ -293,15 +293,14 @@ class Loop:
                 else:
                     item.compute(values)
             for number in separate_numbers:
-                values.setdefault(_separate_sums_of(number), {})[t] = values[number]
+                values.setdefault(_key_of_separate_sums(number), {})[t] = values[number]
             carried = [read_operand(carry.following, values) for carry in self.carries]
         values.update(zip((carry.last for carry in self.carries), carried, strict=True))
         for stack, elements in elements_by_stack.items():
             values[stack] = jax.numpy.stack(elements[::-1] if self.reverse else elements)
 
 
-def _separate_sums_of(number: int) -> int:
-    """Return the key of a value's separate sums, which are stored as a dictionary by iteration."""
+def _key_of_separate_sums(number: int) -> int:
     return -1 - number
 
 
@@ -327,7 +326,7 @@ class Step:
         return [x.type if isinstance(x, Literal) else self.types[x] for x in self.outputs]
 
     def compute_all(self, arguments: Sequence[Any]) -> dict[int, Any]:
-        """Return every value of the step. Within loops, these are the values of the last iteration."""
+        """Return every value of the step. For values in loops, the last iteration counts."""
         values: dict[int, Any] = dict(zip(self.inputs, arguments, strict=True)) | dict(self.constants)
         for item in self.equations:
             item.compute(values)
@@ -339,12 +338,12 @@ class Step:
         return [read_operand(x, values) for x in self.outputs]
 
     def walk(self) -> Iterator[Equation]:
-        """Yield all equations in order, including those of loops."""
+        """Yield all equations in order, including equations in loops."""
         return walk_all(self.equations)
 
 
 def walk_all(items: Sequence[Equation | Loop]) -> Iterator[Equation]:
-    """Yield all equations in order, including those of loops."""
+    """Yield all equations in order, including equations in loops."""
     for item in items:
         if isinstance(item, Loop):
             yield from walk_all(item.equations)

@@ -49,14 +49,14 @@ class Positions:
 
 @dataclass(frozen=True)
 class KnownLookup:
-    """Indices of a gather or scatter. Some dimensions have known positions.
+    """The indices of a gather or scatter, of which some are known before the step runs.
 
     Attributes
     ----------
     known
         The known positions, by dimension.
     rest
-        The indices of the other dimensions, as operands whose last dimension has extent 1.
+        The indices along other dimensions, as operands whose last dimension has extent 1.
     batches
         For each batch dimension of the array, the matching dimension of the indices. Dimensions with several known
         positions are batch dimensions, too.
@@ -71,7 +71,7 @@ class KnownLookup:
         return tuple(d for d in dimensions if d not in self.batches)
 
     def list_batches(self) -> tuple[int, ...]:
-        """Return the dimension of the indices for each batch dimension of the array, in their order."""
+        """Return the dimension of the indices that matches each batch dimension of the array, in order."""
         return tuple(self.batches[d] for d in sorted(self.batches))
 
     def read(self, array: Any) -> Any:
@@ -83,16 +83,16 @@ class KnownLookup:
         return self.reverse_decreasing(lax.slice(array, first, limits, strides))
 
     def find_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Return the shape that `read` returns for an array of this shape."""
+        """Return the shape of the elements that `read` takes from an array of this shape."""
         return tuple(self.known[d].count if d in self.known else extent for d, extent in enumerate(shape))
 
     def reverse_decreasing(self, part: Any) -> Any:
-        """Reverse the dimensions whose positions decrease."""
+        """Reverse the dimensions along which positions decrease."""
         reversed_ = [d for d, at in self.known.items() if at.stride < 0]
         return lax.rev(part, reversed_) if reversed_ else part
 
     def write(self, array: Any, part: Any, join: Callable[[Any, Any], Any] | None = None) -> Any:
-        """Return an array whose elements at the known positions are replaced by `part`, or joined with it."""
+        """Return an array with `part` at the known positions. `join` may combine `part` with old elements."""
         part = self.reverse_decreasing(part)
         if part.shape == array.shape:
             return part if join is None else join(array, part)
@@ -113,7 +113,7 @@ def find_lookup(
     batched: Mapping[int, int],
     mode: Any,
 ) -> KnownLookup | None:
-    """Return the positions of a gather or scatter that are known before the step runs, or None.
+    """Find the positions of a gather or scatter that are known before the step runs. Return None if there are none.
 
     The indices name positions along `dimensions`, and a window has the extents `sizes`. `batched` maps batch dimensions
     of the operand to batch dimensions of the indices.
@@ -136,7 +136,7 @@ def find_lookup(
 
 
 def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
-    """Return the operands that are concatenated to `indices`, one for each dimension; none for other indices."""
+    """Return the indices of each dimension if `indices` is a concatenation of them, or else an empty list."""
     shape = builder.find_type(indices).shape
     if shape[-1:] == (1,):
         return [indices]
@@ -148,7 +148,7 @@ def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
 
 
 def find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapsed: bool) -> Positions | None:
-    """Return the positions along one dimension, or None if they are unknown or of another form."""
+    """Return the positions that `piece` selects along one dimension, or None if they are unknown or irregular."""
     found = find_progression(builder, piece)
     if found is None:
         return None
@@ -168,7 +168,7 @@ def write_at(
     strides: Sequence[int],
     join: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
-    """Replace regularly spaced elements of an array by `update`, or combine them with it by `join`. Return the array."""
+    """Return an array with regularly spaced elements replaced by `update`, or combined with it by `join`."""
     sizes, extents = update.shape, operand.shape
     ends = [begin + stride * (size - 1) + 1 for begin, stride, size in zip(begins, strides, sizes, strict=True)]
     around = zip(begins, ends, strides, extents, strict=True)
@@ -185,7 +185,7 @@ def select_window(
     moved: Any,
     strides: Sequence[int] | None = None,
 ) -> Any:
-    """Replace the elements of a window by those of `moved`, or combine them by `join`. Return the array."""
+    """Return an array with a window replaced by elements of `moved`, or combined with them by `join`."""
     is_inside = np.bool_(True)
     strides = strides or [1] * len(begins)
     for d, (begin, stride, size, extent) in enumerate(zip(begins, strides, sizes, operand.shape, strict=True)):
@@ -203,5 +203,5 @@ def is_large(sizes: Sequence[int], shape: Sequence[int]) -> bool:
 
 
 def clamp(begin: Any, extent: int, size: int) -> int:
-    """Return the position at which a window begins, moved inside the array if necessary."""
+    """Return the first position of a window, moved inside the array if necessary."""
     return int(min(max(begin, 0), extent - size))

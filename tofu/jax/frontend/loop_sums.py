@@ -43,11 +43,11 @@ RESHAPING = frozenset(("broadcast_in_dim", "expand_dims", "neg", "reshape", "sli
 ADDING = frozenset(("add", "add_any", "concatenate", "sub"))
 SCALING = frozenset(("div", "mul"))
 LEAST_SCALED_BITS = 32
-"""Narrower numbers are scaled within the loop, because under loss scaling their unscaled sum might overflow."""
+"""Numbers of fewer bits are scaled within the loop, because under loss scaling an unscaled sum might overflow."""
 
 
 def hoist_sums(step: Step) -> Step | None:
-    """Return the step with sums moved out of its loops, or None if there are no such sums. Values keep their numbers."""
+    """Move sums out of the loops of a step, or return None if there are no such sums. Values keep their numbers."""
     hoister = _Hoister(list(step.types), {n: e for e in step.walk() for n in e.outputs})
     equations = hoister.hoist_from(step.equations)
     if not hoister.count:
@@ -75,7 +75,7 @@ class _Hoister:
         return operand
 
     def hoist_from(self, items: Sequence[Equation | Loop]) -> tuple[Equation | Loop, ...]:
-        """Return equations and loops with sums moved out of the loops. Inner loops come first, because outer loops may carry their sums."""
+        # Inner loops come first, because outer loops may carry their sums.
         hoisted: list[Equation | Loop] = []
         for item in items:
             if isinstance(item, Loop):
@@ -98,7 +98,7 @@ class _Hoister:
                 continue
             self.count += 1
             body.remove_sum(hoisted_sum, self.types[carry.value].dtype)
-            following += body.list_following_equations(carry, hoisted_sum)
+            following += body.list_equations_after_loop(carry, hoisted_sum)
         if len(remaining_carries) == len(loop.carries):
             return [loop]
         remaining_loop = replace(loop, equations=body.list_remaining(loop.equations), carries=tuple(remaining_carries))
@@ -141,8 +141,6 @@ class _HoistedSum:
 
 @dataclass
 class _BodyValues:
-    """The values in the body of a loop, with the equations, sums and stacks that compute them."""
-
     equation_by_result: dict[int, Equation]
     sums: Mapping[int, Equation] = field(default_factory=dict)
     stacks: Mapping[int, tuple[Loop, Equation]] = field(default_factory=dict)
@@ -177,7 +175,7 @@ class _LoopBody:
         self._completing_loops: dict[int, Loop] = {}  # by id of the inner loop
 
     def find_sum(self, carry: LoopCarry) -> _HoistedSum | None:
-        """Return the sum that a carry computes. None if it is no sum, or adds no product."""
+        """Return the sum that a carry computes, or None if the carry is no sum or adds no product."""
         if not isinstance(carry.following, int):
             return None
         add_equation, type_ = self._values.equation_by_result.get(carry.following), self._hoister.types[carry.value]
@@ -205,7 +203,11 @@ class _LoopBody:
         if value in body_values.stacks:
             return self._analyze_stack(value, dtype, hoisted_sum, *body_values.stacks[value])
         equation = body_values.equation_by_result.get(value)
-        if equation is None or len(equation.outputs) != 1 or not _widens(self._hoister.types[value].dtype, dtype):
+        if (
+            equation is None
+            or len(equation.outputs) != 1
+            or not _can_be_summed_in(self._hoister.types[value].dtype, dtype)
+        ):
             return False
         backup = hoisted_sum.copy()
         operands = self._find_linear_operands(equation, dtype, hoisted_sum, body_values)
@@ -240,7 +242,7 @@ class _LoopBody:
             return inputs
         if name == "convert_element_type":
             before, after = (self._hoister.types[n].dtype for n in (*inputs, *equation.outputs) if isinstance(n, int))
-            return inputs if _widens(before, after) else None
+            return inputs if _can_be_summed_in(before, after) else None
         if name == "reduce_sum":
             (operand,) = inputs
             shape = self._hoister.types[operand].shape if isinstance(operand, int) else ()
@@ -261,7 +263,7 @@ class _LoopBody:
         return isinstance(factor, Literal) or self._hoister.types[equation.outputs[0]].dtype == dtype
 
     def _hoist_operand(self, operand: Operand, moved_equations: dict[int, Equation], body_values: _BodyValues) -> bool:
-        """Return True if an operand is equal in all iterations. The equations that compute it are added to `moved_equations`."""
+        """Return True if an operand is equal in all iterations. Add the equations for it to `moved_equations`."""
         if isinstance(operand, Literal) or operand not in self._values_inside:
             return True
         equation = body_values.equation_by_result.get(operand)
@@ -279,7 +281,7 @@ class _LoopBody:
         return True
 
     def remove_sum(self, hoisted_sum: _HoistedSum, dtype: Any) -> None:
-        """Move the equations of a sum behind the loop. The equations that remain in the loop are summed in the type `dtype`."""
+        """Move the equations of a sum behind the loop. Equations that stay in it are summed in the type `dtype`."""
         self._moved_values.update(hoisted_sum.moved_equations, hoisted_sum.add_equation.outputs)
         for value, equation in hoisted_sum.summed_equations.items():
             depth = equation.loops_summed + 1
@@ -299,8 +301,7 @@ class _LoopBody:
                 separate_sums=(*before.separate_sums, *separate_sum.summed_equations),
             )
 
-    def list_following_equations(self, carry: LoopCarry, hoisted_sum: _HoistedSum) -> Iterator[Equation]:
-        """Yield the equations after the loop that compute the carry from its sum."""
+    def list_equations_after_loop(self, carry: LoopCarry, hoisted_sum: _HoistedSum) -> Iterator[Equation]:
         yield from self._list_moved_equations(hoisted_sum, self._hoister.types[carry.value].dtype)
         if self._hoister.is_zero(carry.first):
             self._hoister.current_by_old[carry.last] = hoisted_sum.summand
@@ -337,10 +338,9 @@ class _LoopBody:
         return tuple(remaining)
 
 
-def _widens(dtype: Any, wider_dtype: Any) -> bool:
-    """Return True if numbers of the type `dtype` may be summed in the type `wider_dtype`."""
-    is_real = jnp.issubdtype(dtype, jnp.floating) and jnp.issubdtype(wider_dtype, jnp.floating)
-    return bool(dtype == wider_dtype or (is_real and jnp.promote_types(dtype, wider_dtype) == wider_dtype))
+def _can_be_summed_in(dtype: Any, sum_dtype: Any) -> bool:
+    is_real = jnp.issubdtype(dtype, jnp.floating) and jnp.issubdtype(sum_dtype, jnp.floating)
+    return bool(dtype == sum_dtype or (is_real and jnp.promote_types(dtype, sum_dtype) == sum_dtype))
 
 
 def _as_dtype(operand: Operand, dtype: Any) -> Operand:

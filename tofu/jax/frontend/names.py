@@ -33,7 +33,7 @@ def name_leaves(argument: str, tree: Any, is_leaf: Callable[[Any], bool] | None 
 
 
 def describe_difference(planned: Sequence[str], passed: Sequence[str]) -> str:
-    """Describe missing and surplus leaves, one sentence each; "" if there are none."""
+    """Return a sentence about missing leaves and one about surplus leaves, or "" if there are none."""
     missing = [name for name in planned if name not in set(passed)]
     unplanned = [name for name in passed if name not in set(planned)]
     return "".join(
@@ -141,14 +141,17 @@ def _is_of_jax(name: str) -> bool:
 
 
 class UniqueNames:
-    """Makes names unique by appending `_1`, `_2`, ..."""
+    """A set of names. A name that is in use already gets `_1`, `_2`, ... at the end."""
 
     def __init__(self, names_in_use: Sequence[str] = ()) -> None:
         self._names_in_use = set(names_in_use)
         self._counts_by_name: Counter[str] = Counter()
 
     def take(self, requested_name: str) -> str:
-        """Return the requested name, extended if it is in use. Raise UnsupportedError for a name that cannot be saved."""
+        """Return the requested name, with a number if it is in use.
+
+        Raise UnsupportedError for a name that cannot be saved.
+        """
         if show_text(requested_name) != requested_name:
             raise UnsupportedError(
                 f"The name {show_text(requested_name)} has half of a character (a lone surrogate), and cannot be saved in a plan. Rename "

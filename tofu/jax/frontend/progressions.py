@@ -35,13 +35,13 @@ class Progression:
         return self.first + sum(min(span, 0) for span in spans), self.first + sum(max(span, 0) for span in spans)
 
     def add(self, other: Progression, factor: int = 1) -> Progression:
-        """Return the sum with `factor` times another progression of equal shape."""
+        """Return the sum of this progression and `factor` times another progression of equal shape."""
         strides = tuple(a + factor * b for a, b in zip(self.strides, other.strides, strict=True))
         return Progression(self.shape, self.first + factor * other.first, strides)
 
 
 def find_progression(builder: StepBuilder, operand: Operand) -> Progression | None:
-    """Return an operand as a progression. Return None for other values, and for values that are unknown until the step runs."""
+    """Return the progression in an operand, or None if its elements are unknown or irregular."""
     return _Finder(builder).find(operand)
 
 

@@ -40,8 +40,8 @@ from tofu.validation import show, show_with_type
 class Native:
     """A traced step with everything that the backend needs to run it.
 
-    `tensor_of` maps the numbers of values to those of tensors. `names` has a name for each leaf of the arguments,
-    including leaves that are not arrays.
+    `tensor_of` maps values of the step to tensors of the graph, both by number. `names` has a name for each leaf of the
+    arguments, including leaves that are not arrays.
     """
 
     step: Step
@@ -61,12 +61,12 @@ class Native:
     """The step as JAX traced it, for derivatives. It takes and returns flat lists of arrays."""
 
     def name_tensor(self, graph: Graph, number: int) -> str:
-        """Return the name of the tensor that holds a value."""
+        """Return the name of the tensor for a value of the step."""
         return graph.tensors[self.tensor_of[number]].name
 
     @property
     def of_one_device(self) -> Step:
-        """The step as it would run on one device."""
+        """The original step, which runs on one device."""
         return self.step if self.written is None else self.written
 
     def list_arguments(self, positions: Any) -> list[int]:
@@ -82,7 +82,7 @@ class Native:
         return sorted({int(n) % count for n in arguments})
 
     def list_leaves(self, positions: Any) -> list[int]:
-        """Return the positions of all leaves of some arguments. `positions` is as in `list_arguments`."""
+        """Return the positions of the leaves in some arguments. `positions` is as in `list_arguments`."""
         begins = list(accumulate((tree.num_leaves for tree in self.arguments_tree.children()), initial=0))
         return [leaf for n in self.list_arguments(positions) for leaf in range(begins[n], begins[n + 1])]
 
@@ -97,7 +97,7 @@ def check_arguments(example_args: Any) -> None:
 
 
 def donate(source: Source, arguments: Any) -> Source:
-    """Return the step with permission to reuse the memory of some arguments (`donate_argnums`)."""
+    """Allow a step to reuse the memory of some arguments (`donate_argnums`)."""
     return replace(source, native=replace(source.native, donated=tuple(source.native.list_leaves(arguments))))
 
 
@@ -212,7 +212,7 @@ def _count_state(arguments: Sequence[Any], state: Structure, traced: Traced, nam
 
 
 def hoist_loop_sums(source: Source) -> Source | None:
-    """Return the step with sums moved out of its loops (`loop_sums.py`), or None if no loop has such a sum."""
+    """Move sums out of the loops of a step (`loop_sums.py`). Return None if no loop has such a sum."""
     native: Native = source.native
     if (step := hoist_sums(native.step)) is None:
         return None
@@ -223,7 +223,7 @@ def hoist_loop_sums(source: Source) -> Source | None:
 
 
 def divide_step(source: Source, workers: int) -> Source | None:
-    """Return the step with operators such as cumulative sums divided into blocks, or None if it has no such operators."""
+    """Divide operators such as cumulative sums into blocks. Return None if the step has no such operators."""
     step = divide_into_blocks(source.native.step, workers)
     return None if step is None else _keep_names(_rewrite(source, step), source)
 
@@ -237,10 +237,7 @@ def _rewrite(source: Source, step: Step) -> Source:
 
 
 def _keep_names(rewritten: Source, source: Source) -> Source:
-    """Return a rewritten step in which tensors and operators of the original step have their original names.
-
-    All others get names that the original step does not have.
-    """
+    """Give tensors and operators of the original step their original names, and new ones other names."""
     tensor_names = UniqueNames(tuple(source.graph.tensor_index))
     operator_names = UniqueNames(tuple(source.graph.operator_index))
     number_of = {tensor: number for number, tensor in rewritten.native.tensor_of.items()}
@@ -285,7 +282,7 @@ def _name_alike(graph: Graph, original_by_tensor: Mapping[int, int], original: G
 
 
 def make_graph(step: Step, names: Sequence[str], state_count: int = 0) -> tuple[Graph, dict[int, int]]:
-    """Return the graph of a step, and a map from the numbers of values to those of tensors.
+    """Build the graph of a step. Also return the number of the tensor for each value.
 
     The first `state_count` arguments are the state, which the first results replace.
     """
@@ -307,8 +304,6 @@ def make_graph(step: Step, names: Sequence[str], state_count: int = 0) -> tuple[
 
 
 class _GraphBuilder:
-    """Collects the tensors, operators and loop carries of a graph. `tensor_of` maps values to tensors."""
-
     def __init__(self, step: Step) -> None:
         self.step = step
         self.tensors: list[Tensor] = []

@@ -34,7 +34,7 @@ MOST_EQUATIONS = 2048  # the search ends after this many equations before a reve
 
 
 def cancel_reversals(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return the operands that replace a reversal, or None if this does not reduce the number of reversed elements."""
+    """Return operands that replace the result of a reversal, or None if this does not reverse fewer elements."""
     if types[0].is_key or not builder.is_planned:
         return None
     search = _Search(builder)
@@ -67,7 +67,6 @@ class _Search:
         self.cancels = False
 
     def reverse(self, value: Operand, dimensions: Iterable[int]) -> Reversed | Literal:
-        """Return a value with the dimensions along which it is reversed. A scalar has none."""
         if isinstance(value, Literal):
             return value
         return value, frozenset(dimensions if self.builder.types[value].shape else ())
@@ -83,7 +82,7 @@ class _Search:
         return not waiting
 
     def gains(self, size: int) -> bool:
-        """Return True if fewer elements are reversed than by the earlier reversals and one of `size` elements."""
+        """Return True if fewer than `size` elements are still reversed, or as many without an earlier reversal."""
         count = sum(prod(self.builder.types[value].shape) for value, _ in self.rest)
         return count < size or (count == size and self.cancels)
 
@@ -103,7 +102,7 @@ class _Search:
             return ()
         source = None if maker is None else self._find_source(maker, dimensions)
         if maker is None or source is None:
-            if not self._is_moved(wanted):
+            if not self._changes_order(wanted):
                 self.equal[wanted] = value, frozenset()
             elif value in self.builder.constants:
                 self.builder.in_reverse[wanted] = self.builder.add_constant(
@@ -116,8 +115,7 @@ class _Search:
         self.computed[wanted] = maker, params, [self.reverse(*operand) for operand in operands]
         return self.computed[wanted][2]
 
-    def _is_moved(self, wanted: Reversed) -> bool:
-        """Return True if reversing a value changes the order of its elements."""
+    def _changes_order(self, wanted: Reversed) -> bool:
         return any(self.builder.types[wanted[0]].shape[d] > 1 for d in wanted[1])
 
     def _find_source(self, maker: Equation, dimensions: frozenset[int]) -> Source | None:
@@ -143,7 +141,7 @@ class _Search:
                 (done[found],) = builder.substitute(equation, partial(_subtract_from, last), [value])
             else:
                 inputs = list(map(self._find, operands))
-                is_same = not self._is_moved(found) and inputs == list(maker.inputs)
+                is_same = not self._changes_order(found) and inputs == list(maker.inputs)
                 done[found] = (
                     value if is_same else builder.add(maker.primitive, builder.types[value], inputs, maker, **params)
                 )
@@ -188,7 +186,7 @@ def _pad(maker: Equation, dimensions: frozenset[int], shapes: Shapes) -> Source:
 
 
 def _reshape(maker: Equation, dimensions: frozenset[int], shapes: Shapes) -> Source | None:
-    """Reverse reshaped dimensions, if all dimensions that form one are reversed, or none."""
+    """Return None if only some of the dimensions that a reshape joins are reversed."""
     ends_before, ends = map(_list_ends, shapes)
     shared = sorted({*ends_before.values()} & {*ends.values()})
     runs_before, runs = ({d: bisect_left(shared, end) for d, end in found.items()} for found in (ends_before, ends))
@@ -230,4 +228,4 @@ RULES: Mapping[str, Callable[[Equation, frozenset[int], Shapes], Source | None]]
     "squeeze": _reshape,
     "transpose": _transpose,
 }
-"""For each primitive with a counterpart, a function that finds its operands in reverse, or None if they have no such form."""
+"""For each primitive that can compute in reverse, a function that returns the operands for this, or None."""

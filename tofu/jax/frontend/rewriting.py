@@ -1,4 +1,4 @@
-"""Rewrite equations: compute constants, and replace equations without a description by equations with one."""
+"""Rewrite equations: compute constants, and replace equations that lack a description."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
 
 Rule: TypeAlias = "Callable[[StepBuilder, Equation, Sequence[ValueType]], Sequence[Operand] | None]"
-"""A function from an equation and the types of its results to new results, or None if it does not apply."""
+"""A function of an equation and the types of its results. It returns new results, or None if it does not apply."""
 
 REDUCTIONS = {"psum": lax.reduce_sum, "pmax": lax.reduce_max, "pmin": lax.reduce_min}
 COMPARISONS = {"max": primitives.ge_p, "min": primitives.le_p}
@@ -42,7 +42,7 @@ DEVICE_PRIMITIVES = frozenset(("pmap", "shard_map", "xla_pmap", *REDUCTIONS))
 
 
 def rewrite(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return the results of an equation that a rule replaces, or None if no rule applies."""
+    """Replace an equation by a rule and return the new results, or return None if no rule applies."""
     name = equation.primitive.name
     for rule in (*FIRST_RULES, *RULES.get("scatter" if name.startswith("scatter") else name, ()), *LAST_RULES):
         if (results := rule(builder, equation, types)) is not None:
@@ -51,7 +51,7 @@ def rewrite(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 
 
 def check_undivided(step: Step) -> None:
-    """Raise UnsupportedError for primitives that name an axis of devices."""
+    """Raise UnsupportedError if a primitive of the step names an axis of devices."""
     for equation in step.walk():
         if equation.primitive.name in DEVICE_PRIMITIVES:
             raise UnsupportedError(
@@ -61,7 +61,7 @@ def check_undivided(step: Step) -> None:
 
 
 def complete(builder: StepBuilder, equation: Equation) -> Equation:
-    """Return the equation in the form that its description expects, without reordered dimensions and unsupported literals."""
+    """Return an equation as its description expects it: without reordered dimensions and unsupported literals."""
     return _without_literals(builder, _without_dimension_order(builder, equation))
 
 
@@ -134,7 +134,7 @@ def _write_completely(builder: StepBuilder, equation: Equation, types: Sequence[
 
 
 def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
-    """Return a scatter's function of an old element and an update, applied to arrays with `rank` dimensions."""
+    """Return the function of a scatter that combines old elements and updates, for arrays with `rank` dimensions."""
     jaxpr = equation.params["update_jaxpr"]
     closed = jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, equation.params["update_consts"])
 
@@ -219,7 +219,7 @@ def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[Value
 
 
 def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a pad with a number that is complex or known only at run time, which its description does not cover.
+    """Replace a pad with a number that is complex or known only at run time, because its description covers no such pad.
 
     The result is padded with zeros, and a select then inserts the number.
     """
@@ -256,12 +256,12 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "rev": (cancel_reversals,),
     "scatter": (_write_completely, rewrite_scatter),
 }
-"""The rules of each primitive. All scatters share those of "scatter"."""
+"""The rules of each primitive. All scatters share the rules of "scatter"."""
 LAST_RULES: tuple[Rule, ...] = (_trace_implementation,)
 
 
 def _without_dimension_order(builder: StepBuilder, equation: Equation) -> Equation:
-    """Return a reshape that first reorders dimensions as a transpose and a plain reshape."""
+    """Replace a reshape that reorders dimensions by a transpose and a plain reshape."""
     order = equation.params.get("dimensions") if equation.primitive.name == "reshape" else None
     if order is None:
         return equation

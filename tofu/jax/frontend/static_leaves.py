@@ -32,10 +32,7 @@ TAKES_STATIC_NUMBERS = ("equinox",)
 @jax.tree_util.register_static
 @dataclass(frozen=True, eq=False)
 class StaticLeaf:
-    """A static leaf: a function, a string, a number, or an `Empty`. It replaces the leaf in its tree.
-
-    JAX sees no leaf there.
-    """
+    """A function, string, number, or `Empty`, wrapped so that JAX sees no leaf in its place."""
 
     value: Any
 
@@ -47,10 +44,7 @@ class StaticLeaf:
 
     @property
     def _key(self) -> Any:
-        """Key by which static leaves are compared.
-
-        1, 1.0 and True are equal in Python, and so are 0.0 and -0.0, but they lead to different steps.
-        """
+        # 1, 1.0 and True are equal in Python, and so are 0.0 and -0.0, but they lead to different steps.
         return (type(self.value), repr(self.value)) if isinstance(self.value, NUMBERS) else self.value
 
     def __repr__(self) -> str:
@@ -81,7 +75,7 @@ class Structure:
 
     @property
     def num_leaves(self) -> int:
-        """Number of arrays."""
+        """Number of arrays in the tree."""
         return int(self.tree.num_leaves) - len(self.static)
 
     def children(self) -> list[Structure]:
@@ -99,12 +93,12 @@ class Structure:
         return [list(islice(remaining, child.num_leaves)) for child in self.children()]
 
     def pick(self, leaves: Sequence[T]) -> list[T]:
-        """From a list with an entry for each leaf, return the entries of arrays."""
+        """Return the entries for arrays in a list that has an entry for each leaf."""
         static = dict(self.static)
         return [leaf for n, leaf in enumerate(leaves) if n not in static]
 
     def unflatten(self, arrays: Iterable[Any], restore: Callable[[StaticLeaf], Any] | None = None) -> Any:
-        """Return the tree with these arrays. `restore` may convert the static leaves."""
+        """Return the tree with these arrays. `restore` may convert static leaves."""
         remaining, static = iter(arrays), dict(self.static)
         restore = restore or _restore
         leaves = [restore(static[n]) if n in static else next(remaining) for n in range(self.tree.num_leaves)]
@@ -124,7 +118,7 @@ class Structure:
 
 
 def flatten_arrays(tree: Any, static_numbers: bool = False) -> tuple[list[Any], Structure]:
-    """Return the arrays of a tree, and its structure. If `static_numbers` is True, Python numbers are static."""
+    """Return the arrays in a tree, and its structure. If `static_numbers` is True, Python numbers are static."""
     leaves, structure = jax.tree.flatten(tree, is_leaf=is_static)
     fixed_leaves = [
         StaticLeaf(leaf) if static_numbers and isinstance(leaf, NUMBERS) else _mark_static(leaf) for leaf in leaves
@@ -139,7 +133,7 @@ def name_all(function: Callable[..., Any], arguments: Sequence[Any]) -> list[str
 
 
 def describe_changed(names: Sequence[str], planned: Structure, passed: Structure) -> str:
-    """Describe static leaves that differ from the plan, one sentence each; "" if the trees differ in another way.
+    """Return a sentence for each static leaf that differs from the plan, or "" if the trees differ in another way.
 
     `names` has a name for each leaf.
     """
@@ -155,13 +149,13 @@ def describe_changed(names: Sequence[str], planned: Structure, passed: Structure
 
 @jax.tree_util.register_pytree_with_keys_class
 class ArrayLeaves:
-    """The arrays of an argument as a pytree with the paths of the user's tree, but without its classes."""
+    """A pytree of arrays that has the paths of the user's tree, but none of the user's classes."""
 
     def __init__(self, arrays: Sequence[Any], paths: tuple[str, ...]) -> None:
         self.arrays, self.paths = arrays, paths
 
     def tree_flatten_with_keys(self) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:
-        """Return the arrays and their paths, in the form that JAX expects."""
+        """Return the arrays and their paths, as JAX expects them."""
         return list(zip(self.paths, self.arrays, strict=True)), self.paths
 
     @classmethod
@@ -171,7 +165,7 @@ class ArrayLeaves:
 
 
 def flatten_argument(tree: Any, static_numbers: bool = False) -> tuple[ArrayLeaves, Structure]:
-    """Return an argument in the form that a traced function receives, and its structure."""
+    """Return the arrays of an argument, which a traced function receives, and the structure of its tree."""
     paths, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_static)
     arrays, structure = flatten_arrays(tree, static_numbers)
     return ArrayLeaves(arrays, tuple(structure.pick([jax.tree_util.keystr(path) for path, _ in paths]))), structure
@@ -183,7 +177,7 @@ def takes_static_numbers(step: Callable[..., Any]) -> bool:
 
 
 def check_leaf_types(names: Sequence[str], leaves: Sequence[Any]) -> None:
-    """Raise UnsupportedError for leaves that are neither arrays nor static."""
+    """Raise UnsupportedError if a leaf is neither an array nor static."""
     unsupported = ((name, leaf) for name, leaf in zip(names, leaves, strict=True) if not is_array(leaf))
     raise_together(
         UnsupportedError,
@@ -200,7 +194,7 @@ def _mark_static(leaf: Any) -> Any:
 
 
 def is_static(leaf: Any) -> bool:
-    """Return True for static leaves."""
+    """Return True if a leaf is static."""
     return isinstance(leaf, StaticLeaf)
 
 

@@ -1,8 +1,8 @@
 """Compute stencils such as `x.at[1:-1].add(x[:-2] + x[2:])` on complete arrays.
 
-The sum has fewer elements than `x`, so its shards would not be aligned with the shards of `x`. Instead it is computed
-from shifted copies of `x`, of which each worker lacks only a halo, and elements outside the window are not used. If the
-window fills a dimension, a reversal along it acts on these copies, too.
+The sum has fewer elements than `x`, so its shards would not be aligned with the shards of `x`. Instead, Tofu adds
+shifted copies of `x` and ignores elements outside the window. To shift `x`, a worker needs only a few elements from
+other workers. If the window fills a dimension, the copies may also be reversed along this dimension.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MOST_EQUATIONS = 256  # the search ends after this many equations before an upda
 def extend_window(
     builder: StepBuilder, window: Operand, begins: Sequence[int], shape: Shape, equation: Equation
 ) -> Operand | None:
-    """Return an array of a shape that contains a window at `begins`, with any numbers around it.
+    """Return an array that contains a window at `begins`, with any numbers around it.
 
     The equations are added before `equation`. Return None unless the window is computed, element by element, from
-    windows of arrays of this shape.
+    windows of arrays of the shape `shape`.
     """
     if isinstance(window, Literal):
         return None
@@ -64,7 +64,7 @@ class _Search:
         return all(own == 1 or size == extent for own, size, extent in sizes)
 
     def _expand(self, value: int) -> Sequence[Operand]:
-        """Record how to compute a value. Return the operands that this needs."""
+        """Record how to compute a value. Return the operands that are needed for this."""
         maker = self.builder.find_producer(value)
         name = "" if maker is None else maker.primitive.name
         if maker is not None and (name in ELEMENTWISE or (name == "rev" and self._is_inner_reversal(maker))):

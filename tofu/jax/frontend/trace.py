@@ -54,7 +54,7 @@ MAY_STAY_WHOLE = ("cond", "while")
 
 
 class Traced(NamedTuple):
-    """A function as JAX traced it: a jaxpr with copied constants, and the shapes and structure of its results."""
+    """A traced function: a jaxpr with copied constants, and the shapes and the structure of the results."""
 
     jaxpr: core.ClosedJaxpr
     shapes: list[Any]
@@ -66,7 +66,7 @@ def trace_step(
 ) -> tuple[Step, Traced]:
     """Trace a step and return its equations.
 
-    `arguments` are trees of arrays or of shapes. If `static_numbers` is True, Python numbers are part of the step, too.
+    `arguments` are trees of arrays or of shapes. If `static_numbers` is True, Python numbers are part of the step.
     Raise UnsupportedError for a step with side effects.
     """
     flat_arguments = [flatten_argument(argument, static_numbers) for argument in arguments]
@@ -103,7 +103,6 @@ def trace_step(
 
 
 def _list_effects(jaxpr: core.Jaxpr, call_line: Line = UNKNOWN_LINE) -> Iterator[str]:
-    """Yield the primitives with side effects, with their lines. `call_line` is the line of the call around the jaxpr."""
     for equation in jaxpr.eqns:
         equation_line = find_line(equation, call_line)
         bodies = list_bodies(equation.params)
@@ -114,7 +113,7 @@ def _list_effects(jaxpr: core.Jaxpr, call_line: Line = UNKNOWN_LINE) -> Iterator
 
 
 def read_jaxpr(closed: core.ClosedJaxpr) -> Step:
-    """Return the equations and loops that the results of a jaxpr need."""
+    """Convert a jaxpr to a step that contains only what the results need."""
     builder = StepBuilder()
     inputs = [builder.add_value(read_type(variable.aval)) for variable in closed.jaxpr.invars]
     outputs = builder.inline(closed.jaxpr, closed.consts, inputs)
@@ -123,7 +122,7 @@ def read_jaxpr(closed: core.ClosedJaxpr) -> Step:
 
 
 class StepBuilder:
-    """Collects the equations of a step or of a loop body.
+    """A builder that collects the equations of a step or of a loop body.
 
     If `is_planned` is True, equations are rewritten so that plans can communicate less.
     """
@@ -146,7 +145,7 @@ class StepBuilder:
         return len(self.types) - 1
 
     def add_empty(self, type_: ValueType) -> int:
-        """Return a value without elements. There is one for each type."""
+        """Return the number of a value without elements. There is one such value for each type."""
         if type_ not in self._number_by_empty_type:
             self._number_by_empty_type[type_] = self.add_value(type_)
             self.constants[self._number_by_empty_type[type_]] = make_empty(type_)
@@ -161,9 +160,9 @@ class StepBuilder:
         scope: str | None = None,
         **params: Any,
     ) -> int:
-        """Add an equation with one result and return the result.
+        """Add an equation with one result and return the number of the result.
 
-        The equation has the line and checkpoint of the equation `like`, and its scope if `scope` is None.
+        The equation has the line and checkpoint of `like`. It also has the scope of `like` if `scope` is None.
         """
         output = self.add_value(type_)
         scope = like.scope if scope is None else scope
@@ -255,7 +254,6 @@ class StepBuilder:
         return self._number_by_constant[id(value)]
 
     def _add_equation(self, eqn: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
-        """Add an equation of a jaxpr, or the equations that replace it. Return the results. `equation` has no results yet."""
         name = eqn.primitive.name
         if is_constraint(eqn):
             constraint = "device or sharding of jax.device_put" if name == "device_put" else "sharding constraint"

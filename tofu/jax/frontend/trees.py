@@ -84,7 +84,7 @@ def _describe_failure(path: str, node: Any, error: Exception) -> str:
 
 
 def rebuild(name: str, build: Callable[[], Any]) -> Any:
-    """Return the result of `build`, or raise UnsupportedError if a class in the argument's tree does not accept traced arrays."""
+    """Build the tree of an argument. Raise UnsupportedError if a class in the tree does not accept traced arrays."""
     try:
         return build()
     except Exception as error:
@@ -107,7 +107,6 @@ def are_alike(name: str, first: Any, second: Any) -> bool:
 
 
 def _find_incomparable(path: str, first: Any, second: Any) -> str | None:
-    """Return the path of the first node whose static fields cannot be compared, or None."""
     first_data, second_data = first.node_data(), second.node_data()
     if first_data is None or second_data is None:
         return None

@@ -93,8 +93,6 @@ def find_body(equation: JaxprEqn) -> tuple[Jaxpr, Sequence[Any]]:
 
 
 def _trace_expansion(primitive: Any) -> tuple[Jaxpr, Sequence[Any]]:
-    """Return the jaxpr of a primitive that is defined by a function, and the values of its constants."""
-
     def run(*flat: Any) -> list[Any]:
         leaves: list[Any] = jax.tree.leaves(primitive.expand(*jax.tree.unflatten(primitive.in_tree, flat)))
         return leaves
@@ -105,7 +103,7 @@ def _trace_expansion(primitive: Any) -> tuple[Jaxpr, Sequence[Any]]:
 
 
 def find_solver(equation: JaxprEqn) -> tuple[ClosedJaxpr, slice]:
-    """Return the solver of a differentiated `custom_linear_solve`, and its operands before the right-hand sides."""
+    """Return the solver of a `custom_linear_solve`, and the range of its operands before the right-hand sides."""
     counts = equation.params["const_lengths"]
     before = counts.matvec + counts.vecmat
     return equation.params["jaxprs"].solve, slice(before, before + counts.solve)
@@ -121,7 +119,7 @@ def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
 
 
 def find_platform(equation: JaxprEqn) -> int:
-    """Return the index of the case of `lax.platform_dependent` for the devices. A case for None fits any platform."""
+    """Return the index of the case of `lax.platform_dependent` that applies here. A case for None fits any platform."""
     cases = equation.params["platforms"]
     platforms = {jax.default_backend(), jax.devices()[0].platform}
     matching = (n for n, names in enumerate(cases) if names is not None and platforms.intersection(names))
@@ -129,7 +127,7 @@ def find_platform(equation: JaxprEqn) -> int:
 
 
 def find_key_implementation(dtype: Any) -> str:
-    """Return the generator of a dtype of random keys, such as `threefry2x32`."""
+    """Return the name of the generator for keys of a dtype, such as `threefry2x32`."""
     name: str = dtype._impl.name
     return name
 
@@ -152,9 +150,9 @@ def _without_empty(scope: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Line:
-    """A line of the user's program, printed as `file:line`. It is looked up when it is printed.
+    """A line of the user's program, which is looked up when it is printed as `file:line`.
 
-    `traceback` is JAX's traceback. If it has no line, `enclosing` is used: the line of the enclosing call.
+    `traceback` is JAX's traceback. If it has no line of the user, the line of the enclosing call is used.
     """
 
     traceback: Any = None
@@ -213,13 +211,16 @@ def vary(value: Any, axes: Iterable[str]) -> Any:
 
 
 def vary_alike(values: Sequence[Any]) -> list[Any]:
-    """Mark all values as varying along the axes of any of them. Primitives require equal axes."""
+    """Mark all values as varying along the axes along which any value varies. Primitives require equal axes."""
     axes = frozenset[str]().union(*map(find_varying, values))
     return [vary(value, axes) for value in values] if axes else list(values)
 
 
 def all_gather(value: Any, axis_names: str | tuple[str, ...], dimension: int) -> Any:
-    """Return the tiled `lax.all_gather`, marked as equal along the axes if JAX records this."""
+    """Concatenate the shards of all devices along `dimension`.
+
+    The result is marked as equal on all devices if JAX records this.
+    """
     if not find_varying(value):
         return jax.lax.all_gather(value, axis_names, axis=dimension, tiled=True)
     if hasattr(jax.lax, "all_gather_invariant"):
@@ -234,7 +235,7 @@ def is_of_jax(implementation: Any) -> bool:
 
 
 def within_mesh(function: Callable[..., T], mesh: Any) -> Callable[..., T]:
-    """Return a function that runs under `jax.set_mesh`, whatever mesh the caller has set.
+    """Return a function that runs under `mesh`, whatever mesh the caller has set.
 
     Before JAX 0.7, the caller's mesh makes no difference.
     """
@@ -275,7 +276,7 @@ def in_double_precision() -> AbstractContextManager[None]:
 
 
 def in_precision(double: bool) -> AbstractContextManager[None]:
-    """Return a context in which JAX's numbers have up to 64 bits if `double` is True, or up to 32 bits."""
+    """Return a context in which JAX's numbers have up to 64 bits if `double` is True, and up to 32 bits otherwise."""
     if bool(jax.config.jax_enable_x64) == double:  # the common case; entering a context takes a while
         return nullcontext()
     is_public = hasattr(jax, "enable_x64")  # since 0.12
@@ -301,5 +302,5 @@ def constrain_row_major(value: Any) -> Any:
 
     XLA's Fourier transforms on CPUs require this order. In partitioned programs, XLA does not always ensure it.
     """
-    layout = getattr(layouts, "DeviceLocalLayout", None) or layouts.Layout  # 0.6 has the first
+    layout = getattr(layouts, "DeviceLocalLayout", None) or layouts.Layout  # JAX 0.6 has the first
     return layouts.with_layout_constraint(value, layout(tuple(range(value.ndim))))

@@ -1,7 +1,7 @@
 """Rewrite reads and writes at positions that are known before a step runs.
 
 The general primitives (gather, scatter, dynamic slice and dynamic update) take positions at run time, so a plan must
-fetch more elements than a worker needs. They are replaced by slices and selects.
+fetch more elements than a worker needs. This module replaces them by slices and selects.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MOST_PIECES = 3  # a concatenation of more slices is not rewritten
 def rewrite_dynamic_slice(
     builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 ) -> Sequence[Operand] | None:
-    """Replace a dynamic slice by a slice along dimensions with a constant start, or return None if there are none."""
+    """Replace a dynamic slice by a slice along each dimension with a constant start. Return None if there is none."""
     if types[0].is_key or not builder.is_planned:
         return None
     operand, *starts = equation.inputs
@@ -65,9 +65,9 @@ def rewrite_dynamic_slice(
 def rewrite_dynamic_update(
     builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 ) -> Sequence[Operand] | None:
-    """Replace a dynamic update at a constant position by a select between old and new elements, if its window is large.
+    """Replace a dynamic update at a constant position by a select between old and new elements.
 
-    A small window is written in place.
+    This is only done if the window is large. A small window is written in place.
     """
     if types[0].is_key or not builder.is_planned:
         return None
@@ -88,7 +88,7 @@ def rewrite_dynamic_update(
 
 
 def rewrite_gather(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a gather by slices along dimensions with known positions, or return None if no positions are known."""
+    """Replace a gather by slices along each dimension with known positions. Return None if there is none."""
     if types[0].is_key or not builder.is_planned:
         return None
     (operand, indices), params = equation.inputs, equation.params
@@ -124,7 +124,7 @@ def rewrite_gather(builder: StepBuilder, equation: Equation, types: Sequence[Val
 
 
 def rewrite_scatter(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a scatter by an update of the elements at known positions, or return None if no positions are known."""
+    """Replace a scatter by an update of elements at known positions. Return None if no positions are known."""
     name, (type_, *_) = equation.primitive.name, types
     if name not in SCATTER_JOINS or type_.is_key or not builder.is_planned:
         return None
@@ -210,7 +210,7 @@ def rewrite_concatenation(
 
 
 def _find_piece(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand, int, int]:
-    """Return the array of which an operand is a slice along a dimension, with the slice's begin and end."""
+    """Return the array from which an operand is sliced along a dimension, and the begin and end of the slice."""
     maker = builder.find_producer(operand)
     if maker is not None and maker.primitive.name == "slice" and set(maker.params["strides"] or (1,)) == {1}:
         (source,) = maker.inputs
@@ -222,7 +222,7 @@ def _find_piece(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand
 
 
 def _bind(equation: Equation, params: Mapping[str, Any], rest: Sequence[Any], array: Any, *update: Any) -> Any:
-    """Return the result of a gather or scatter with the indices `rest`. They may not be sorted any more."""
+    # The remaining indices may not be sorted any more.
     indices = lax.concatenate(rest, rest[0].ndim - 1)
     return equation.primitive.bind(array, indices, *update, **{**params, "indices_are_sorted": False})
 

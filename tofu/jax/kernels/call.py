@@ -47,7 +47,7 @@ class KernelCall:
 
     @property
     def primitive(self) -> Primitive:
-        """The JAX primitive of this kernel in a jaxpr."""
+        """The JAX primitive that calls this kernel in a jaxpr."""
         return make_primitive(self.name)
 
     @property
@@ -73,7 +73,7 @@ class KernelCall:
         return list(jax.eval_shape(without_shard_maps(self.run), *structs))
 
     def find_rule(self, operands: Sequence[Any]) -> SplitRule:
-        """Return the split rule, from which the rules of the gradient and of `jax.vmap` follow."""
+        """Return the split rule of the kernel for operands of these shapes."""
         if self.rule is not None:
             return self.rule
         shapes = [tuple(x.shape) for x in operands]
@@ -83,7 +83,7 @@ class KernelCall:
     def differentiate(self, operands: Sequence[Any], results: Sequence[Any]) -> KernelCall:
         """Return the kernel that runs this kernel again and computes its gradient (vector-Jacobian product).
 
-        Its operands are this kernel's operands and the cotangents of all floating-point results. Its results are the
+        It takes the operands of this kernel, and the cotangents of all floating-point results. It returns the
         cotangents of the floating-point operands.
         """
         is_differentiated, has_cotangent = ([is_differentiable(x) for x in arrays] for arrays in (operands, results))
@@ -121,7 +121,7 @@ class KernelCall:
 
 
 def register(name: str) -> str:
-    """Register a description for kernels with a split rule. Return the name, with a suffix if it was taken."""
+    """Register a description for kernels with a split rule. Return the name, with a suffix if it was in use."""
     rule_description = DESCRIPTIONS["pallas_call"].function
     while name in DESCRIPTIONS and DESCRIPTIONS[name].function is not rule_description:
         name += "_call"
@@ -132,7 +132,7 @@ def register(name: str) -> str:
 
 @cache
 def make_primitive(name: str) -> Primitive:
-    """Return the JAX primitive of the kernels with a name."""
+    """Return the JAX primitive that calls kernels with this name."""
     primitive = Primitive(name)
     primitive.multiple_results = True
     primitive.def_impl(lambda *operands, call, **attributes: list(call.compiled(*operands)))

@@ -40,11 +40,11 @@ def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
 def find_attention_rule(
     shapes: Sequence[Shape], is_heads_first: bool, is_backward: bool, has_extra_result: bool
 ) -> SplitRule:
-    """Return the rule of attention, with axes for the batch and for the heads of keys.
+    """Return the split rule of attention, with axes for the batch and for the heads of keys.
 
     Several query heads may share a key head. If `has_extra_result` is True, the forward kernel also returns softmax
-    statistics, or the backward kernel the bias's gradient. Packed and paged sequences have no batch dimension, so they
-    are split only by heads.
+    statistics, and the backward kernel also returns the gradient of the bias. Packed and paged sequences have no batch
+    dimension, so they are split only by heads.
     """
     query, key, bias, offsets, pages = shapes[0], shapes[1], shapes[3], shapes[6], shapes[8]
     heads_axis = 1 if is_heads_first else 2

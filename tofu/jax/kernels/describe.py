@@ -137,7 +137,7 @@ class Described:
     def make_call(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[KernelCall, list[Any], Callable[[Any], Any]]:
-        """Return the kernel of a call, its arrays, and a function from the kernel's results to the call's result."""
+        """Return a kernel for a call of the function, its operands, and a function that builds the call's result."""
         leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
         is_array = [isinstance(leaf, (jax.Array, np.ndarray, np.generic)) for leaf in leaves]
         result_trees: list[Any] = []

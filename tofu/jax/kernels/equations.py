@@ -26,7 +26,7 @@ READERS: Mapping[str, Callable[[Equation, Sequence[Shape]], KernelCall]] = {
 def describe_kernel(equation: Equation, types: Sequence[ValueType]) -> Equation:
     """Return the equation with a split rule if it calls a kernel, and unchanged otherwise.
 
-    An absent operand is passed as an array without elements. The equation omits it, and the kernel adds it again.
+    JAX passes an absent operand as an array without elements. The equation omits the operand, and the kernel adds it.
     """
     if equation.primitive.name == "custom_lin":
         raise UnsupportedError(
@@ -47,7 +47,6 @@ def describe_kernel(equation: Equation, types: Sequence[ValueType]) -> Equation:
 
 
 def _restore_empty(call: KernelCall, types: Sequence[ValueType]) -> KernelCall:
-    """Return a kernel without the operands that have no elements. It adds them when it runs."""
     is_absent_by_operand = [0 in type_.shape for type_ in types]
 
     def run(*operands: Any) -> Sequence[Any]:

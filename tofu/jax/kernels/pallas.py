@@ -5,7 +5,7 @@ grid axis can be split if
 
 - each result has a dimension whose blocks follow the axis, so that two positions never write the same block;
 - each operand has such a dimension, or its blocks do not depend on the axis;
-- the body reads neither its position along the axis nor the size of the grid there.
+- the body reads neither its position along the axis nor the size of the grid along the axis.
 
 Each worker runs the same body over a smaller grid, on smaller operands.
 """
@@ -36,8 +36,8 @@ MOST_POSITIONS = 1 << 20
 class _Stride:
     """The stride of blocks along a dimension that follow a grid axis.
 
-    `positions` positions of the axis form a group. The blocks of each group begin `blocks` after those of the previous
-    group. If `blocks` is 0, all groups use the same blocks.
+    `positions` positions of the axis form a group. The blocks of a group begin `blocks` after the blocks of the
+    previous group. If `blocks` is 0, all groups use the same blocks.
     """
 
     positions: int
@@ -57,7 +57,6 @@ class _FollowedDimension:
     elements: int = 0
 
     def widen(self, positions: int) -> _FollowedDimension:
-        """Return the relation for larger groups of positions."""
         return replace(self, positions=positions, elements=self.elements * positions // self.positions)
 
 
@@ -87,7 +86,7 @@ class _PallasCall:
         self.axes_read_by_body = frozenset(body_axes[n] for n in _list_grid_reads(self.parameters["jaxpr"]))
 
     def make_kernel(self, shapes: Sequence[Shape], line: object) -> KernelCall:
-        """Return the kernel with a rule for all grid axes that can be split, or with the reasons why none can."""
+        """Return the kernel with a split rule. If no grid axis can be split, `refused` has the reasons."""
         dimensions: list[list[Dimension]] = [[()] * len(block.shape) for block in self.blocks]
         group_sizes: dict[int, int] = {}
         reasons = []

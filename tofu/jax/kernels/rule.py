@@ -12,7 +12,7 @@ from tofu.errors import DescriptionError
 from tofu.search.shared_axes import without_nested_axes
 
 Dimension: TypeAlias = "tuple[str, int] | tuple[()]"
-"""(axis, elements for each position), or () for a dimension that every worker needs completely."""
+"""The axis that splits a dimension, and its elements for each position of the axis. () if the dimension is not split."""
 Dimensions: TypeAlias = tuple[Dimension, ...]
 Shape: TypeAlias = tuple[int, ...]
 
@@ -27,7 +27,7 @@ TOKENS = re.compile(r"\(\s*([a-z]\w*)\s+_\s*\)|([a-z]\w*)|(_)|(\S)", re.IGNORECA
 class SplitRule:
     """The axes along which a kernel can be split, and the dimensions of inputs and outputs that belong to them.
 
-    An output with an axis is concatenated from its shards, and an output without the axis is their sum.
+    An output that has an axis is concatenated from shards. An output that lacks an axis is summed over the workers.
 
     >>> print(SplitRule((((), ("h", 4)),), ((("h", 1),),)))
     _ (h 4) -> h
@@ -49,11 +49,11 @@ class SplitRule:
 
     @property
     def attributes(self) -> dict[str, tuple[Dimensions, ...]]:
-        """The rule in the form that `tdl_ops.jax.kernels` reads."""
+        """The rule as attributes of an operator, which `tdl_ops.jax.kernels` reads."""
         return {"split_inputs": self.inputs, "split_outputs": self.outputs}
 
     def keep(self, axes: Collection[str]) -> SplitRule:
-        """Return the rule with only these axes. Dimensions of other axes are not split."""
+        """Return the rule with only the axes in `axes`. Dimensions of other axes are not split."""
 
         def keep_axes(groups: tuple[Dimensions, ...]) -> tuple[Dimensions, ...]:
             return tuple(tuple(d if d and d[0] in axes else () for d in group) for group in groups)
@@ -63,9 +63,9 @@ class SplitRule:
     def differentiate(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> SplitRule:
         """Return the rule of the kernel's gradient (vector-Jacobian product).
 
-        `inputs` and `outputs` are True for inputs with requested cotangents and for outputs with cotangents. If a
-        kernel computes the positions of an axis independently, so does its gradient. The gradient of an input that all
-        positions read is a sum over the axis.
+        `inputs` is True for each input whose gradient is requested, and `outputs` for each output that has a cotangent.
+        If a kernel computes the positions of an axis independently, so does its gradient. The gradient of an input that
+        all positions read is a sum over the axis.
         """
         cotangent_groups = tuple(group for group, is_used in zip(self.outputs, outputs, strict=True) if is_used)
         gradient_groups = tuple(group for group, is_used in zip(self.inputs, inputs, strict=True) if is_used)
@@ -79,7 +79,7 @@ class SplitRule:
         return SplitRule(tuple(inputs), tuple((batch_dimension, *group) for group in self.outputs))
 
     def find_extents(self, shapes: Sequence[Shape]) -> dict[str, int]:
-        """Return the extent of each axis, if the inputs have these shapes.
+        """Return the extent of each axis for inputs of these shapes.
 
         Raise DescriptionError if the shapes contradict the rule.
         """
@@ -141,7 +141,7 @@ def _list_numbers(numbers: Iterable[int]) -> str:
 
 
 def _parse_dimensions(part: str, text: str) -> list[str]:
-    """Return the names of an array's dimensions: "h", "_", or "(h" for a dimension with several elements for each position of h."""
+    """Return the names of an array's dimensions. For the dimension `(h _)`, the name is "(h"."""
     if part.strip() in ("", "()"):
         return []
     dimensions = []
@@ -184,9 +184,9 @@ def _size_dimension(name: str, size: int, extents: Mapping[str, int], text: str)
 
 
 def read_rule(access: OperatorAccess) -> SplitRule:
-    """Return the rule that follows from an analysed description.
+    """Return the split rule that follows from an analysed description.
 
-    It has the axes whose positions read different elements, and whose results are concatenated or added.
+    The rule has the axes whose positions read different elements, if their results are concatenated or added.
     """
     access = without_nested_axes(access)
     rule = SplitRule(
@@ -201,7 +201,6 @@ def _read_dimension(row: Row, access: OperatorAccess) -> Dimension:
 
 
 def _is_independent(access: OperatorAccess, axis: int) -> bool:
-    """Return True if positions of an axis read different elements, and their results are concatenated or summed."""
     if access.axes[axis] in access.fetched_axes or any(axis in read.addend_axes for read in access.inputs):
         return False
     for written in access.outputs:

@@ -1,4 +1,4 @@
-"""Know when Tofu traces a step, because a call of a described function is then a single equation."""
+"""Record when Tofu traces a step, because a call of a described function is then a single equation."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _has_described = False
 
 
 def is_tracing() -> bool:
-    """Return True while a step is traced, but not within described functions."""
+    """Return True while Tofu traces a step, but not inside a described function."""
     return _is_tracing.get()
 
 
 def expect_described() -> None:
-    """Note that described functions exist, so that steps may call them from now on."""
+    """Record that there are described functions, which steps may call from now on."""
     global _has_described
     _has_described = True
 
@@ -40,7 +40,7 @@ def tracing_step() -> Iterator[None]:
 
 @contextmanager
 def within_kernel() -> Iterator[None]:
-    """Return a context for the body of a described function. Described functions called there add no equations."""
+    """Return a context for the body of a described function, in which other described functions add no equations."""
     if not _is_tracing.get():
         yield
         return

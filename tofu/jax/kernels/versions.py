@@ -19,14 +19,14 @@ Spec: TypeAlias = tuple[tuple[str, ...], ...]
 VARYING = frozenset(("pcast", "pvary"))
 """Primitives that mark a value as varying along mesh axes, and compute nothing."""
 ASSUMED_CUDNN = 91000
-"""The version of cuDNN, 9.10, for which plans are made if cuDNN is not installed."""
+"""The version of cuDNN that Tofu plans for if cuDNN is not installed: 9.10."""
 
 
 @dataclass(frozen=True)
 class BlockSpecification:
-    """The blocks of an array that a Pallas kernel gets.
+    """The blocks of an array that a Pallas kernel reads or writes.
 
-    `sizes` has 0 for a dimension whose blocks do not begin at multiples of their size.
+    `sizes` has the size of a block along each dimension, or 0 if blocks do not begin at multiples of it.
     """
 
     shape: tuple[int, ...]
@@ -48,11 +48,11 @@ def _read_block(block: Any) -> BlockSpecification:
 
 
 def _find_array(block: Any) -> str:
-    return "array_aval" if hasattr(block, "array_aval") else "array_shape_dtype"  # 0.6 has the second
+    return "array_aval" if hasattr(block, "array_aval") else "array_shape_dtype"  # JAX 0.6 has the second
 
 
 def resize_grid(params: Mapping[str, Any], grid: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> dict[str, Any]:
-    """Return the parameters of a `pallas_call`, changed to another grid and to other shapes of operands and results."""
+    """Change the parameters of a `pallas_call` to another grid, and to other shapes of operands and results."""
     mapping = params["grid_mapping"]
     blocks = []
     for block, shape in zip(mapping.block_mappings, shapes, strict=True):
@@ -74,7 +74,7 @@ def find_kernel_name(params: Mapping[str, Any]) -> str:
 
 
 def read_shard_map(equation: JaxprEqn) -> tuple[ClosedJaxpr, dict[str, int], list[Spec], list[Spec]]:
-    """Return the body of a `shard_map`, the sizes of its mesh axes, and the specs of operands and results."""
+    """Return the body of a `shard_map`, the sizes of its mesh axes, and the axes that divide operands and results."""
     params = equation.params
     manual = params.get("manual_axes", params.get("newly_manual_axes"))
     sizes = {name: size for name, size in params["mesh"].shape.items() if name in manual}
@@ -89,9 +89,9 @@ def read_shard_map(equation: JaxprEqn) -> tuple[ClosedJaxpr, dict[str, int], lis
 
 
 def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
-    """Return the equation in a form that `jax.vmap` can batch, without marks of varying values."""
+    """Return the equation as `jax.vmap` can batch it, without marks of varying values."""
     if equation.primitive.name == "psum_invariant":  # JAX cannot batch an invariant psum
-        params = {"axis_index_groups": None, **equation.params}  # 0.12 leaves it out
+        params = {"axis_index_groups": None, **equation.params}  # JAX 0.12 leaves this out
         return [equation.replace(primitive=primitives.psum_p, params=params)]
     if equation.primitive.name not in VARYING:
         return [equation]
@@ -100,7 +100,7 @@ def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
 
 
 def rewrite_jaxpr(jaxpr: Jaxpr, rewrite: Callable[[JaxprEqn], Sequence[JaxprEqn]]) -> Jaxpr:
-    """Return the jaxpr with each equation replaced, also in bodies, so that it can run under the current mesh.
+    """Apply `rewrite` to each equation of a jaxpr, also in bodies. The new jaxpr can run under the current mesh.
 
     Equations and types remember the mesh under which they were traced, and JAX refuses to mix meshes.
     """

@@ -1,1 +1,1 @@
-"""Verify the descriptions of JAX's primitives: compare each with its primitive, in float64 on small inputs."""
+"""Compare the descriptions of JAX's primitives with the primitives, in float64 on small inputs."""

@@ -1,4 +1,4 @@
-"""Verify many cases, each distinct equation once, and search for ways to split that descriptions miss."""
+"""Verify many cases, each distinct equation once, and search for exact ways to split that descriptions lack."""
 
 from __future__ import annotations
 
@@ -43,7 +43,11 @@ DRAWS = 8
 
 @dataclass(frozen=True)
 class CaseReport:
-    """Results for the equations of a case. `explained` has the missing strategies with a known reason."""
+    """Results for the equations of a case.
+
+    `missing` lists exact ways to split an equation (*strategies*) that its description lacks. If the reason for this is
+    known, `explained` lists the strategy and the reason instead.
+    """
 
     case: str
     verified: tuple[VerifiedEquation, ...]
@@ -61,7 +65,7 @@ class CaseReport:
 
 @cache
 def load_cases() -> dict[str, PrimitiveCase]:
-    """Return all cases by name, from `tdl_ops/jax/cases` and for kernels."""
+    """Return all built-in cases by name: cases from `tdl_ops/jax/cases`, and cases of kernels."""
     modules = [*import_cases("tdl_ops.jax.cases"), import_module("tofu.jax.verify.kernel_cases")]
     cases = [case for module in modules for case in getattr(module, "CASES", ())]
     case_by_name = {case.name: case for case in cases}
@@ -76,8 +80,9 @@ def verify_cases(
     """Yield the results of each case, in order.
 
     Equations with equal primitive, parameters, shapes and types (the *signature*) are verified once, in double
-    precision. If `primitives` are passed, only their equations are verified. `search` also looks for missing
-    strategies. `jobs` cases are verified at a time; more than 1 needs built-in cases.
+    precision. `primitives` selects the equations, unless it is empty. If `search` is True, exact ways to split that
+    descriptions lack are listed, too. `jobs` cases are verified at a time. If `jobs` is more than 1, all cases must be
+    built in.
     """
     numbers_by_case = list_distinct(cases, primitives, seed)
     if jobs == 1:
@@ -92,7 +97,7 @@ def verify_cases(
 def list_distinct(
     cases: Iterable[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0
 ) -> Mapping[str, tuple[int, ...]]:
-    """Return the positions of the equations to verify in each case: those with a new signature."""
+    """Return the positions of the equations to verify in each case. Repeated signatures are left out."""
     seen_signatures, numbers_by_case = set[str](), dict[str, tuple[int, ...]]()
     with in_double_precision():
         for case in cases:
@@ -131,7 +136,7 @@ def verify_case(case: PrimitiveCase, numbers: Collection[int], seed: int = 0, se
 
 
 def _find_missing(node: EquationCase, case: PrimitiveCase, number: int, seed: int) -> Iterable[Missing]:
-    """Return the missing strategies of an equation that are exact for several draws of random inputs.
+    """Return the missing strategies that are exact for several draws of random inputs.
 
     In a single draw, a strategy may be exact by chance.
     """

@@ -1,4 +1,4 @@
-"""Cases of kernels: interpreted Pallas kernels, and a stand-in for cuDNN's attention, which runs on GPUs only."""
+"""Cases that verify kernels: interpreted Pallas kernels, and a stand-in for cuDNN's attention, which needs a GPU."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def attend_to_shared(q: Any, k: Any, v: Any, out: Any) -> None:
 def attend(
     q: Any, k: Any, v: Any, bias: Any, length: Any, *, is_causal: bool, is_heads_first: bool, scale: float = 1.0
 ) -> Any:
-    """Return the result of cuDNN's attention, and its log-sum-exps. `bias` and `length` may be None."""
+    """Return the result of cuDNN's attention, and the log-sum-exps. `bias` and `length` may be None."""
     assert q.shape[-1] == k.shape[-1] == v.shape[-1]
     q, k, v = (x if is_heads_first else x.swapaxes(1, 2) for x in (q, k, v))
     k, v = (jnp.repeat(x, q.shape[1] // k.shape[1], 1) for x in (k, v))
@@ -72,7 +72,7 @@ def attend(
 
 
 def call_attention(q: Any, k: Any, v: Any, *optional_arrays: Any, is_heads_first: bool, has_bias: bool) -> Any:
-    """Call the forward kernel and its gradient, as operators with cuDNN's names."""
+    """Call the forward kernel and its gradient, as operators that have cuDNN's names."""
     bias, length = (*optional_arrays, None)[:2] if has_bias else (None, (*optional_arrays, None)[0])
     shapes = [array.shape if array is not None else (0,) for array in (q, k, v, bias, length, length, *[None] * 4)]
     present_arrays = [array for array in (q, k, v, bias, length, length) if array is not None]
@@ -108,7 +108,7 @@ def call_attention(q: Any, k: Any, v: Any, *optional_arrays: Any, is_heads_first
 
 
 def attention(is_heads_first: bool = False, has_bias: bool = False) -> Any:
-    """Return the function of an attention case."""
+    """Return the function that an attention case runs."""
     return partial(call_attention, is_heads_first=is_heads_first, has_bias=has_bias)
 
 

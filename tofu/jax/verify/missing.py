@@ -1,4 +1,4 @@
-"""Find strategies that the analysis misses: ways to split a primitive's operands that give exact results."""
+"""Find exact ways to split the operands of a primitive that the description of the primitive lacks."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tofu.verification.windows import list_window_geometries
 
 
 def find_missing(node: EquationCase) -> tuple[Missing, ...]:
-    """Return the missing strategies of an equation.
+    """Return the exact ways to split an equation that its description lacks.
 
-    Element-wise equations miss none, because every dimension is a strategy. Loops, branches and kernels with split
-    rules are not searched.
+    Element-wise equations lack none, because they can be split along every dimension. Loops, branches and kernels with
+    split rules are not searched.
     """
     access = analyse_node(DESCRIPTIONS[node.op], node)
     if access.elementwise or node.op in WHOLE or "call" in node.equation.params:

@@ -34,7 +34,7 @@ LOOP_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
 
 
 DATA_BY_WIDE_KEY: dict[int, tuple[int, ...]] = {}
-"""The data of each wide key, by its hash. The hash of data of zeros is 0."""
+"""The data of each wide key, by hash. If all data are zero, the hash is 0."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class EquationCase:
         }
 
     def evaluate(self, operands: Sequence[Any], params: Mapping[str, Any] | None = None) -> list[Any]:
-        """Return what JAX computes for other operands, which include literals."""
+        """Compute the results for other operands, including literals, and for other parameters."""
         equation = (
             self.equation if params is None else replace(self.equation, params={**self.equation.params, **params})
         )
@@ -82,35 +82,35 @@ class EquationCase:
         return [x.value if isinstance(x, Literal) else next(remaining) for x in self.equation.inputs]
 
     def make_inputs(self, inputs: Sequence[Array]) -> list[Any]:
-        """Return NumPy arrays as JAX arrays of the operands' types."""
+        """Convert NumPy arrays to JAX arrays of the operands' types."""
         return [make_array(array, type_) for array, type_ in zip(inputs, self.types, strict=True)]
 
     def run(self, values: Mapping[str, Any], inputs: Sequence[Array]) -> list[Array]:
-        """Return the results for other parameters and operands."""
+        """Run the equation with other parameters (`values`) and operands (`inputs`)."""
         return list(map(read_numbers, self.evaluate(self.fill_operands(self.make_inputs(inputs)), values)))
 
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> list[Array] | None:
-        """Return the results for other parameters and operands, or None if JAX rejects them."""
+        """Run the equation with other parameters and operands. Return None if JAX rejects them."""
         try:
             return self.run(values, inputs)
         except Exception:  # any error of a primitive
             return None
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """Return the result shapes for other parameters and operands, or None if JAX rejects them."""
+        """Return the shapes of the results for other parameters and operands. Return None if JAX rejects them."""
         structs = [jax.ShapeDtypeStruct(shape, type_.dtype) for shape, type_ in zip(shapes, self.types, strict=True)]
         try:
             with np.errstate(all="ignore"):  # tried parameters include strides of zero
                 results = jax.eval_shape(lambda *inputs: self.evaluate(self.fill_operands(inputs), values), *structs)
-        except Exception:  # as above
+        except Exception:  # any error of a primitive
             return None
         return tuple(tuple(array.shape) for array in results)
 
 
 def make_array(numbers: Array, type_: ValueType) -> Any:
-    """Return numbers as a JAX array."""
+    """Convert numbers to a JAX array. If `type_` is a type of random keys, the integers become keys."""
     if not type_.is_key:
         return jnp.asarray(numbers, type_.dtype)
     implementation = find_key_implementation(type_.dtype)
@@ -124,7 +124,7 @@ def make_array(numbers: Array, type_: ValueType) -> Any:
 
 
 def read_numbers(array: Any) -> Array:
-    """Return a JAX array as a NumPy array; keys become integers."""
+    """Convert a JAX array to a NumPy array. Random keys become integers."""
     if not jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
         return np.asarray(array)
     data = np.ascontiguousarray(jax.random.key_data(array))
@@ -141,15 +141,15 @@ def _number_key(words: tuple[int, ...]) -> int:
 
 
 def trace_case(case: PrimitiveCase, seed: int = 0) -> tuple[Step, list[Any]]:
-    """Return the step of a case, and its arguments."""
+    """Trace the function of a case. Return the step and its arguments."""
     arguments = list(map(jnp.asarray, case.draw_inputs(seed)))
     return trace_step(case.function, arguments)[0], arguments
 
 
 def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tuple[int, str, Equation]]:
-    """Yield the number, signature and equation of all equations, or those of some primitives.
+    """Yield the number, the signature and the equation, for each equation of a step or of some primitives.
 
-    Equal signatures are verified alike.
+    Equations with equal signatures need only one verification.
     """
     for number, equation in enumerate(step.walk()):
         if not primitives or equation.primitive.name in primitives:
@@ -158,7 +158,7 @@ def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tu
 
 
 def make_node(step: Step, equation: Equation, values: Mapping[int, Any]) -> EquationCase:
-    """Return an equation of a step with its operands and results. `values` has the values of the step."""
+    """Return an equation with the operands that `values` has, and the results for them."""
     operands = [x for x in equation.inputs if not isinstance(x, Literal)]
     node = EquationCase(
         equation,

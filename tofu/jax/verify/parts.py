@@ -30,7 +30,7 @@ from tofu.verification.split import (
 
 @dataclass(frozen=True)
 class SingleWorker:
-    """One worker, by its number. Verification passes it instead of `Workers`."""
+    """The worker `number`. Verification uses it instead of `Workers`."""
 
     number: int
 
@@ -39,15 +39,15 @@ class SingleWorker:
         return list(np.asarray(table, np.int32)[self.number])
 
     def take_part(self, replicated: Any, boxes: Sequence[Box]) -> Any:
-        """Return the worker's shard of a replicated value."""
+        """Return this worker's shard of a replicated array."""
         return replicated[tuple(slice(begin, end) for begin, end in boxes[self.number])]
 
 
 def run_in_parts(node: EquationCase, access: OperatorAccess, splits: Mapping[int, Sequence[Range]]) -> list[Array]:
-    """Run an equation once for each combination of the axes' ranges, and return the combined outputs.
+    """Run an equation in parts, and return the combined outputs.
 
-    Raise SplitError if the parts do not make up the complete outputs. Raise InternalError if workers with equal shards
-    would need different programs.
+    `splits` divides axes into ranges, and each combination of ranges is a part. Raise SplitError if the parts do not
+    make up the complete outputs. Raise InternalError if workers with equal shards would need different programs.
     """
     parts = list_parts(splits)
     shapes = [output.shape for output in node.outputs]
@@ -64,7 +64,10 @@ def run_in_parts(node: EquationCase, access: OperatorAccess, splits: Mapping[int
 def run_in_overlapping_parts(
     node: EquationCase, access: OperatorAccess, splits: Mapping[int, Sequence[Range]]
 ) -> list[Array]:
-    """Like `run_in_parts`, but with parts of equal lengths, which overlap. Each part keeps only its own elements."""
+    """Run an equation in parts of equal lengths, which overlap, and return the combined outputs.
+
+    From each part, only the elements are used that `run_in_parts` would compute.
+    """
     parts, own_parts = list_parts({axis: _round_up(ranges) for axis, ranges in splits.items()}), list_parts(splits)
     own_counts = {axis: tuple(part[axis][1] - part[axis][0] for part in own_parts) for axis in splits}
     pieces = _run_parts(node, access, parts, True, find_repeated_elements(node.equation, access, own_counts))
@@ -81,7 +84,7 @@ def _find_regions(output: Array, written: OutputAccess, access: OperatorAccess, 
 
 
 def _read_bits(output: Array, dtype: np.dtype[Any]) -> Array:
-    """Return combined outputs in the type of the output, because local calls may return floating-point numbers as bits."""
+    # Local calls may return floating-point numbers as bits.
     is_bits = dtype.kind == "f" and output.dtype.kind == "u"
     return output.astype(BITS[dtype.itemsize]).view(dtype) if is_bits else output.astype(dtype)
 

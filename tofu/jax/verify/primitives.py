@@ -1,4 +1,4 @@
-"""Verify one equation: the numbers that its description computes, each strategy, and each pair of strategies."""
+"""Verify one equation: the numbers that its description computes, and each way to split it (*strategy*)."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ If shards may overlap, a number that does not divide the extent is tested as wel
 
 @dataclass(frozen=True)
 class VerifiedEquation:
-    """Report on an equation: its description, its strategies, and pairs of strategies."""
+    """A report on an equation: its description, the ways to split it, and pairs of such ways."""
 
     report: NodeReport
     pairs: tuple[StrategyReport, ...] = ()
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Every difference from the primitive."""
+        """A line for each refusal, and for each difference from the primitive."""
         refused = [f"refused: {self.report.refused}"] if self.report.refused else []
         split = [
             f"split {strategy.axis}: {text}"
@@ -78,7 +78,7 @@ def verify_node(node: EquationCase) -> VerifiedEquation:
 
 
 def analyse_node(description: Description, node: EquationCase) -> OperatorAccess:
-    """Return the strategies of an equation that follow from its description."""
+    """Return the ways to split an equation that follow from its description."""
     return analyse(description, node.attributes, [x.shape for x in node.inputs], [x.shape for x in node.outputs])
 
 
@@ -104,7 +104,6 @@ def _compare_numbers(node: EquationCase, description: Description) -> NodeReport
 
 
 def _is_exact(array: Array) -> bool:
-    """Return True if float64, in which descriptions compute, can represent all numbers of an array."""
     return array.dtype.kind not in "iu" or array.dtype.itemsize < 8 or bool((np.abs(array.astype(float)) < 2**53).all())
 
 
@@ -141,7 +140,7 @@ def _check_split(
 def _list_overlapping(
     access: OperatorAccess, axes: tuple[int, ...], equal_counts: Sequence[dict[int, int]]
 ) -> list[dict[int, int]]:
-    """Return the numbers of parts with overlapping shards, because a number does not divide an extent."""
+    """Return the numbers of parts that do not divide the extents, so that shards must overlap."""
     if any(access.axes[axis] in access.fetched_axes for axis in axes):
         return []
     uneven, extents = find_uneven_axes(access), access.extents

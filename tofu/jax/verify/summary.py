@@ -34,11 +34,11 @@ class Summary:
     uncompared
         Primitives without a meaningful case.
     signatures, strategies, pairs
-        Numbers of verified signatures, strategies, and pairs of strategies.
+        Numbers of verified signatures, strategies (ways to split an equation), and pairs of strategies.
     overlapping
         Number of strategies and pairs that were also run with overlapping shards.
     missing, explained
-        Numbers of strategies that the analysis misses, without and with a reason.
+        Numbers of exact strategies that descriptions lack, without and with a known reason.
     refused
         Number of signatures that a description does not cover.
     """
