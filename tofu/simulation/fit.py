@@ -1,4 +1,4 @@
-"""Fit the speed of kernels to measurements, by least squares with rates of at least zero.
+"""Compute the speed of kernels from measurements, by least squares with rates of at least zero.
 
 The squared error of a kernel is divided by its seconds. Absolute errors would count only the longest kernels, and
 relative errors only the many short ones.
@@ -29,10 +29,10 @@ class Sample(NamedTuple):
     kind
         The kind of the kernel (`tofu.simulation.kernels.name_kind`).
     contracted, other
-        Operations of contractions, such as matrix products, and all other operations. For a fetch, the bytes that it
-        adds to other bytes, and the number of contiguous runs of elements that it copies.
+        Operations of contractions, such as matrix products, and all other operations. For a fetch (a copy from other
+        workers), the bytes that it adds to other bytes, and the number of contiguous runs of elements that it copies.
     size
-        Bytes that it reads and writes.
+        Bytes that the kernel reads and writes.
     """
 
     kind: str
@@ -43,7 +43,7 @@ class Sample(NamedTuple):
 
 
 def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, KernelRates]:
-    """Return the rates of each kind of kernel. `cache` is the size in bytes of the cache near a processor.
+    """Compute the rates of each kind of kernel. `cache` is the size in bytes of the cache near a processor.
 
     >>> made = [Sample("add", 0, n, 12 * n, 1e-6 + 12e-9 * n) for n in (10, 1000, 5000)]
     >>> fit_kernels(made, 1 << 20)["add"].error < 1e-6
@@ -56,7 +56,7 @@ def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, KernelRat
 
 
 def fit(samples: Sequence[Sample], cache: int) -> KernelRates:
-    """Return the best rates for the samples of one kind of kernel, without outliers.
+    """Compute the rates that best explain the samples of one kind of kernel, without outliers.
 
     Outliers are usually numbers near zero, or odd sizes for which the framework runs another kernel.
     """
