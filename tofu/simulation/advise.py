@@ -170,7 +170,7 @@ def advise(
     for count in counts:
         check_devices(count, machine)
     options = [option for count in (1, *counts) for option in _list_options(task, machine, count, states, report, make)]
-    _check_planned(options)
+    _raise_correctable_error(options)
     sorted_options = sorted(
         options, key=lambda option: (not option.fits, -option.throughput, option.simulation is None, option.workers)
     )
@@ -190,8 +190,7 @@ def read_counts(workers: Any) -> tuple[int, ...]:
         ) from error
 
 
-def _check_planned(options: Sequence[TrainingOption]) -> None:
-    """Raise the first error that the user can correct, if no plan except data parallelism exists."""
+def _raise_correctable_error(options: Sequence[TrainingOption]) -> None:
     planned_options = [option for option in options if option.name not in (ONE_DEVICE, DATA_PARALLEL)]
     refusals = [option.refusal for option in planned_options if option.refusal is not None]
     correctable = [refusal for refusal in refusals if not isinstance(refusal, InfeasibleError)]

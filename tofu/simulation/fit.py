@@ -62,18 +62,17 @@ def fit(samples: Sequence[Sample], cache: int) -> KernelRates:
     """
     features = np.array([[1, *sample[1:4], max(0, sample.size - cache)] for sample in samples], np.float64)
     seconds = np.array([max(sample.seconds, 1e-7) for sample in samples])
-    rates = _solve(features, seconds)
+    rates = _solve_without_negatives(features, seconds)
     is_near = np.abs(np.log(np.maximum(features @ rates, 1e-9) / seconds)) < np.log(OUTLIER)
     if 2 * is_near.sum() > len(seconds):
         features, seconds = features[is_near], seconds[is_near]
-        rates = _solve(features, seconds)
+        rates = _solve_without_negatives(features, seconds)
     errors = np.abs(features @ rates / seconds - 1)
     call, contracted, other, byte, far_byte = rates.tolist()
     return KernelRates(call, contracted, other, byte, far_byte, round(float(median(errors.tolist())), 4))
 
 
-def _solve(features: Floats, seconds: Floats) -> Floats:
-    """Return the least squares solution without negative numbers. All ways to set some numbers to zero are tried."""
+def _solve_without_negatives(features: Floats, seconds: Floats) -> Floats:
     weights = np.sqrt(seconds)
     features, targets = features / weights[:, None], seconds / weights
     scale = np.maximum(np.abs(features).max(axis=0), 1e-300)

@@ -60,8 +60,6 @@ class Machine:
 
     Attributes
     ----------
-    devices
-        The number of devices.
     memory_bytes
         The memory of a device.
     reserved_bytes
@@ -75,7 +73,7 @@ class Machine:
     fetches_overlap
         True if a device can compute while it reads from other devices.
     processors
-        For virtual devices, the number of processors that they share. With 0, each device has its own processor.
+        The number of processors that virtual devices share. With 0, each device has its own processor.
     step
         Seconds of a step before its first kernel.
     slowdown, slowdown_of_several

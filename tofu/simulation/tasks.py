@@ -37,10 +37,6 @@ class Tasks:
         Task -> the resources that it shares, and how much of each it uses.
     capacity
         The capacity of each resource.
-    is_fetch
-        True for each task that is a fetch.
-    worker
-        The worker of each task.
     """
 
     seconds: Floats
@@ -128,10 +124,7 @@ class _SharedResources:
             ]
 
     def _find_link_use(self, reader: int, size_by_owner: dict[int, int]) -> tuple[float, dict[int, float]]:
-        """Return the latency of a fetch, and the seconds for which it occupies each resource.
-
-        `size_by_owner` has the bytes that the worker `reader` reads from each other worker.
-        """
+        """Return the latency of a fetch, and the seconds for which it occupies each resource."""
         busy_seconds: dict[int, float] = defaultdict(float)
         latency = 0.0
         for owner, size in size_by_owner.items():

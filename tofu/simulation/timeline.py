@@ -23,8 +23,6 @@ class Simulation:
 
     Attributes
     ----------
-    workers
-        The number of workers.
     samples
         The samples of a step: the first dimension of the model's first input.
     start, end

@@ -1,7 +1,7 @@
 """Count the work of each node of a program: arithmetic operations, and bytes that are read and written.
 
 A node is one kernel or fetch (a copy from other workers) on one worker. Operations are counted from descriptions, for
-the shapes of the worker's part. Results are *columns*: arrays with one item for each node.
+the shapes of the worker's part. A *column* is an array with one item for each node.
 """
 
 from __future__ import annotations
@@ -239,11 +239,10 @@ def count_sources(program: PlannedProgram) -> Sources:
     item_bytes = np.array([t.item_bytes for t in program.graph.tensors], np.int64)[tables.node_id[node]]
     size = extent.prod(axis=1) * item_bytes
     is_first = np.diff(tables.source_piece, prepend=-1) != 0
-    return Sources(node, owner, size, _count_rows(tables, node, extent), np.where(is_first, 0, size))
+    return Sources(node, owner, size, _count_contiguous_runs(tables, node, extent), np.where(is_first, 0, size))
 
 
-def _count_rows(tables: ProgramTables, node: Column, extent: Column) -> Column:
-    """Return the number of contiguous runs of each box. Box n has the extents `extent[n]`, and the fetch `node[n]` reads it."""
+def _count_contiguous_runs(tables: ProgramTables, node: Column, extent: Column) -> Column:
     written_shape = tables.entry_shape[np.searchsorted(tables.entry_node, node)]
     read_shape = tables.entry_shape[tables.source_entry]
     run_length, is_contiguous = np.ones(len(node), np.int64), np.ones(len(node), bool)
@@ -295,7 +294,6 @@ class _OperatorWork:
     def _count_operator(
         self, graph: Graph, position: int, access: OperatorAccess, box: Column, are_read: tuple[bool, ...]
     ) -> Computed:
-        """Count the arithmetic of a worker's part: `box` is its range of each axis, `are_read` are True for outputs that are used."""
         if not access.variable_extents:  # it has no description, or the description has no index variables
             return Computed()
         if id(access) not in self._arithmetic_by_access:

@@ -116,7 +116,7 @@ def list_geometries(forward: Kernel, indexed: Collection[int], shrinks: bool = T
             and all(extent % base == 0 for extent in divided_extents)
             and _cuts_equal_shapes_alike(shapes, inputs)
         ):
-            geometry = _complete(forward, Geometry(inputs, shrunk, base, list_splits(base)))
+            geometry = _infer_shapes_of_parts(forward, Geometry(inputs, shrunk, base, list_splits(base)))
             if geometry is not None:
                 yield geometry
 
@@ -140,8 +140,7 @@ def _subsets(numbers: Sequence[int]) -> Iterable[frozenset[int]]:
     return map(frozenset, chain.from_iterable(combinations(numbers, size) for size in sizes))
 
 
-def _complete(forward: Kernel, geometry: Geometry) -> Geometry | None:
-    """Add the shapes of the parts' outputs to a geometry; return None if a part is refused or the parts do not form the whole."""
+def _infer_shapes_of_parts(forward: Kernel, geometry: Geometry) -> Geometry | None:
     pieces = []
     for split, ranges in enumerate(geometry.splits):
         shapes = [infer_part(forward, geometry, split, part) for part in range(len(ranges))]
@@ -171,10 +170,7 @@ def infer_part(forward: Kernel, geometry: Geometry, split: int, part: int) -> tu
 
 
 def _find_concatenated_dimension(whole: Shape, pieces: Sequence[Shape]) -> int | None:
-    """Return the dimension along which arrays of the shapes `pieces` form an array of the shape `whole`.
-
-    Return None if all shapes are equal, and -1 if the pieces do not form the whole.
-    """
+    """Return None if all shapes are equal, and -1 if the pieces do not form the whole."""
     if all(piece == whole for piece in pieces):
         return None
     for d, extent in enumerate(whole):
@@ -233,7 +229,6 @@ def find_cut(
 def _find_combine(
     geometry: Geometry, split: int, whole: Array, pieces: Sequence[Array], role: Role, dimension: int | None
 ) -> Combine | None:
-    """Return how `pieces` form the array `whole`, or None. `dimension` is the dimension along which the geometry cuts it."""
     tolerance = find_precision([whole.dtype.name])
 
     def is_whole(value: Array) -> bool:

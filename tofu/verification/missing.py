@@ -31,7 +31,6 @@ def find_uncovered(cuts: Iterable[Cut], access: OperatorAccess, is_written: Sequ
 
 
 def _is_covered(cut: Cut, strategy: Cut, read: Sequence[bool]) -> bool:
-    """Return True if a strategy cuts the outputs like `cut`, and cuts all inputs that `cut` does."""
     dimensions = zip(cut.inputs, strategy.inputs, read, strict=True)
     cuts_fewer_inputs = all(d in (None, strategy_dimension) for d, strategy_dimension, is_read in dimensions if is_read)
     return cuts_fewer_inputs and (cut.outputs, cut.combine) == (strategy.outputs, strategy.combine)

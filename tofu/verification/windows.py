@@ -116,7 +116,7 @@ def _list_geometries(
                 dimensions = tuple(d for d, _ in chosen)
                 windows = tuple(window for _, window in chosen)
                 plain = WindowGeometry(dimensions, frozenset(), extent, list_splits(extent), windows=windows)
-                yield from _complete_geometry(forward, plain, along, shrinks)
+                yield from _list_accepted_variants(forward, plain, along, shrinks)
 
 
 def _is_uneven(forward: Kernel, chosen: Sequence[tuple[int | None, Windows | None]], extent: int) -> bool:
@@ -127,7 +127,6 @@ def _is_uneven(forward: Kernel, chosen: Sequence[tuple[int | None, Windows | Non
 def _list_cuttable_dimensions(
     forward: Kernel, number: int, along: int, indexed: Collection[int]
 ) -> list[tuple[int | None, Windows | None]]:
-    """Return the input dimensions that can be cut, each with the windows that the output rows read along it."""
     array = forward.inputs[number]
     if array.dtype.kind != "f":
         return []
@@ -155,10 +154,7 @@ def _find_dependence(forward: Kernel, number: int, d: int, along: int) -> Array:
 
 
 def _fit_windows(dependence: Array, extent: int) -> Windows | None:
-    """Return the windows of input rows that output rows read; None if there are none, or if each window has all rows.
-
-    `dependence` is the result of `_find_dependence`, and `extent` the number of input rows.
-    """
+    """Return the windows of input rows that output rows read; None if there are none, or if each window has all rows."""
     input_rows = [np.flatnonzero(column) for column in dependence.T]
     if any(len(rows) == 0 for rows in input_rows):
         return None
@@ -178,11 +174,7 @@ def _fit_windows(dependence: Array, extent: int) -> Windows | None:
     return windows if fits and step > 0 and size < extent else None
 
 
-def _complete_geometry(forward: Kernel, plain: WindowGeometry, along: int, shrinks: bool) -> Iterator[Geometry]:
-    """Yield the variants of a geometry that shape inference accepts.
-
-    Attributes are unchanged, shrunk to the size of a part, or have a padding of zero.
-    """
+def _list_accepted_variants(forward: Kernel, plain: WindowGeometry, along: int, shrinks: bool) -> Iterator[Geometry]:
     entries = [
         (name, n)
         for name, value in forward.values.items()

@@ -26,9 +26,8 @@ KERNEL_CHOICES: Mapping[str, Mapping[str, str]] = {
 }
 """Attributes that select MXNet's own GPU kernel in training instead of cuDNN's.
 
-cuDNN's BatchNorm updates the moving statistics in the forward pass. MXNet's own kernel updates them in the backward
-pass, and so do Tofu's kernels for a BatchNorm in parts. With both kinds in a model, statistics would be updated twice,
-or never.
+cuDNN's BatchNorm updates the moving statistics in the forward pass. MXNet's and Tofu's own kernels update them in the
+backward pass. With both kinds in a model, statistics would be updated twice, or never.
 """
 
 _REDUCERS = ("Sum", "Max", "Min", "Prod")  # numbered as in csrc/core/program/piece.h
@@ -38,8 +37,8 @@ _REDUCERS = ("Sum", "Max", "Min", "Prod")  # numbered as in csrc/core/program/pi
 class ExecutionGraph:
     """MXNet symbol that runs a model on all workers.
 
-    The symbol returns the shards of each tensor in `outputs`. The first `n_model_outputs` of these tensors are the
-    outputs of the model. Gradients follow.
+    The symbol returns the shards of each tensor in `outputs`: first `n_model_outputs` outputs of the model, then
+    gradients.
     """
 
     symbol: Any
@@ -159,8 +158,7 @@ def _add_rewritten(
 def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, list[int]]:
     """Return operator -> the outputs that every worker must compute, for operators with several outputs.
 
-    An output is listed if an operator or the user reads it, if the operator's origin lists it as `asked`, or if a
-    listed output needs it.
+    They are the outputs that somebody reads, that `origin.asked` lists, or that such outputs need.
     """
     graph = problem.graph
     running = [(position, operator) for position, operator in enumerate(graph.operators) if operator.phase in phases]

@@ -99,9 +99,8 @@ def _find_rate(samples: list[Sample], feature: str) -> float:
 
 
 def _find_cache_bytes() -> int:
-    """Return half the bytes of a processor's second-level cache. A kernel's results use the other half."""
     try:
         text = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip()
-        return int(text.removesuffix("K")) * 1024 // 2
+        return int(text.removesuffix("K")) * 1024 // 2  # the other half is for the kernel's results
     except (OSError, ValueError):
         return CACHE_BYTES

@@ -1,6 +1,6 @@
 """Measure the time that MXNet spends outside of kernels (per operator, update and step), and the time of whole steps.
 
-Whole steps are measured because kernels take longer in a step than alone: less of their input is in the cache.
+In a step, kernels take longer than alone, because less of their input is in the cache.
 
     python -m tofu.mxnet.calibration.engine FILE
 
@@ -65,8 +65,8 @@ def measure_processors() -> float:
 class MeasuredStep(NamedTuple):
     """Measurements of a training step.
 
-    `nodes` is the number of operators on each worker, and `seconds` the time of the step without updates. `updates` is
-    the number of weights that are updated after it, and `update_seconds` the time of these updates.
+    `nodes` is the number of operators on each worker. `seconds` is the time without weight updates. There are `updates`
+    of weights, which take `update_seconds`.
     """
 
     nodes: float

@@ -1,7 +1,6 @@
 """Measure how long single kernels take: run small models under MXNet's profiler, and find each operator in its events.
 
-This is a separate program because it needs an environment in which MXNet runs one operator at a time, in one thread
-(`calibrate.PROGRAM_ENVIRONMENTS`):
+This separate program runs one operator at a time, in one thread (`calibrate.PROGRAM_ENVIRONMENTS`):
 
     python -m tofu.mxnet.calibration.kernels FILE
 
@@ -79,7 +78,6 @@ def run_case(case: CalibrationCase) -> RecordedCase:
 
 
 def _draw_values(name: str, shape: tuple[int, ...]) -> Any:
-    """Return numbers that neither grow nor vanish from layer to layer. Labels and indices are 0."""
     if name.endswith("gamma"):
         return np.ones(shape, "float32")
     if name.endswith("label"):

@@ -1,8 +1,8 @@
 """Count the bytes that an execution graph transfers between workers.
 
-A fetch is a node that reads shards of other workers. The count uses only the pieces, contexts and shapes of fetches. It
-must equal `plan.communication_bytes`, and so must the bytes that running kernels count. To be independent of the
-planner, this module imports neither the search nor the analysis.
+A fetch is a node that reads shards of other workers. The bytes of all fetches must equal `plan.communication_bytes`,
+and the bytes that running kernels count. To be independent of the planner, this module imports neither the search nor
+the analysis.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def read_tables(execution_symbol: Any, variable_shapes: Mapping[str, tuple[int, 
     """Return tables of a graph's nodes, in execution order, and of its fetches (`csrc/nnvm/execution/execution_tables.h`).
 
     `variable_shapes` has the shapes of variables that lack one in the symbol. Rows refer to each other by position.
-    `begin`, `extent` and `shape` have as many columns as the fetch with the most dimensions. For other fetches, the
-    extent in the remaining columns is 1.
+    `begin`, `extent` and `shape` have a column for each dimension. Fetches of fewer dimensions have extent 1 in the
+    others.
     """
     return SimpleNamespace(**_mxnet.execution_tables(execution_symbol.handle.value, dict(variable_shapes or {})))
 

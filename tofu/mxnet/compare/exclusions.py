@@ -62,10 +62,7 @@ def _list_overwritten(operator: Operator) -> Sequence[int]:
 
 
 def _find_incomplete_outputs(operator: Operator, read_tensors: Collection[int]) -> Reasons:
-    """Find outputs that are wrong because nobody reads another output.
-
-    MXNet skips an output that nobody reads. Some kernels then compute their other outputs wrong.
-    """
+    """MXNet skips an output that nobody reads. Some kernels then compute their other outputs wrong."""
     description = DESCRIPTIONS.get(operator.op)
     wrong: dict[int, str] = {}
     outputs = dict(enumerate(operator.outputs))  # a description may have more outputs than the operator

@@ -38,9 +38,8 @@ def run_step(
 ) -> Run:
     """Bind `symbol`, run it for inference, then run a training step on the same values.
 
-    `requests` maps each argument to MXNet's "write", "add" or "null". Head gradients are random. If a gradient is added
-    to its array ("add"), the array starts with random numbers. Some of MXNet's kernels cannot add. With `adds_apart`,
-    this function does the addition instead.
+    `requests` maps each argument to MXNet's "write", "add" or "null". Head gradients are random, and so are the arrays
+    to which "add" adds gradients. Some of MXNet's kernels cannot add. With `adds_apart`, this function adds instead.
     """
     context = context or mx.cpu(0)
     bound_requests = {n: "write" if adds_apart and request == "add" else request for n, request in requests.items()}

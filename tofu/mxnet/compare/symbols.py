@@ -80,9 +80,9 @@ def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
 def split_readers(symbol: Any) -> Any:
     """Return a copy of the symbol in which no output has more than seven readers.
 
-    MXNet computes wrong gradients for some operators if an output has eight or more readers: it adds these gradients in
-    place. So each group of seven readers gets its own `_copy` of the output. The copies differ in an attribute, because
-    MXNet merges equal nodes.
+    MXNet adds the gradients of eight or more readers in place, and some of its kernels do this wrong. So each group of
+    seven readers gets its own `_copy` of the output. The copies differ in an attribute, because MXNet merges equal
+    nodes.
     """
     model = json.loads(symbol.tojson())
     nodes, states = model["nodes"], set(symbol.list_auxiliary_states())
@@ -106,8 +106,7 @@ def avoid_blocked_layouts(symbol: Any) -> Any:
     """Return a copy of the symbol in which each LRN is followed by a slice of all elements.
 
     oneDNN's convolutions on CPUs write channels in blocks. If LRN's backward operator reads such a gradient, its result
-    contains uninitialised memory. The gradient of a slice has its elements in row-major order, so LRN's gradient is
-    right.
+    contains uninitialised memory. A slice's gradient has its elements in row-major order.
     """
     model = json.loads(symbol.tojson())
     for number in [number for number, node in enumerate(model["nodes"]) if node["op"] == "LRN"]:

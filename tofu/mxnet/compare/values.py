@@ -30,12 +30,8 @@ def _find_length_bounds(attributes: Mapping[str, str], shapes: Sequence[Shape]) 
 
 
 def _find_class_bounds(attributes: Mapping[str, str], shapes: Sequence[Shape]) -> Bounds:
-    """Return the bounds of SoftmaxOutput's labels.
-
-    The range is empty if labels have as many elements as the data. Then they may be probabilities.
-    """
     data, label = shapes[0], shapes[1]
-    if prod(data) == prod(label):
+    if prod(data) == prod(label):  # the labels may be probabilities
         return 0, 0
     if attributes.get("multi_output") in ("True", "1"):
         return 0, data[1]
@@ -189,7 +185,6 @@ def draw_values(
 
 
 def _find_ranges(symbol: Any) -> tuple[set[str], dict[str, float]]:
-    """Return the variables to draw around 1, and the largest absolute value for parameters of RNN operators."""
     nodes = _mxnet.nodes(symbol.handle.value)
     around_one: set[str] = set()
     recurrent_bounds: dict[str, float] = {}

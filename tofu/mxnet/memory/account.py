@@ -1,7 +1,7 @@
 """Add up the memory of a training step on one device and on every worker, without allocating arrays (paper section 6).
 
-The numbers are exact for all memory that a bound module allocates: shards, gradients, optimizer states and shared
-buffers. The memory that kernels request while they run is an estimate (`tofu.mxnet.memory.workspace`).
+The numbers are exact for all memory that a bound module allocates. The memory that kernels request while they run is an
+estimate (`tofu.mxnet.memory.workspace`).
 """
 
 from __future__ import annotations
@@ -80,8 +80,7 @@ def _account(
 ) -> list[DeviceMemory]:
     """Return the memory of each device that runs a graph.
 
-    `shards` maps each variable to its shape on each device. `names` maps the group of each device (MXNet's `ctx_group`)
-    to the device's name, in the same order.
+    `shards` maps each variable to its shape on each device. `names` maps groups of nodes to the names of their devices.
     """
     buffers = _mxnet.PlannedGraph(symbol.handle.value, *variables)
     planned = buffers.memory()
@@ -144,7 +143,7 @@ class _Entries:
         return tuple(self._names[node] for node in np.unique(self._columns["node"][self._rows(group)]))
 
     def uses_of(self, group: str) -> npt.NDArray[np.int64]:
-        """Return the bytes in use as an array [use, node of the group]. Tensors that share a buffer in place count once."""
+        """Return the bytes in use as an array [use, node]. Tensors that share a buffer in place count once."""
         rows = self._rows(group)
         own = np.unique(self._columns["node"][rows])
         rows &= self._columns["buffer"] >= 0

@@ -1,7 +1,6 @@
 """Report how much memory a training step of an MXNet model needs, on one device and on every worker.
 
-The *peak* is the operator or fetch during which a device uses most of its buffers. (A fetch reads shards of other
-workers.)
+The *peak* is the operator or fetch (a copy from other workers) during which a device uses most of its buffers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Estimate the workspace of convolutions: memory that a kernel requests while it runs. Convolutions request most.
 
-cuDNN and oneDNN choose their algorithms at run time. The algorithm with the largest workspace copies the image so that
-each output position has its own copy of the window that it reads. The attribute `workspace` limits cuDNN's workspace,
-in MiB. The estimate is the smaller of the two sizes.
+cuDNN and oneDNN choose their algorithms at run time. The largest workspace holds, for each output position, a copy of
+the window of the image that the position reads. The attribute `workspace` limits cuDNN's workspace, in MiB. The
+estimate is the smaller of the two sizes.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ def _has_parts_of_one_element(shape: Shape) -> bool:
 
 
 def _has_uneven_heads(*matrices: int) -> Callable[[Case], bool]:
-    """Return a predicate that is true if the width of input n is no multiple of the heads times `matrices[n]`.
+    """Return a predicate that is true if the heads times `matrices[n]` do not divide the width of input n.
 
     An input may consist of several interleaved matrices, such as queries, keys and values.
     """
@@ -34,7 +34,7 @@ def _has_other_heads(case: Case) -> bool:
 
 
 def _has_no_alignment(case: Case) -> bool:
-    """Return True if CTC may have no alignment: the data have too few steps for the labels and blanks, or only one class."""
+    """Return True if the data may have too few steps for the labels and the blanks between them, or only one class."""
     data, label, *lengths = case.numbers
     uses_data_lengths = str(case.attributes.get("use_data_lengths", False)) == "True"
     steps = lengths[0].low if lengths and uses_data_lengths and isinstance(lengths[0], Numbers) else data.shape[0]

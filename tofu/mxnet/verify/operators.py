@@ -136,7 +136,6 @@ class _Verification:
         )
 
     def _find_unshared_axes(self, access: OperatorAccess) -> tuple[str, ...]:
-        """Return the axes that the forward operator lacks, if both operators must be split alike."""
         gradient = self.node.gradient
         description = DESCRIPTIONS.get(gradient.forward.op) if gradient is not None and gradient.shares_state else None
         if gradient is None or description is None:

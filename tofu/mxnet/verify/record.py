@@ -175,8 +175,6 @@ def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
 
 @dataclass(frozen=True)
 class _Module:
-    """A parsed Python file. `loading` has the statements that are neither definitions nor imports."""
-
     loading: tuple[ast.stmt, ...]
     definitions: Mapping[str, ast.stmt]
     imports: Mapping[str, tuple[Path, str]]
@@ -210,7 +208,6 @@ def _find_file(path: Path, statement: ast.ImportFrom) -> Path | None:
 
 @cache
 def _digest_description(path: Path, line: int) -> str:
-    """Hash the description at `line`, all code that it uses, and the loop that registers it if no decorator does."""
     module = _read_module(path)
     definitions = [s for s in module.definitions.values() if _find_first_line(s) <= line <= (s.end_lineno or 0)]
     loading = () if _has_decorators(definitions) else module.loading  # a decorator registers its function

@@ -61,14 +61,10 @@ def _resize_numbers(numbers: InputNumbers, new_sizes: Mapping[int, int]) -> Inpu
 
 @st.composite
 def _draw_changes(draw: Draw, case: Case, attributes: Mapping[str, Any], changes_numbers: bool) -> dict[str, Any]:
-    """Draw other values for a few attributes.
-
-    If `changes_numbers` is False, numbers stay. Otherwise a tensor could become too small for the indices in the data.
-    """
     ranges: dict[str, st.SearchStrategy[Any]] = {
         name: st.sampled_from(values) for name, values in list_choices(case.op).items()
     }
-    if changes_numbers:
+    if changes_numbers:  # False if a tensor could become too small for the indices in the data
         numeric = {name: value for name, value in attributes.items() if _is_numeric(value) and name not in ranges}
         ranges |= {name: _draw_near(value) for name, value in numeric.items()}
     if not ranges:
