@@ -119,7 +119,7 @@ def _describe_fewest_workers(
     model_request: ModelRequest, report: MemoryComparison, device_bytes: int, **options: Any
 ) -> str:
     one_device = report.columns[0][1]
-    # No smaller number of workers can fit.
+    # The search begins where an even division would fit.
     first_count = max(1, ceil(one_device.total[1] / device_bytes))
 
     def make(workers: int) -> tuple[int, MemoryComparison]:

@@ -45,9 +45,9 @@ def collect(case_results: Generator[Result, None, None], count: int, results: li
 
 
 def measure_resources(start_seconds: float) -> dict[str, float]:
-    """Return the seconds since `start_seconds`, and the peak memory of the largest process.
+    """Return the seconds since `start_seconds`, a value of `time.monotonic`, and the peak memory of the largest process.
 
-    The largest process is this one, or a child that has ended. `start_seconds` is a value of `time.monotonic`.
+    The largest process is this one, or a child that has ended.
     """
     largest_kib = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {"seconds": round(time.monotonic() - start_seconds, 1), "peak_memory_gib": round(largest_kib / 2**20, 2)}

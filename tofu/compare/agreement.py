@@ -38,8 +38,6 @@ class Agreement:
 
     Attributes
     ----------
-    workers, dtype, shapes
-        The number of workers, the type of the numbers, and the shapes of the inputs.
     training, inference
         The difference of each compared tensor, in a training step and in inference.
     tolerance

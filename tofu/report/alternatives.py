@@ -21,7 +21,7 @@ MOST_NAMES = 5  # names of operators in an error message
 
 @dataclass(frozen=True)
 class Alternative:
-    """The best plan found in which an operator is split along another axis, in every round of the plan.
+    """The best plan found that splits one operator along one axis only.
 
     Attributes
     ----------
@@ -30,9 +30,8 @@ class Alternative:
     communication_bytes
         Bytes that the plan transfers in a training step; None if no such plan exists.
     change
-        How much more the plan costs than the present plan: 0.05 is 5 % more. The cost is bytes; if several levels of
-        the interconnect are described, it is seconds. It may be negative if the present plan follows hints or a memory
-        limit.
+        How much more the plan costs than the present plan: 0.05 is 5 % more. The cost is bytes, or seconds if the
+        interconnect has several levels. It may be negative if the present plan follows hints or a memory limit.
     remark
         A sentence that states how good the plan provably is, or why no such plan exists.
     """

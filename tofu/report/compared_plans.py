@@ -40,8 +40,8 @@ def compare_plans(
 ) -> Iterator[ComparedPlan]:
     """Make several plans of a model, one after the other: Tofu's plans, data parallelism and Megatron's plan.
 
-    The plan for `settings` comes first, unless they are the default. `make` makes a plan for other settings. `report`
-    is called with the name of each plan before the plan is made.
+    The plan for `settings` comes first, unless these are the default. `make` makes a plan. `report` is called with the
+    name of each plan before.
     """
     base = replace(
         settings, plan=None, memory_limit=None, **{name: DEFAULTS[name] for name in ("algorithm", "replicate")}

@@ -28,7 +28,11 @@ class LayerTransfer(NamedTuple):
 
 
 class TensorLayout(NamedTuple):
-    """How a tensor is split: for each round, the dimension that the round splits, or None if it replicates the tensor."""
+    """How a tensor is split.
+
+    A plan splits in rounds. For each round, `layout` has the dimension that is split, or None if the tensor is
+    replicated.
+    """
 
     name: str
     shape: tuple[int, ...]

@@ -60,8 +60,6 @@ class Machine:
 
     Attributes
     ----------
-    memory_bytes
-        The memory of a device.
     reserved_bytes
         The memory of a device that the framework and its kernels need in addition to a model.
     rates
@@ -78,8 +76,6 @@ class Machine:
         Seconds of a step before its first kernel.
     slowdown, slowdown_of_several
         Factors by which a kernel takes longer in a training step than alone, on one device and on several.
-    sources
-        References for the numbers.
     """
 
     name: str

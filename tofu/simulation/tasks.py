@@ -124,7 +124,6 @@ class _SharedResources:
             ]
 
     def _find_link_use(self, reader: int, size_by_owner: dict[int, int]) -> tuple[float, dict[int, float]]:
-        """Return the latency of a fetch, and the seconds for which it occupies each resource."""
         busy_seconds: dict[int, float] = defaultdict(float)
         latency = 0.0
         for owner, size in size_by_owner.items():

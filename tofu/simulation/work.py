@@ -192,7 +192,7 @@ def _add_updates(work: Work, program: PlannedProgram, states: int) -> Work:
 
 
 class Update(NamedTuple):
-    """Update of a worker's shard of a parameter. `entry` is the gradient, an entry of the program."""
+    """Update of a worker's shard of a parameter. `entry` is the number of the gradient in the program."""
 
     parameter: int
     worker: int

@@ -16,7 +16,7 @@ from tofu.verification.kernel import Array
 from tofu.verification.split import relative_error
 
 Relation: TypeAlias = "Callable[[Sequence[Array], Sequence[Array]], Sequence[Array | None]]"
-"""Function that takes an operator's inputs and outputs, and returns the outputs that should be; None for unwritten outputs."""
+"""Function that takes an operator's inputs and outputs, and returns the expected outputs; None for unwritten outputs."""
 
 
 MOST_CHANGED_ELEMENTS = 12

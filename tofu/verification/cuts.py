@@ -127,7 +127,7 @@ def _cuts_equal_shapes_alike(shapes: Sequence[Shape], inputs: Dimensions) -> boo
 
 
 def list_splits(extent: int) -> tuple[Split, ...]:
-    """Divide an extent into two parts, with either part larger, and into three. A wrong cut might pass with one of them alone."""
+    """Divide an extent into two parts, with either part larger, and into three. A wrong cut might pass a single split."""
     halves = {extent // 2, (extent + 1) // 2} if extent % 2 or extent == 2 else {extent // 2 - 1, extent // 2 + 1}
     return (
         *(((0, half), (half, extent)) for half in sorted(halves)),
@@ -170,7 +170,7 @@ def infer_part(forward: Kernel, geometry: Geometry, split: int, part: int) -> tu
 
 
 def _find_concatenated_dimension(whole: Shape, pieces: Sequence[Shape]) -> int | None:
-    """Return None if all shapes are equal, and -1 if the pieces do not form the whole."""
+    """Return the dimension along which `pieces` form `whole`; None if all shapes are equal, and -1 if there is none."""
     if all(piece == whole for piece in pieces):
         return None
     for d, extent in enumerate(whole):
@@ -191,7 +191,7 @@ def find_cut(
     is_needed: Sequence[bool],
     run_part: RunPart,
 ) -> Cut | None:
-    """Run all parts of a geometry. Return the cut if the outputs of the parts form the whole outputs.
+    """Run all parts of a split. Return the split as a `Cut` if the results of the parts form the whole outputs.
 
     Only outputs that are True in `is_needed` are compared. Return None if they differ, or if every part computes whole
     outputs. `roles` has the roles of the inputs and of the outputs.

@@ -90,7 +90,7 @@ class NodeReport:
 
     @property
     def kind(self) -> Compared:
-        """The weakest way in which the outputs were compared."""
+        """The least reliable way in which the outputs were compared."""
         return find_kind(self.compared)
 
     @property

@@ -154,7 +154,6 @@ def _find_dependence(forward: Kernel, number: int, d: int, along: int) -> Array:
 
 
 def _fit_windows(dependence: Array, extent: int) -> Windows | None:
-    """Return the windows of input rows that output rows read; None if there are none, or if each window has all rows."""
     input_rows = [np.flatnonzero(column) for column in dependence.T]
     if any(len(rows) == 0 for rows in input_rows):
         return None

@@ -37,8 +37,8 @@ _REDUCERS = ("Sum", "Max", "Min", "Prod")  # numbered as in csrc/core/program/pi
 class ExecutionGraph:
     """MXNet symbol that runs a model on all workers.
 
-    The symbol returns the shards of each tensor in `outputs`: first `n_model_outputs` outputs of the model, then
-    gradients.
+    The symbol returns the shards of each tensor in `outputs`. The first `n_model_outputs` tensors are the model's
+    outputs.
     """
 
     symbol: Any

@@ -65,8 +65,8 @@ def measure_processors() -> float:
 class MeasuredStep(NamedTuple):
     """Measurements of a training step.
 
-    `nodes` is the number of operators on each worker. `seconds` is the time without weight updates. There are `updates`
-    of weights, which take `update_seconds`.
+    `nodes` is the number of operators on each worker. `seconds` is the time without weight updates. `updates` is the
+    number of updates, and `update_seconds` their time.
     """
 
     nodes: float

@@ -44,7 +44,7 @@ def _compare_outputs(outputs: Sequence[tuple[str, Shape | None]], planned_shapes
 
 
 def check_memory(found: Sequence[int], expected: Sequence[int]) -> None:
-    """Raise InternalError if a worker needs more or fewer bytes (`found`) than its plan counts (`expected`)."""
+    """Raise InternalError unless each worker needs exactly the bytes that its plan counts. Both lists are by worker."""
     wrong = [worker for worker, counts in enumerate(zip(found, expected, strict=True)) if counts[0] != counts[1]]
     if wrong:
         raise InternalError(

@@ -17,7 +17,7 @@ from tofu.mxnet.compare.values import draw_like
 class Run:
     """The numbers that a model computed in a training step and in inference.
 
-    `training_bytes` and `inference_bytes` are the bytes that workers read from other workers meanwhile.
+    `training_bytes` and `inference_bytes` are the bytes that workers read from each other meanwhile.
     """
 
     training: RunNumbers
@@ -38,8 +38,8 @@ def run_step(
 ) -> Run:
     """Bind `symbol`, run it for inference, then run a training step on the same values.
 
-    `requests` maps each argument to MXNet's "write", "add" or "null". Head gradients are random, and so are the arrays
-    to which "add" adds gradients. Some of MXNet's kernels cannot add. With `adds_apart`, this function adds instead.
+    `requests` maps each argument to MXNet's "write", "add" or "null". The gradients of the outputs are random, and so
+    are the arrays to which "add" adds. Some kernels of MXNet cannot add. With `adds_apart`, this function adds instead.
     """
     context = context or mx.cpu(0)
     bound_requests = {n: "write" if adds_apart and request == "add" else request for n, request in requests.items()}

@@ -27,7 +27,7 @@ Change = Callable[[str, dict[str, str]], dict[str, str]]  # (operator type, attr
 def widen_types(symbol: Any) -> Any:
     """Return a copy of the symbol that computes in float64 instead of float32 and float16.
 
-    Operators that MXNet has only in float32 are placed between casts.
+    If MXNet has an operator only in float32, casts are added before and after it.
     """
 
     def widen(op: str, attributes: dict[str, str]) -> dict[str, str]:

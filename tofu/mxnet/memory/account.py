@@ -65,7 +65,7 @@ def account_workers(partition: Partition, states: OptimizerStates) -> tuple[Devi
 
 
 def count_rounding(partition: Partition) -> tuple[int, ...]:
-    """Return the bytes that each worker needs more because MXNet rounds array sizes up on GPUs. Leave out optimizer states."""
+    """Return how many bytes MXNet adds on each worker's GPU because it rounds array sizes up. Leave out optimizer states."""
     return tuple(device.rounding_bytes for device in account_workers(partition, OptimizerStates(None, {})))
 
 

@@ -24,10 +24,10 @@ from tofu.verification.windows import list_window_geometries
 
 @dataclass(frozen=True)
 class CaseResult:
-    """Result of verifying one case.
+    """Result of verifying one case (an operator with attributes and inputs).
 
-    `trials` has the results of variants. `explained` has splits that work but are not offered for a known reason.
-    `missing` has all other such splits.
+    `trials` has the results of random variants. `explained` has splits that work, but that Tofu does not offer for a
+    known reason. `missing` has such splits without a known reason.
     """
 
     case: Case

@@ -12,7 +12,7 @@ from tofu.verification.report import Report
 
 
 def verify_case(case: Case, dtype: str = "float64", seed: int = 0, parts: Sequence[int] = PARTS) -> Report:
-    """Verify one case: the whole operator, and the operator split into each of the numbers `parts`.
+    """Verify one case: the whole operator, then the operator in parts. `parts` lists the numbers of parts to try.
 
     In float64 MXNet's own kernels run. In float32 oneDNN's kernels run if it has one for the operator.
     """

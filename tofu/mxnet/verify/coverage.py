@@ -45,7 +45,7 @@ NOTHING_TO_SPLIT = {
 
 @dataclass(frozen=True)
 class Coverage:
-    """Numbers of operators in one set: all, described, verified with at least one strategy, and of three kinds."""
+    """Counts of the operators in a set: all, described, verified, element-wise and so on."""
 
     total: int
     described: int
@@ -99,7 +99,7 @@ def _count_lines(description: Description) -> int:
 
 
 def coverage_rows(names: Sequence[str], entries: Mapping[str, RecordEntry], with_tensors: bool) -> list[str]:
-    """Return one line of text for each operator: its strategies, its kind, if it is verified, and where it is described.
+    """Return a line of text for each operator: the axes that can be split, its kind, if it is verified, and where it is described.
 
     If `with_tensors` is True, the line also names the operator's inputs.
     """

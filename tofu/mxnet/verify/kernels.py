@@ -55,8 +55,8 @@ def run_kernel(
 ) -> tuple[list[Array], list[Array]]:
     """Run `op` as in training. Return all its outputs, also hidden ones, and its inputs as the kernel left them.
 
-    Before the run, outputs are filled with the number `pattern` of `PATTERNS`. Raises mxnet.MXNetError if MXNet refuses
-    the call, and RuntimeError if the kernel writes beyond an output.
+    `pattern` selects the first (0) or the second (1) number in `PATTERNS`, which fills the outputs before the run.
+    Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if the kernel writes beyond an output.
     """
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPE_NAMES.index(dtype) for dtype in output_dtypes])
     if plain is not None:  # execution graphs use this kernel instead

@@ -24,7 +24,7 @@ from tofu.verification.windows import list_window_geometries
 
 
 def try_geometry(node: VerifiedNode, geometry: Geometry, is_compared: Sequence[bool]) -> Cut | None:
-    """Run the kernel on each part, and return the cut if the results of the parts form the whole outputs.
+    """Run the kernel on each part of a split. Return the split as a `Cut` if the results of the parts form the whole outputs.
 
     Return None if they do not, or if a part computes as much as the whole. Only outputs with a True in `is_compared`
     count.
@@ -81,9 +81,9 @@ def find_missing(
 ) -> tuple[Missing, ...]:
     """Return the splits of an operator and of its gradient that work, but that Tofu does not offer.
 
-    Dimensions that indices in the data refer to stay whole, because a kernel could read outside of its tensor.
-    `try_split` tests a geometry, and `list_windows` changes inputs to find the outputs that read them. MXNet may end
-    its process in both functions.
+    A dimension stays whole if indices in an input refer to it, because a kernel could read outside of its tensor.
+    `try_split` tests a split, and `list_windows` changes inputs to find the outputs that read them. MXNet may end its
+    process in both functions.
     """
     texts = {name: str(value) for name, value in case.attributes.items()}
     nodes = execute_training_graph(case.op, texts, case.draw_inputs(), case.wrt, seed=1)

@@ -33,10 +33,9 @@ class Gradient:
     outputs
         For each gradient, the output of the backward operator that contains it.
     head_inputs
-        For each output of the forward operator, the input of the backward operator that contains its gradient; None if
-        it is unused.
+        For each output of the forward operator, the input of the backward operator that is its gradient, or None.
     forward_outputs, forward_inputs
-        Input of the backward operator -> the output, or input, of the forward operator that it is.
+        Input of the backward operator -> the equal output, or input, of the forward operator.
     shares_state
         True if both operators must be split alike.
     """
@@ -63,7 +62,7 @@ class VerifiedNode:
     inputs_after
         The inputs as the kernel left them.
     input_roles, output_roles
-        For each tensor, the input or output of the forward operator that it is, or whose gradient it is.
+        For each tensor, the forward operator's tensor that it equals, or whose gradient it is.
     reused_outputs
         Positions of the inputs that are outputs of the forward operator, if a second backward run computes other
         numbers.
@@ -95,7 +94,7 @@ class VerifiedNode:
         return {name: read_attribute(text) for name, text in self.attributes.items()}
 
     def computes(self, output: int) -> bool:
-        """Return True if the output with this number was computed. With a forward operator, only gradients of `wrt` are."""
+        """Return True if the kernel computed this output. A run with the forward operator computes only gradients of `wrt`."""
         return self.gradient is None or output in self.gradient.outputs
 
     def run(

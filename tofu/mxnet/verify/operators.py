@@ -70,8 +70,8 @@ def verify_operator(
     wrt
         Positions of the inputs whose gradients are computed; empty for no gradient. Default: all inputs but states.
     relations
-        For a random operator, a function that takes (inputs, outputs) and returns the outputs that should be, or None
-        for unwritten outputs. It replaces all other comparisons. It must notice a change of any number.
+        For a random operator, a function that takes (inputs, outputs) and returns the expected outputs, or None for
+        unwritten outputs. It replaces all other comparisons. It must notice a change of any number.
     seed
         Seed of the random inputs and of the random gradients of outputs.
     description_tolerance

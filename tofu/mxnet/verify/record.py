@@ -54,7 +54,7 @@ class RecordEntry:
     is_opaque
         True if the description has no formula at some signature.
     compared
-        The weakest way in which an output was compared, as text of `Compared`.
+        The least reliable way in which an output was compared, as text of `Compared`.
     cells
         Way of comparison -> number of elements compared, in the built-in cases.
     missed
