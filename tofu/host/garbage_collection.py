@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 NEW_OBJECTS = 50_000
-"""Python collects garbage after so many new objects while Tofu plans. Python's default is 700."""
+"""Number of new objects after which Python collects garbage during planning. Python's default is 700."""
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """Simulate a step event by event: compute when each task starts and ends.
 
-A *stream* is a queue of a device. It runs one task at a time, in the order in which their inputs become ready. If tasks
-demand more of a resource (a link, for example) than its capacity, all tasks that use it slow down by the same factor.
-The slowest of its resources determines a task's speed. So whenever such a task starts or ends, the ends of all tasks
-that share its resources change. The end of any other task is known when it starts, and waits in a heap.
+A *stream* is a queue of a device. It runs one task at a time, in the order in which tasks become ready. If tasks demand
+more of a resource (a link, for example) than its capacity, all tasks that use it slow down by the same factor. The
+slowest of its resources determines a task's speed. So whenever such a task starts or ends, the ends of all tasks that
+share its resources change. The end of any other task is known when it starts, and waits in a heap.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ Relation: TypeAlias = "Callable[[Sequence[Array], Sequence[Array]], Sequence[Arr
 
 
 MOST_CHANGED_ELEMENTS = 12
-"""So many elements of an output are changed, one by one, to see how many errors a relation notices."""
+"""Number of elements of an output that are changed, one by one, to see how many errors a relation notices."""
 
 
 class Compared(IntEnum):

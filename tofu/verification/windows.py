@@ -1,4 +1,4 @@
-"""Find splits of operators whose output rows read overlapping windows of an input, such as convolutions.
+"""Find splits of operators whose output rows read windows of input rows, such as convolutions.
 
 Only the kernel is used, not its description. Each input row is changed in turn, to see which output rows depend on it.
 Then each part of the output is computed from the input rows that it needs, and from rows of padding.

@@ -46,7 +46,7 @@ class ExecutionGraph:
     n_model_outputs: int
     workers: int
     kept: frozenset[int] = frozenset()
-    """Numbers of the `outputs` that keep their values until the next backward pass. No other tensor uses the same memory."""
+    """Positions in `outputs` of the tensors that stay unchanged until the next backward pass, since no other shares their memory."""
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:

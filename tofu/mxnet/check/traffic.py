@@ -1,8 +1,8 @@
 """Count the bytes that an execution graph transfers between workers.
 
-A fetch is a node that reads shards of other workers. The bytes of all fetches must equal `plan.communication_bytes`,
-and the bytes that running kernels count. To be independent of the planner, this module imports neither the search nor
-the analysis.
+A fetch is a node that reads shards of other workers. The bytes that all fetches read must equal
+`plan.communication_bytes`. So must the bytes that kernels count while they run. To be independent of the planner, this
+module imports neither the search nor the analysis.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ SINGLE_PRECISION_OPERATORS = ("CTCLoss", "Crop", "InstanceNorm", "LRN", "Softmax
 NARROW_TYPES, NARROW_FLAGS = ("float32", "float16"), ("0", "2")
 MOST_READERS = 7
 RANDOM_PREFIXES = ("_random_", "_sample_")
-"""Begin of the names of operators that draw float32 numbers by default."""
+"""Prefixes of operators that draw float32 numbers by default."""
 
 Change = Callable[[str, dict[str, str]], dict[str, str]]  # (operator type, attributes) -> new attributes
 

@@ -99,7 +99,7 @@ def _count_lines(description: Description) -> int:
 
 
 def coverage_rows(names: Sequence[str], entries: Mapping[str, RecordEntry], with_tensors: bool) -> list[str]:
-    """Return a line of text for each operator: the axes that can be split, its kind, if it is verified, and where it is described.
+    """Return a line for each operator: the axes that can be split, its kind, if it is verified, and where it is described.
 
     If `with_tensors` is True, the line also names the operator's inputs.
     """

@@ -43,7 +43,7 @@ from tofu.verification.split import (
 )
 
 PARTS = (2, 3, 4)
-"""Each strategy is run in so many parts by default."""
+"""Default numbers of parts into which an axis is split."""
 
 
 def verify_operator(
