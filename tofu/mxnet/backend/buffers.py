@@ -65,7 +65,7 @@ def plan_buffers(choices: Choices, execution: ExecutionGraph) -> _mxnet.PlannedG
 def measure_workers(source: Source, choices: Choices) -> tuple[int, ...]:
     """Return the bytes that each worker needs: its shards of all variables, and its buffers.
 
-    No execution graph is built. Its buffers are planned from an outline of each worker's program, by the same function.
+    No execution graph is built: buffers are planned from an outline of each worker's program, by the same function.
     """
     outlines = write_outlines(choices)
     builder = make_builder(source, choices, TRAINING, {}, outlines.workers_by_operator)

@@ -53,7 +53,7 @@ def run_kernel(
     output_dtypes: Sequence[str],
     pattern: int = 0,
 ) -> tuple[list[Array], list[Array]]:
-    """Run `op` as in training. Return all its outputs, also hidden ones, and its inputs as the kernel left them.
+    """Run `op` as in training. Return all outputs, also hidden ones, and the inputs as the kernel left them.
 
     `pattern` selects the first (0) or the second (1) number in `PATTERNS`, which fills the outputs before the run.
     Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if the kernel writes beyond an output.
