@@ -52,7 +52,7 @@ def doctor() -> None:
 
 
 def examine() -> Iterator[Finding]:
-    """Yield a finding for each check. A failed check is a finding, too."""
+    """Run all checks, and yield a finding for each, failed or not."""
     yield Finding("Tofu", f"{__version__} in {os.path.dirname(import_module('tofu').__file__ or '')}")
     yield Finding("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield Finding("NumPy", _find_version("numpy"))

@@ -1,8 +1,8 @@
 """The command line: `python -m tofu COMMAND`.
 
-Each command calls an engine (`tofu.engines`) and prints the result with `tofu.report`. An error that the user can
-correct ends the command with one message and exit code 1. A command, and the framework that it needs, are imported when
-the command is called.
+Each command calls an engine (`tofu.engines`: MXNet or JAX), and prints the result with `tofu.report`. An error that the
+user can correct ends the command with one message and exit code 1. A command, and the framework that it needs, are
+imported when the command is called.
 """
 
 from __future__ import annotations
@@ -36,15 +36,13 @@ FILES = {
     "verify --jax": "primitives",
     "verify-model": "models",
 }
-"""Maps each command to its module in this folder."""
+"""Command -> its module in this folder."""
 NEED_MXNET = {"calibrate", "frontier", "ops", "topology", "verify"}
 
 
 class _Commands(click.Group):
-    """Group of the commands in `FILES`. A TofuError is printed as a message without a traceback."""
-
     def list_commands(self, context: click.Context) -> list[str]:
-        """Return the commands whose native code and framework are installed, for `--help`.
+        """List the commands whose native code and framework are installed, for `--help`.
 
         The other commands can still be called. They report what is missing.
         """
@@ -70,10 +68,9 @@ class _Commands(click.Group):
     def resolve_command(
         self, context: click.Context, arguments: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the user typed.
+        """Find the command that the user typed.
 
-        `verify MODEL` becomes `verify-model MODEL`. The word `jax`, which came before some commands in version 0.3, is
-        dropped.
+        `verify MODEL` becomes `verify-model MODEL`. Version 0.3 had the word `jax` before some commands; it is dropped.
         """
         if arguments[:1] == ["jax"]:
             arguments = arguments[1:] or ["--help"]
@@ -89,8 +86,8 @@ class _Commands(click.Group):
             context.fail(f"No such command {arguments[0]!r}{near}.")
         return super().resolve_command(context, arguments)
 
+    # For an unknown command that is an option of other commands, such as `why` of `plan`.
     def _suggest_option(self, context: click.Context, name: str) -> str:
-        """Return a hint if an unknown command is the name of an option, such as `why` of `plan`; otherwise ""."""
         commands = []
         for each in self.list_commands(context):
             command = self.get_command(context, each)

@@ -232,10 +232,7 @@ def _record_finished(
     targets: Collection[str],
     recorded_entries: Mapping[str, RecordEntry],
 ) -> str:
-    """Record the operators whose cases were all verified before an interrupt. Return a sentence with their number.
-
-    `results` are those of the first cases.
-    """
+    # After an interrupt, `results` has the first cases only.
     unfinished_operators = set[str]().union(*map(_list_operators, cases[len(results) :]))
     finished_operators = set(targets) - unfinished_operators
     _write_record(make_entries(results), finished_operators, recorded_entries)

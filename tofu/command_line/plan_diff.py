@@ -39,7 +39,7 @@ def diff(first: Path, second: Path) -> None:
 
 
 def compare_plans(first: Plan, second: Plan) -> Iterator[str]:
-    """Yield a line for each difference of two plans."""
+    """Yield a line of text for each difference between two plans."""
     for name, before, after in (
         ("bytes moved", first.communication_bytes, second.communication_bytes),
         (f"{first.measured} of the fullest worker", max(first.worker_bytes), max(second.worker_bytes)),

@@ -1,4 +1,4 @@
-"""Output of the command `plan`, for all engines."""
+"""Print and save a plan, as the options of the command `plan` request."""
 
 from __future__ import annotations
 
@@ -48,9 +48,8 @@ SHOWN: tuple[Decorator, ...] = (
 
 
 @dataclass
+# Refuses unknown `layers` before a long search begins.
 class _CheckingLayers(Observer):
-    """Observer that raises PlanError for unknown `layers` before a long search begins."""
-
     layers: tuple[str, ...] = ()
 
     def __call__(self, name: str, value: T) -> T:
@@ -71,7 +70,7 @@ def show_plan(
     timings: bool,
     lines: bool = False,
 ) -> None:
-    """Call `make` for a partition, and print or write what the options of `SHOWN` request."""
+    """Make a plan with `make`, and print or write what the options in `SHOWN` request."""
     check_folder("--save", saved)
     check_folder("--report", page)
     observe = _CheckingLayers(observe_by_environment().shown, layers=tuple(why))

@@ -107,7 +107,6 @@ def memory(model_request: ModelRequest, device_memory: str | None, optimizer: st
 
 
 def _read_device_memory(text: str) -> int:
-    """Return a size in bytes. Raises TofuError for a number without a unit that is too small for a device."""
     count = read_bytes(text, "--device-memory")
     if text.strip().isdecimal() and count < LEAST_DEVICE_BYTES:
         raise TofuError(
@@ -119,11 +118,8 @@ def _read_device_memory(text: str) -> int:
 def _describe_fewest_workers(
     model_request: ModelRequest, report: MemoryComparison, device_bytes: int, **options: Any
 ) -> str:
-    """Return a sentence with the smallest number of workers whose memory fits into `device_bytes`, or with the reason if none fits.
-
-    The search begins at the bytes of one device divided by `device_bytes`.
-    """
     one_device = report.columns[0][1]
+    # The search begins where an even division would fit.
     first_count = max(1, ceil(one_device.total[1] / device_bytes))
 
     def make(workers: int) -> tuple[int, MemoryComparison]:

@@ -1,4 +1,4 @@
-"""Planning options of all commands: the options of `tofu.partition`, in the spelling of the command line."""
+"""Define the planning options of all commands: the arguments of `tofu.partition`, written as `--option`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def takes(options: tuple[Decorator, ...]) -> Decorator:
-    """Return a decorator that adds options to a command, in their order."""
+    """Make a decorator that adds `options` to a command, in this order."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         return reduce(lambda decorated, option: option(decorated), reversed(options), command)
@@ -83,9 +83,9 @@ def takes(options: tuple[Decorator, ...]) -> Decorator:
 
 
 def pop_planning(command_options: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
-    """Remove the planning options from the options of a command, and return them for `tofu.partition`.
+    """Remove the planning options from the options of a command. Return them as arguments for `tofu.partition`.
 
-    Returns the number of workers, or None if `--plan` decides it, and the other options as keyword arguments.
+    The first result is the number of workers, or None if `--plan` decides it. The second has all other arguments.
     """
     workers = command_options.pop("workers")
     texts = {name: command_options.pop(name) for name in OPTIONS if name in command_options}
@@ -94,13 +94,13 @@ def pop_planning(command_options: dict[str, Any]) -> tuple[int | None, dict[str,
 
 
 def check_folder(option: str, path: Path | None) -> None:
-    """Raise TofuError if the folder of an output file does not exist, before a long search."""
+    """Raise TofuError if the folder of an output file does not exist. Commands call this before a long search."""
     if path is not None and not path.absolute().parent.is_dir():
         raise TofuError(f"{option} {path}: there is no folder {path.absolute().parent}. Make it first.")
 
 
 def check_plot(path: Path | None) -> None:
-    """Raise TofuError if a picture cannot be written, before a long search."""
+    """Raise TofuError if a picture cannot be saved to `path`. Commands call this before a long search."""
     check_folder("--plot", path)
     if path is not None:
         check_picture(path)
@@ -116,7 +116,7 @@ _ARGUMENT = re.compile(
 
 
 def spell_as_options(message: str) -> str:
-    """Return an error message with command line options instead of Python arguments.
+    """Write the Python arguments in an error message as command line options.
 
     >>> spell_as_options("describe it, or undescribed='replicate'; leave plan= out")
     'describe it, or --undescribed replicate; leave --plan out'

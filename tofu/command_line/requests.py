@@ -1,4 +1,4 @@
-"""The model and the planning options that commands take. The name of the model's file determines the engine.
+"""Read the model and the planning options of a command. The name of the model's file determines the engine.
 
 A command decorated with `takes_model` receives both as one `ModelRequest`.
 """
@@ -29,7 +29,7 @@ OF_ONE_ENGINE = {
     MXNET: ("shapes", "unroll", "inference", "optimizer", "memory_plot", "states_per_weight", "path", "grad_req"),
     JAX: ("arguments", "uneven", "donated", "lines", "batch"),
 }
-"""Parameters of commands that only apply to models of one engine."""
+"""Engine -> the options that apply only to its models."""
 
 MODEL: Decorator = click.argument("model", metavar="MODEL")
 SHAPE: Decorator = click.option(
@@ -76,7 +76,7 @@ STORING: tuple[Decorator, ...] = (
 
 
 class ModelRequest(Protocol):
-    """Model from a file, and the settings for its plan. The `commands.py` of each engine implements it."""
+    """A model from a file, and the options for its plan. Each engine implements this in its `commands.py`."""
 
     @property
     def name(self) -> str:
@@ -88,44 +88,45 @@ class ModelRequest(Protocol):
 
     @property
     def states(self) -> int:
-        """The number of arrays that an optimizer keeps for each weight; `--states` overrides it."""
+        """The number of arrays that an optimizer stores for each weight; `--states` overrides it."""
 
     def read(self) -> Task:
-        """Return the model, analysed but without a plan."""
+        """Read and analyse the model, but do not plan it."""
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Return the partition. Each pass of the planner calls `observe`."""
+        """Plan the model. Each pass of the planner calls `observe`."""
 
     def over(self, workers: int) -> ModelRequest:
-        """Return the request for another number of workers."""
+        """Return the same request for another number of workers."""
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Return the simulated ways to train on a machine, with `counts` numbers of workers and `states` arrays for each weight.
+        """Simulate several ways to train on `machine`, with each of the numbers of workers in `counts`.
 
-        Before each way is planned, `report` is called with its name.
+        The optimizer stores `states` arrays for each weight. `report` is called with the name of each way before it is
+        planned.
         """
 
     def verify(self, dtype: str | None, seed: int, **own: Any) -> Agreement:
         """Run the model on one device and on all workers, and compare. `own` has options that only one engine takes."""
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Return a function that prints Tofu's plans and hand-made ones.
+        """Make Tofu's plans and hand-made plans. Return a function that prints them.
 
-        Before each plan is made, `report` is called with its name.
+        `report` is called with the name of each plan before it is made.
         """
 
     def report_memory(self, **options: Any) -> MemoryComparison:
-        """Return the memory of a step on one device and on every worker. `options` are taken by one engine only."""
+        """Return the memory of a step on one device and on every worker. `options` has options that only one engine takes."""
 
 
 def takes_model(
     *, only: Registration | None = None, instead: str = "", stores: bool = True, **context: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that adds the argument MODEL and the planning options to a command.
+    """Make a decorator that adds the argument MODEL and the planning options to a command.
 
-    The command receives a `ModelRequest` instead of them. If it supports one engine only, pass the engine as `only`,
-    and advice for users of other engines as `instead`. `stores=False` leaves out `--uneven` and `--donate`, which
-    decide how the arguments of a JAX step are stored. `context` is passed to the engine's `read_request`.
+    The command receives a `ModelRequest` instead. If it supports one engine only, pass the engine as `only`, and advice
+    for users of other engines as `instead`. `stores=False` leaves out `--uneven` and `--donate`, which decide how the
+    arguments of a JAX step are stored. `context` is passed to the engine's `read_request`.
     """
     options: tuple[Decorator, ...] = (MODEL, *PLANNING) if only == JAX else (MODEL, SHAPE, *PLANNING, UNROLL)
     if only != MXNET:

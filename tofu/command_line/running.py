@@ -1,4 +1,4 @@
-"""Long verifications of many cases: show progress and problems, and measure time and memory."""
+"""Run long verifications of many cases: show progress and problems, and measure time and memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class HasProblems(Protocol):
 
     @property
     def case(self) -> Any:
-        """The case, which prints as its name."""
+        """The case. It prints as its name."""
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -30,7 +30,7 @@ Result = TypeVar("Result", bound=HasProblems)
 
 
 def collect(case_results: Generator[Result, None, None], count: int, results: list[Result]) -> None:
-    """Append the results of `count` cases to `results`, and print progress and problems on stderr.
+    """Append the results of `count` cases to `results`. Print progress and problems on stderr.
 
     After an interrupt, `results` holds the cases finished so far.
     """
@@ -45,14 +45,14 @@ def collect(case_results: Generator[Result, None, None], count: int, results: li
 
 
 def measure_resources(start_seconds: float) -> dict[str, float]:
-    """Return the seconds since `start_seconds` on the monotonic clock, and the peak memory of the largest process.
+    """Return the seconds since `start_seconds`, a value of `time.monotonic`, and the peak memory of the largest process.
 
-    The largest process is this one or a child that has ended.
+    The largest process is this one, or a child that has ended.
     """
     largest_kib = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {"seconds": round(time.monotonic() - start_seconds, 1), "peak_memory_gib": round(largest_kib / 2**20, 2)}
 
 
 def list_explained_cuts(results: Iterable[Any]) -> list[str]:
-    """Return the cuts that kernels allow, with the reasons why descriptions do not offer them."""
+    """List the splits that kernels compute correctly but that Tofu does not offer, with the reasons."""
     return [f"{missing.op}: {missing.cut}: {reason}" for result in results for missing, reason in result.explained]

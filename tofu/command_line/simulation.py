@@ -121,7 +121,7 @@ def advise(
         plan.json
         python -m tofu advise train.py:step --machine 8xH100
     """  # noqa: D301  click reads the escape
-    _refuse_decided(model_request)
+    _refuse_options_that_advise_chooses(model_request)
     check_folder("--save", save)
     with stage_progress() as report:
         advice = model_request.advise(
@@ -138,14 +138,13 @@ def advise(
 
 
 DECIDED = ("workers", "plan", "topology", "memory_limit")
-"""Planning options whose values `advise` chooses itself."""
+"""Planning options that `advise` chooses by itself."""
 for decided in advise.params:
     if isinstance(decided, click.Option):
         decided.hidden = decided.name in DECIDED
 
 
-def _refuse_decided(model_request: ModelRequest) -> None:
-    """Raise TofuError if the user set an option in `DECIDED`, or a hint for single rounds."""
+def _refuse_options_that_advise_chooses(model_request: ModelRequest) -> None:
     context = click.get_current_context()
     refused_options = [
         SPELLED[name] for name in DECIDED if context.get_parameter_source(name) is ParameterSource.COMMANDLINE

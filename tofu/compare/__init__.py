@@ -1,4 +1,4 @@
-"""Comparison of the results of two runs, such as on several workers and on one device."""
+"""Compare the results of two runs of a model, for example on several workers and on one device."""
 
 from tofu.compare.numbers import Arrays, Difference, RunNumbers, compare_numbers, relative_error
 

@@ -16,10 +16,10 @@ WIDER = "in float64, to tell errors from rounding; with the model's own types, f
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes that workers read from each other in one run, counted three times.
+    """Bytes that workers read from each other in one run, counted in three ways.
 
-    `planned` is counted by the plan; None if the plan was made for another run. `emitted` is counted in the execution
-    graph, and `read` by the kernels while they run.
+    `planned` is the plan's number; None if the plan was made for another run. `emitted` is counted in the graph that
+    all workers run, and `read` by the kernels while they run.
     """
 
     planned: int | None
@@ -38,16 +38,14 @@ class Agreement:
 
     Attributes
     ----------
-    workers, dtype, shapes
-        The number of workers, the type of the numbers, and the shapes of the inputs.
     training, inference
         The difference of each compared tensor, in a training step and in inference.
     tolerance
         The largest difference that counts as rounding.
     traffic
-        The bytes that workers read from each other, by "training" and "inference".
+        "training" or "inference" -> the bytes that workers read from each other.
     excused
-        Tensors that were not compared, with the reason: random numbers, or a mistake of the framework.
+        Name of a tensor that was not compared -> the reason: random numbers, or a mistake of the framework.
     notes
         Changes that were made to the model for the comparison: shapes, types, dropout.
     seconds

@@ -1,4 +1,4 @@
-"""Differences between the results of two runs."""
+"""Compute the differences between the results of two runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CANCELLED_IN_FLOAT32 = 1e-5
 
 @dataclass(frozen=True)
 class RunNumbers:
-    """Results of one run as whole tensors, by name. `states` are the auxiliary states after the run."""
+    """Results of one run: whole tensors by name. `states` are the auxiliary states after the run."""
 
     outputs: Arrays
     gradients: Arrays = field(default_factory=dict)
@@ -33,7 +33,7 @@ class RunNumbers:
 
 @dataclass(frozen=True)
 class Difference:
-    """Largest difference of one tensor between two runs, relative to its largest magnitude (`relative_error`)."""
+    """Largest difference of one tensor between two runs, relative to the tensor's largest magnitude (`relative_error`)."""
 
     kind: str
     name: str
@@ -41,7 +41,7 @@ class Difference:
 
     @property
     def digits(self) -> float:
-        """The number of decimal digits to which both runs agree; at most 16."""
+        """The number of decimal digits in which both runs agree; at most 16."""
         if self.error == 0:
             return 16.0
         return 0.0 if self.error == inf else min(max(-log10(self.error), 0.0), 16.0)
@@ -50,7 +50,7 @@ class Difference:
 def relative_error(found: Array, expected: Array, least: float = TINIEST) -> float:
     """Return the largest difference, divided by the largest magnitude of `expected` or by `least`, whichever is larger.
 
-    Infinite if the shapes differ, or if `found` has a number that is not finite.
+    Return infinity if the shapes differ, or if `found` has a number that is not finite.
     """
     if found.shape != expected.shape:
         return inf

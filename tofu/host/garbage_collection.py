@@ -1,4 +1,4 @@
-"""Collect garbage less often during planning, which creates millions of objects that it keeps until its end."""
+"""Collect garbage less often during planning, which creates millions of objects that stay in use until its end."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 NEW_OBJECTS = 50_000
-"""New objects between two collections while planning. Python's default is 700."""
+"""Number of new objects after which Python collects garbage during planning. Python's default is 700."""
 
 
 @contextmanager
 def collect_rarely() -> Iterator[None]:
-    """Collect garbage less often, after `NEW_OBJECTS` new objects. A context manager, or a decorator of a function.
+    """Collect garbage only after `NEW_OBJECTS` new objects. Use this in a `with` statement, or as a decorator.
 
     Does nothing if the user has turned collection off or made it rarer.
     """

@@ -1,4 +1,4 @@
-"""Memory that this process may still use: the least of three limits (machine, control group, address space)."""
+"""Find how much memory this process may still use. The machine, the control group and the address space limit it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_free_bytes() -> float:
 
 
 def read_total_bytes() -> float:
-    """Return the bytes of memory and swap for this process, used or not; infinity if unknown."""
+    """Return the bytes of memory and swap that this process may use at most; infinity if unknown."""
     memory, swap = _read_meminfo("MemTotal"), _read_meminfo("SwapTotal")
     total = None if memory is None else memory + (swap or 0)
     total_bytes = [total, *(_read_number(CGROUP / limit) for limit in LIMITS)]

@@ -10,14 +10,14 @@ from typing import Any
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived. Like Ctrl-C, it unwinds the stack, so that files and processes are cleaned up."""
+    """SIGTERM arrived. This exception ends the program like Ctrl-C, so that files and processes are cleaned up."""
 
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Raise Terminated in the main thread if SIGTERM arrives in the block.
+    """Raise Terminated in the main thread if SIGTERM arrives in the `with` block.
 
-    Does nothing if the process ignores or handles SIGTERM.
+    Does nothing if the process ignores SIGTERM or handles it otherwise.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
@@ -36,7 +36,7 @@ def _raise_terminated(_number: int, _frame: Any) -> None:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delay a Ctrl-C or SIGTERM that arrives in the block until the block is complete.
+    """Delay a Ctrl-C or SIGTERM that arrives in the `with` block until the block is complete.
 
     Use this for blocks of milliseconds that must not stop halfway. In other threads it does nothing, because Python
     interrupts only the main thread.

@@ -21,9 +21,10 @@ def map_in_processes(
     start: Callable[..., None] | None = None,
     start_arguments: tuple[Any, ...] = (),
 ) -> Iterator[T]:
-    """Yield the results of `function` in order. `jobs` new processes compute them, after they call `start`.
+    """Call `function` on each item of `arguments` in `jobs` new processes, and yield the results in order.
 
-    If the iteration ends early, by an error, an interrupt or `close()`, the processes are ended at once.
+    Each process first calls `start`. If the iteration ends early, by an error, an interrupt or `close()`, the processes
+    are ended at once.
     """
     earlier_processes = {*active_children()}
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), start, start_arguments)
@@ -41,7 +42,7 @@ def map_in_processes(
 
 @contextmanager
 def hidden_from_interrupts(*other_signals: signal.Signals) -> Iterator[None]:
-    """Block Ctrl-C and other signals in processes that are started in the block. This process receives them afterwards."""
+    """Block Ctrl-C and other signals in processes that start in the `with` block. This process receives the signals later."""
     blocked_signals = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, *other_signals))
     try:
         yield

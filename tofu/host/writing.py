@@ -1,4 +1,4 @@
-"""Write files atomically, and remove temporary files of dead processes."""
+"""Write files so that readers never see half a file, and remove temporary files of processes that have ended."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> None:
 
 
 def remove_left_behind(target: str) -> None:
-    """Remove temporary files of dead processes in the folder of `target`. Living processes hold a lock on their file."""
+    """Remove temporary files in the folder of `target` whose processes have ended. Running processes lock their files."""
     folder, base_name = os.path.split(target)
     with suppress(OSError):
         for name in os.listdir(folder or "."):
@@ -60,16 +60,12 @@ def remove_left_behind(target: str) -> None:
 
 
 def _open_temporary(target: str) -> tuple[str, IO[bytes]]:
-    """Return a new, locked file in the folder of `target`.
-
-    Another process may remove the file before it is locked. Then another file is opened.
-    """
     while True:
         temporary = f"{target}.{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"
         file = open(temporary, "xb")  # noqa: SIM115  the caller closes it
         with suppress(OSError):  # file systems without locks keep all files
             fcntl.flock(file, fcntl.LOCK_EX)
-        if os.path.exists(temporary):
+        if os.path.exists(temporary):  # another process may have removed it before it was locked
             return temporary, file
         file.close()
 

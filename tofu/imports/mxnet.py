@@ -1,7 +1,7 @@
 """Make MXNet 1.9.1 importable, and check that Tofu was built for the installed MXNet.
 
-After `import tofu`, `import mxnet` works with NumPy 1.21 to 1.26: an import finder restores names that NumPy has
-removed. It then extends MXNet's functions that load files, so that they also load partitioned models.
+After `import tofu`, `import mxnet` works with NumPy 1.21 to 1.26, because Tofu restores names that NumPy has removed.
+Then MXNet's functions that load files are extended, so that they also load partitioned models.
 """
 
 from __future__ import annotations
@@ -36,21 +36,20 @@ REMOVED_NUMPY_NAMES = {"bool": bool, "int": int, "float": float, "complex": comp
 
 
 def restore_numpy_names() -> None:
-    """Define the names that this NumPy has removed."""
+    """Define the names in `numpy` that MXNet uses, if this NumPy has removed them."""
     for name, builtin in REMOVED_NUMPY_NAMES.items():
         if name not in vars(np) and not _numpy_has_deprecated_name(name):
             setattr(np, name, builtin)
 
 
 def _numpy_has_deprecated_name(name: str) -> bool:
-    """Return True for NumPy 1.20 to 1.23, which has the name but warns when it is read."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # NumPy 1.20 to 1.23 have the name, but warn when it is read
         return hasattr(np, name)
 
 
 def check_flavours() -> None:
-    """Raise ImportError if MXNet for CPUs and MXNet for CUDA are both installed, because they overwrite each other's files."""
+    """Raise ImportError if MXNet for CPUs and MXNet for CUDA are both installed: they overwrite each other's files."""
     if _is_installed("mxnet") and _is_installed("mxnet-cu112"):
         raise ImportError(
             "mxnet and mxnet-cu112 are both installed, and have overwritten each other's files: pip uninstall mxnet mxnet-cu112, then "
@@ -89,7 +88,7 @@ def _try_load(path: Path) -> bool:
 
 
 def import_mxnet() -> None:
-    """Import MXNet, or raise an ImportError of one line with the remedy."""
+    """Import MXNet. If that fails, raise an ImportError of one line that states what to install."""
     try:
         import mxnet
     except ImportError as error:
@@ -101,7 +100,7 @@ def import_mxnet() -> None:
 
 
 def import_native_layer() -> None:
-    """Import `tofu._mxnet`. Raises ImportError if it was built for CPUs and MXNet for CUDA is installed, or the reverse."""
+    """Import `tofu._mxnet`. Raise ImportError if it was built for CPUs and MXNet for CUDA is installed, or the reverse."""
     import mxnet
 
     _mxnet = import_native("_mxnet")
@@ -122,19 +121,19 @@ def prepare() -> None:
 
 
 def load() -> None:
-    """Import MXNet, and Tofu's native code for it. Raises an ImportError of one line."""
+    """Import MXNet, and Tofu's native code for it. Raise an ImportError of one line if that fails."""
     prepare()
     import_mxnet()
     import_native_layer()
 
 
 class MXNetHook(MetaPathFinder):
-    """Import finder that prepares the import of MXNet, and extends MXNet afterwards."""
+    """An import finder. It prepares the import of MXNet, and extends MXNet afterwards."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return MXNet's spec with another loader."""
+        """Return MXNet's import specification with a loader that prepares the import."""
         if fullname != "mxnet":
             return None
         spec = PathFinder.find_spec(fullname, path, target)
@@ -170,7 +169,7 @@ def set_up() -> None:
 
 
 def install() -> None:
-    """Install the import finder. If MXNet is imported already, extend it now."""
+    """Register the import finder. If MXNet is imported already, extend it now."""
     sys.meta_path.insert(0, MXNetHook())
     if "mxnet" in sys.modules:
         set_up()

@@ -21,19 +21,19 @@ MOST_NAMES = 5  # names of operators in an error message
 
 @dataclass(frozen=True)
 class Alternative:
-    """Best plan found in which every round splits an operator along one axis.
+    """The best plan found that splits one operator along one axis only.
 
     Attributes
     ----------
     axis, meaning
-        The axis, and the dimension of the operator's result that it splits, or "summed over".
+        The axis, and what it splits: "dimension 1" of the operator's result, for example, or "summed over".
     communication_bytes
         Bytes that the plan transfers in a training step; None if no such plan exists.
     change
-        Relative change of the cost: 0.05 is 5 % more. The cost is bytes, or seconds on an interconnect of several
-        levels. It may be negative if the present plan follows hints or a memory limit.
+        How much more the plan costs than the present plan: 0.05 is 5 % more. The cost is bytes, or seconds if the
+        interconnect has several levels. It may be negative if the present plan follows hints or a memory limit.
     remark
-        A sentence about what is proved of the plan, or why no such plan exists.
+        A sentence that states how good the plan provably is, or why no such plan exists.
     """
 
     axis: str
@@ -44,7 +44,7 @@ class Alternative:
 
 
 def check_layer(layer: str, graph: Graph) -> None:
-    """Raise PlanError for anything but the name of an operator or layer."""
+    """Raise PlanError if `layer` is not the name of an operator or layer of the model."""
     if not isinstance(layer, str):
         raise PlanError(f"Expected the name of an operator, not {show_with_type(layer)}.")
     operators = graph.operator_index
@@ -69,9 +69,9 @@ def check_layer(layer: str, graph: Graph) -> None:
 
 
 def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_SECONDS) -> list[Alternative]:
-    """Return an alternative for each axis of the operator `layer`, the best first. Each search has `seconds` of effort.
+    """Return the best plan for each axis of the operator `layer`, the cheapest first. `seconds` limits each search.
 
-    The searches keep the order of the plan's rounds, and ignore hints and the memory limit. Raises PlanError if the
+    The searches keep the order of the plan's rounds, but ignore hints and the memory limit. Raises PlanError if the
     model has no such operator.
     """
     check_layer(layer, partition.graph)
@@ -95,7 +95,10 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
 
 
 def choose_layers(layers: Sequence[LayerRow], most: int) -> list[LayerRow]:
-    """Return the layers that transfer most, in the model's order, but only one of several with equal shapes and splits."""
+    """Return the layers that transfer most bytes, in the order of the model.
+
+    Of several layers with equal shapes and splits, only one is returned.
+    """
     layers_by_kind: dict[tuple[object, ...], LayerRow] = {}
     for layer in sorted(layers, key=lambda layer: -layer.moved_bytes):
         if layer.moved_bytes:

@@ -1,4 +1,4 @@
-"""Compare Tofu's plans of a model with hand-made plans: bytes transferred, and bytes held by a worker."""
+"""Compare Tofu's plans of a model with hand-made plans: bytes transferred, and bytes that each worker stores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ the best plan that holds no more than that plan.
 
 @dataclass(frozen=True)
 class ComparedPlan:
-    """Partition with the name of its plan, or `refusal`, the reason why no such plan exists."""
+    """One plan in the comparison. If no such plan exists, `partition` is None, and `refusal` is the reason."""
 
     name: str
     partition: Partition | None
@@ -31,17 +31,17 @@ class ComparedPlan:
 
     @property
     def held_bytes(self) -> int | None:
-        """The bytes of the worker that holds most."""
+        """The bytes of the worker that needs most memory."""
         return None if self.partition is None else max(self.partition.plan.worker_bytes)
 
 
 def compare_plans(
     settings: Settings, make: Callable[[Settings], Partition], report: Callable[[str], None] = lambda stage: None
 ) -> Iterator[ComparedPlan]:
-    """Yield Tofu's plans, data parallelism and Megatron's plan.
+    """Make several plans of a model, one after the other: Tofu's plans, data parallelism and Megatron's plan.
 
-    The plan of `settings` comes first, unless they are the default. `make` returns the partition for settings. Before
-    each plan is made, `report` is called with its name.
+    The plan for `settings` comes first, unless these are the default. `make` makes a plan. `report` is called with the
+    name of each plan before.
     """
     base = replace(
         settings, plan=None, memory_limit=None, **{name: DEFAULTS[name] for name in ("algorithm", "replicate")}

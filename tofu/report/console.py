@@ -1,4 +1,4 @@
-"""Consoles for tables, which print to the terminal, to a file, or to a string."""
+"""Print tables and notes to the terminal, to a file, or to a string."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ WIDTH_OF_LEGEND = 140
 
 
 def make_console() -> Console:
-    """Return a console for the terminal. If the output goes to a file, it is wide enough for tables."""
+    """Return a rich console for the terminal. If the output goes to a file, the console is wide enough for tables."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=WIDTH_WITHOUT_TERMINAL)
 
 
 def print_legend(console: Console, legend: str) -> None:
-    """Print the legend of a table, wrapped to the console."""
+    """Print the explanation of a table, wrapped to the width of the console."""
     text = fill(" ".join(legend.split()), min(console.width, WIDTH_OF_LEGEND))
     console.print(f"\n{text}\n", style="dim")
 
@@ -38,7 +38,7 @@ def print_list(console: Console, headline: str, items: Iterable[str]) -> None:
 
 
 def print_to_text(show: Callable[[Console], None]) -> str:
-    """Return the output of `show` as text."""
+    """Return everything that `show` prints."""
     text = StringIO()
     show(Console(file=text, width=WIDTH_OF_TEXT, highlight=False))
     return text.getvalue()

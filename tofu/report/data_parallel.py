@@ -1,4 +1,4 @@
-"""Advice to use data parallelism if it transfers less than the plan."""
+"""Advise the user of data parallelism if it transfers less than the plan."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate
 
-LEAST_SHARE = 0.01  # of the plan's communication; smaller savings are not mentioned
+LEAST_SHARE = 0.01  # smaller savings, as a share of the plan's communication, are not mentioned
 
 
 def plan_data_parallel(problem: Problem) -> Choices:
-    """Return the choices of data parallelism. Raises TofuError if it does not apply to the model."""
+    """Split only the batch, and replicate all parameters. Return how this plan splits each operator and tensor.
+
+    Raises TofuError if the model cannot be split this way.
+    """
     if problem.equal.operators:
         raise InfeasibleError("Data parallelism would reduce the gradients of each time step separately.")
     return ALGORITHMS["data-parallel"].solve(problem).choices

@@ -1,4 +1,4 @@
-"""Simulated step times of a partition on the machines that come with Tofu, for the HTML page."""
+"""Simulate a plan on the machines that come with Tofu, for the HTML page of the plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRACKED = "simulating machines"
 def describe_durations(
     partition: Partition, track: Callable[[Sequence[Any], str], Iterable[Any]]
 ) -> list[dict[str, Any]]:
-    """Return a row for each machine with enough devices, the fastest first."""
+    """Return a row for each machine that has enough devices, the fastest first. `track` shows the progress."""
     machines = [machine for machine in map(read_machine, list_machines()) if machine.devices >= partition.plan.workers]
     if not machines:
         return []

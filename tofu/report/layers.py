@@ -1,4 +1,4 @@
-"""Layers of a partition, for tables: how each layer is split, and the bytes that it transfers."""
+"""List how each layer of a model is split, and how many bytes it transfers, for tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tofu.search.cost import evaluate
 
 
 class LayerTransfer(NamedTuple):
-    """Bytes of a tensor that workers read from each other in one phase of a training step.
+    """Bytes of one tensor that workers read from each other in a phase of a training step.
 
     If `is_result` is True, the layer computes the tensor, and its parts are gathered or reduced. Otherwise the layer
     reads the tensor.
@@ -28,7 +28,11 @@ class LayerTransfer(NamedTuple):
 
 
 class TensorLayout(NamedTuple):
-    """Layout of a tensor: the dimension that each round splits, or None if the round replicates the tensor."""
+    """How a tensor is split.
+
+    A plan splits in rounds. For each round, `layout` has the dimension that is split, or None if the tensor is
+    replicated.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -37,21 +41,21 @@ class TensorLayout(NamedTuple):
 
 @dataclass(frozen=True)
 class LayerRow:
-    """Layer of a model (`tofu.graph.layers`) in a partition.
+    """A layer of a model (`tofu.graph.layers`), and how a plan splits it.
 
     Attributes
     ----------
     name
-        The name of the operator, or the part of the model with the line of the program: `block_0 train.py:60`.
+        The name of an operator, or of a part of the model with its line in the program: `block_0 train.py:60`.
     operator, gradient
-        The forward operator and the backward operator that compute most, and therefore represent the layer. In a layer
-        without backward operators, both are the same.
+        The forward operator and the backward operator that compute most, and represent the layer. In a layer without
+        backward operators, both are the same.
     line
         The line of the program, or "".
     result
-        The first output of `operator`.
+        How the first output of `operator` is split.
     forward, backward
-        The axis of `operator` and of `gradient` that each round splits.
+        For each round, the axis along which `operator` and `gradient` are split.
     parameters
         The parameters that no earlier layer reads.
     transfers
@@ -75,10 +79,9 @@ class LayerRow:
 
 
 def list_layers(partition: Partition) -> list[LayerRow]:
-    """Return the layers of a partition in the model's order. Their `moved_bytes` sum to the plan's communication.
+    """List the layers in the order of the model. The sum of their `moved_bytes` is the plan's communication.
 
-    Operators that are not in the user's model, such as sums of several gradients, are listed only if they transfer
-    bytes.
+    Operators that Tofu added, such as sums of several gradients, are listed only if they transfer bytes.
     """
     graph, plan = partition.graph, partition.plan
     layer_of_operator = find_layers(graph)
@@ -177,7 +180,7 @@ def _find_owners(partition: Partition) -> dict[int, int]:
 
 
 def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
-    """Explain the axes of layers: `b: dimension 0; co, h: dimension 1` of the layers' results."""
+    """Explain which dimension of the layers' results each axis splits, for example `b: dimension 0; co, h: dimension 1`."""
     problem, meanings = partition.problem, dict[str, dict[str, None]]()
     for layer in layers:
         # The backward operator may have an axis of the same name with another meaning.
@@ -195,7 +198,7 @@ def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
 
 
 def explain_axis(access: OperatorAccess, axis: int) -> str:
-    """Return what an axis splits: "dimension 1" of the operator's first result, for example, or "summed over"."""
+    """Explain what an axis splits: "dimension 1" of the operator's first result, for example, or "summed over"."""
     rows = access.outputs[0].rows
     dimensions = [d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)]
     return f"dimension {dimensions[0]}" if dimensions else "summed over"

@@ -1,4 +1,4 @@
-"""The memory table of a training step, with a column for each device. Each engine fills in the rows."""
+"""Print the memory of a training step as a table, with a column for each device. Each engine fills in the rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Device(Protocol):
 
     @property
     def parts(self) -> Mapping[str, int]:
-        """The bytes of each row, by title. Rows of zeros are not shown."""
+        """Title of a row -> bytes. A row in which all devices have 0 is not shown."""
 
     @property
     def total(self) -> tuple[str, int]:
@@ -34,7 +34,7 @@ class Device(Protocol):
 
     @property
     def facts(self) -> Mapping[str, int | str]:
-        """Bytes or texts of rows below the sum, by title."""
+        """Title of a row below the sum -> bytes or text."""
 
     @property
     def needed_bytes(self) -> int:
@@ -42,7 +42,7 @@ class Device(Protocol):
 
 
 class MemoryComparison(ABC):
-    """Memory of the workers, compared with one device that runs the whole step."""
+    """Memory of each worker, compared with one device that runs the whole step."""
 
     @property
     @abstractmethod
@@ -57,12 +57,12 @@ class MemoryComparison(ABC):
     @property
     @abstractmethod
     def legend(self) -> Mapping[str, str]:
-        """Explanations of rows, by title, which are printed with their row. "" explains the whole table."""
+        """Title of a row -> explanation, which is printed if the row is. The title "" explains the whole table."""
 
     @property
     @abstractmethod
     def columns(self) -> Sequence[tuple[str, Device]]:
-        """The titles and devices of the columns. The first device runs the whole step."""
+        """Title and device of each column. The first device runs the whole step."""
 
     @property
     @abstractmethod
@@ -131,7 +131,7 @@ def name_workers(numbers: Sequence[int]) -> str:
 
 
 def group_workers(values: Sequence[T]) -> list[tuple[str, T]]:
-    """Return each distinct value, with a title that lists its workers."""
+    """Group the workers with equal values. Return each value with a title, such as "workers 0, 1"."""
     workers_by_value: dict[T, list[int]] = {}
     for number, value in enumerate(values):
         workers_by_value.setdefault(value, []).append(number)

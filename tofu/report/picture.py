@@ -1,4 +1,4 @@
-"""Pictures by matplotlib, which is imported on first use."""
+"""Create pictures with matplotlib, which is imported on first use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tofu.sizes import UNITS
 
 
 def new_figure(path: str | Path, width: float, height: float) -> Any:
-    """Return an empty matplotlib Figure for a picture in `path`. `width` and `height` are in inches.
+    """Return an empty matplotlib Figure of `width` x `height` inches, which can be saved to `path`.
 
     Raises TofuError if matplotlib is missing, or does not know the ending of `path`.
     """
@@ -28,12 +28,12 @@ def new_figure(path: str | Path, width: float, height: float) -> Any:
 
 
 def check_picture(path: str | Path) -> None:
-    """Raise TofuError if a picture cannot be drawn to `path`. Commands call this before a long computation."""
+    """Raise TofuError if a picture cannot be saved to `path`. Commands call this before a long computation."""
     new_figure(path, 1, 1)
 
 
 def choose_unit(counts: Iterable[float]) -> tuple[str, int]:
-    """Return a unit for an axis of byte counts, and the bytes of the unit.
+    """Choose a unit in which to plot numbers of bytes. Return its name, and how many bytes it has.
 
     >>> choose_unit([3, 5000])
     ('KiB', 1024)

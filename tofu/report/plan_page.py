@@ -1,4 +1,4 @@
-"""The HTML page of a plan: the split of each tensor, the transfers of each layer, and the cost of other splits.
+"""Write the HTML page of a plan: how each tensor is split, what each layer transfers, and what other splits cost.
 
 The page is one file without external resources.
 """
@@ -34,16 +34,16 @@ WIDTH, HEIGHT, GAP = 64.0, 32.0, 1.5
 MOVES = {False: "is read", True: "is gathered or reduced"}
 
 Track = Callable[[Sequence[Any], str], Iterable[Any]]
-"""Iterates over a sequence, and shows the progress under a title."""
+"""Function that iterates over a sequence, and shows the progress under a title."""
 
 
 def untracked(items: Sequence[Any], _: str) -> Iterable[Any]:
-    """Return the items without showing progress."""
+    """Return `items`, without showing progress."""
     return items
 
 
 def render_page(partition: Partition, title: str, track: Track = untracked) -> str:
-    """Return the page as HTML. A short search finds other splits of each of the layers that transfer most."""
+    """Return the page as HTML. For each of the layers that transfer most, a short search finds the cost of other splits."""
     environment = Environment(
         loader=PackageLoader("tofu", "report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -128,7 +128,6 @@ def _list_facts(partition: Partition) -> list[tuple[str, str]]:
 
 
 def _compare(partition: Partition) -> list[dict[str, Any]]:
-    """Return rows for this plan, the paper's recursion and data parallelism. Plans that do not apply are left out."""
     moved_bytes = partition.plan.communication_bytes
     rows = [("this plan", moved_bytes, "")]
     for name, make_choices, remark in COMPARED:
@@ -204,16 +203,14 @@ def _describe_tensor(tensor: TensorLayout, drawings: _Drawings) -> dict[str, str
     }
 
 
+# In pictures of split tensors, dimension 0 runs downwards, and all others from left to right.
 class _Drawings:
-    """Pictures of split tensors, one for each way to split. Dimension 0 runs downwards, all others from left to right."""
-
     def __init__(self, factors: Sequence[int]) -> None:
         self.factors = factors
         self.made: list[dict[str, Any]] = []
         self._names: dict[DimensionChoice, str] = {}
 
     def draw(self, layout: DimensionChoice) -> str:
-        """Return the name of the picture of a split tensor; "" if there are too many workers."""
         if prod(self.factors) > MOST_COLOURS:
             return ""
         if layout not in self._names:
@@ -228,7 +225,7 @@ class _Drawings:
         )
         workers_by_part: dict[tuple[int, int], list[int]] = {}
         for worker, digits in enumerate(product(*map(range, self.factors))):
-            workers_by_part.setdefault(self._find_part(digits, layout), []).append(worker)
+            workers_by_part.setdefault(self._find_row_and_column(digits, layout), []).append(worker)
         height, width = HEIGHT / row_count, WIDTH / column_count
         return [
             {
@@ -242,8 +239,8 @@ class _Drawings:
             for stripe, worker in enumerate(workers)
         ]
 
-    def _find_part(self, digits: Sequence[int], layout: DimensionChoice) -> tuple[int, int]:
-        """Return the row and the column of a worker's shard. Earlier rounds split into larger parts."""
+    def _find_row_and_column(self, digits: Sequence[int], layout: DimensionChoice) -> tuple[int, int]:
+        # Earlier rounds split into larger parts.
         part, dimensions = [0, 0], sorted({dimension for dimension in layout if dimension is not None})
         for dimension in dimensions:
             side = 0 if dimension == 0 else 1

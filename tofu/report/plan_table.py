@@ -1,4 +1,4 @@
-"""Tables that `python -m tofu plan` prints: the split of each layer, the bytes it transfers, and the memory of each worker.
+"""Print the tables of `python -m tofu plan`: the split of each layer, its communication, and the memory of each worker.
 
 `str(plan)` lists every operator and tensor. These tables have one row for each layer, including its backward operators
 and parameters.
@@ -32,7 +32,7 @@ CAPTION = "Each plan splits all other layers as is best for this split. These pl
 
 
 def choose_rows(layers: list[LayerRow], most: int | None) -> tuple[list[LayerRow], list[LayerRow]]:
-    """Return the layers at the top and the layers at the end of a table with at most `most` rows.
+    """Choose at most `most` layers for a table. Return the layers at its top and at its end.
 
     Layers that neither transfer bytes nor have parameters are dropped first, then layers in the middle.
     """
@@ -49,8 +49,8 @@ def layer_table(
 ) -> Table:
     """Return a table with a row for each layer, without empty columns.
 
-    Between `head` and `tail`, a row states that `omitted` layers are left out. With `has_lines`, the last column is the
-    line of the program.
+    Between `head` and `tail`, a row states that `omitted` layers are left out. If `has_lines` is True, the last column
+    is the line of the program.
     """
     rounds = " x ".join(map(str, factors))
     rows = [_list_cells(layer, has_lines) for layer in (*head, *tail)]
@@ -99,17 +99,17 @@ def _describe_parameters(layer: LayerRow) -> str:
 
 
 def format_shape(shape: Sequence[int]) -> str:
-    """Return a shape as text: 64 x 3 x 7 x 7."""
+    """Write a shape as text: 64 x 3 x 7 x 7."""
     return " x ".join(map(str, shape))
 
 
 def format_choice(choice: Sequence[object]) -> str:
-    """Return the splits of all rounds as text, with "-" for a replicated round: b, -, co."""
+    """Write the splits of all rounds as text, with "-" for a round that replicates: b, -, co."""
     return ", ".join(REPLICATED if split is None else str(split) for split in choice)
 
 
 def alternatives_table(partition: Partition, layer: str) -> Table:
-    """Return a table of the best plans that split `layer` along each of its axes. Each row takes a short search."""
+    """Return a table of the best plans that split `layer` along each of its axes. A short search finds each plan."""
     check_layer(layer, partition.graph)
     layer = find_operator(partition, layer)
     alternatives, plan = find_alternatives(partition, layer), partition.plan
@@ -138,7 +138,7 @@ def alternatives_table(partition: Partition, layer: str) -> Table:
 
 
 def timings_table(seconds: Mapping[str, float]) -> Table:
-    """Return a table of the time of each pass of the pipeline."""
+    """Return a table of the seconds that each pass of the planner took."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column("pass")
     table.add_column("seconds", justify="right")
@@ -149,7 +149,7 @@ def timings_table(seconds: Mapping[str, float]) -> Table:
 
 
 def format_change(change: float) -> str:
-    """Return a relative change as text: +12 %, +0.3 %, 0 %."""
+    """Write a relative change as text: +12 %, +0.3 %, 0 %."""
     return "0 %" if change == 0 else f"{100 * change:+.2g} %" if abs(change) < 0.1 else f"{100 * change:+.0f} %"
 
 

@@ -20,8 +20,8 @@ from tofu.simulation.simulate import DEFAULT_STATES, check_devices, simulate, si
 from tofu.simulation.timeline import Simulation
 from tofu.validation import read_integer, read_list
 
-UNCERTAINTY = 1.3  # range of a machine's true numbers, for the range of a predicted time
-LEAST_GAIN = 1.05  # smallest gain in throughput that is worth more devices
+UNCERTAINTY = 1.3  # a machine may be faster or slower by this factor than its file describes
+LEAST_GAIN = 1.05  # more devices are recommended only if throughput grows by this factor
 ONE_DEVICE, DEFAULT, WITHIN_MEMORY, DATA_PARALLEL, FREE = (
     "one device",
     "everything split",
@@ -39,12 +39,12 @@ class TrainingOption:
     Attributes
     ----------
     low, high
-        Range of the step time in seconds, if the machine is faster in one respect and slower in another than described:
-            arithmetic, or communication.
+        Range of the step time in seconds. One end assumes a machine that computes faster but communicates slower than
+        described. The other end assumes the reverse.
     plan
-        The plan for `tofu.partition(plan=...)`; None for one device.
+        The plan, for `tofu.partition(plan=...)`; None for one device.
     refusal
-        The error if no such plan exists; then `simulation` is None.
+        The error if no plan of this kind exists. Then `simulation` is None.
     """
 
     workers: int
@@ -57,25 +57,28 @@ class TrainingOption:
 
     @property
     def fits(self) -> bool:
-        """True if the plan exists and fits into the memory of the devices."""
+        """True if a plan exists and fits into the memory of the devices."""
         return self.simulation is not None and self.simulation.fits
 
     @property
     def throughput(self) -> float:
-        """Samples per second; 0 if it does not fit."""
+        """Samples per second; 0 if the model does not fit."""
         return self.simulation.throughput if self.simulation is not None and self.fits else 0.0
 
 
 @dataclass(frozen=True)
 class Advice:
-    """All simulated options, the fastest that fits first."""
+    """All ways to train that were simulated, the fastest that fits first."""
 
     machine: Machine
     options: tuple[TrainingOption, ...]
 
     @property
     def best(self) -> TrainingOption | None:
-        """The fastest option that fits, or a nearly as fast option with fewer workers; None if nothing fits."""
+        """The recommended option; None if nothing fits.
+
+        It is the option with the fewest workers among those that are nearly as fast as the fastest (`LEAST_GAIN`).
+        """
         fitting = [option for option in self.options if option.fits]
         if not fitting:
             return None
@@ -153,21 +156,21 @@ def advise(
     report: Callable[[str], None] = lambda stage: None,
     make: Callable[[Task], Partition] = lambda task: make_partition(task, Observer()),
 ) -> Advice:
-    """Simulate a training step on one device and on several numbers of workers.
+    """Simulate a training step on one device and on several, and return all options sorted by speed.
 
-    `workers` lists the numbers; the default is 2, 4, 8, ... up to the devices of the machine. For each number, three
-    plans are simulated: the plan by the task's settings, the plan that replicates as much as memory allows, and data
-    parallelism. Before `make` plans an option, `report` is called with its name.
+    `workers` lists the numbers of devices to try. The default is 2, 4, 8, ... up to all devices of the machine. Three
+    plans are simulated for each number: the plan for the task's settings, the plan that replicates as much as memory
+    allows, and data parallelism. `report` is called with the name of each plan before `make` makes it.
 
-    Raises TofuError for more workers than devices, and for errors that the user has to correct, such as a hint that
-    matches nothing. A model that cannot be split stays on one device.
+    Raises TofuError if a number exceeds the devices, and for errors that the user has to correct, such as a hint that
+    matches nothing. If a model cannot be split, only one device is simulated.
     """
     powers_of_two = (1 << power for power in range(1, machine.devices.bit_length()))
     counts = read_counts(workers) or [count for count in powers_of_two if count <= machine.devices]
     for count in counts:
         check_devices(count, machine)
     options = [option for count in (1, *counts) for option in _list_options(task, machine, count, states, report, make)]
-    _check_planned(options)
+    _raise_correctable_error(options)
     sorted_options = sorted(
         options, key=lambda option: (not option.fits, -option.throughput, option.simulation is None, option.workers)
     )
@@ -175,7 +178,7 @@ def advise(
 
 
 def read_counts(workers: Any) -> tuple[int, ...]:
-    """Return numbers of workers without repetitions. Raises TofuError if `workers` is not a list of numbers from 2 on."""
+    """Return the numbers of workers without repetitions. Raise TofuError if `workers` is not a list of integers from 2 on."""
     if isinstance(workers, Iterable) and not isinstance(workers, str):
         workers = [int(count) if isinstance(count, np.integer) else count for count in workers]
     try:
@@ -187,8 +190,7 @@ def read_counts(workers: Any) -> tuple[int, ...]:
         ) from error
 
 
-def _check_planned(options: Sequence[TrainingOption]) -> None:
-    """Raise the first error that the user can correct, if no plan except data parallelism exists."""
+def _raise_correctable_error(options: Sequence[TrainingOption]) -> None:
     planned_options = [option for option in options if option.name not in (ONE_DEVICE, DATA_PARALLEL)]
     refusals = [option.refusal for option in planned_options if option.refusal is not None]
     correctable = [refusal for refusal in refusals if not isinstance(refusal, InfeasibleError)]
@@ -215,16 +217,12 @@ def _list_options(
 
 
 def _list_settings(base: Settings, machine: Machine) -> dict[str, Settings]:
-    """Return the settings of each plan to simulate, by name.
-
-    Algorithms that take no memory limit have no plan within the memory of the machine.
-    """
     name = FREE if base.replicate == "free" else DEFAULT if base.algorithm == DEFAULT_ALGORITHM else base.algorithm
     data_parallel = replace(base, algorithm=BASELINE, hints={}, replicate=DEFAULTS["replicate"])
     if base == data_parallel:
         return {DATA_PARALLEL: base}
     settings_by_name = {name: base}
-    if base.algorithm in SEARCHES:
+    if base.algorithm in SEARCHES:  # other algorithms take no memory limit
         settings_by_name[WITHIN_MEMORY] = replace(base, memory_limit=machine.usable_bytes)
     return {**settings_by_name, DATA_PARALLEL: data_parallel}
 

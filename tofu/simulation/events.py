@@ -1,9 +1,9 @@
-"""The discrete-event simulation: compute when each task starts and ends.
+"""Simulate a step event by event: compute when each task starts and ends.
 
-A task starts when its inputs are ready and its stream is free. A stream runs one task at a time, in the order in which
-tasks become ready. If the demand for a resource exceeds its capacity, all tasks that use it slow down by the same
-factor. The slowest of its resources determines a task's speed. So whenever such a task starts or ends, the ends of all
-tasks that share its resources change. The end of any other task is known when it starts, and waits in a heap.
+A *stream* is a queue of a device. It runs one task at a time, in the order in which tasks become ready. If tasks demand
+more of a resource (a link, for example) than its capacity, all tasks that use it slow down by the same factor. The
+slowest of its resources determines a task's speed. So whenever such a task starts or ends, the ends of all tasks that
+share its resources change. The end of any other task is known when it starts, and waits in a heap.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ def run_tasks(tasks: Tasks) -> tuple[Floats, Floats]:
 
 
 class _Events:
-    """State of the simulation. `_ends` is a heap with the ends of running tasks that share no resource."""
-
     def __init__(self, tasks: Tasks) -> None:
         self._seconds: list[float] = tasks.seconds.tolist()
         self._stream: list[int] = tasks.stream.tolist()
@@ -44,7 +42,7 @@ class _Events:
         stream_count = 1 + max(self._stream, default=0)
         self._queues: list[list[tuple[float, int]]] = [[] for _ in range(stream_count)]
         self._is_free = [True] * stream_count
-        self._ends: list[tuple[float, int]] = []
+        self._ends: list[tuple[float, int]] = []  # a heap of the running tasks that share no resource
         self._sharing_tasks = _SharingTasks(tasks.capacity)
         self.start = [0.0] * len(tasks)
         self.end = [0.0] * len(tasks)
@@ -70,7 +68,7 @@ class _Events:
             self._start_all(now, affected_streams)
 
     def _finish(self, task: int, now: float) -> list[int]:
-        """End a task. Return the streams on which other tasks have become ready."""
+        """Return the streams on which other tasks have become ready."""
         self.end[task] = now
         affected_streams = []
         for reader in self._readers[task]:
@@ -80,7 +78,7 @@ class _Events:
         return affected_streams
 
     def _make_ready(self, task: int, now: float) -> list[int]:
-        """Put a task into the queue of its stream. Return the streams on which tasks have become ready."""
+        """Return the streams on which tasks have become ready."""
         if self._seconds[task] > 0:
             heapq.heappush(self._queues[self._stream[task]], (now, task))
             return [self._stream[task]]
@@ -102,13 +100,11 @@ class _Events:
 
 
 class _SharingTasks:
-    """Running tasks that share resources. A task that no resource slows down has pace 1."""
-
     def __init__(self, capacity: Sequence[float]) -> None:
         self._capacity = capacity
         self._demand = [0.0] * len(capacity)
         self._seconds_left: dict[int, float] = {}
-        self._pace: dict[int, float] = {}
+        self._pace: dict[int, float] = {}  # 1 for a task that no resource slows down
         self.running: dict[int, tuple[Share, ...]] = {}
         self._now = 0.0
         self._is_current = True

@@ -1,4 +1,4 @@
-"""Fit the speed of kernels to measurements, by least squares with rates of at least zero.
+"""Compute the speed of kernels from measurements, by least squares with rates of at least zero.
 
 The squared error of a kernel is divided by its seconds. Absolute errors would count only the longest kernels, and
 relative errors only the many short ones.
@@ -29,10 +29,10 @@ class Sample(NamedTuple):
     kind
         The kind of the kernel (`tofu.simulation.kernels.name_kind`).
     contracted, other
-        Operations of contractions, such as matrix products, and all other operations. For a fetch, the bytes that it
-        adds to other bytes, and the number of contiguous runs of elements that it copies.
+        Operations of contractions, such as matrix products, and all other operations. For a fetch (a copy from other
+        workers), the bytes that it adds to other bytes, and the number of contiguous runs of elements that it copies.
     size
-        Bytes that it reads and writes.
+        Bytes that the kernel reads and writes.
     """
 
     kind: str
@@ -43,7 +43,7 @@ class Sample(NamedTuple):
 
 
 def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, KernelRates]:
-    """Return the rates of each kind of kernel. `cache` is the size in bytes of the cache near a processor.
+    """Compute the rates of each kind of kernel. `cache` is the size in bytes of the cache near a processor.
 
     >>> made = [Sample("add", 0, n, 12 * n, 1e-6 + 12e-9 * n) for n in (10, 1000, 5000)]
     >>> fit_kernels(made, 1 << 20)["add"].error < 1e-6
@@ -56,24 +56,23 @@ def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, KernelRat
 
 
 def fit(samples: Sequence[Sample], cache: int) -> KernelRates:
-    """Return the best rates for the samples of one kind of kernel, without outliers.
+    """Compute the rates that best explain the samples of one kind of kernel, without outliers.
 
     Outliers are usually numbers near zero, or odd sizes for which the framework runs another kernel.
     """
     features = np.array([[1, *sample[1:4], max(0, sample.size - cache)] for sample in samples], np.float64)
     seconds = np.array([max(sample.seconds, 1e-7) for sample in samples])
-    rates = _solve(features, seconds)
+    rates = _solve_without_negatives(features, seconds)
     is_near = np.abs(np.log(np.maximum(features @ rates, 1e-9) / seconds)) < np.log(OUTLIER)
     if 2 * is_near.sum() > len(seconds):
         features, seconds = features[is_near], seconds[is_near]
-        rates = _solve(features, seconds)
+        rates = _solve_without_negatives(features, seconds)
     errors = np.abs(features @ rates / seconds - 1)
     call, contracted, other, byte, far_byte = rates.tolist()
     return KernelRates(call, contracted, other, byte, far_byte, round(float(median(errors.tolist())), 4))
 
 
-def _solve(features: Floats, seconds: Floats) -> Floats:
-    """Return the least squares solution without negative numbers. All ways to set some numbers to zero are tried."""
+def _solve_without_negatives(features: Floats, seconds: Floats) -> Floats:
     weights = np.sqrt(seconds)
     features, targets = features / weights[:, None], seconds / weights
     scale = np.maximum(np.abs(features).max(axis=0), 1e-300)

@@ -1,15 +1,15 @@
 """Predict the time of a kernel from its operations, its bytes and the time of a call.
 
 The time is the time of the call, plus the time of the arithmetic or of the memory traffic, whichever is longer (the
-roofline). A contraction, such as a matrix product, is fast only if it has enough tiles for all arithmetic units, and
-enough depth (products per element of the result) to fill their pipelines:
+roofline model). A contraction, such as a matrix product, is fast only if it has enough tiles for all arithmetic units,
+and enough depth (products per element of the result) to fill their pipelines:
 
     efficiency = tiles / (units * ceil(tiles / units)) * depth / (depth + half_depth)
 
 A tile is a block of elements of the result with `LONGEST_DEPTH` products each. If the result has few elements,
 libraries divide longer sums.
 
-For kinds of kernels with rates in the machine's file, which were fitted to measurements, the time is
+A machine's file may have rates that were fitted to measurements of some kinds of kernels. For these kinds the time is
 
     seconds = call + a * contracted operations + b * other operations + c * bytes + d * bytes beyond the cache
 """
@@ -29,7 +29,7 @@ _WORD = re.compile(r"[a-z_]+")
 
 
 def name_kind(op: str, attributes: Mapping[str, Any]) -> str:
-    """Return the kind of a kernel: the operator, and its attributes that are words.
+    """Name the kind of a kernel: its operator, and the attributes that are words.
 
     >>> name_kind("Activation", {"act_type": "tanh", "num_args": "1"})
     'Activation(tanh)'
@@ -40,9 +40,9 @@ def name_kind(op: str, attributes: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class KernelRates:
-    """Fitted seconds of one kind of kernel, for each call, contracted operation, other operation, byte, and byte beyond the cache.
+    """Measured seconds of one kind of kernel: per call, contracted operation, other operation, byte, and byte beyond the cache.
 
-    `error` is the median relative error on the samples.
+    `error` is the median relative error of times that are predicted from these rates.
     """
 
     call: float
@@ -55,13 +55,13 @@ class KernelRates:
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates of a device.
+    """Speed of a device.
 
     Attributes
     ----------
     contracted, other
-        Operations per second of contractions and of other arithmetic, by type of the result. Types that are missing are
-        as fast as "float32".
+        Operations per second, by type of the result: in contractions such as matrix products, and in other arithmetic.
+        Types that are missing are as fast as "float32".
     memory
         Bytes per second of the device's memory.
     call, call_of_several
@@ -72,7 +72,7 @@ class Rates:
     cache
         Bytes of the cache near a processor. Further bytes take longer.
     measured
-        Fitted rates for kinds of kernels (`name_kind`).
+        Kind of kernel (`name_kind`) -> its measured rates.
     """
 
     contracted: Mapping[str, float]
@@ -87,12 +87,12 @@ class Rates:
     measured: Mapping[str, KernelRates] = field(default_factory=dict)
 
     def contract(self, operations: int, elements: int, depth: int, dtype: str) -> float:
-        """Return the seconds of a contraction's arithmetic. Each of `elements` of the result is a sum of `depth` products."""
+        """Return the seconds of a contraction. Each of the `elements` of the result is a sum of `depth` products."""
         peak = self.contracted.get(dtype, self.contracted["float32"])
         return operations / (peak * self._find_efficiency(elements, depth))
 
     def compute(self, operations: float, dtype: str) -> float:
-        """Return the seconds of other arithmetic."""
+        """Return the seconds of arithmetic outside of contractions."""
         return operations / self.other.get(dtype, self.other["float32"])
 
     def _find_efficiency(self, elements: int, depth: int) -> float:

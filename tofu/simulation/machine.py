@@ -1,8 +1,8 @@
-"""Descriptions of machines: their devices, and the interconnect between them.
+"""Describe machines: their devices, and the interconnect between devices.
 
 A machine is a JSON file in `machines/`, or a file that `python -m tofu calibrate` wrote. Worker w of a plan runs on
-device w. The levels of the interconnect divide the devices as the rounds of a plan divide workers: the top level into
-parts, and each further level these parts.
+device w. The top level of the interconnect divides the devices into parts, and each further level divides these parts.
+The rounds of a plan divide the workers in the same way.
 """
 
 from __future__ import annotations
@@ -36,13 +36,12 @@ NO_LIMIT = 1 << 62
 
 @dataclass(frozen=True)
 class Link:
-    """Level of the interconnect. It divides each part of the level above into `parts`.
+    """A level of the interconnect. It divides each part of the level above into `parts`.
 
     Attributes
     ----------
     bytes_per_second
-        Bandwidth at which a part reads from the other parts. At the same time, they can read from this part equally
-        fast.
+        Bandwidth at which a part reads from the other parts. Meanwhile, they can read from this part equally fast.
     seconds
         Latency before the first byte of a fetch.
     shared
@@ -57,32 +56,26 @@ class Link:
 
 @dataclass(frozen=True)
 class Machine:
-    """Devices of one kind, and their interconnect.
+    """Several equal devices, and their interconnect.
 
     Attributes
     ----------
-    devices
-        The number of devices.
-    memory_bytes
-        The memory of a device.
     reserved_bytes
         The memory of a device that the framework and its kernels need in addition to a model.
     rates
         The speed of a device.
     links
-        The levels of the interconnect, from the top. Empty if a device reads others' memory as fast as its own.
+        The levels of the interconnect, from the top. Empty if a device reads the memory of others as fast as its own.
     host
         Bytes per second between the host's memory and all devices together; 0 if the devices are the host.
     fetches_overlap
-        True if a device computes while it fetches.
+        True if a device can compute while it reads from other devices.
     processors
-        For virtual devices, the number of processors that they share. With 0, each device has a processor.
+        The number of processors that virtual devices share. With 0, each device has its own processor.
     step
         Seconds of a step before its first kernel.
     slowdown, slowdown_of_several
         Factors by which a kernel takes longer in a training step than alone, on one device and on several.
-    sources
-        References for the numbers.
     """
 
     name: str
@@ -105,7 +98,7 @@ class Machine:
         return self.memory_bytes - self.reserved_bytes
 
     def level_of(self, a: int, b: int) -> int:
-        """Return the highest level at which two devices are in different parts. They communicate across this level."""
+        """Return the level whose link devices `a` and `b` use: the highest level at which they are in different parts."""
         part_size = self.devices
         for level, link in enumerate(self.links):
             part_size //= link.parts
@@ -114,11 +107,11 @@ class Machine:
         return len(self.links) - 1
 
     def part_of(self, device: int, level: int) -> int:
-        """Return the part of a level that has a device. All parts of the level are counted from 0."""
+        """Return the number of the part of a level that contains `device`. All parts of the level are counted from 0."""
         return device // (self.devices // prod(link.parts for link in self.links[: level + 1]))
 
     def scale(self, name: str, factor: float) -> Machine:
-        """Return the machine with a number scaled. `name` is "arithmetic", "memory", "call", "links", "latency" or "host"."""
+        """Return a machine of another speed. `name` is "arithmetic", "memory", "call", "links", "latency" or "host"."""
         rates = self.rates
         if name == "arithmetic":
             rates = replace(
@@ -152,7 +145,7 @@ def list_machines() -> tuple[str, ...]:
 
 
 def read_machine(machine: Any) -> Machine:
-    """Return a machine by its name, or from a JSON file. Raises TofuError for anything else.
+    """Return a machine by its name, or from a JSON file. Raise TofuError for anything else.
 
     >>> read_machine("8xH100").devices
     8
@@ -195,7 +188,7 @@ RATE_FIELDS = {
 
 
 def read_fields(value: Any) -> Machine:
-    """Return the machine of a parsed JSON file. Raises ValueError or KeyError for wrong fields."""
+    """Return the machine that a parsed JSON file describes. Raise ValueError or KeyError for wrong fields."""
     value = read_object(value, "the machine", FIELDS)
     devices = read_integer(value["devices"], "devices", least=1)
     memory_bytes = read_integer(value["memory_bytes"], "memory_bytes", least=1)

@@ -1,7 +1,7 @@
-"""Dependencies through reused buffers: a task that writes to a buffer waits until the buffer's last content was read.
+"""Find dependencies through reused memory: a node may write to a buffer only after the buffer's last content was read.
 
 Backends reuse buffers in the order of the program (section 6). So a fetch may wait for its buffer although its sources
-are ready. Here each result takes the smallest free buffer of its worker that is large enough, or a new one.
+are ready. In this module, each result takes the smallest free buffer of its worker that is large enough, or a new one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ Free = list[tuple[int, int]]  # (bytes, buffer), by bytes
 
 
 def order_by_memory(program: Program) -> list[list[int]]:
-    """Return, for each node, the nodes that read the last content of its buffers. Takes O(n log n) time."""
+    """Return, for each node, the nodes that read the last content of the buffers that it writes.
+
+    Takes O(n log n) time.
+    """
     tables = program.tables
     size = program.entry_bytes
     node_count = len(tables.node_kind)

@@ -1,4 +1,4 @@
-"""Simulate a partition on a machine, or the same model on one device."""
+"""Simulate a partitioned model on a machine, or the same model on one device."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tofu.simulation.tasks import make_tasks
 from tofu.simulation.timeline import Simulation
 from tofu.validation import read_integer, show
 
-DEFAULT_STATES = 1  # arrays that an optimizer keeps for each weight, such as a momentum
+DEFAULT_STATES = 1  # arrays that an optimizer stores for each weight, such as a momentum
 
 
 def read_states(states: Any) -> int:
-    """Return the number of arrays that an optimizer keeps for each weight. Raises TofuError for anything else."""
+    """Return `states`, the number of arrays that an optimizer stores for each weight. Raise TofuError if it is no integer."""
     try:
         return read_integer(int(states) if isinstance(states, np.integer) else states, "states")
     except ValueError as error:
@@ -44,9 +44,9 @@ def simulate(
 ) -> Simulation:
     """Simulate a training step of a program on a machine.
 
-    The step includes the weight updates of an optimizer that keeps `states` arrays for each weight. Without
-    `with_fetches`, communication takes no time, as in section 7.3 of the paper. Raises TofuError if the machine has too
-    few devices.
+    The step includes the updates by an optimizer that stores `states` arrays for each weight. If `with_fetches` is
+    False, communication takes no time, as in section 7.3 of the paper. Raises TofuError if the machine has too few
+    devices.
     """
     workers = program.workers
     check_devices(workers, machine)
@@ -67,7 +67,7 @@ def check_devices(workers: int, machine: Machine) -> None:
 
 
 def simulate_partition(partition: Partition, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
-    """Simulate a partition, with the memory of its workers."""
+    """Simulate a partitioned model. The result also has the memory that each worker needs."""
     worker_bytes = measure_partition(partition, states)
     return simulate(partition.program, machine, states=states, worker_bytes=worker_bytes)
 
@@ -82,14 +82,14 @@ def measure_partition(partition: Partition, states: int = DEFAULT_STATES) -> tup
 
 
 def simulate_one_device(task: Task, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
-    """Simulate the model on one device of a machine."""
+    """Simulate the whole model on one device of a machine."""
     return simulate(
         write_one_device_program(task), machine, states=states, worker_bytes=(measure_one_device(task, states),)
     )
 
 
 def measure_one_device(task: Task, states: int = DEFAULT_STATES) -> int:
-    """Return the peak bytes of the model on one device, including optimizer states."""
+    """Return the peak bytes of one device that runs the whole model, including optimizer states."""
     graph = task.source.graph
     return task.engine.backend.predict_whole_peak(task.source) + states * sum(
         tensor.size_bytes for position, tensor in enumerate(graph.tensors) if position in graph.updated
@@ -97,7 +97,7 @@ def measure_one_device(task: Task, states: int = DEFAULT_STATES) -> int:
 
 
 def write_one_device_program(task: Task) -> PlannedProgram:
-    """Return the program of one worker, which runs whole operators."""
+    """Return the program of one device that runs the whole model."""
     problem = task.problem.arrange(Arrangement(()))
     graph = problem.graph
     operator_count, tensor_count = len(graph.operators) + len(graph.updates), len(graph.tensors)

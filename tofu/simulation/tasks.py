@@ -1,6 +1,6 @@
-"""Tasks of a program on a machine: kernels, fetches and weight updates.
+"""Make the tasks that a simulation runs: the kernels, fetches (copies from other workers) and weight updates of a program.
 
-A *resource*, such as a link or a processor, has a capacity. Tasks that share it slow down if their demand exceeds it.
+A *resource*, such as a link or a processor, has a capacity. Tasks that share it slow down if together they demand more.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tofu.simulation.machine import Machine
 from tofu.simulation.memory_order import order_by_memory
 from tofu.simulation.work import Column, Floats, Work, count_sources, list_updates, measure_work
 
-Share = tuple[int, float]  # a resource, and the share of its capacity that a task uses at full speed
+Share = tuple[int, float]  # a resource, and how much of its capacity a task uses at full speed
 
 
 @dataclass(frozen=True)
@@ -29,18 +29,14 @@ class Tasks:
     seconds
         The duration of each task if it shares no resource.
     stream
-        The stream of each task. A stream is a queue of a device, which runs one task at a time in the order in which
-        tasks become ready.
+        The stream of each task: a queue of a device, which runs one task at a time in the order in which tasks become
+        ready.
     waits_for
         For each task, the tasks that must end before it starts.
     shares
-        For some tasks, the resources that they use, and their demand for each.
+        Task -> the resources that it shares, and how much of each it uses.
     capacity
         The capacity of each resource.
-    is_fetch
-        True for each task that is a fetch.
-    worker
-        The worker of each task.
     """
 
     seconds: Floats
@@ -57,7 +53,7 @@ class Tasks:
 
 
 def make_tasks(program: PlannedProgram, machine: Machine, states: int, *, shares_buffers: bool = True) -> Tasks:
-    """Return the tasks of a program on a machine. With `shares_buffers`, tasks also wait for buffers that are reused."""
+    """Return the tasks of a program on a machine. If `shares_buffers` is True, tasks also wait until a reused buffer is free."""
     tables = program.tables
     work = measure_work(program, states)
     updates = list_updates(program)
@@ -76,7 +72,7 @@ def make_tasks(program: PlannedProgram, machine: Machine, states: int, *, shares
     stream = 2 * worker + (is_fetch if machine.fetches_overlap else 0)
     shared_resources = _SharedResources(machine)
     if machine.links:
-        shared_resources.slow_down(program, seconds, work)
+        shared_resources.use_links(program, seconds, work)
     if machine.processors:
         shared_resources.share_processors(seconds, machine.processors)
     if UPDATE in machine.rates.measured:
@@ -94,8 +90,6 @@ def make_tasks(program: PlannedProgram, machine: Machine, states: int, *, shares
 
 
 class _SharedResources:
-    """Resources that tasks share: links, processors, and the host that issues updates."""
-
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._resource_numbers: dict[tuple[object, ...], int] = {}
@@ -108,13 +102,11 @@ class _SharedResources:
             self.shares[task].append((number, 1.0))
 
     def issue_updates(self, seconds: Floats, work: Work, call: float) -> None:
-        """Make the updates wait for the host, which issues one after the other."""
-        number = self._find_resource(("host",))
+        number = self._find_resource(("host",))  # issues one update after the other
         for task in np.flatnonzero(is_update(work)).tolist():
             self.shares[task].append((number, call / float(seconds[task])))
 
-    def slow_down(self, program: PlannedProgram, seconds: Floats, work: Work) -> None:
-        """Make each fetch at least as long as the latency and the time of the slowest link that it crosses."""
+    def use_links(self, program: PlannedProgram, seconds: Floats, work: Work) -> None:
         sources, tables = count_sources(program), program.tables
         size_by_owner_of_fetch: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         reader = tables.node_worker[sources.node]
@@ -132,10 +124,6 @@ class _SharedResources:
             ]
 
     def _find_link_use(self, reader: int, size_by_owner: dict[int, int]) -> tuple[float, dict[int, float]]:
-        """Return the latency of a fetch, and the seconds for which it occupies each resource.
-
-        `size_by_owner` has the bytes that the worker `reader` reads from each other worker.
-        """
         busy_seconds: dict[int, float] = defaultdict(float)
         latency = 0.0
         for owner, size in size_by_owner.items():

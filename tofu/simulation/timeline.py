@@ -1,4 +1,4 @@
-"""Result of a simulation: the start and end of every task."""
+"""Store the result of a simulation: the start and end of every task."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ from tofu.simulation.work import Floats
 
 @dataclass(frozen=True)
 class Simulation:
-    """Simulated training step of a program on a machine.
+    """A simulated training step of a program on a machine.
 
     Attributes
     ----------
-    workers
-        The number of workers.
     samples
         The samples of a step: the first dimension of the model's first input.
     start, end
@@ -67,22 +65,22 @@ class Simulation:
 
     @property
     def fetch_seconds(self) -> Floats:
-        """Seconds of fetches, by worker."""
+        """Seconds in which each worker reads from other workers."""
         return self._sum_by_worker(self.tasks.is_fetch)
 
     @property
     def compute_seconds(self) -> Floats:
-        """Seconds of kernels and updates, by worker."""
+        """Seconds in which each worker runs kernels and updates weights."""
         return self._sum_by_worker(~self.tasks.is_fetch)
 
     @property
     def update_seconds(self) -> Floats:
-        """Seconds of weight updates, by worker."""
+        """Seconds in which each worker updates weights."""
         return self._sum_by_worker(is_update(self.tasks.work))
 
     @property
     def waiting_share(self) -> float:
-        """Mean share of a step in which a worker computes nothing."""
+        """Share of a step in which a worker computes nothing, as the mean of all workers."""
         return max(0.0, 1 - float(self.compute_seconds.mean()) / max(self.seconds, 1e-30))
 
     def __str__(self) -> str:
@@ -102,7 +100,7 @@ class Simulation:
         return "\n".join(lines)
 
     def to_trace(self) -> str:
-        """Return the timeline as JSON for chrome://tracing and Perfetto, with rows for the kernels and fetches of each worker."""
+        """Return the timeline as JSON for chrome://tracing and Perfetto. Each worker has a row for kernels and one for fetches."""
         events: list[dict[str, Any]] = [
             {"ph": "M", "name": "process_name", "pid": worker, "args": {"name": f"worker {worker}"}}
             for worker in range(self.workers)

@@ -1,7 +1,7 @@
-"""The work of each node of a program: arithmetic operations, and bytes that the node reads and writes.
+"""Count the work of each node of a program: arithmetic operations, and bytes that are read and written.
 
-A node is one kernel or fetch on one worker. Operations are counted from descriptions, at the shapes of the worker's
-part. Results are *columns*, arrays with one item for each node.
+A node is one kernel or fetch (a copy from other workers) on one worker. Operations are counted from descriptions, for
+the shapes of the worker's part. A *column* is an array with one item for each node.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Column = npt.NDArray[np.int64]
 
 
 class Contraction(NamedTuple):
-    """Sum of products on one worker, such as a matrix product.
+    """A sum of products on one worker, such as a matrix product.
 
-    `depth` is the number of products that are summed for each of the `elements` of the result.
+    Each of the `elements` of the result is a sum of `depth` products.
     """
 
     operations: int
@@ -55,7 +55,7 @@ class Computed:
 
 @dataclass(frozen=True)
 class Work:
-    """Work of every node. The weight updates of an optimizer follow the nodes of the program.
+    """Work of every node, followed by the work of the optimizer's weight updates.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Work:
     times
         Number of times that the node runs in a step.
     is_computed_elsewhere
-        True if the node is fused into the kernels that read its results, so that it needs no call.
+        True if kernels that read the node's results compute them, so that the node needs no call.
     """
 
     kinds: tuple[str, ...]
@@ -88,7 +88,7 @@ class Work:
     is_computed_elsewhere: npt.NDArray[np.bool_]
 
     def take_seconds(self, rates: Rates, workers: int) -> Floats:
-        """Return the seconds of each node on a device, without resources that it shares."""
+        """Return the seconds of each node on a device, if it need not share links or processors."""
         call = np.where(self.is_computed_elsewhere, 0.0, rates.call if workers == 1 else rates.call_of_several)
         contracted, other = (
             self._look_up([getattr(computed, name) for computed in self.computed]) for name in ("contracted", "other")
@@ -126,7 +126,7 @@ class Work:
 
 
 def measure_work(program: PlannedProgram, states: int) -> Work:
-    """Return the work of a program's nodes, and of the weight updates of an optimizer with `states` arrays for each weight."""
+    """Count the work of a program's nodes, and of the updates by an optimizer that stores `states` arrays for each weight."""
     tables, tensors = program.tables, program.graph.tensors
     is_operator = tables.node_kind == NodeKind.OPERATOR
     operator_work = _OperatorWork(program)
@@ -192,7 +192,7 @@ def _add_updates(work: Work, program: PlannedProgram, states: int) -> Work:
 
 
 class Update(NamedTuple):
-    """Update of a worker's shard of a parameter. It reads one entry of the program, the gradient."""
+    """Update of a worker's shard of a parameter. `entry` is the number of the gradient in the program."""
 
     parameter: int
     worker: int
@@ -201,7 +201,7 @@ class Update(NamedTuple):
 
 
 def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
-    """Return the updates of all shards of the parameters that an optimizer updates after the step."""
+    """Return the updates of all shards of parameters that an optimizer makes after the step."""
     graph, tables = program.graph, program.tables
     outputs = [output.tensor for output in program.outputs]
     output_by_gradient = {outputs[position]: position for position in range(program.n_model_outputs, len(outputs))}
@@ -219,8 +219,8 @@ def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
 class Sources(NamedTuple):
     """Boxes of elements that fetches read, as columns.
 
-    Each box has its fetch, the worker that owns it, its bytes, its contiguous runs, and the bytes that are added to
-    another box.
+    Each box has the fetch that reads it, the worker that owns it, its bytes, its contiguous runs of elements, and the
+    bytes that are added to another box.
     """
 
     node: Column
@@ -231,7 +231,7 @@ class Sources(NamedTuple):
 
 
 def count_sources(program: PlannedProgram) -> Sources:
-    """Return the boxes that the fetches of a program read."""
+    """Return the boxes of elements that the fetches of a program read."""
     tables = program.tables
     node = tables.source_node
     owner = tables.node_worker[tables.entry_node[tables.source_entry]]
@@ -239,11 +239,10 @@ def count_sources(program: PlannedProgram) -> Sources:
     item_bytes = np.array([t.item_bytes for t in program.graph.tensors], np.int64)[tables.node_id[node]]
     size = extent.prod(axis=1) * item_bytes
     is_first = np.diff(tables.source_piece, prepend=-1) != 0
-    return Sources(node, owner, size, _count_rows(tables, node, extent), np.where(is_first, 0, size))
+    return Sources(node, owner, size, _count_contiguous_runs(tables, node, extent), np.where(is_first, 0, size))
 
 
-def _count_rows(tables: ProgramTables, node: Column, extent: Column) -> Column:
-    """Return the number of contiguous runs of each box. Box n has the extents `extent[n]`, and the fetch `node[n]` reads it."""
+def _count_contiguous_runs(tables: ProgramTables, node: Column, extent: Column) -> Column:
     written_shape = tables.entry_shape[np.searchsorted(tables.entry_node, node)]
     read_shape = tables.entry_shape[tables.source_entry]
     run_length, is_contiguous = np.ones(len(node), np.int64), np.ones(len(node), bool)
@@ -255,9 +254,8 @@ def _count_rows(tables: ProgramTables, node: Column, extent: Column) -> Column:
     return np.asarray(extent.prod(axis=1) // np.maximum(run_length, 1))
 
 
+# Counts the arithmetic of equal nodes only once.
 class _OperatorWork:
-    """Counts the arithmetic of operators' nodes. Equal nodes are counted once."""
-
     def __init__(self, program: PlannedProgram) -> None:
         tables = program.tables
         self._problem, self._choices = program.problem, program.choices
@@ -296,7 +294,6 @@ class _OperatorWork:
     def _count_operator(
         self, graph: Graph, position: int, access: OperatorAccess, box: Column, are_read: tuple[bool, ...]
     ) -> Computed:
-        """Return the arithmetic of an operator's part. `box` has its range of each axis, and `are_read` its outputs that are used."""
         if not access.variable_extents:  # it has no description, or the description has no index variables
             return Computed()
         if id(access) not in self._arithmetic_by_access:
@@ -322,6 +319,6 @@ class _OperatorWork:
 
 
 def _find_read_tensors(program: PlannedProgram) -> frozenset[int]:
-    """Return the tensors that operators read, and results. Kernels do not compute other gradients."""
+    # Kernels do not compute gradients that neither an operator nor the user reads.
     read = {t for operator in program.graph.operators for t in operator.inputs}
     return frozenset(read) | program.graph.results

@@ -1,4 +1,4 @@
-"""Verification of descriptions: compare the numbers and the splits of a description with the framework's kernels.
+"""Verify descriptions of operators: compare their numbers and splits with the framework's own kernels.
 
 This package knows no framework. An engine passes its kernels (`tofu.verification.kernel`).
 """

@@ -1,4 +1,4 @@
-"""Import of the cases (an operator, attributes and inputs) on which descriptions are verified."""
+"""Import the cases (an operator, attributes and inputs) on which descriptions are verified."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tofu.errors import TofuError
 
 
 def import_cases(package: str) -> list[ModuleType]:
-    """Import the modules of a package of cases, in the order of their names. Raises TofuError if the package is not installed."""
+    """Import all modules of a package of cases, sorted by name. Raise TofuError if the package is not installed."""
     try:
         cases = import_module(package)
     except ModuleNotFoundError as error:

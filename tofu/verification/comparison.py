@@ -1,4 +1,4 @@
-"""Count the elements of each output that were compared, and with what: numbers, a relation, or the results of parts.
+"""Count how many elements of each output were compared, and in which way: with numbers, a relation, or results of parts.
 
 If a comparison would not notice errors in an output, the output does not count as compared.
 """
@@ -16,15 +16,15 @@ from tofu.verification.kernel import Array
 from tofu.verification.split import relative_error
 
 Relation: TypeAlias = "Callable[[Sequence[Array], Sequence[Array]], Sequence[Array | None]]"
-"""Function that returns the expected outputs for an operator's inputs and the kernel's outputs; None for unwritten outputs."""
+"""Function that takes an operator's inputs and outputs, and returns the expected outputs; None for unwritten outputs."""
 
 
 MOST_CHANGED_ELEMENTS = 12
-"""Elements of an output that are changed one by one, to see how many errors a relation notices."""
+"""Number of elements of an output that are changed, one by one, to see how many errors a relation notices."""
 
 
 class Compared(IntEnum):
-    """Reference with which an output is compared, the strongest first."""
+    """Way in which an output was compared, the most reliable first."""
 
     NUMBERS = 1  # the description, computed with NumPy
     RELATION = 2  # a relation that must hold between inputs and outputs
@@ -55,18 +55,21 @@ class Comparison:
 
 
 def find_kind(comparisons: Iterable[Comparison]) -> Compared:
-    """Return the weakest reference. Unwritten outputs count only if nothing else was compared."""
+    """Return the least reliable way in which outputs were compared.
+
+    `UNWRITTEN` is returned only if there was no other way.
+    """
     kinds = {comparison.kind for comparison in comparisons if comparison.cells}
     return max(kinds - {Compared.UNWRITTEN}, default=Compared.UNWRITTEN if kinds else Compared.NOTHING)
 
 
 def count_numbers(expected: Array, output: Array) -> int:
-    """Return the number of elements that a comparison covers: all except elements that are NaN in both arrays."""
+    """Count the elements that a comparison covers. Elements that are NaN in both arrays do not count."""
     return int(output.size - (np.isnan(expected) & np.isnan(output)).sum()) if output.dtype.kind == "f" else output.size
 
 
 def find_overwritten(output: Array, left: Array) -> int:
-    """Return the number of elements of an unwritten output into which the kernel writes anything but zero.
+    """Count the elements of an unwritten output into which the kernel wrote anything but zero.
 
     `left` is True for elements that the kernel left unchanged.
     """
@@ -76,7 +79,7 @@ def find_overwritten(output: Array, left: Array) -> int:
 def count_related(
     relation: Relation, inputs: Sequence[Array], outputs: Sequence[Array], number: int, tolerance: float
 ) -> int:
-    """Estimate, from a sample, how many wrong elements of output `number` a relation would notice."""
+    """Estimate how many wrong elements of output `number` a relation would notice. A sample of elements is changed for this."""
     size = outputs[number].size
     changed_elements = np.unique(np.linspace(0, size - 1, MOST_CHANGED_ELEMENTS).astype(int)) if size else []
     noticed_count = sum(
@@ -86,7 +89,7 @@ def count_related(
 
 
 def find_mismatches(expected: Sequence[Array | None], outputs: Sequence[Array], tolerance: float) -> dict[int, float]:
-    """Return the relative errors of the outputs that are off by more than `tolerance`."""
+    """Return output -> its relative error, for outputs whose error is above `tolerance`."""
     pairs = enumerate(zip(expected, outputs, strict=True))
     errors = {n: relative_error(value, output) for n, (value, output) in pairs if value is not None}
     return {n: error for n, error in errors.items() if not error <= tolerance}

@@ -1,8 +1,8 @@
-"""Search for all ways to split an operator, by experiments with the framework's kernel, without any description.
+"""Search for all ways to split an operator, by running the framework's kernel, without any description.
 
-A *cut* divides each input along a dimension, or passes it whole. All combinations are tried, with attributes unchanged
-or shrunk to the size of a part. A cut is kept if each output is the concatenation of the parts' outputs, or their sum
-or maximum, or equal to each of them.
+A *cut* divides each input along a dimension, or passes the whole input. All combinations are tried, with attributes
+unchanged or shrunk to the size of a part. A cut is kept if the outputs of its parts form the whole outputs:
+concatenated, added, by their maximum, or because each part computes the whole.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tofu.verification.report import find_precision
 from tofu.verification.split import Range, relative_error, split_range
 
 Role: TypeAlias = tuple[Literal["input", "output"], int]
-"""An input or output of the forward operator, by number, whose shape another tensor has."""
+"""An input or output of the forward operator, by number. Another tensor with its shape is cut in the same way."""
 RunPart: TypeAlias = "Callable[[int, int], Sequence[Array] | None]"
-"""Function that returns the outputs of a part, given the numbers of the split and the part; None if the kernel refuses it."""
+"""Function that takes the numbers of a split and a part, and returns the part's outputs; None if the kernel refuses it."""
 Dimensions = tuple[int | None, ...]
 Split = tuple[Range, ...]
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Cut of an operator: the dimension along which each tensor is cut, or None, and the way in which outputs are combined."""
+    """A way to split an operator: the dimension along which each tensor is cut, or None, and how outputs are combined."""
 
     inputs: Dimensions
     outputs: Dimensions
@@ -46,7 +46,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Geometry:
-    """Candidate for a cut of a forward operator, with the splits on which it is tried.
+    """A way to split a forward operator. It is not known yet if the split works.
 
     Each of `splits` divides the extent `base` into parts. Multiples of `base` are divided in the same ratios, and so
     are attributes whose numbers are in `shrunk`. `pieces` has the shapes of the parts' outputs, by split and part.
@@ -60,12 +60,12 @@ class Geometry:
     pieces: tuple[tuple[tuple[Shape, ...], ...], ...] = ()
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return a part of an array with the shape of an input of the forward operator."""
+        """Cut out a part of `array`, which has the shape of input `number` of the forward operator."""
         d = self.inputs[number]
         return array if d is None else array.take(self._range(array.shape[d], split, part), axis=d)
 
     def cut_output(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return a part of an array with the shape of an output of the forward operator."""
+        """Cut out a part of `array`, which has the shape of output `number` of the forward operator."""
         d = self.outputs[number]
         if d is None:
             return array
@@ -73,18 +73,18 @@ class Geometry:
         return array.take(range(sum(extents[:-1]), sum(extents)), axis=d)
 
     def combine_gradients(self, gradients: Sequence[Array], number: int, whole: Array, split: int) -> Array:
-        """Return the gradient of an input, concatenated from its parts' gradients."""
+        """Concatenate the gradients of an input's parts to the gradient of the whole input."""
         d = self.inputs[number]
         assert d is not None
         return np.concatenate(gradients, axis=d)
 
     def cut(self, array: Array, role: Role, split: int, part: int) -> Array:
-        """Return a part of an array with the shape of tensor `role` of the forward operator."""
+        """Cut out a part of `array`, which has the shape of the tensor `role` of the forward operator."""
         kind, number = role
         return (self.cut_input if kind == "input" else self.cut_output)(number, array, split, part)
 
     def shrink(self, values: Mapping[str, Any], split: int, part: int) -> dict[str, Any]:
-        """Return the attributes of one part."""
+        """Return the attributes for one part."""
         return {name: self._shrink(value, split, part) for name, value in values.items()}
 
     def _shrink(self, value: Any, split: int, part: int) -> Any:
@@ -98,7 +98,10 @@ class Geometry:
 
 
 def list_geometries(forward: Kernel, indexed: Collection[int], shrinks: bool = True) -> Iterator[Geometry]:
-    """Yield all cuts of a forward operator's inputs that its shape inference accepts for every part."""
+    """Yield all ways to cut a forward operator's inputs for which the framework can infer the shapes of every part.
+
+    Dimensions with an extent in `indexed` stay whole, because data index into them.
+    """
     shapes = [array.shape for array in forward.inputs]
     attribute_entries = chain.from_iterable(
         value if isinstance(value, tuple) else (value,) for value in forward.values.values()
@@ -108,19 +111,23 @@ def list_geometries(forward: Kernel, indexed: Collection[int], shrinks: bool = T
     for inputs, shrunk in product(product(*dimensions_by_input), _subsets(numbers)):
         divided_extents = {*shrunk, *(shape[d] for shape, d in zip(shapes, inputs, strict=True) if d is not None)}
         base = min(divided_extents, default=1)
-        if base > 1 and all(extent % base == 0 for extent in divided_extents) and _is_alike(shapes, inputs):
-            geometry = _complete(forward, Geometry(inputs, shrunk, base, list_splits(base)))
+        if (
+            base > 1
+            and all(extent % base == 0 for extent in divided_extents)
+            and _cuts_equal_shapes_alike(shapes, inputs)
+        ):
+            geometry = _infer_shapes_of_parts(forward, Geometry(inputs, shrunk, base, list_splits(base)))
             if geometry is not None:
                 yield geometry
 
 
-def _is_alike(shapes: Sequence[Shape], inputs: Dimensions) -> bool:
-    """Return True if inputs of equal shapes are cut alike. Otherwise some kernels would read out of bounds."""
+# Some kernels read out of bounds if inputs of equal shapes are cut in different ways.
+def _cuts_equal_shapes_alike(shapes: Sequence[Shape], inputs: Dimensions) -> bool:
     return len(set(zip(shapes, inputs, strict=True))) == len(set(shapes))
 
 
 def list_splits(extent: int) -> tuple[Split, ...]:
-    """Return splits into two parts, with either part larger, and into three. One split alone might pass although the cut is wrong."""
+    """Divide an extent into two parts, with either part larger, and into three. A wrong cut might pass a single split."""
     halves = {extent // 2, (extent + 1) // 2} if extent % 2 or extent == 2 else {extent // 2 - 1, extent // 2 + 1}
     return (
         *(((0, half), (half, extent)) for half in sorted(halves)),
@@ -133,11 +140,7 @@ def _subsets(numbers: Sequence[int]) -> Iterable[frozenset[int]]:
     return map(frozenset, chain.from_iterable(combinations(numbers, size) for size in sizes))
 
 
-def _complete(forward: Kernel, geometry: Geometry) -> Geometry | None:
-    """Return the geometry with the shapes of the parts' outputs.
-
-    Return None if shape inference refuses a part, or if the outputs of the parts do not form the whole outputs.
-    """
+def _infer_shapes_of_parts(forward: Kernel, geometry: Geometry) -> Geometry | None:
     pieces = []
     for split, ranges in enumerate(geometry.splits):
         shapes = [infer_part(forward, geometry, split, part) for part in range(len(ranges))]
@@ -160,17 +163,14 @@ def _complete(forward: Kernel, geometry: Geometry) -> Geometry | None:
 
 
 def infer_part(forward: Kernel, geometry: Geometry, split: int, part: int) -> tuple[Shape, ...] | None:
-    """Return the shapes of a part's outputs, or None if the operator refuses the part."""
+    """Return the shapes of a part's outputs; None if the framework refuses the part."""
     shapes = [geometry.cut_input(n, array, split, part).shape for n, array in enumerate(forward.inputs)]
     inferred = forward.infer(geometry.shrink(forward.values, split, part), shapes)
     return inferred if inferred is None or len(inferred) == len(forward.outputs) else None
 
 
 def _find_concatenated_dimension(whole: Shape, pieces: Sequence[Shape]) -> int | None:
-    """Return the dimension along which arrays of the shapes `pieces` form an array of the shape `whole`.
-
-    Return None if all shapes are equal, and -1 if the pieces do not form the whole.
-    """
+    """Return the dimension along which `pieces` form `whole`; None if all shapes are equal, and -1 if there is none."""
     if all(piece == whole for piece in pieces):
         return None
     for d, extent in enumerate(whole):
@@ -191,7 +191,7 @@ def find_cut(
     is_needed: Sequence[bool],
     run_part: RunPart,
 ) -> Cut | None:
-    """Run the parts of a geometry, and return the cut if their outputs form the whole outputs.
+    """Run all parts of a split. Return the split as a `Cut` if the results of the parts form the whole outputs.
 
     Only outputs that are True in `is_needed` are compared. Return None if they differ, or if every part computes whole
     outputs. `roles` has the roles of the inputs and of the outputs.
@@ -229,7 +229,6 @@ def find_cut(
 def _find_combine(
     geometry: Geometry, split: int, whole: Array, pieces: Sequence[Array], role: Role, dimension: int | None
 ) -> Combine | None:
-    """Return the way in which `pieces` form the array `whole`, or None. `dimension` is where the geometry cuts the array."""
     tolerance = find_precision([whole.dtype.name])
 
     def is_whole(value: Array) -> bool:

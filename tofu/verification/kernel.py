@@ -1,4 +1,4 @@
-"""The interface by which an engine passes one operator to verification."""
+"""Define the interface by which an engine passes an operator to the verification."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 class Kernel(Protocol):
-    """Operator with its inputs and outputs, which can also run with other inputs and attributes."""
+    """An operator with its inputs and outputs. It can also run with other inputs and attributes."""
 
     @property
     def op(self) -> str:
@@ -20,7 +20,7 @@ class Kernel(Protocol):
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """The attributes. Numbers and tuples of numbers may be shrunk to the size of a part."""
+        """The attributes. Some numbers in them may be reduced to the size of a part."""
 
     @property
     def inputs(self) -> tuple[Array, ...]:
@@ -28,12 +28,12 @@ class Kernel(Protocol):
 
     @property
     def outputs(self) -> tuple[Array, ...]:
-        """The outputs for these inputs."""
+        """The outputs for `inputs`."""
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """Return the shapes of the outputs for other attributes and inputs, or None if the framework refuses them."""
+        """Return the shapes of the outputs for other attributes and input shapes; None if the framework refuses them."""
 
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> Sequence[Array] | None:
-        """Return the outputs for other attributes and inputs, or None if the kernel refuses them."""
+        """Return the outputs for other attributes and inputs; None if the kernel refuses them."""

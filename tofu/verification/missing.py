@@ -1,6 +1,6 @@
-"""Search for cuts that a kernel allows, but that the analysis of its description does not offer as an axis.
+"""Find splits that a kernel computes correctly, but that the description of the operator does not offer as an axis.
 
-Each engine lists explanations of the known ones.
+Each engine lists the known splits of this kind, with explanations.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tofu.verification.cuts import Cut
 
 @dataclass(frozen=True)
 class Missing:
-    """Cut that an operator's kernel computes correctly, but its description does not offer."""
+    """A split of the operator `op` that works, but that its description does not offer."""
 
     op: str
     cut: Cut
 
 
 def find_uncovered(cuts: Iterable[Cut], access: OperatorAccess, is_written: Sequence[bool]) -> list[Cut]:
-    """Return the cuts that no axis of an operator offers. Unwritten outputs are ignored."""
+    """Return the cuts that no axis of an operator offers. Outputs with a False in `is_written` are ignored."""
     strategies = [_make_cut(access, axis, is_written) for axis in range(len(access.axes))]
     are_inputs_read = [access_input.is_read for access_input in access.inputs]
     return sorted(
@@ -31,7 +31,6 @@ def find_uncovered(cuts: Iterable[Cut], access: OperatorAccess, is_written: Sequ
 
 
 def _is_covered(cut: Cut, strategy: Cut, read: Sequence[bool]) -> bool:
-    """Return True if a strategy cuts the outputs like `cut`, and cuts all inputs that `cut` does."""
     dimensions = zip(cut.inputs, strategy.inputs, read, strict=True)
     cuts_fewer_inputs = all(d in (None, strategy_dimension) for d, strategy_dimension, is_read in dimensions if is_read)
     return cuts_fewer_inputs and (cut.outputs, cut.combine) == (strategy.outputs, strategy.combine)
@@ -59,7 +58,10 @@ def _without_overlap(combine: Combine) -> Combine:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Reason why some cuts are not offered. `op` matches the names of operators, and `pattern` the printed cuts."""
+    """Reason why some splits are not offered.
+
+    `op` is a regular expression for the operator's name, and `pattern` one for the printed cut.
+    """
 
     op: str
     pattern: str
@@ -67,7 +69,7 @@ class Explanation:
 
 
 def explain(missing: Missing, explanations: Iterable[Explanation]) -> str | None:
-    """Return the known reason why a cut is not offered, or None."""
+    """Return the known reason why a split is not offered, or None."""
     matching = (
         explanation
         for explanation in explanations

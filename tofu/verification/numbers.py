@@ -1,4 +1,4 @@
-"""Random numbers for an operator's inputs."""
+"""Define which random numbers an operator's inputs have in a verification."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from tofu.verification.kernel import Array, Shape
 
 @dataclass(frozen=True)
 class Numbers:
-    """Array of random numbers from `low` to below `high`, which are integers if `is_whole` is True.
+    """An array of random numbers from `low` to below `high`. They are integers if `is_whole` is True.
 
-    If `is_index` is True, they index a dimension of extent `high`. If `is_length` is True, they may equal `high`.
+    If `is_index` is True, the numbers are positions in a dimension of extent `high`. If `is_length` is True, `high`
+    itself may also be drawn.
     """
 
     low: float
@@ -26,7 +27,7 @@ class Numbers:
     is_length: bool = False
 
     def draw(self, random: np.random.RandomState) -> Array:
-        """Return an array of these numbers."""
+        """Draw an array of these numbers."""
         if self.is_whole:
             return random.randint(int(self.low), int(self.high) + self.is_length, self.shape).astype(self.dtype)
         return np.asarray(random.uniform(self.low, self.high, self.shape)).astype(self.dtype)
@@ -34,7 +35,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Fixed:
-    """Array of constant numbers, for operators that accept only certain inputs."""
+    """An array of constant numbers, for operators that accept only certain inputs."""
 
     values: tuple[Any, ...]
     dtype: str = "float64"
@@ -45,47 +46,47 @@ class Fixed:
         return np.shape(self.values)
 
     def draw(self, random: np.random.RandomState) -> Array:
-        """Return the array. `random` is unused."""
+        """Return the array. `random` is not used."""
         return np.array(self.values, self.dtype)
 
 
 def uniform(low: float, high: float, *shape: int) -> Numbers:
-    """Return numbers between low and high."""
+    """Describe numbers between `low` and `high`."""
     return Numbers(low, high, shape)
 
 
 def single(*shape: int) -> Numbers:
-    """Return numbers between -1 and 1 in float32, for kernels that support no other type."""
+    """Describe numbers between -1 and 1 in float32, for kernels that support no other type."""
     return Numbers(-1, 1, shape, "float32")
 
 
 def half(*shape: int) -> Numbers:
-    """Return numbers between -1 and 1 in float16."""
+    """Describe numbers between -1 and 1 in float16."""
     return Numbers(-1, 1, shape, "float16")
 
 
 def labels(classes: int, *shape: int) -> Numbers:
-    """Return integers from 0 to classes - 1."""
+    """Describe integers from 0 to `classes - 1`."""
     return Numbers(0, classes, shape, is_whole=True, is_index=True)
 
 
 def lengths(longest: int, *shape: int) -> Numbers:
-    """Return integers from 1 to `longest`, the extent of a dimension."""
+    """Describe integers from 1 to `longest`, the extent of a dimension."""
     return Numbers(1, longest, shape, is_whole=True, is_index=True, is_length=True)
 
 
 def whole(low: int, high: int, *shape: int) -> Numbers:
-    """Return integers from low to high - 1."""
+    """Describe integers from `low` to `high - 1`."""
     return Numbers(low, high, shape, is_whole=True)
 
 
 def rounded(*shape: int) -> Numbers:
-    """Return integers with many repetitions."""
+    """Describe integers with many repetitions."""
     return whole(-2, 3, *shape)
 
 
 def ones(*shape: int) -> Numbers:
-    """Return ones."""
+    """Describe an array of ones."""
     return whole(1, 2, *shape)
 
 
@@ -94,5 +95,5 @@ Given: TypeAlias = "Shape | Numbers | Fixed"
 
 
 def read_given(given: Given) -> Numbers | Fixed:
-    """Return the numbers of an input."""
+    """Return the description of an input's numbers."""
     return given if isinstance(given, Numbers | Fixed) else uniform(-1, 1, *given)

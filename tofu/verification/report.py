@@ -1,4 +1,4 @@
-"""Results of a verification, as frozen values that print as a table."""
+"""Store the results of a verification, and print them as a table."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from tofu.verification.comparison import Compared, Comparison, find_kind
 
 TOLERANCE = 1e-10
-"""Largest relative error of float64 results. Sums in another order may cause it."""
+"""Largest relative error of float64 results. The error is not 0 because sums may be computed in another order."""
 
 LOW_PRECISION_TOLERANCES = {"float32": 1e-5, "complex64": 1e-5, "float16": 2e-3, "bfloat16": 2e-2}
-"""Tolerances for kernels that support only these types."""
+"""Largest relative error for kernels that support only these types."""
 
 
 def find_precision(dtypes: Iterable[str]) -> float:
-    """Return the largest relative error to expect for these types."""
+    """Return the largest relative error to expect for numbers of these types."""
     return max(map(_find_tolerance, dtypes), default=TOLERANCE)
 
 
@@ -27,18 +27,18 @@ def _find_tolerance(dtype: str) -> float:
 
 @dataclass(frozen=True)
 class StrategyReport:
-    """Verification of one axis of one operator.
+    """Result of running one operator in parts along one axis.
 
     Attributes
     ----------
     combine
-        The way in which the parts of each output were combined.
+        For each output, how the results of the parts were combined.
     largest_error
         The largest error, relative to the largest magnitude of the output. 0 means bitwise equal.
     cells
-        The number of output elements that were compared, over all splits.
+        The number of output elements that were compared, in all runs.
     overlaps
-        True if some parts overlap, as in an engine that needs equal parts.
+        True if some parts overlap, because the engine needs parts of equal size.
     """
 
     axis: str
@@ -59,21 +59,21 @@ class StrategyReport:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """Verification of one operator: the kernel compared with its description, and each axis.
+    """Result of verifying one operator: its description compared with the kernel, and a report for each axis.
 
     Attributes
     ----------
     description_error
-        None if the description cannot be computed, because it is random or opaque. `checked` then names the check that
-        replaced the comparison.
+        The largest error of the description's numbers. None if they cannot be computed, because the operator is random
+        or has no formula. Then `checked` states what was checked instead.
     refused
         The reason why the description does not cover these attributes, or "".
     is_elementwise, is_opaque
-        Properties of the description.
+        True if each output element depends on one element of each input; True if the description has no formula.
     outputs
         The outputs that need a comparison. Scratch memory is left out.
     compared
-        The comparisons of the outputs.
+        How many elements of each output were compared, and in which way.
     """
 
     op: str
@@ -90,12 +90,12 @@ class NodeReport:
 
     @property
     def kind(self) -> Compared:
-        """The weakest of the references with which the outputs were compared, such as "parts"."""
+        """The least reliable way in which the outputs were compared."""
         return find_kind(self.compared)
 
     @property
     def compared_outputs(self) -> frozenset[int]:
-        """The outputs of which any element was compared."""
+        """The outputs of which at least one element was compared."""
         return frozenset(comparison.output for comparison in self.compared if comparison.cells)
 
     def __repr__(self) -> str:
@@ -107,7 +107,7 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class Report:
-    """Verification of one operator and the operators of its gradient, for certain attributes and shapes."""
+    """Result of verifying an operator and the operators of its gradient, for one choice of attributes and shapes."""
 
     op: str
     attributes: tuple[tuple[str, str], ...]
@@ -116,7 +116,7 @@ class Report:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """All disagreements between descriptions and kernels."""
+        """A sentence for each disagreement between a description and a kernel."""
         problems = []
         for node in self.nodes:
             problems += [f"{node.op}: {problem}" for problem in node.problems]
@@ -130,12 +130,12 @@ class Report:
 
     @staticmethod
     def of_problem(op: str, problem: str) -> Report:
-        """Return the report on an operator that could not be verified."""
+        """Make the report for an operator that could not be verified."""
         return Report(op, (), (), (NodeReport(op, None, "not verified", (), (), (problem,)),))
 
     @property
     def is_verified(self) -> bool:
-        """True if descriptions cover all operators here, and agree with the kernels."""
+        """True if descriptions cover all operators in this report, and agree with the kernels."""
         return not self.problems and not self.refusals
 
     def __repr__(self) -> str:

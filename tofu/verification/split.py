@@ -1,6 +1,6 @@
 """Split an operator along its axes with NumPy: cut the inputs of each part, and combine the outputs of all parts.
 
-This module uses neither `tofu.search` nor `csrc/core`, so that it finds errors in them.
+This module does not use `tofu.search` and `csrc/core`, so that it can find errors in them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tofu.verification.kernel import Array, Shape
 Box = tuple[tuple[int, int], ...]
 Range = tuple[int, int]
 Part = Mapping[int, Range]
-"""One part's range of each split axis, by the axis's number: its first position, and the position after its last."""
+"""Number of a split axis -> the range of the axis that one part computes, as (first position, position after the last)."""
 
 _REDUCERS: Mapping[str, Callable[..., Any]] = {"Sum": np.sum, "Max": np.max, "Min": np.min, "Prod": np.prod}
 
@@ -27,14 +27,14 @@ class SplitError(Exception):
 
 
 def split_range(extent: int, parts: int) -> list[Range]:
-    """Return the parts of an extent: part j of n is [j * extent // n, (j + 1) * extent // n)."""
+    """Divide an extent into ranges. Range j of n is [j * extent // n, (j + 1) * extent // n)."""
     return [(j * extent // parts, (j + 1) * extent // parts) for j in range(parts)]
 
 
 def count_parts(access: OperatorAccess, axes: Sequence[int], count: int) -> dict[int, int]:
-    """Return the numbers of parts for a split of `axes` into `count` parts each.
+    """Return axis -> number of parts, for a split of each of `axes` into `count` parts.
 
-    The axes that an axis is nested in come before it, and are split into single positions.
+    Some axes exist only inside of other axes. These outer axes come first, and are split into single positions.
     """
     outer = {axis: [access.axes.index(name) for name in access.outer_axes.get(access.axes[axis], ())] for axis in axes}
     counts = dict.fromkeys((a for axis in axes for a in (*outer[axis], axis)), count)
@@ -42,7 +42,7 @@ def count_parts(access: OperatorAccess, axes: Sequence[int], count: int) -> dict
 
 
 def list_parts(splits: Mapping[int, Sequence[Range]]) -> list[Part]:
-    """Return all combinations of the ranges of each split axis, with the last axis varying fastest."""
+    """Return all combinations of the ranges of each split axis. The last axis varies fastest."""
     return [dict(zip(splits, ranges, strict=True)) for ranges in product(*splits.values())]
 
 
@@ -66,7 +66,7 @@ def find_region(rows: Sequence[Row], shape: Shape, part: Part, extents: Sequence
 def find_part(access: InputAccess | OutputAccess, shape: Shape, part: Part, extents: Sequence[int]) -> Box:
     """Return the region of a tensor that a part reads or writes.
 
-    The region is empty if the tensor is a slice along a dimension that the part does not reach.
+    The region is empty if the tensor is a slice along a dimension, and the part does not contain the slice.
     """
     region = find_region(access.rows, shape, part, extents)
     if access.absent is None:
@@ -81,10 +81,10 @@ def region_shape(region: Box) -> Shape:
 
 
 def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[int]) -> Array:
-    """Return the region of an input that a part's kernel receives.
+    """Return the region of an input that the kernel of a part receives.
 
-    Elements outside the tensor are `fill`. If only the first part reads an input (`addend_axes`), other parts receive
-    zeros. An input that the kernel should not read is NaN, so that a wrong read is noticed.
+    Elements outside of the tensor are `fill`. If only the first part reads an input (`addend_axes`), other parts
+    receive zeros. An input that the kernel should not read is NaN, so that a wrong read is noticed.
     """
     region = find_region(access.rows, array.shape, part, extents)
     if not access.is_read:
@@ -98,7 +98,7 @@ def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[i
 
 
 def move_elements(inputs: Sequence[Array], access: OperatorAccess, part: Part, shapes: Sequence[Shape]) -> list[Array]:
-    """Return the outputs of a part of an operator that only moves elements, as a fetch assembles them.
+    """Return the outputs of a part, for an operator that only moves elements. No kernel runs; regions are copied.
 
     `shapes` are the shapes of the whole outputs.
     """
@@ -159,7 +159,7 @@ def combine_outputs(
     """Combine the parts of an output. Elements that no part writes are zero, as in the gradient of a slice.
 
     `splits` has the ranges of each split axis. `part_outputs` has an array for each combination of ranges; the last
-    axis varies fastest. Raises SplitError if concatenated parts overlap, or if replicated parts differ.
+    axis varies fastest. Raises SplitError if concatenated parts overlap, or if parts that should be equal differ.
     """
     regions = [find_part(access, shape, part, operator_access.extents) for part in list_parts(splits)]
     clipped_parts = [_clip_output(region, piece, shape) for region, piece in zip(regions, part_outputs, strict=True)]
@@ -211,9 +211,9 @@ def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ..
 
 
 def relative_error(value: Array, reference: Array) -> float:
-    """Return the largest error of any element, divided by the largest magnitude in `reference`, or by 1 if that is larger.
+    """Return the largest error of an element, divided by the largest magnitude in `reference` or by 1, whichever is larger.
 
-    Infinite if an element is NaN in only one array. `max` would skip a NaN.
+    Return infinity if the shapes differ, or if an element is NaN in only one array.
     """
     if value.shape != reference.shape:
         return float("inf")
@@ -223,6 +223,6 @@ def relative_error(value: Array, reference: Array) -> float:
         difference = np.where(
             are_equal, 0.0, np.abs(np.asarray(value, number_type) - np.asarray(reference, number_type))
         )
-    difference = np.where(np.isnan(difference), np.inf, difference)
+    difference = np.where(np.isnan(difference), np.inf, difference)  # `max` would skip a NaN
     magnitude = np.abs(reference[np.isfinite(reference)])
     return float(difference.max(initial=0.0) / max(1.0, magnitude.max(initial=0.0)))

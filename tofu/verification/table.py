@@ -1,4 +1,4 @@
-"""Table of verification results, with a row for each operator."""
+"""Print the results of a verification as a table, with a row for each operator."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from tofu.verification.report import NodeReport
 
 
 def tabulate(noun: str, reports: Iterable[tuple[NodeReport, int, bool]]) -> Table:
-    """Return the table of verified operators.
+    """Return a table of the verified operators.
 
-    `reports` has, for each report, the number of signatures that it covers, and True if it has problems.
+    Each item of `reports` is a report, the number of signatures (attributes, shapes and types) that it covers, and True
+    if there were problems.
     """
     signatures: dict[str, int] = defaultdict(int)
     errors: dict[str, float] = defaultdict(float)

@@ -1,7 +1,7 @@
-"""Search for cuts of operators that read an input in windows, such as convolutions, by experiments with the kernel.
+"""Find splits of operators whose output rows read windows of input rows, such as convolutions.
 
-The parts of such an input overlap, or have other ratios than the output's parts. To find the output rows that depend on
-an input row, each input row is changed in turn. A part of the output then receives its input rows, and rows of padding.
+Only the kernel is used, not its description. Each input row is changed in turn, to see which output rows depend on it.
+Then each part of the output is computed from the input rows that it needs, and from rows of padding.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ _CHANGE = 64.0  # added to input elements; large enough to change a maximum, too
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of input rows. Output row n reads `size` rows, from `begin + n * step` on."""
+    """Windows of input rows. Output row n reads the `size` input rows from `begin + n * step` on."""
 
     begin: int
     size: int
     step: int
 
     def find_region(self, part: Range) -> Range:
-        """Return the rows that a part of the output reads. They may be outside the input."""
+        """Return the first input row that a part of the output reads, and the row after the last. They may be outside the input."""
         first, last = part[0], part[1] - 1
         return self.begin + first * self.step, self.begin + last * self.step + self.size
 
 
 @dataclass(frozen=True)
 class WindowGeometry(Geometry):
-    """Candidate for a cut of a forward operator, with `windows` for the inputs that are read in windows.
+    """A way to split a forward operator that reads some inputs in windows. It is not known yet if the split works.
 
-    `zeroed` names an entry of an attribute, such as a padding, that is set to zero for parts. Parts then receive the
-    padding as rows of `fill`.
+    `windows` has the windows of each input that is read in windows. `zeroed` names an entry of an attribute, such as a
+    padding, that is set to zero for each part. Parts then receive the padding as rows of `fill`.
     """
 
     windows: tuple[Windows | None, ...] = ()
@@ -48,14 +48,14 @@ class WindowGeometry(Geometry):
     fill: float = 0.0
 
     def find_region(self, number: int, extent: int, split: int, part: int) -> Range:
-        """Return the rows of an input that a part reads. They exceed the input's `extent` only if `zeroed` is set."""
+        """Return the range of input rows that a part reads. It exceeds the input's `extent` only if `zeroed` is set."""
         windows = self.windows[number]
         assert windows is not None
         begin, end = windows.find_region(self.splits[split][part])
         return (begin, end) if self.zeroed is not None else (max(0, begin), min(extent, end))
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return a part of an array with the shape of an input of the forward operator."""
+        """Cut out a part of `array`, which has the shape of input `number` of the forward operator."""
         d = self.inputs[number]
         if d is None:
             return array
@@ -67,7 +67,7 @@ class WindowGeometry(Geometry):
         return np.where(inside.reshape(shape), cells, np.asarray(self.fill).astype(array.dtype)).astype(array.dtype)
 
     def combine_gradients(self, gradients: Sequence[Array], number: int, whole: Array, split: int) -> Array:
-        """Return the gradient of an input, summed from its parts' gradients. Rows outside the input are dropped."""
+        """Add the gradients of an input's parts to the gradient of the whole input. Drop rows outside of the input."""
         d = self.inputs[number]
         assert d is not None
         result = np.moveaxis(np.zeros_like(whole), d, 0)
@@ -78,7 +78,7 @@ class WindowGeometry(Geometry):
         return np.moveaxis(result, 0, d)
 
     def shrink(self, values: Mapping[str, Any], split: int, part: int) -> dict[str, Any]:
-        """Return the attributes of one part."""
+        """Return the attributes for one part."""
         local = super().shrink(values, split, part)
         if self.zeroed is not None:
             name, position = self.zeroed
@@ -91,9 +91,9 @@ class WindowGeometry(Geometry):
 def list_window_geometries(
     forward: Kernel, free: Collection[int], indexed: Collection[int], shrinks: bool = True
 ) -> list[Geometry]:
-    """Return candidates for cuts of a forward operator's first output along one dimension, with inputs read in windows.
+    """Return ways to split a forward operator's first output along one dimension, in which inputs are read in windows.
 
-    Only inputs in `free` may be cut. Inputs that hold positions, such as indices, stay whole.
+    Only inputs in `free` may be cut. Dimensions with an extent in `indexed` stay whole, because data index into them.
     """
     return list(_list_geometries(forward, free, indexed, shrinks))
 
@@ -106,7 +106,7 @@ def _list_geometries(
         if extent < 3:
             continue
         windows_by_input = [
-            _list_windows(forward, number, along, indexed) if number in free else []
+            _list_cuttable_dimensions(forward, number, along, indexed) if number in free else []
             for number in range(len(forward.inputs))
         ]
         for chosen in product(*([(None, None), *windows] for windows in windows_by_input)):
@@ -116,7 +116,7 @@ def _list_geometries(
                 dimensions = tuple(d for d, _ in chosen)
                 windows = tuple(window for _, window in chosen)
                 plain = WindowGeometry(dimensions, frozenset(), extent, list_splits(extent), windows=windows)
-                yield from _complete_geometry(forward, plain, along, shrinks)
+                yield from _list_accepted_variants(forward, plain, along, shrinks)
 
 
 def _is_uneven(forward: Kernel, chosen: Sequence[tuple[int | None, Windows | None]], extent: int) -> bool:
@@ -124,10 +124,9 @@ def _is_uneven(forward: Kernel, chosen: Sequence[tuple[int | None, Windows | Non
     return any(d is not None and array.shape[d] % extent for array, (d, _) in pairs)
 
 
-def _list_windows(
+def _list_cuttable_dimensions(
     forward: Kernel, number: int, along: int, indexed: Collection[int]
 ) -> list[tuple[int | None, Windows | None]]:
-    """Return the dimensions of an input that output rows read in windows, with the windows."""
     array = forward.inputs[number]
     if array.dtype.kind != "f":
         return []
@@ -155,10 +154,6 @@ def _find_dependence(forward: Kernel, number: int, d: int, along: int) -> Array:
 
 
 def _fit_windows(dependence: Array, extent: int) -> Windows | None:
-    """Return the windows in which output rows read input rows, or None if there are none, or if each window has all rows.
-
-    `dependence` is the result of `_find_dependence`, and `extent` the number of input rows.
-    """
     input_rows = [np.flatnonzero(column) for column in dependence.T]
     if any(len(rows) == 0 for rows in input_rows):
         return None
@@ -178,17 +173,13 @@ def _fit_windows(dependence: Array, extent: int) -> Windows | None:
     return windows if fits and step > 0 and size < extent else None
 
 
-def _complete_geometry(forward: Kernel, plain: WindowGeometry, along: int, shrinks: bool) -> Iterator[Geometry]:
-    """Yield the variants of a candidate that shape inference accepts.
-
-    Their attributes are unchanged, shrunk to the size of a part, or have a padding of zero.
-    """
+def _list_accepted_variants(forward: Kernel, plain: WindowGeometry, along: int, shrinks: bool) -> Iterator[Geometry]:
     entries = [
         (name, n)
         for name, value in forward.values.items()
         if isinstance(value, tuple)
         for n, item in enumerate(value)
-        if _is_border(item)
+        if _may_be_padding(item)
     ]
     variants = [plain, *(replace(plain, shrunk=frozenset({plain.base})) for _ in range(shrinks))]
     variants += [replace(plain, zeroed=entry, fill=fill) for entry in entries for fill in FILLS]
@@ -205,9 +196,8 @@ def _complete_geometry(forward: Kernel, plain: WindowGeometry, along: int, shrin
             yield replace(variant, outputs=outputs, pieces=tuple(pieces))
 
 
-def _is_border(item: Any) -> bool:
-    """Return True if an entry of an attribute may be a padding: a number of rows, or one number for each side."""
-    sides = item if isinstance(item, tuple) else (item,)
+def _may_be_padding(item: Any) -> bool:
+    sides = item if isinstance(item, tuple) else (item,)  # one number for both sides, or one for each
     return all(type(side) is int and side >= 0 for side in sides) and any(sides)
 
 

@@ -1,4 +1,4 @@
-"""Backend: builds execution graphs, which are MXNet symbols that run on all workers, and plans their buffers."""
+"""Build the MXNet symbols that all workers run (execution graphs), and plan their memory."""
 
 from tofu.mxnet.backend.execution_graph import ExecutionGraph, build_execution_graph
 

@@ -1,4 +1,4 @@
-"""Memory of each worker, by the memory planner that also runs when a graph is bound. No array is allocated."""
+"""Predict the memory of each worker, with the same code that plans memory when a model is bound. No array is allocated."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Variables = tuple[dict[str, Shape], dict[str, int]]  # name -> shape, name -> MX
 
 
 def list_shard_shapes(problem: Problem, tensor: int, layout: Sequence[int]) -> list[Shape]:
-    """Return the shape of each worker's shard of a tensor."""
+    """Return the shape of each worker's shard of `tensor`. `layout` lists the dimensions along which it is split."""
     return [tuple(int(end - begin) for begin, end in box) for box in find_shards(problem, tensor, layout)]
 
 
 def variable_shards(choices: Choices) -> Iterator[tuple[Tensor, int, Shape]]:
-    """Yield each variable, each worker, and the shape of the shard there."""
+    """Yield (variable, worker, shape of the worker's shard) for all variables and workers."""
     for position, tensor in enumerate(choices.problem.graph.tensors):
         if tensor.kind is not TensorKind.INTERMEDIATE:
             for worker, shape in enumerate(list_shard_shapes(choices.problem, position, choices.layout(position))):
@@ -34,13 +34,13 @@ def variable_shards(choices: Choices) -> Iterator[tuple[Tensor, int, Shape]]:
 
 
 def source_variables(graph: Graph) -> Variables:
-    """Return shapes and type codes of the variables of a graph for one device."""
+    """Return the shapes and type codes of all variables of a model on one device."""
     whole = [tensor for tensor in graph.tensors if tensor.kind is not TensorKind.INTERMEDIATE]
     return {t.name: t.shape for t in whole}, {t.name: DTYPE_NAMES.index(t.dtype) for t in whole}
 
 
 def worker_variables(choices: Choices, execution: ExecutionGraph) -> Variables:
-    """Return shapes and type codes of the variables of an execution graph, which are shards."""
+    """Return the shapes and type codes of the shards that are variables of `execution`."""
     present = {*execution.symbol.list_arguments(), *execution.symbol.list_auxiliary_states()}
     shapes: dict[str, Shape] = {}
     codes: dict[str, int] = {}
@@ -52,20 +52,20 @@ def worker_variables(choices: Choices, execution: ExecutionGraph) -> Variables:
 
 
 def measure_one_device(source: Source) -> int:
-    """Return the bytes that one device needs for the whole training graph, by MXNet's planner."""
+    """Return the bytes that one device needs to train the whole model, as MXNet plans them."""
     planned = _mxnet.PlannedGraph(source.native.handle.value, *source_variables(source.graph))
     return sum(device["arguments"] + device["auxiliary"] + device["pool"] for device in planned.memory().values())
 
 
 def plan_buffers(choices: Choices, execution: ExecutionGraph) -> _mxnet.PlannedGraph:
-    """Return the execution graph with the buffers that binding will allocate."""
+    """Return the execution graph with its memory plan. Binding the graph allocates exactly these buffers."""
     return _mxnet.PlannedGraph(execution.symbol.handle.value, *worker_variables(choices, execution))
 
 
 def measure_workers(source: Source, choices: Choices) -> tuple[int, ...]:
-    """Return the bytes of each worker: its shards of all variables, and its buffers.
+    """Return the bytes that each worker needs: its shards of all variables, and its buffers.
 
-    The buffers are planned from outlines of the program, by the same function that places them in the execution graph.
+    No execution graph is built: buffers are planned from an outline of each worker's program, by the same function.
     """
     outlines = write_outlines(choices)
     builder = make_builder(source, choices, TRAINING, {}, outlines.workers_by_operator)
@@ -74,7 +74,7 @@ def measure_workers(source: Source, choices: Choices) -> tuple[int, ...]:
 
 
 def add_up_workers(choices: Choices, planned: _mxnet.PlannedGraph) -> tuple[int, ...]:
-    """Return the bytes of each worker, as `measure_workers`, from the buffers of the execution graph."""
+    """Return the bytes that each worker needs, like `measure_workers`, but from the memory plan of an execution graph."""
     memory = planned.memory()
     return tuple(held + memory[worker_group(worker)]["pool"] for worker, held in enumerate(_count_held(choices)))
 

@@ -1,4 +1,4 @@
-"""Construction of execution graphs: MXNet symbols with a copy of each operator for every worker (paper section 6)."""
+"""Build execution graphs: MXNet symbols in which every worker has its own part of each operator (paper section 6)."""
 
 from __future__ import annotations
 
@@ -24,26 +24,29 @@ from tofu.search import Choices, Problem
 KERNEL_CHOICES: Mapping[str, Mapping[str, str]] = {
     op: {"cudnn_off": "True"} for op in ("BatchNorm", "_backward_BatchNorm")
 }
-"""Attributes that choose one of several GPU kernels in training.
+"""Attributes that select MXNet's own GPU kernel in training instead of cuDNN's.
 
-cuDNN's BatchNorm updates the moving statistics in the forward pass. MXNet's own kernel, and the parts of a BatchNorm,
-update them in the backward pass. A mixture of both would update them twice, or never.
+cuDNN's BatchNorm updates the moving statistics in the forward pass. MXNet's and Tofu's own kernels update them in the
+backward pass. With both kinds in a model, statistics would be updated twice, or never.
 """
 
-_REDUCERS = ("Sum", "Max", "Min", "Prod")
-"""Names of reductions, numbered as in `csrc/core/program/piece.h`."""
+_REDUCERS = ("Sum", "Max", "Min", "Prod")  # numbered as in csrc/core/program/piece.h
 
 
 @dataclass(frozen=True)
 class ExecutionGraph:
-    """MXNet symbol that runs on all workers. Its outputs are the shards of each of `outputs`, the model's outputs first."""
+    """MXNet symbol that runs a model on all workers.
+
+    The symbol returns the shards of each tensor in `outputs`. The first `n_model_outputs` tensors are the model's
+    outputs.
+    """
 
     symbol: Any
     outputs: tuple[OutputShards, ...]
     n_model_outputs: int
     workers: int
     kept: frozenset[int] = frozenset()
-    """Numbers of the `outputs` that stay unchanged until the next backward, since no other tensor shares their memory."""
+    """Positions in `outputs` of the tensors that stay unchanged until the next backward pass, since no other shares their memory."""
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:
@@ -57,10 +60,10 @@ class ExecutionGraph:
 
     @cached_property
     def keeping_gradients(self) -> ExecutionGraph:
-        """The same graph with separate memory for the gradients, so that they stay valid after the next forward.
+        """A copy of this graph in which gradients keep their values after the next forward pass.
 
-        Two kinds of gradients still share memory: a gradient of two arguments, and a gradient that no backward operator
-        computes.
+        For this, gradients get memory of their own. Two kinds of gradients still share memory: a gradient of two
+        arguments, and a gradient that no backward operator computes.
         """
         begin, end = (count * self.workers for count in (self.n_model_outputs, len(self.outputs)))
         handle, positions = _mxnet.keep_outputs(self.symbol.handle.value, begin, end)
@@ -75,17 +78,17 @@ class ExecutionGraph:
 
 
 def build_execution_graph(source: Source, program: PlannedProgram) -> ExecutionGraph:
-    """Return the execution graph of a program.
+    """Build the MXNet symbol that runs `program` on all workers.
 
-    Its nodes are copies of nodes of the training graph. Parts of operators, which the training graph lacks, are created
-    by name.
+    Most nodes are copied from the nodes of `source`, the training graph for one device. An operator that only Tofu has
+    is created by its name.
     """
     symbol = build_symbol(source, program)
     return ExecutionGraph(symbol, program.outputs, program.n_model_outputs, program.workers)
 
 
 def build_symbol(source: Source, program: PlannedProgram) -> Any:
-    """Return the program as an MXNet symbol; see `build_execution_graph`."""
+    """Build the symbol alone, as in `build_execution_graph`."""
     return wrap_symbol(make_builder(source, program.choices, program.phases, program.reducers).build(program.code))
 
 
@@ -96,9 +99,10 @@ def make_builder(
     reducers: Mapping[int, str],
     workers_by_operator: Mapping[int, Sequence[int]] | None = None,
 ) -> _mxnet.ExecutionGraphBuilder:
-    """Return a builder of execution graphs for the operators of some phases. Memory does not depend on `reducers`.
+    """Return an object that builds the execution graph of the operators in `phases`.
 
-    If `workers_by_operator` is passed, the builder knows these copies only.
+    `reducers` states how partial results of a tensor are combined. It does not affect memory. If `workers_by_operator`
+    is passed, an operator exists only on the workers that are listed for it.
     """
     graph = choices.problem.graph
     origins = [find_origin(operator) for operator in graph.operators]
@@ -152,9 +156,9 @@ def _add_rewritten(
 
 
 def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, list[int]]:
-    """Return operator -> outputs that every copy computes, for operators with several outputs.
+    """Return operator -> the outputs that every worker must compute, for operators with several outputs.
 
-    These are the outputs that an operator reads, or that the operator's origin lists as `asked`.
+    They are the outputs that somebody reads, that `origin.asked` lists, or that such outputs need.
     """
     graph = problem.graph
     running = [(position, operator) for position, operator in enumerate(graph.operators) if operator.phase in phases]

@@ -1,4 +1,4 @@
-"""Execution graph for inference: the forward operators alone, over the shards of a training step."""
+"""Build the graph for inference. It has only the forward operators, and reads the same shards as a training step."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tofu.program import PlannedProgram, check_program, is_checked, write_progra
 
 
 def write_inference(partition: Partition) -> PlannedProgram:
-    """Return the program of the forward operators with the plan's choices."""
+    """Return the program that all workers run for inference. Each forward operator is split as in training."""
     task = partition.task
     choices = prepare_inference(partition.graph, partition.searched, task.engine.front_end, task.settings.undescribed)
     return write_program(choices, inference=True)
 
 
 def build_inference(partition: Partition) -> ExecutionGraph:
-    """Return the execution graph of `write_inference`. Raise InternalError if it breaks a rule."""
+    """Build the MXNet symbol that runs inference on all workers. Raise InternalError if a check of the symbol fails."""
     backend, program = partition.task.engine.backend, write_inference(partition)
     if is_checked():
         check_program(program)

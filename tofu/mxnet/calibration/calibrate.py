@@ -1,4 +1,4 @@
-"""`calibrate`: measure the present machine, with its processors as devices."""
+"""`calibrate`: measure the machine that this code runs on. Each of its processors counts as a device."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ PROGRAM_ENVIRONMENTS: Mapping[str, Mapping[str, str]] = {
 
 
 def calibrate(name: str = "this machine") -> dict[str, Any]:
-    """Measure the present machine and return its description, the content of a JSON file.
+    """Measure this machine, and return its description for simulations, which can be saved as a JSON file.
 
-    It takes about a minute, during which nothing else should run. Raises TofuError if a measuring program fails.
+    This takes about a minute. Nothing else should run meanwhile. Raises TofuError if a measuring program fails.
     """
     samples = [Sample(*fields) for fields in _run_program("kernels")]
     engine = _run_program("engine")
     cache_bytes = _find_cache_bytes()
     rates_by_kind = dict(fit_kernels(samples, cache_bytes))
-    # The time of a call is in both the engine's time for a node and the kernels' times.
+    # Both the engine's time for a node and the kernels' times include the time of a call.
     kernel_call_seconds = median(rates.call for rates in rates_by_kind.values())
     rates_by_kind[UPDATE] = KernelRates(engine["update_call"], 0.0, 0.0, engine["update_byte"], 0.0)
     machine: dict[str, Any] = {
@@ -99,9 +99,8 @@ def _find_rate(samples: list[Sample], feature: str) -> float:
 
 
 def _find_cache_bytes() -> int:
-    """Return half of a processor's second-level cache. The other half is for data that a kernel writes."""
     try:
         text = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip()
-        return int(text.removesuffix("K")) * 1024 // 2
+        return int(text.removesuffix("K")) * 1024 // 2  # the other half is for the kernel's results
     except (OSError, ValueError):
         return CACHE_BYTES

@@ -1,6 +1,6 @@
-"""Measure the overheads of MXNet's engine (per operator, per update, between devices), and whole steps.
+"""Measure the time that MXNet spends outside of kernels (per operator, update and step), and the time of whole steps.
 
-Kernels take longer in a step than alone, because less of their input is in the cache.
+In a step, kernels take longer than alone, because less of their input is in the cache.
 
     python -m tofu.mxnet.calibration.engine FILE
 
@@ -30,13 +30,13 @@ from tofu.program import NodeKind
 from tofu.simulation.simulate import write_one_device_program
 
 RUNS = 12
-LAYER_COUNTS = (2, 40)  # of perceptrons that compute almost nothing
+LAYER_COUNTS = (2, 40)  # layers of two perceptrons that compute almost nothing
 WIDE_PERCEPTRON = (2048, 3)  # width and layers of a perceptron with large updates
 WORKERS = 2
 
 
 def find_median(run: Callable[[], Any]) -> float:
-    """Return the median seconds of several runs."""
+    """Call `run` several times, and return the median of the seconds."""
     seconds = []
     for _ in range(RUNS):
         start = time.perf_counter()
@@ -47,7 +47,7 @@ def find_median(run: Callable[[], Any]) -> float:
 
 
 def measure_processors() -> float:
-    """Return the effective number of processors: their count times their relative speed when all run at once."""
+    """Return how many processors at full speed would be as fast as all processors of this machine together."""
     count = len(os.sched_getaffinity(0))
     operands = [mx.nd.ones((512, 512), mx.cpu(device)) for device in range(count)]
 
@@ -63,7 +63,11 @@ def measure_processors() -> float:
 
 
 class MeasuredStep(NamedTuple):
-    """Measured step: its nodes on each worker, its seconds, and the number and seconds of the updates after it."""
+    """Measurements of a training step.
+
+    `nodes` is the number of operators on each worker. `seconds` is the time without weight updates. `updates` is the
+    number of updates, and `update_seconds` their time.
+    """
 
     nodes: float
     seconds: float
@@ -72,7 +76,7 @@ class MeasuredStep(NamedTuple):
 
 
 def measure_step(width: int, layers: int, workers: int) -> MeasuredStep:
-    """Measure a training step of a perceptron, and its updates of weights."""
+    """Measure a training step of a perceptron, and the updates of its weights."""
     net = mx.sym.Variable("data")
     for layer in range(layers):
         net = mx.sym.FullyConnected(net, num_hidden=width, no_bias=True, name=f"fc{layer}")
@@ -87,7 +91,7 @@ def measure_step(width: int, layers: int, workers: int) -> MeasuredStep:
 
 
 def make_module(symbol: Any, shapes: Mapping[str, tuple[int, ...]], workers: int) -> tuple[Any, Any]:
-    """Return a module that trains by SGD with momentum, and a batch."""
+    """Return an MXNet module that trains by SGD with momentum, and a batch for it."""
     module_class = mx.mod.Module
     if workers > 1:
         module_class, symbol = Module, partition(symbol, contexts=[mx.cpu(worker) for worker in range(workers)])
@@ -105,7 +109,7 @@ def make_module(symbol: Any, shapes: Mapping[str, tuple[int, ...]], workers: int
 
 
 def measure_whole(case: CalibrationCase) -> float:
-    """Return the median seconds of a whole training step."""
+    """Return the median seconds of a training step, updates included."""
     module, batch = make_module(case.symbol, case.shapes, case.workers)
 
     def train() -> None:
@@ -116,7 +120,7 @@ def measure_whole(case: CalibrationCase) -> float:
 
 
 def measure_engine() -> dict[str, float]:
-    """Return the engine's seconds before a step, per node on one and on several devices, and per update."""
+    """Return the seconds that MXNet needs to start a step, an operator (on one and on several devices), and an update."""
     overheads = {"processors": measure_processors()}
     for name, workers in (("call", 1), ("call_of_several", WORKERS)):
         shallow, deep = (measure_step(16, layers, workers) for layers in LAYER_COUNTS)
@@ -131,7 +135,7 @@ def measure_engine() -> dict[str, float]:
 
 
 def main(path: str) -> None:
-    """Measure all, and write the results."""
+    """Measure everything, and write the results to the file `path`."""
     steps = [measure_whole(case) for case in list_steps()]
     Path(path).write_text(json.dumps({**measure_engine(), "steps": steps}))
 

@@ -1,7 +1,6 @@
-"""Measure single kernels: run small models under MXNet's profiler, and match its events with the nodes.
+"""Measure how long single kernels take: run small models under MXNet's profiler, and find each operator in its events.
 
-This is a separate program, because MXNet's engine must run operators one at a time, in one thread
-(`calibrate.PROGRAM_ENVIRONMENTS`):
+This separate program runs one operator at a time, in one thread (`calibrate.PROGRAM_ENVIRONMENTS`):
 
     python -m tofu.mxnet.calibration.kernels FILE
 
@@ -39,7 +38,11 @@ CLONE_PREFIX, FETCH_OPERATOR = "_tofu_clone_", "_tofu_multi_fetch"
 
 
 class RecordedCase(NamedTuple):
-    """Case that ran under the profiler: its program, and the begin and end of each step, in the profiler's microseconds."""
+    """A model that ran under the profiler.
+
+    `program` is the model's program. `steps` has the begin and the end of each step, in microseconds on the profiler's
+    clock.
+    """
 
     program: PlannedProgram
     steps: list[tuple[float, float]]
@@ -49,7 +52,7 @@ Events = Mapping[tuple[int, str], list[tuple[int, float]]]  # (device, operator)
 
 
 def run_case(case: CalibrationCase) -> RecordedCase:
-    """Run a few steps under the profiler."""
+    """Run a few training steps of a model under MXNet's profiler."""
     settings = Settings(workers=max(case.workers, 2), algorithm=case.algorithm, cache=False)
     task = read_trained(case.symbol, case.shapes, settings)
     if case.workers == 1:
@@ -75,7 +78,6 @@ def run_case(case: CalibrationCase) -> RecordedCase:
 
 
 def _draw_values(name: str, shape: tuple[int, ...]) -> Any:
-    """Return numbers that neither grow nor vanish from layer to layer, as in trained models. Labels and indices are 0."""
     if name.endswith("gamma"):
         return np.ones(shape, "float32")
     if name.endswith("label"):
@@ -96,7 +98,7 @@ def _run_step(executor: Any) -> None:
 
 
 def read_events(path: Path) -> Events:
-    """Read the kernels that the profiler recorded."""
+    """Read the file that the profiler wrote. Return the begin and the seconds of each kernel."""
     events = json.loads(path.read_text())["traceEvents"]
     devices = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
     begins: dict[tuple[int, int, str], int] = {}
@@ -117,9 +119,10 @@ def read_events(path: Path) -> Events:
 
 
 def match_events(recorded: RecordedCase, events: Events) -> Iterator[Sample]:
-    """Yield the work of each kernel, with its time in the fastest step.
+    """Yield the work of each kernel (such as its bytes), with the seconds that it took in the fastest step.
 
-    Events and nodes of an operator on a device are matched by order. If their numbers differ, the operator is left out.
+    The n-th event of an operator on a device belongs to the n-th node of this operator. If the numbers of events and
+    nodes differ, the operator is skipped.
     """
     program = recorded.program
     tables = program.tables
@@ -150,7 +153,7 @@ def _find_op(program: PlannedProgram, node: int) -> str:
 
 
 def main(path: str) -> None:
-    """Measure all cases, and write the results."""
+    """Measure all models, and write the results to the file `path`."""
     with tempfile.TemporaryDirectory() as folder:
         event_file = Path(folder) / "events.json"
         profiler.set_config(

@@ -1,4 +1,4 @@
-"""Small models to measure: layers of every common kind, at several sizes."""
+"""Define small models to measure, with layers of every common kind in several sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class CalibrationCase:
-    """Model to measure: a symbol, the shapes of its inputs, a number of workers, and the planning algorithm."""
+    """A model to measure: a symbol, the shapes of its inputs, the number of workers, and the name of the planning algorithm."""
 
     symbol: Any
     shapes: Shapes
@@ -32,7 +32,7 @@ ATTENTIONS = (2, 24, 96), (4, 96, 160), (2, 160, 320), (8, 128, 256)
 
 
 def list_cases() -> Iterator[CalibrationCase]:
-    """Yield all cases, on one device and on several."""
+    """Yield all models, each for one device and for several."""
     for build, sizes in _list_families():
         for symbol, shapes in (build(*model_sizes) for model_sizes in sizes):
             yield CalibrationCase(symbol, shapes)
@@ -43,7 +43,7 @@ def list_cases() -> Iterator[CalibrationCase]:
 
 
 def list_steps() -> Iterator[CalibrationCase]:
-    """Yield the cases whose whole steps are measured: the two largest of each family, on one, two and four devices."""
+    """Yield the models whose whole steps are measured: the two largest of each kind, for one, two and four devices."""
     for build, sizes in _list_families():
         for symbol, shapes in (build(*model_sizes) for model_sizes in sizes[-2:]):
             yield from (CalibrationCase(symbol, shapes, workers) for workers in (1, 2, 4))

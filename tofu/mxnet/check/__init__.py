@@ -1,4 +1,4 @@
-"""Checks of a finished execution graph, which do not depend on how it was planned."""
+"""Check a finished execution graph (the symbol that all workers run), whatever code planned it."""
 
 from tofu.mxnet.check.execution import check_execution, check_memory, check_traffic
 from tofu.mxnet.check.traffic import FetchTraffic, count_traffic

@@ -1,11 +1,11 @@
-"""Checker of execution graphs. It runs before every bind unless TOFU_CHECK=0, and on every graph in the tests.
+"""Check execution graphs before every bind, unless TOFU_CHECK=0. The tests check all graphs.
 
-A *fetch* is a node that assembles a region on one worker from the shards of several. The rules are:
+A *fetch* is a node that assembles a region on one worker from the shards of several workers. The rules are:
 
-- Fetches (`csrc/nnvm/memory/check_fetches.h`): a fetch reads regions inside its sources and writes each output element
-  once. Every edge between workers enters a fetch.
-- Lifetimes (`csrc/nnvm/memory/check_lifetimes.h`): whenever the engine may run a node, everything that the node reads
-  is complete in memory. This includes sums and variables that are changed in place.
+- Fetches (`csrc/nnvm/memory/check_fetches.h`): a fetch reads regions inside its sources, and writes each output element
+  once. Tensors reach another worker only through a fetch.
+- Lifetimes (`csrc/nnvm/memory/check_lifetimes.h`): whenever MXNet may run a node, all tensors that the node reads are
+  complete in memory. This includes sums, and variables that are changed in place.
 - Outputs have the sizes of the plan's shards.
 """
 
@@ -21,14 +21,14 @@ Shape = tuple[int, ...]
 
 
 def check_execution(planned: _mxnet.PlannedGraph, output_shapes: Sequence[Shape]) -> None:
-    """Raise InternalError if an execution graph breaks a rule. The error lists all such places.
+    """Raise InternalError if an execution graph breaks a rule of this module. The error lists the places.
 
     Parameters
     ----------
     planned
         The execution graph, with the buffers that binding will allocate.
     output_shapes
-        The plan's shapes of the graph's first outputs.
+        The shapes that the plan expects of the graph's first outputs.
     """
     problems = [*planned.problems(), *_compare_outputs(planned.outputs(), output_shapes)]
     if problems:
@@ -44,7 +44,7 @@ def _compare_outputs(outputs: Sequence[tuple[str, Shape | None]], planned_shapes
 
 
 def check_memory(found: Sequence[int], expected: Sequence[int]) -> None:
-    """Raise InternalError unless each worker needs exactly the bytes that the plan counts."""
+    """Raise InternalError unless each worker needs exactly the bytes that its plan counts. Both lists are by worker."""
     wrong = [worker for worker, counts in enumerate(zip(found, expected, strict=True)) if counts[0] != counts[1]]
     if wrong:
         raise InternalError(

@@ -1,6 +1,7 @@
-"""Bytes that an execution graph transfers, counted from the pieces, contexts and shapes of its fetch nodes.
+"""Count the bytes that an execution graph transfers between workers.
 
-This count and the count of the running kernels must both equal `plan.communication_bytes`. To be independent, this
+A fetch is a node that reads shards of other workers. The bytes that all fetches read must equal
+`plan.communication_bytes`. So must the bytes that kernels count while they run. To be independent of the planner, this
 module imports neither the search nor the analysis.
 """
 
@@ -17,10 +18,11 @@ from tofu import _mxnet
 
 
 def read_tables(execution_symbol: Any, variable_shapes: Mapping[str, tuple[int, ...]] | None = None) -> SimpleNamespace:
-    """Return a graph's nodes in topological order, and its fetches, as tables (`csrc/nnvm/execution/execution_tables.h`).
+    """Return tables of a graph's nodes, in execution order, and of its fetches (`csrc/nnvm/execution/execution_tables.h`).
 
-    Variables without a shape get one from `variable_shapes`. Entries refer to each other by position. `begin`, `extent`
-    and `shape` have as many columns as the highest rank of a fetch. Fetches of lower rank have extent 1 there.
+    `variable_shapes` has the shapes of variables that lack one in the symbol. Rows refer to each other by position.
+    `begin`, `extent` and `shape` have a column for each dimension. Fetches of fewer dimensions have extent 1 in the
+    others.
     """
     return SimpleNamespace(**_mxnet.execution_tables(execution_symbol.handle.value, dict(variable_shapes or {})))
 
@@ -30,7 +32,7 @@ ITEM_BYTES = np.array((4, 8, 2, 1, 4, 1, 8, 1))  # by MXNet's type flag
 
 @dataclass(frozen=True)
 class FetchTraffic:
-    """Bytes that all fetches of an execution graph read, from other workers (remote) and from their own worker (local)."""
+    """Bytes that all fetches of an execution graph read: from other workers (remote), and from their own worker (local)."""
 
     remote_bytes: int
     local_bytes: int
@@ -38,7 +40,7 @@ class FetchTraffic:
 
 
 def count_traffic(execution_symbol: Any) -> FetchTraffic:
-    """Count the bytes that the fetches read in one run of `execution_symbol`."""
+    """Count the bytes that fetches read when `execution_symbol` runs once."""
     tables = read_tables(execution_symbol)
     piece_bytes = tables.piece_extent.prod(axis=1) * ITEM_BYTES[tables.fetch_type[tables.piece_fetch]]
     source_bytes = piece_bytes[tables.source_piece]

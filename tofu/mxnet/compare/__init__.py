@@ -1,6 +1,6 @@
-"""Comparison of a model's results on several workers with those on one device.
+"""Compare a model's results on several workers with its results on one device.
 
-Anything that binds like an `mx.sym.Symbol` can run: the model itself, or its partitioned symbol.
+Anything with the methods of an `mx.sym.Symbol` can run: the model itself, or its partitioned symbol.
 """
 
 from tofu.compare.numbers import Arrays as Arrays

@@ -1,4 +1,4 @@
-"""Compare the results of two runs, and the bytes that they transfer."""
+"""Compare the results of two runs of a model, and count the bytes that workers transfer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ NOT_FINITE = "one device computes no finite numbers from these values; pass your
 
 @dataclass(frozen=True)
 class ComparedRuns:
-    """Differences of two runs. `excused` maps tensors that are left out to the reason."""
+    """Differences between a run on several workers and a run on one device.
+
+    `excused` maps the name of each tensor that is not compared to the reason.
+    """
 
     training: tuple[Difference, ...]
     inference: tuple[Difference, ...]
@@ -28,12 +31,15 @@ class ComparedRuns:
 
     @property
     def largest(self) -> float:
-        """Largest difference."""
+        """The largest error of a tensor."""
         return max((difference.error for difference in (*self.training, *self.inference)), default=0.0)
 
 
 def compare_runs(partition: Partition, workers_run: Run, device_run: Run, cancelled: float) -> ComparedRuns:
-    """Compare all tensors that neither depend on random numbers nor have infinite or NaN values on one device."""
+    """Compare the results of all workers with those of one device.
+
+    Tensors that depend on random numbers, or have infinite or NaN values on one device, are excused.
+    """
     problem = partition.searched.problem
     excused = _name_tensors(partition, find_random(problem.graph, problem.accesses))
     training = _compare_step(workers_run.training, device_run.training, excused, cancelled)
@@ -53,13 +59,13 @@ def _compare_step(
 
 
 def find_fixed(comparison: ComparedRuns, corrected: ComparedRuns, tolerance: float) -> list[str]:
-    """Return the names of the tensors that differ in one comparison, but agree in the corrected one."""
+    """Return the names of the tensors that differ in `comparison` but agree in `corrected`."""
     agreeing = {(d.kind, d.name) for d in (*corrected.training, *corrected.inference) if d.error <= tolerance}
     return [d.name for d in comparison.training if d.error > tolerance and (d.kind, d.name) in agreeing]
 
 
 def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: float) -> ComparedRuns:
-    """Return the comparison without tensors that differ because of a known mistake of MXNet."""
+    """Return a comparison without the tensors that differ because of a known mistake of MXNet."""
     defects = _name_tensors(partition, find_defects(partition.source.graph))
     differences = (*comparison.training, *comparison.inference)
     wrong = [d for d in differences if d.error > tolerance and d.name in defects]
@@ -73,7 +79,10 @@ def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: fl
 
 
 def measure_traffic(partition: Partition, workers_run: Run, trains: bool) -> dict[str, Traffic]:
-    """Return the bytes transferred in training and in inference. Only training is compared with the plan."""
+    """Count the bytes that workers transfer in training and in inference, in the graph and in the run.
+
+    For training, the result also has the bytes that the plan predicts. Plans predict no bytes for inference.
+    """
     graph_bytes = count_traffic(build_inference(partition).symbol).remote_bytes
     inference = {"inference": Traffic(None, graph_bytes, workers_run.inference_bytes)}
     if not trains:

@@ -1,4 +1,4 @@
-"""Tensors that cannot be compared: they depend on random numbers, or one device itself computes them wrong."""
+"""Find tensors that cannot be compared: they depend on random numbers, or MXNet computes them wrong on one device."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tofu.mxnet.frontend.randomness import DROP_PROBABILITIES, draws
 from tofu.mxnet.lowerings.completion import UNWRITTEN_SUFFIX
 
 Reasons = dict[int, str]
-"""Position of a tensor -> why it cannot be compared."""
+"""Number of a tensor -> why the tensor cannot be compared."""
 
 
 def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:
-    """Return the tensors that depend on random numbers, which every worker draws for itself."""
+    """Find the tensors that depend on random numbers. Every worker draws its own numbers, so results differ."""
     drawn: Reasons = {}
     for operator, access in zip(graph.operators, accesses, strict=True):
         if draws(operator) or (access.is_random and operator.op not in DROP_PROBABILITIES):
@@ -25,7 +25,7 @@ def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:
 
 
 def find_defects(graph: Graph) -> Reasons:
-    """Return the tensors that one device itself may compute wrong, each with MXNet's mistake (docs/limits.md)."""
+    """Find the tensors that MXNet may compute wrong on one device, and name MXNet's mistake (docs/limits.md)."""
     readers_by_tensor: dict[int, list[Operator]] = {}
     for operator in graph.operators:
         for tensor in operator.inputs:
@@ -38,7 +38,7 @@ def find_defects(graph: Graph) -> Reasons:
                 f"MXNet's gradient of the slope of {operator.name} may read memory that it has overwritten"
             )
         for slot in _list_overwritten(operator):
-            readers = readers_by_tensor[operator.inputs[slot]]  # includes the operator itself
+            readers = readers_by_tensor[operator.inputs[slot]]  # including `operator`
             for tensor in (tensor for reader in readers for tensor in reader.outputs if len(readers) > 1):
                 wrong[tensor] = f"MXNet's {operator.name} may overwrite an input that other operators read"
         read_tensors = {*readers_by_tensor, *graph.outputs, *graph.gradients.values()}
@@ -62,7 +62,7 @@ def _list_overwritten(operator: Operator) -> Sequence[int]:
 
 
 def _find_incomplete_outputs(operator: Operator, read_tensors: Collection[int]) -> Reasons:
-    """Return the outputs that MXNet's kernel computes wrong unless another output, which nobody reads, is requested."""
+    """MXNet skips an output that nobody reads. Some kernels then compute their other outputs wrong."""
     description = DESCRIPTIONS.get(operator.op)
     wrong: dict[int, str] = {}
     outputs = dict(enumerate(operator.outputs))  # a description may have more outputs than the operator
@@ -76,7 +76,7 @@ def _find_incomplete_outputs(operator: Operator, read_tensors: Collection[int]) 
 
 
 def propagate(graph: Graph, direct_reasons: Mapping[int, str]) -> Reasons:
-    """Return the reasons of these tensors, and of all tensors that depend on them."""
+    """Extend reasons to all tensors that are computed from a tensor with a reason."""
     reasons = dict(direct_reasons)
     for operator in graph.operators:
         reason = next((reasons[tensor] for tensor in operator.inputs if tensor in reasons), None)

@@ -1,4 +1,4 @@
-"""Run a training step and a forward pass for inference, of anything that binds like an `mx.sym.Symbol`."""
+"""Run a training step and a forward pass for inference, with a symbol or anything that binds like one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from tofu.mxnet.compare.values import draw_like
 
 @dataclass(frozen=True)
 class Run:
-    """Results of training and of inference, each with the bytes that kernels read from other workers."""
+    """The numbers that a model computed in a training step and in inference.
+
+    `training_bytes` and `inference_bytes` are the bytes that workers read from each other meanwhile.
+    """
 
     training: RunNumbers
     inference: RunNumbers
@@ -33,11 +36,10 @@ def run_step(
     trains: bool = True,
     adds_apart: bool = False,
 ) -> Run:
-    """Bind the symbol, run it for inference, then run a training step on the same values.
+    """Bind `symbol`, run it for inference, then run a training step on the same values.
 
-    `requests` maps arguments to MXNet's "write", "add" or "null". Head gradients, and the first values of gradients
-    with "add", are random. Some of MXNet's kernels cannot add gradients, so this function adds them if `adds_apart` is
-    set.
+    `requests` maps each argument to MXNet's "write", "add" or "null". The gradients of the outputs are random, and so
+    are the arrays to which "add" adds. Some kernels of MXNet cannot add. With `adds_apart`, this function adds instead.
     """
     context = context or mx.cpu(0)
     bound_requests = {n: "write" if adds_apart and request == "add" else request for n, request in requests.items()}

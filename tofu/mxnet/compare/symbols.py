@@ -1,4 +1,4 @@
-"""Changes of a symbol for a comparison: double precision, no dropout, and no kernels that MXNet gets wrong."""
+"""Change a symbol for a comparison: use double precision, remove dropout, and avoid kernels that MXNet gets wrong."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tofu.mxnet.verify.kernels import list_declarations
 
 WIDE_TYPE, WIDE_FLAG = "float64", "1"
 SINGLE_PRECISION_OPERATORS = ("CTCLoss", "Crop", "InstanceNorm", "LRN", "SoftmaxActivation")
-"""Operators with one visible output that MXNet only has in float32."""
+"""Operators that MXNet has only in float32. Each has one visible output."""
 NARROW_TYPES, NARROW_FLAGS = ("float32", "float16"), ("0", "2")
 MOST_READERS = 7
 RANDOM_PREFIXES = ("_random_", "_sample_")
-"""Prefixes of operators that draw in float32 by default."""
+"""Prefixes of operators that draw float32 numbers by default."""
 
 Change = Callable[[str, dict[str, str]], dict[str, str]]  # (operator type, attributes) -> new attributes
 
 
 def widen_types(symbol: Any) -> Any:
-    """Return the symbol with float64 instead of every narrower floating-point type.
+    """Return a copy of the symbol that computes in float64 instead of float32 and float16.
 
-    Operators that MXNet has only in float32 get casts around them.
+    If MXNet has an operator only in float32, casts are added before and after it.
     """
 
     def widen(op: str, attributes: dict[str, str]) -> dict[str, str]:
@@ -42,7 +42,7 @@ def widen_types(symbol: Any) -> Any:
 
 
 def list_single(symbol: Any) -> list[str]:
-    """Return the names of the symbol's operators that MXNet has only in float32."""
+    """Return the names of the nodes whose operators MXNet has only in float32."""
     return [node["name"] for node in json.loads(symbol.tojson())["nodes"] if node["op"] in SINGLE_PRECISION_OPERATORS]
 
 
@@ -68,7 +68,7 @@ def _insert_after(model: dict[str, Any], number: int, op: str, name: str, attrib
 
 
 def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
-    """Return the symbol without dropout, and the names of the changed nodes."""
+    """Return a copy of the symbol without dropout, and the names of the nodes that changed."""
 
     def turn_off(op: str, attributes: dict[str, str]) -> dict[str, str]:
         drops = op in DROP_PROBABILITIES and float(attributes.get("p", DROP_PROBABILITIES[op])) > 0
@@ -78,10 +78,11 @@ def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
 
 
 def split_readers(symbol: Any) -> Any:
-    """Return the symbol with copies of outputs that have eight or more readers, so that each copy has at most seven.
+    """Return a copy of the symbol in which no output has more than seven readers.
 
-    MXNet adds the gradients of eight or more readers in place, and some of its kernels do this wrong. The copies differ
-    in an attribute, because MXNet merges equal nodes.
+    MXNet adds the gradients of eight or more readers in place, and some of its kernels do this wrong. So each group of
+    seven readers gets its own `_copy` of the output. The copies differ in an attribute, because MXNet merges equal
+    nodes.
     """
     model = json.loads(symbol.tojson())
     nodes, states = model["nodes"], set(symbol.list_auxiliary_states())
@@ -102,10 +103,10 @@ def split_readers(symbol: Any) -> Any:
 
 
 def avoid_blocked_layouts(symbol: Any) -> Any:
-    """Return the symbol with a slice of all elements after each LRN.
+    """Return a copy of the symbol in which each LRN is followed by a slice of all elements.
 
     oneDNN's convolutions on CPUs write channels in blocks. If LRN's backward operator reads such a gradient, its result
-    contains uninitialised memory. The slice's gradient has its elements in row-major order.
+    contains uninitialised memory. A slice's gradient has its elements in row-major order.
     """
     model = json.loads(symbol.tojson())
     for number in [number for number, node in enumerate(model["nodes"]) if node["op"] == "LRN"]:
@@ -117,7 +118,7 @@ CORRECTIONS: tuple[tuple[Callable[[Any], Any], str], ...] = (
     (split_readers, "MXNet adds to sums in place"),
     (avoid_blocked_layouts, "MXNet's gradient of LRN reads uninitialised memory"),
 )
-"""Changes that avoid a mistake of MXNet on one device, each with the mistake (docs/limits.md)."""
+"""Functions that change a symbol to avoid a mistake of MXNet on one device, with a description of the mistake."""
 
 
 def _change_attributes(symbol: Any, change: Change) -> tuple[Any, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Random values to run a model on, drawn to suit the operators that read each variable."""
+"""Draw random values for a model's variables. The range of a variable suits the operators that read it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from tofu.mxnet.frontend.inference import DTYPE_NAMES, infer_arguments
 from tofu.mxnet.frontend.symbol_text import in_plain_form
 
 Bounds = tuple[int, int]
-"""Half-open range of positions."""
+"""The smallest allowed position, and the first position that is too large."""
 Shape = tuple[int, ...]
 FindBounds = Callable[[Mapping[str, str], Sequence[Shape]], Bounds]
-"""Function of an operator's attributes and the shapes of its inputs."""
+"""Function that takes an operator's attributes and the shapes of its inputs, and returns the `Bounds` of an input."""
 
 
-def _up_to_extent(slot: int, default_axis: int) -> FindBounds:
-    """Return a function for positions in input `slot`, along the operator's axis."""
+def _bound_by_extent(slot: int, default_axis: int) -> FindBounds:
     return lambda attributes, shapes: (0, shapes[slot][int(attributes.get("axis", default_axis))])
 
 
@@ -31,9 +30,8 @@ def _find_length_bounds(attributes: Mapping[str, str], shapes: Sequence[Shape]) 
 
 
 def _find_class_bounds(attributes: Mapping[str, str], shapes: Sequence[Shape]) -> Bounds:
-    """Return the range of SoftmaxOutput's labels. Empty if labels have as many elements as the data, and so may be probabilities."""
     data, label = shapes[0], shapes[1]
-    if prod(data) == prod(label):
+    if prod(data) == prod(label):  # the labels may be probabilities
         return 0, 0
     if attributes.get("multi_output") in ("True", "1"):
         return 0, data[1]
@@ -46,8 +44,8 @@ def _find_gather_bounds(attributes: Mapping[str, str], shapes: Sequence[Shape]) 
 
 POSITIONS: dict[str, dict[int, FindBounds]] = {
     "Embedding": {0: lambda attributes, shapes: (0, int(attributes["input_dim"]))},
-    "take": {1: _up_to_extent(0, 0)},
-    "pick": {1: _up_to_extent(0, -1)},
+    "take": {1: _bound_by_extent(0, 0)},
+    "pick": {1: _bound_by_extent(0, -1)},
     "batch_take": {1: lambda attributes, shapes: (0, shapes[0][1])},
     "one_hot": {0: lambda attributes, shapes: (0, int(attributes["depth"]))},
     "gather_nd": {1: _find_gather_bounds},
@@ -63,7 +61,7 @@ POSITIONS: dict[str, dict[int, FindBounds]] = {
     "where": {0: lambda attributes, shapes: (0, 2)},
     "_ctc_loss": {1: lambda attributes, shapes: (1, shapes[0][2])},
 }
-"""Operator -> input that has positions (indices, labels, lengths) -> range of its values."""
+"""Operator -> the inputs that contain indices, labels or lengths -> the range of their values."""
 MOVING_OPERATORS = frozenset(
     (
         "Reshape",
@@ -91,11 +89,14 @@ MOVING_OPERATORS = frozenset(
         "broadcast_like",
     )
 )
-"""Operators that pass the numbers of their inputs on unchanged."""
+"""Operators that rearrange or copy their input's numbers without changing them."""
 
 
 def find_positions(symbol: Any, shapes: Mapping[str, Shape], dtypes: Mapping[str, Any]) -> dict[str, Bounds]:
-    """Return argument -> range of values that all its readers accept, for arguments with positions."""
+    """Return the allowed range of values for each argument that contains indices, labels or lengths.
+
+    All operators that read the argument accept the values in this range.
+    """
     symbol = in_plain_form(symbol)
     all_shapes, type_flags = infer_arguments(symbol, shapes, dtypes)
     nodes = _mxnet.nodes(symbol.handle.value)
@@ -136,7 +137,7 @@ INPUTS_AROUND_ONE = {
     "elemwise_div": (1,),
     "broadcast_div": (1,),
 }
-"""Operator -> inputs that are drawn around 1: scales, variances, arguments of logarithms and roots."""
+"""Operator -> inputs whose values are drawn around 1: scales, variances, divisors, arguments of logarithms and roots."""
 
 
 def draw_values(
@@ -146,10 +147,11 @@ def draw_values(
     user_values: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> dict[str, Array]:
-    """Return name -> array for every argument and auxiliary state of a symbol. `user_values` stay unchanged.
+    """Return name -> array for every argument and auxiliary state of a symbol. Use the arrays in `user_values` as they are.
 
-    Positions (`find_positions`) are drawn within their range, scales and variances between 0.5 and 1.5. Parameters
-    with two or more dimensions are uniform with variance 1 / fan-in. All else is between -0.5 and 0.5.
+    Indices, labels and lengths are drawn from their allowed range, and scales and variances between 0.5 and 1.5.
+    Parameters with two or more dimensions are uniform with variance 1 / fan-in. All other numbers are between -0.5 and
+    0.5.
     """
     user_values = user_values or {}
     all_shapes, type_flags = infer_arguments(symbol, shapes, dtypes or {})
@@ -177,13 +179,12 @@ def draw_values(
         else:
             bound = 0.5 if name in shapes or len(shape) < 2 else sqrt(3 / prod(shape[1:]))
             drawn = generator.uniform(-1.0, 1.0, shape) * recurrent_bounds.get(name, bound)
-        # Drawn numbers are rounded to float32, so that runs in float32 and float64 start from the same numbers.
+        # Runs in float32 and float64 start from the same numbers, because drawn numbers are rounded to float32.
         values[name] = np.asarray(user_values.get(name, drawn.astype(np.float32))).astype(dtype)
     return values
 
 
 def _find_ranges(symbol: Any) -> tuple[set[str], dict[str, float]]:
-    """Return the variables that are drawn around 1, and parameters of RNN operators -> largest absolute value."""
     nodes = _mxnet.nodes(symbol.handle.value)
     around_one: set[str] = set()
     recurrent_bounds: dict[str, float] = {}
@@ -196,7 +197,7 @@ def _find_ranges(symbol: Any) -> tuple[set[str], dict[str, float]]:
 
 
 def draw_like(arrays: Arrays, seed: int) -> dict[str, Array]:
-    """Return random numbers between -0.5 and 0.5, in arrays of the same shapes and types."""
+    """Return random arrays with the shapes and types of `arrays`, and numbers between -0.5 and 0.5."""
     generator = np.random.RandomState(seed)
     return {
         name: generator.uniform(-0.5, 0.5, array.shape).astype(np.float32).astype(array.dtype)

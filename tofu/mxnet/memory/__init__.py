@@ -1,1 +1,1 @@
-"""Memory of a training step on one device and on every worker, from MXNet's own planner."""
+"""Predict the memory of a training step, on one device and on every worker, by MXNet's own memory planner."""

@@ -1,7 +1,7 @@
-"""Memory of a training step on one device and on every worker. No array is allocated (paper section 6).
+"""Add up the memory of a training step on one device and on every worker, without allocating arrays (paper section 6).
 
-The account is exact for all that a bound module allocates: shards, gradients, optimizer states, and shared buffers. The
-workspace that kernels request while they run is an estimate (`tofu.mxnet.memory.workspace`).
+The numbers are exact for all memory that a bound module allocates. The memory that kernels request while they run is an
+estimate (`tofu.mxnet.memory.workspace`).
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ PAGE_VARIABLE, LARGE_VARIABLE = "MXNET_GPU_MEM_POOL_PAGE_SIZE", "MXNET_GPU_MEM_L
 
 
 def round_up(count: int) -> int:
-    """Return the bytes that MXNet's pool of GPU memory uses for an array: whole pages, or multiples of 2 MiB above 2 MiB.
+    """Return the bytes that MXNet allocates on a GPU for an array of `count` bytes.
 
-    See src/storage/pooled_storage_manager.h of MXNet 1.9.1.
+    The size is rounded up to whole pages, and above 2 MiB to multiples of 2 MiB. See
+    src/storage/pooled_storage_manager.h of MXNet 1.9.1.
     """
     page = int(os.environ.get(PAGE_VARIABLE, PAGE_BYTES))
     large = int(os.environ.get(LARGE_VARIABLE, LARGE_BYTES))
@@ -40,7 +41,7 @@ def round_up(count: int) -> int:
 
 
 def account_one_device(source: Source, states: OptimizerStates) -> DeviceMemory:
-    """Return the memory of one device that trains the whole model, with these optimizer states."""
+    """Return the memory of one device that trains the whole model with an optimizer."""
     graph = source.graph
     whole = {t: [tensor.shape] for t, tensor in enumerate(graph.tensors) if tensor.kind is not TensorKind.INTERMEDIATE}
     gradients = _mxnet.outputs(source.native.handle.value)[len(graph.outputs) :]
@@ -48,7 +49,7 @@ def account_one_device(source: Source, states: OptimizerStates) -> DeviceMemory:
 
 
 def account_workers(partition: Partition, states: OptimizerStates) -> tuple[DeviceMemory, ...]:
-    """Return the memory of each worker of a partition."""
+    """Return the memory of each worker that trains its part of the model with an optimizer."""
     graph, execution = partition.graph, partition.training
     problem, choices, workers = partition.problem, partition.choices, execution.workers
     shards = {
@@ -64,7 +65,7 @@ def account_workers(partition: Partition, states: OptimizerStates) -> tuple[Devi
 
 
 def count_rounding(partition: Partition) -> tuple[int, ...]:
-    """Return the bytes that MXNet's GPU memory pool adds on each worker by rounding, without optimizer states."""
+    """Return how many bytes MXNet adds on each worker's GPU because it rounds array sizes up. Leave out optimizer states."""
     return tuple(device.rounding_bytes for device in account_workers(partition, OptimizerStates(None, {})))
 
 
@@ -77,9 +78,9 @@ def _account(
     gradients: list[tuple[int, int]],
     states: OptimizerStates,
 ) -> list[DeviceMemory]:
-    """Return the memory of each device of a graph.
+    """Return the memory of each device that runs a graph.
 
-    `shards` maps a variable to its shape on each device. `names` maps the devices' groups to names, in the same order.
+    `shards` maps each variable to its shape on each device. `names` maps groups of nodes to the names of their devices.
     """
     buffers = _mxnet.PlannedGraph(symbol.handle.value, *variables)
     planned = buffers.memory()
@@ -142,7 +143,7 @@ class _Entries:
         return tuple(self._names[node] for node in np.unique(self._columns["node"][self._rows(group)]))
 
     def uses_of(self, group: str) -> npt.NDArray[np.int64]:
-        """Return the bytes in use as an array [use, node of the group]. Tensors that share a buffer in place count once."""
+        """Return the bytes in use as an array [use, node]. Tensors that share a buffer in place count once."""
         rows = self._rows(group)
         own = np.unique(self._columns["node"][rows])
         rows &= self._columns["buffer"] >= 0

@@ -1,4 +1,4 @@
-"""Sizes of the states that an optimizer keeps for a weight, found by creating them for a tiny weight."""
+"""Find how much memory an optimizer needs for its states, such as momentum, by creating them for a tiny weight."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tofu.graph import Tensor
 
 
 def create_optimizer(name: str, parameters: Mapping[str, Any], **others: Any) -> Any:
-    """Return MXNet's optimizer of this name. Raise TofuError for a name or parameter that MXNet does not have."""
+    """Create an MXNet optimizer by its name. Raise TofuError if MXNet lacks the name or a parameter."""
     kinds = mx.optimizer.Optimizer.opt_registry
     kind = kinds.get(name.lower())
     if kind is None:
@@ -33,7 +33,7 @@ def create_optimizer(name: str, parameters: Mapping[str, Any], **others: Any) ->
 
 
 class OptimizerStates:
-    """Sizes of the states of an MXNet optimizer, by the type and number of dimensions of the weight.
+    """Sizes of the arrays (states) that an MXNet optimizer stores for each weight, such as momentum.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class OptimizerStates:
         self._known: dict[tuple[str, int], list[tuple[tuple[bool, ...], int]]] = {}
 
     def list_bytes(self, weight: Tensor, shard: tuple[int, ...]) -> list[int]:
-        """Return the bytes of each state for a shard of a weight."""
+        """Return the bytes of each state for a shard of `weight`. `shard` is the shard's shape."""
         key = weight.dtype, len(shard)
         if key not in self._known:
             self._known[key] = list(self._probe(*key))
@@ -67,9 +67,9 @@ class OptimizerStates:
         ]
 
     def _probe(self, dtype: str, rank: int) -> Iterator[tuple[tuple[bool, ...], int]]:
-        """Yield, for each state, the dimensions that it shares with the weight, and the bytes of an element.
+        """Yield which dimensions each state shares with the weight, and the bytes of an element.
 
-        Other dimensions have extent 1.
+        A state has extent 1 in its other dimensions.
         """
         if self._optimizer is None:
             return
@@ -87,7 +87,7 @@ class OptimizerStates:
 
 
 def list_arrays(state: Any) -> list[Any]:
-    """Return all arrays that an optimizer's state contains."""
+    """Return all arrays in an optimizer's state, which may be nested tuples and lists."""
     if isinstance(state, (tuple, list)):
         return [array for item in state for array in list_arrays(item)]
     return [state] if isinstance(state, mx.nd.NDArray) else []

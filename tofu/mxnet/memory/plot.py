@@ -1,4 +1,4 @@
-"""Picture of a memory report: the memory in use during a step, on one device and on the worker that needs most."""
+"""Draw the memory in use during a step, on one device and on the worker that needs most."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COLOURS = ("#4e5d6c", "#7c8ea0", "#b5c0cb", "#d1495b", "#2e7d8c", "#e9a23b")
 
 
 def plot_memory(report: MemoryReport, path: str | Path) -> None:
-    """Write a picture of a memory report to a file. The suffix of `path` selects the format.
+    """Write a picture of a memory report to a file. The suffix of `path` selects the format, for example `.png`.
 
     Raises TofuError if matplotlib is not installed, or for an unknown suffix.
     """

@@ -1,6 +1,6 @@
-"""Report on the memory that a training step of an MXNet model needs, on one device and on every worker.
+"""Report how much memory a training step of an MXNet model needs, on one device and on every worker.
 
-The *peak* is the operator or fetch at which most of a device's buffers are in use.
+The *peak* is the operator or fetch (a copy from other workers) during which a device uses most of its buffers.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class DeviceMemory:
     parameters_bytes
         Weights.
     optimizer_bytes
-        States of the optimizer.
+        States of the optimizer, such as momentum.
     inputs_bytes
-        Data, labels, gradients of outputs that are not losses, and auxiliary states.
+        Data, labels, auxiliary states, and gradients that the user passes for outputs that are not losses.
     gradients_bytes
         All gradients at the end of a step.
     pool_bytes
@@ -49,7 +49,7 @@ class DeviceMemory:
     workspace_bytes
         Estimate of the memory that kernels request while they run.
     rounding_bytes
-        Memory that a pool of GPU memory adds by rounding each array up.
+        Memory that MXNet adds on GPUs, because it rounds the size of each array up.
     nodes
         Names of the device's operators and fetches, in the order of execution.
     uses
@@ -69,27 +69,27 @@ class DeviceMemory:
 
     @property
     def planned_bytes(self) -> int:
-        """Allocated bytes: an exact number, without workspace and the rounding of a GPU's pool."""
+        """Bytes that MXNet allocates before the step. The number is exact; workspace and rounding on GPUs are not included."""
         return self.parameters_bytes + self.optimizer_bytes + self.inputs_bytes + self.pool_bytes
 
     @property
     def needed_bytes(self) -> int:
-        """Bytes that a GPU must have: allocated bytes, rounding of its pool, and estimated workspace."""
+        """Bytes that a GPU must have: planned bytes, rounding, and the estimated workspace."""
         return self.planned_bytes + self.rounding_bytes + self.workspace_bytes
 
     @cached_property
     def peak(self) -> int:
-        """Position in `nodes` of the peak."""
+        """Position in `nodes` of the operator or fetch that uses most memory."""
         return int(self.uses.sum(axis=0).argmax()) if self.nodes else 0
 
     @property
     def peak_node(self) -> str:
-        """Operator or fetch at the peak."""
+        """Name of the operator or fetch that uses most memory."""
         return self.nodes[self.peak] if self.nodes else ""
 
     @property
     def at_peak(self) -> dict[str, int]:
-        """Bytes of each kind at the peak. With the idle buffers they add up to `planned_bytes`."""
+        """Bytes of each kind of memory at the peak. "idle" are buffers that nothing uses then. The sum is `planned_bytes`."""
         pooled = self.uses[:, self.peak].tolist() if self.nodes else [0] * len(USES)
         parts = {
             "parameters": self.parameters_bytes,
@@ -106,12 +106,12 @@ class DeviceMemory:
 
     @property
     def total(self) -> tuple[str, int]:
-        """Label and value of the total: the allocated bytes."""
+        """Label and value of the table's last row: the planned bytes."""
         return "planned", self.planned_bytes
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """Rows below the total."""
+        """Rows below the total: further sizes, and the name of the operator or fetch at the peak."""
         return {
             "rounding on GPUs": self.rounding_bytes,
             "workspace, about": self.workspace_bytes,
@@ -126,10 +126,10 @@ class DeviceMemory:
 
 @dataclass(frozen=True)
 class MemoryReport(MemoryComparison):
-    """Memory of one device and of all workers; `workers` is empty if only one device was asked for.
+    """Memory that a training step needs, on one device and on each worker.
 
-    `communication_bytes` are the bytes that workers transfer in a step. `optimizer` names the optimizer whose states
-    are included.
+    `workers` is empty if the user asked for one device only. `communication_bytes` are the bytes that workers transfer
+    in a step. `optimizer` names the optimizer whose states are counted.
     """
 
     one_device: DeviceMemory
@@ -139,12 +139,12 @@ class MemoryReport(MemoryComparison):
 
     @property
     def largest(self) -> DeviceMemory:
-        """Worker that needs most memory, or the one device."""
+        """The worker that needs most memory, or the one device if there are no workers."""
         return max(self.workers or (self.one_device,), key=lambda worker: worker.needed_bytes)
 
     @property
     def headline(self) -> str:
-        """Title with the optimizer and the communication."""
+        """Title of the table. It names the optimizer, and states how many bytes workers transfer."""
         moved = format_bytes(self.communication_bytes)
         workers = f"{len(self.workers)} workers, which transfer {moved} per step" if self.workers else "one device"
         return f"[bold]Memory of a training step[/bold] with {self.optimizer}: {workers}"
@@ -156,12 +156,12 @@ class MemoryReport(MemoryComparison):
 
     @property
     def legend(self) -> dict[str, str]:
-        """Explanations of the rows."""
+        """Explanation of each row."""
         return LEGEND
 
     @property
     def columns(self) -> list[tuple[str, DeviceMemory]]:
-        """Columns of the table: one device, and one worker of each group with equal memory."""
+        """Columns of the table: one device, and one worker for each group of workers with equal memory."""
         return [("one device", self.one_device), *_list_kinds(self.workers)]
 
 

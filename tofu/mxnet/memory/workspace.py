@@ -1,8 +1,8 @@
-"""Estimate the workspace (temporary memory) of convolutions, the kernels that request most.
+"""Estimate the workspace of convolutions: memory that a kernel requests while it runs. Convolutions request most.
 
-cuDNN and oneDNN choose their algorithms at run time. The largest workspace is the unfolded image, in which each
-position has a copy of its window. The attribute `workspace` limits cuDNN's workspace, in MiB. The estimate is the
-smaller of the two sizes.
+cuDNN and oneDNN choose their algorithms at run time. The largest workspace holds, for each output position, a copy of
+the window of the image that the position reads. The attribute `workspace` limits cuDNN's workspace, in MiB. The
+estimate is the smaller of the two sizes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Shape = Sequence[int]
 
 
 def estimate_workspace(symbol: Any, variables: Variables) -> dict[str, int]:
-    """Return device group -> bytes that its largest convolution may request. Groups without a convolution are left out."""
+    """Return device group -> bytes that the group's largest convolution may request. Leave out groups without a convolution."""
     handle = symbol.handle.value
     nodes = _mxnet.nodes(handle)
     convolutions = [node for node in nodes if node["op"].endswith(("Convolution", "Deconvolution"))]
@@ -35,19 +35,15 @@ def estimate_workspace(symbol: Any, variables: Variables) -> dict[str, int]:
     for node in convolutions:
         inputs = [shapes[nodes[source]["entry"] + index] or () for source, index in node["inputs"]]
         item_bytes = np.dtype(DTYPE_NAMES[types[node["entry"]]]).itemsize
-        unfolded = item_bytes * _count_unfolded(node, inputs, shapes[node["entry"]] or ())
+        unfolded = item_bytes * _count_window_elements(node, inputs, shapes[node["entry"]] or ())
         limit = int(node["attrs"].get("workspace", DEFAULT_LIMIT_MIB)) << 20
         group = node["attrs"].get(GROUP_KEY, "")
         needed[group] = max(needed.get(group, 0), min(unfolded, limit))
     return needed
 
 
-def _count_unfolded(node: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> int:
-    """Return the number of elements of the unfolded image.
-
-    Backward operators read the output's gradient before the forward operator's inputs.
-    """
-    is_backward = "_backward_" in node["op"]
+def _count_window_elements(node: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> int:
+    is_backward = "_backward_" in node["op"]  # then the first input is the output's gradient
     data, weight = inputs[is_backward], inputs[is_backward + 1]
     result = inputs[0] if is_backward else output
     positions = data if node["op"].endswith("Deconvolution") else result

@@ -1,11 +1,13 @@
-"""Verification: compare descriptions of operators with MXNet's own kernels, in float64 on small inputs.
+"""Verify that descriptions of operators agree with MXNet's own kernels, in float64 on small inputs.
 
-A *strategy* is an axis along which an operator can be split. An operator counts as verified only if
+A *description* is a formula for an operator's outputs. A *strategy* is an axis along which the operator can be split.
+An operator counts as verified only if
 
 - its description, evaluated with NumPy, gives the kernel's numbers, and
 - for each of its strategies, the kernel run on every part gives the whole result.
 
-Exact splits that the analysis did not find are reported. The paper leaves this check as an open problem (section 9).
+The package also reports splits that work but that Tofu did not find. The paper leaves this check as an open problem
+(section 9).
 """
 
 from tdl_ops.mxnet.case import Case

@@ -1,4 +1,4 @@
-"""Verification of many cases, several at a time in separate processes."""
+"""Verify many cases (an operator with attributes and inputs), several at a time in separate processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ from tofu.verification.windows import list_window_geometries
 
 @dataclass(frozen=True)
 class CaseResult:
-    """Result of one case. `explained` has missing strategies with a known reason, `missing` all others."""
+    """Result of verifying one case (an operator with attributes and inputs).
+
+    `trials` has the results of random variants. `explained` has splits that work, but that Tofu does not offer for a
+    known reason. `missing` has such splits without a known reason.
+    """
 
     case: Case
     report: Report
@@ -34,7 +38,7 @@ class CaseResult:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Problems to fix in the description, the analysis or the case."""
+        """Sentences about mistakes to fix in the description, the analysis or the case."""
         failure = self.trials.failure
         problems = [*self.report.problems, *self.report.refusals]
         problems += [] if failure is None else [f"at another signature: {failure.problems[0]}"]
@@ -42,7 +46,7 @@ class CaseResult:
 
     @property
     def broken_operators(self) -> frozenset[str]:
-        """Operators that problems name. A problem that names none counts for all operators of the case."""
+        """Operators that a problem names. If a problem names none, all operators of the case."""
         failure = self.trials.failure
         problems = [*self.report.problems, *self.report.refusals, *([] if failure is None else failure.problems)]
         names = {re.split("[:,]", problem)[0] for problem in problems} | {strategy.op for strategy in self.missing}
@@ -58,10 +62,10 @@ def verify_cases(
     modules: Sequence[str] = (),
     jobs: int = 1,
 ) -> Generator[CaseResult, None, None]:
-    """Yield the result of each case, in order; `jobs` cases run at a time.
+    """Verify cases in their order, `jobs` at a time, and yield a result for each.
 
-    After a case, `examples` variants of it are verified. With `search`, missing strategies are searched. Importing the
-    `modules` registers further descriptions.
+    After each case, `examples` random variants of it are verified. If `search` is True, missing splits are searched,
+    too. `modules` are imported first, to register more descriptions.
     """
     if jobs == 1:
         with Sandbox(modules) as sandbox:
@@ -72,7 +76,7 @@ def verify_cases(
     yield from map_in_processes(verify, cases, jobs=jobs, start=_open_sandbox, start_arguments=(modules,))
 
 
-_sandboxes: list[Sandbox] = []  # a process of `verify_cases` has one sandbox
+_sandboxes: list[Sandbox] = []  # one in each process of `verify_cases`
 
 
 def _open_sandbox(modules: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Cases to verify the descriptions with. `tdl_ops/mxnet/cases` has one file of cases for each file of `tdl_ops/mxnet`."""
+"""Load and verify the built-in cases. Each file of `tdl_ops/mxnet` has its cases in the folder `tdl_ops/mxnet/cases`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tofu.verification.report import Report
 
 
 def verify_case(case: Case, dtype: str = "float64", seed: int = 0, parts: Sequence[int] = PARTS) -> Report:
-    """Verify one case, and its strategies in each of these numbers of parts.
+    """Verify one case: the whole operator, then the operator in parts. `parts` lists the numbers of parts to try.
 
-    In float64 MXNet's own kernels run. In float32 oneDNN's kernels run if there are any.
+    In float64 MXNet's own kernels run. In float32 oneDNN's kernels run if it has one for the operator.
     """
     single_tolerance = max(case.description_tolerance, 1e-4)
     return verify_operator(
@@ -31,5 +31,5 @@ def verify_case(case: Case, dtype: str = "float64", seed: int = 0, parts: Sequen
 
 @cache
 def load_cases() -> tuple[Case, ...]:
-    """Return all cases, by the names of their files."""
+    """Return all built-in cases, ordered by the name of their file."""
     return tuple(case for module in import_cases("tdl_ops.mxnet.cases") for case in module.CASES)

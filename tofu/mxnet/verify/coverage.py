@@ -1,6 +1,6 @@
 """Count how many of MXNet's operators are described and verified, and print tables.
 
-There are two sets of operators. `mxnet_0_11` is a reconstruction of the paper's 139 operators, and
+There are two sets of operators. `mxnet_0_11` is a reconstruction of the paper's 139 operators.
 `mxnet_1_9_1_user_facing` has the forward operators that models call.
 """
 
@@ -27,9 +27,9 @@ from tofu.verification.table import tabulate
 
 OPERATOR_SETS = Path(__file__).parent / "operator_sets.json"
 PAPER = {"described": 134, "total": 139, "elementwise": 77, "opaque": 2, "reduced": 11}
-"""Numbers of section 4.1 of the paper, for MXNet 0.11."""
+"""Numbers in section 4.1 of the paper, which used MXNet 0.11."""
 RECONSTRUCTIONS = {"mxnet_0_11": " (a reconstruction: the paper does not say which operators it counted)"}
-"""Set of operators -> remark about it."""
+"""Name of a set of operators -> remark about the set."""
 
 _NOTHING = str(Compared.NOTHING)
 
@@ -45,7 +45,7 @@ NOTHING_TO_SPLIT = {
 
 @dataclass(frozen=True)
 class Coverage:
-    """Numbers of operators in one set: all, described, with a verified strategy, and of some kinds."""
+    """Counts of the operators in a set: all, described, verified, element-wise and so on."""
 
     total: int
     described: int
@@ -57,13 +57,13 @@ class Coverage:
 
 
 def read_operator_sets() -> dict[str, list[str]]:
-    """Return the names of the operators of each set."""
+    """Return name of a set -> the operators in the set."""
     sets: dict[str, list[str]] = json.loads(OPERATOR_SETS.read_text())
     return sets
 
 
 def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Coverage:
-    """Return the coverage of the operators `names`, by the registered descriptions and the valid entries of a record."""
+    """Count how many of the operators `names` are described, and how many the record `entries` lists as verified."""
     recorded = [entries[name] for name in names if name in entries]
     return Coverage(
         total=len(names),
@@ -77,15 +77,15 @@ def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Cove
 
 
 def count_kinds(entries: Iterable[RecordEntry | None]) -> dict[str, int]:
-    """Return the number of operators compared in each way. The last way is not at all."""
+    """Count the operators that were compared in each way. "nothing" counts those that were not compared."""
     kinds = Counter(entry.compared if entry is not None and entry.is_verified else _NOTHING for entry in entries)
     return {str(kind): kinds[str(kind)] for kind in Compared}
 
 
 def count_lines() -> tuple[float, int, str]:
-    """Return the median and the maximum of code lines in a description, and the operator with the maximum.
+    """Count the lines of code of each description. Return the median, the maximum, and the operator with the maximum.
 
-    Comments, decorators and shared helpers do not count.
+    Comments, decorators and functions that several descriptions share do not count.
     """
     counts = {name: _count_lines(description) for name, description in sorted(DESCRIPTIONS.items())}
     largest = max(counts, key=counts.__getitem__)
@@ -99,7 +99,10 @@ def _count_lines(description: Description) -> int:
 
 
 def coverage_rows(names: Sequence[str], entries: Mapping[str, RecordEntry], with_tensors: bool) -> list[str]:
-    """Return a line for each operator: strategies, kind, verification, place of the description, and maybe its inputs."""
+    """Return a line for each operator: the axes that can be split, its kind, if it is verified, and where it is described.
+
+    If `with_tensors` is True, the line also names the operator's inputs.
+    """
     rows = [("operator", "split by", "kind", "verified", "described in", "inputs" if with_tensors else "")]
     for name in names:
         description, entry = DESCRIPTIONS.get(name), entries.get(name)
@@ -133,7 +136,7 @@ def _list_tensors(description: Description) -> str:
 
 
 def kinds_line(kinds: Mapping[str, int]) -> str:
-    """Return a line with the number of operators for each kind of comparison."""
+    """Return a sentence with the number of operators that were compared in each way."""
     numbers, relation, parts, unwritten, nothing = kinds.values()
     return (
         f"Compared with MXNet's kernels: {numbers} operators by numbers, {relation} by a relation, {parts} by their parts alone; "
@@ -144,7 +147,7 @@ def kinds_line(kinds: Mapping[str, int]) -> str:
 def coverage_lines(
     listed: Sequence[str], entries: Mapping[str, RecordEntry], coverage: Mapping[str, Coverage]
 ) -> Iterator[str]:
-    """Yield lines with the totals, and with the paper's totals."""
+    """Yield sentences with the totals of each set, and with the paper's totals."""
     median, largest, name = count_lines()
     yield f"\n{len(listed)} operators listed. A description has {median:g} lines (the median), the longest, {name}, {largest}."
     yield kinds_line(count_kinds(entries.get(operator) for operator in listed))
@@ -168,7 +171,7 @@ def _explain_missing(operator: str) -> str:
 
 
 def results_table(results: Iterable[CaseResult]) -> Table:
-    """Return a table with a row for each operator: signatures, largest error, and problems."""
+    """Return a table with a row for each operator: how often it was verified, its largest error, and if it has problems."""
     rows = (
         (node, 1 + result.trials.verified, bool(result.problems)) for result in results for node in result.report.nodes
     )

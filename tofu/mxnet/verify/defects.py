@@ -1,4 +1,4 @@
-"""Signatures at which MXNet 1.9.1 itself computes wrong results, so that nothing can be verified against it."""
+"""List attributes and shapes for which MXNet 1.9.1 computes wrong results, so that nothing can be verified there."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _has_other_heads(case: Case) -> bool:
 
 
 def _has_no_alignment(case: Case) -> bool:
-    """Return True if CTC may have no alignment: too few steps for the labels and the blanks between them, or no class."""
+    """Return True if the data may have too few steps for the labels and the blanks between them, or only one class."""
     data, label, *lengths = case.numbers
     uses_data_lengths = str(case.attributes.get("use_data_lengths", False)) == "True"
     steps = lengths[0].low if lengths and uses_data_lengths and isinstance(lengths[0], Numbers) else data.shape[0]
@@ -90,6 +90,6 @@ DEFECTS: dict[str, tuple[Callable[[Case], bool], str]] = {
 
 
 def find_defect(case: Case) -> str:
-    """Return MXNet's known mistake at the signature of `case`, or ""."""
+    """Return a description of MXNet's known mistake for the attributes and shapes of `case`, or ""."""
     is_affected, reason = DEFECTS.get(case.op, (lambda case: False, ""))
     return reason if is_affected(case) else ""

@@ -1,4 +1,4 @@
-"""Exact splits of MXNet's operators that cannot be strategies, each with the reason."""
+"""List splits of MXNet's operators that work in a test but that Tofu must not offer, each with the reason."""
 
 from __future__ import annotations
 

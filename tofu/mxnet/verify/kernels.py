@@ -1,4 +1,4 @@
-"""Run MXNet's kernels one at a time on NumPy arrays, and read MXNet's declarations of operators."""
+"""Run single MXNet kernels on NumPy arrays, and read which attributes and inputs MXNet declares for an operator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tofu.verification.kernel import Array, Shape
 KERNEL_ERRORS = (RuntimeError, ValueError, IndexError)
 
 ERROR_LOCATION = re.compile(r"\[[\d:]+\] \S+:\d+: (Check failed: .* : )?")  # time and source line of an MXNet error
-# Errors by which MXNet refuses shapes or attributes: type, and a part of the text. Through tofu._mxnet they are RuntimeErrors without
+# Errors by which MXNet refuses shapes or attributes: type, and a part of the text. tofu._mxnet raises them as RuntimeErrors without
 # "Check failed".
 REFUSALS: tuple[tuple[type[Exception], str], ...] = (
     (
@@ -38,11 +38,11 @@ REFUSALS: tuple[tuple[type[Exception], str], ...] = (
 
 RANDOM_SEED = 7  # set before each kernel, so that a random operator draws the same numbers for the same shapes
 
-# Patterns that fill the memory before a kernel runs, by kind of type. An element that keeps both patterns, in two runs,
-# is not written. The first is NaN; any addition changes the second.
+# Kind of type -> two numbers. A kernel runs twice, on memory filled with the first and then with the second. An element
+# that keeps its number in both runs is not written. The first is NaN; any addition changes the second.
 PATTERNS: dict[str, tuple[float, float]] = {"f": (np.nan, -812.5), "i": (85, 42), "u": (85, 42), "b": (1, 0)}
 GUARD_ELEMENTS = 4096
-"""Elements after each output that must not change, to detect kernels that write more than the output."""
+"""Elements after each output. If one changes, the kernel has written beyond its output."""
 
 
 def run_kernel(
@@ -53,10 +53,10 @@ def run_kernel(
     output_dtypes: Sequence[str],
     pattern: int = 0,
 ) -> tuple[list[Array], list[Array]]:
-    """Run `op` as in training. Return its outputs, including hidden ones, and its inputs after the run.
+    """Run `op` as in training. Return all outputs, also hidden ones, and the inputs as the kernel left them.
 
-    Outputs are filled with one of the `PATTERNS` first. Raises mxnet.MXNetError if MXNet refuses the call, and
-    RuntimeError if the kernel writes beyond an output.
+    `pattern` selects the first (0) or the second (1) number in `PATTERNS`, which fills the outputs before the run.
+    Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if the kernel writes beyond an output.
     """
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPE_NAMES.index(dtype) for dtype in output_dtypes])
     if plain is not None:  # execution graphs use this kernel instead
@@ -97,9 +97,9 @@ def run_gradient(
     pattern: int = 0,
     times: int = 1,
 ) -> list[Array]:
-    """Run `op`, then its backward operator `times` times, and return the gradients of the inputs `wrt`.
+    """Run `op`, then its backward operator `times` times. Return the gradients of the inputs `wrt`.
 
-    This is for backward operators that share hidden state with their forward operator.
+    Use this for backward operators that share hidden state with their forward operator.
     """
     symbol = compose(op, attributes, len(inputs))
     arrays = {f"input{n}": mx.nd.array(array, dtype=array.dtype) for n, array in enumerate(inputs)}
@@ -118,7 +118,7 @@ def run_gradient(
 
 
 def find_unwritten(outputs: Sequence[Array], others: Sequence[Array]) -> tuple[Array, ...]:
-    """Return True for each element that a kernel left unchanged in runs on both patterns."""
+    """Return masks of the elements that a kernel did not write in two runs, which start with different `PATTERNS`."""
     return tuple(
         _has_pattern(first, 0) & _has_pattern(second, 1) for first, second in zip(outputs, others, strict=True)
     )
@@ -130,12 +130,12 @@ def _has_pattern(array: Array, pattern: int) -> Array:
 
 
 def choose_guard_size(dtypes: Iterable[str]) -> int:
-    """Return the number of guard elements. It is 0 in single precision, because oneDNN cannot write into a part of an array."""
+    """Return the number of elements to add after an output; 0 if oneDNN may run, which cannot write into a part of an array."""
     return 0 if "float32" in dtypes else GUARD_ELEMENTS
 
 
 class GuardedArray:
-    """Output filled with a pattern, followed by `guard_size` elements that must keep it."""
+    """An output array, filled with a pattern. It is followed by `guard_size` more elements, which must keep the pattern."""
 
     def __init__(self, shape: Shape, dtype: str, pattern: int, guard_size: int) -> None:
         self._pattern, self._size = pattern, prod(shape)
@@ -145,7 +145,7 @@ class GuardedArray:
         self.array = self._memory[: self._size].reshape(shape) if guard_size else self._memory
 
     def read(self, title: str) -> Array:
-        """Return the output. Raise RuntimeError if something was written beyond it."""
+        """Return the output. Raise RuntimeError if the kernel wrote beyond it."""
         elements: Array = self.array.asnumpy()
         if not _has_pattern(self._memory.asnumpy().ravel()[self._size :], self._pattern).all():
             raise RuntimeError(
@@ -156,7 +156,7 @@ class GuardedArray:
 
 
 def compose(op: str, attributes: Mapping[str, str], count: int | None) -> Any:
-    """Return the symbol of an operator over `count` variables input0, input1, ..., or over all inputs that it requires."""
+    """Return a symbol that applies `op` to `count` variables input0, input1, ...; by default, to all inputs that it requires."""
     symbol = ctypes.c_void_p()
     check_call(
         _LIB.MXSymbolCreateAtomicSymbol(
@@ -174,7 +174,7 @@ def compose(op: str, attributes: Mapping[str, str], count: int | None) -> Any:
 
 
 def find_operator(op: str) -> ctypes.c_void_p:
-    """Return MXNet's handle of an operator. Raise UnsupportedError, which suggests similar names, for an unknown name."""
+    """Return MXNet's handle of an operator. For an unknown name, raise UnsupportedError, which suggests similar names."""
     handle = ctypes.c_void_p()
     if _LIB.NNGetOpHandle(op.encode(), ctypes.byref(handle)) != 0:
         near = get_close_matches(op, DESCRIPTIONS, n=3)
@@ -183,12 +183,12 @@ def find_operator(op: str) -> ctypes.c_void_p:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return True if MXNet refuses shapes or attributes, False for a mistake of the caller."""
+    """Return True if the error states that MXNet does not support these shapes or attributes, False for other errors."""
     return any(type(error) is kind and re.search(text, str(error)) for kind, text in REFUSALS)
 
 
 def describe_refusal(error: Exception) -> str:
-    """Return MXNet's message in one line."""
+    """Return the message of an MXNet error in one line."""
     lines = [line.strip() for line in str(error).strip().splitlines()]
     message = next((line for line in lines if "MXNetError: " in line), lines[-1] if lines else None)
     if message is None:
@@ -210,9 +210,9 @@ _SPARSE = "row_sparse"
 
 @cache
 def list_choices(op: str) -> dict[str, tuple[str, ...]]:
-    """Return the possible values of each attribute that is a boolean or one of a few words.
+    """Return attribute -> its possible values, for attributes that are booleans or accept only certain words.
 
-    Types that NumPy lacks, and sparse storage, are left out.
+    Types that NumPy lacks are left out, and so are attributes that choose between dense and sparse arrays.
 
     >>> list_choices("SwapAxis"), list_choices("take")
     ({}, {'mode': ('clip', 'raise', 'wrap')})
@@ -233,7 +233,7 @@ def _read_choices(declared: str) -> tuple[str, ...]:
 
 
 def list_declarations(op: str) -> list[tuple[str, str]]:
-    """Return names and declared types of the attributes and inputs."""
+    """Return (name, declared type) of each attribute and input of an operator."""
     texts, pointer = [ctypes.c_char_p() for _ in range(4)], ctypes.POINTER(ctypes.c_char_p)
     count, names, types, explanations = ctypes.c_uint(), pointer(), pointer(), pointer()
     results = (*texts[:2], count, names, types, explanations, *texts[2:])

@@ -1,6 +1,6 @@
-"""Search for missing strategies: exact splits of a stock kernel's tensors that the analysis did not find.
+"""Search for splits that a kernel computes correctly, but that the analysis of its description did not find.
 
-A *geometry* states how a split cuts the tensors. A backward operator is split by the geometry of its forward operator.
+A *geometry* states how a split cuts the tensors. A backward operator is cut by the geometry of its forward operator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tofu.verification.windows import list_window_geometries
 
 
 def try_geometry(node: VerifiedNode, geometry: Geometry, is_compared: Sequence[bool]) -> Cut | None:
-    """Return the cut by which the parts' outputs form the whole outputs.
+    """Run the kernel on each part of a split. Return the split as a `Cut` if the results of the parts form the whole outputs.
 
     Return None if they do not, or if a part computes as much as the whole. Only outputs with a True in `is_compared`
     count.
@@ -79,11 +79,11 @@ ListWindows = Callable[[VerifiedNode, Collection[int], Collection[int], bool], l
 def find_missing(
     case: Case, try_split: TryGeometry = try_geometry, list_windows: ListWindows = list_window_geometries
 ) -> tuple[Missing, ...]:
-    """Return the missing strategies of an operator and of its gradient.
+    """Return the splits of an operator and of its gradient that work, but that Tofu does not offer.
 
-    Extents that data index into stay whole, because a kernel could read outside its tensor. `try_split` tries a
-    geometry, and `list_windows` changes inputs to find the outputs that read them. MXNet may end its process in both
-    functions.
+    A dimension stays whole if indices in an input refer to it, because a kernel could read outside of its tensor.
+    `try_split` tests a split, and `list_windows` changes inputs to find the outputs that read them. MXNet may end its
+    process in both functions.
     """
     texts = {name: str(value) for name, value in case.attributes.items()}
     nodes = execute_training_graph(case.op, texts, case.draw_inputs(), case.wrt, seed=1)

@@ -1,4 +1,4 @@
-"""Run one operator's training graph node by node: the operator, then its gradient."""
+"""Run an operator and the operators of its gradient one after the other."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Gradient:
     Attributes
     ----------
     forward
-        The forward operator's node.
+        The forward operator.
     wrt
         Inputs of the forward operator whose gradients are computed, by position.
     outputs
-        Positions of these gradients among the backward operator's outputs.
+        For each gradient, the output of the backward operator that contains it.
     head_inputs
-        Positions of the head gradients among the backward operator's inputs. None for an unused head gradient.
+        For each output of the forward operator, the input of the backward operator that is its gradient, or None.
     forward_outputs, forward_inputs
-        Positions of the backward operator's inputs that are outputs, or inputs, of the forward operator.
+        Input of the backward operator -> the equal output, or input, of the forward operator.
     shares_state
         True if both operators must be split alike.
     """
@@ -51,21 +51,21 @@ class Gradient:
 
 @dataclass(frozen=True)
 class VerifiedNode:
-    """Operator of the training graph with whole inputs and outputs.
+    """An operator that has run, with its inputs and outputs.
 
     Attributes
     ----------
     unwritten
-        Elements of each output that the kernel does not write.
+        For each output, a mask of the elements that the kernel does not write.
     mutated_inputs
-        Positions of the inputs that MXNet declares as changed by the kernel.
+        Positions of the inputs that the kernel changes, as MXNet declares.
     inputs_after
-        The visible inputs after the kernel has run.
+        The inputs as the kernel left them.
     input_roles, output_roles
-        For each tensor, the input or output of the forward operator with the same shape: the tensor itself, or the
-        tensor of which it is the gradient.
+        For each tensor, the forward operator's tensor that it equals, or whose gradient it is.
     reused_outputs
-        Inputs that are outputs of the forward operator, if a second run of the kernel computes other numbers.
+        Positions of the inputs that are outputs of the forward operator, if a second backward run computes other
+        numbers.
     """
 
     op: str
@@ -82,7 +82,7 @@ class VerifiedNode:
 
     @property
     def undeclared_changes(self) -> tuple[int, ...]:
-        """Positions of inputs that the kernel changes although neither MXNet nor Tofu declares it."""
+        """Positions of the inputs that the kernel changes although neither MXNet nor Tofu declares it."""
         declared = {*self.mutated_inputs, *_mxnet.overwritten_inputs(self.op, self.attributes)}
         pairs = enumerate(zip(self.inputs, self.inputs_after, strict=True))
         changed = tuple(n for n, (old, new) in pairs if n not in declared and old.tobytes() != new.tobytes())
@@ -90,11 +90,11 @@ class VerifiedNode:
 
     @property
     def values(self) -> dict[str, Any]:
-        """Attributes as Python values."""
+        """The attributes as Python values, for example `{"num_hidden": 5}`."""
         return {name: read_attribute(text) for name, text in self.attributes.items()}
 
     def computes(self, output: int) -> bool:
-        """Return True if the kernel computed an output. A run with the forward operator computes only the gradients of `wrt`."""
+        """Return True if the kernel computed this output. A run with the forward operator computes only gradients of `wrt`."""
         return self.gradient is None or output in self.gradient.outputs
 
     def run(
@@ -113,7 +113,7 @@ class VerifiedNode:
             return None
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """Return the shapes of the outputs as MXNet infers them; None if MXNet refuses the call."""
+        """Return the shapes of the outputs for other attributes and input shapes; None if MXNet refuses them."""
         try:
             inferred = _mxnet.infer_operator(self.op, write_attributes(values), shapes)
         except RuntimeError:
@@ -124,7 +124,7 @@ class VerifiedNode:
 
 
 def read_attribute(text: str) -> Any:
-    """Return the value of an attribute, or its text if the text is no Python value."""
+    """Convert the text of an attribute to a Python value, for example "(2, 2)" to a tuple. Return other texts unchanged."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -132,23 +132,24 @@ def read_attribute(text: str) -> Any:
 
 
 def write_attributes(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the attributes as texts, as MXNet takes them."""
+    """Convert the values of attributes to texts, as MXNet expects them."""
     return {name: str(value) for name, value in values.items()}
 
 
 def execute_training_graph(
     op: str, attributes: Mapping[str, str], inputs: Sequence[Array], wrt: Sequence[int] | None, seed: int
 ) -> list[VerifiedNode]:
-    """Run `op` and the operators of its gradient with respect to the inputs `wrt` (by default all but states).
+    """Run `op` and the operators of its gradient.
 
-    Head gradients are random numbers drawn with `seed`.
+    `wrt` lists the inputs whose gradients are computed; the default is all inputs except auxiliary states. The
+    gradients of the outputs are random numbers drawn with `seed`.
     """
     symbol, training, wrt = _build_training_graph(op, attributes, len(inputs), wrt)
     return _Execution(symbol, training, inputs, wrt, seed).run()
 
 
 def list_operators(op: str, attributes: Mapping[str, str], count: int, wrt: Sequence[int] | None) -> set[str]:
-    """Return the operators of the training graph of `op` over `count` inputs, without running it."""
+    """Return the names of the operators that `op` and its gradient consist of, without running them."""
     _, training, _ = _build_training_graph(op, attributes, count, wrt)
     return {node["op"] for node in _mxnet.nodes(training.handle.value)} - {"null"}
 
@@ -165,9 +166,8 @@ def _build_training_graph(
     return symbol, training, wrt
 
 
+# An entry is the output of a node, as the numbers of the node and of the output.
 class _Execution:
-    """Run of a training graph. An *entry* is the output of a node, as the node's and the output's number."""
-
     def __init__(self, symbol: Any, training: Any, inputs: Sequence[Array], wrt: Sequence[int], seed: int) -> None:
         self.nodes = _mxnet.nodes(training.handle.value)
         self.wrt = wrt
@@ -281,7 +281,6 @@ class _Execution:
 
 
 def _keeps_state(forward: VerifiedNode) -> bool:
-    """Return False if two runs of a forward operator may differ, because it changes inputs or draws random numbers."""
     return bool(forward.mutated_inputs) or bool(_mxnet.operator_info(forward.op)["is_random"])
 
 
@@ -294,9 +293,9 @@ def run_with_forward(
     pattern: int = 0,
     times: int = 1,
 ) -> list[Array]:
-    """Return the outputs of a backward operator that runs `times` times after its forward operator.
+    """Run a forward operator, then its backward operator `times` times. Return the outputs of the backward operator.
 
-    Outputs that are no gradients of `gradient.wrt` are NaN.
+    Outputs that are not gradients of `gradient.wrt` are NaN.
     """
     head_gradients = [inputs[slot] for slot in gradient.head_inputs if slot is not None]
     values = run_gradient(gradient.forward.op, attributes, forward_inputs, head_gradients, gradient.wrt, pattern, times)

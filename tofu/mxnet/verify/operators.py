@@ -1,4 +1,4 @@
-"""`verify_operator`, which verifies an operator and the operators of its gradient, whole and in parts."""
+"""`verify_operator`: verify an operator and the operators of its gradient, whole and in parts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tofu.verification.split import (
 )
 
 PARTS = (2, 3, 4)
-"""Default numbers of parts in which every strategy is run."""
+"""Default numbers of parts into which an axis is split."""
 
 
 def verify_operator(
@@ -56,7 +56,7 @@ def verify_operator(
     description_tolerance: float = TOLERANCE,
     seed: int = 0,
 ) -> Report:
-    """Compare `op`, and the backward operators of its gradient, with MXNet's kernels.
+    """Compare the descriptions of `op`, and of the operators of its gradient, with MXNet's kernels.
 
     Parameters
     ----------
@@ -65,14 +65,15 @@ def verify_operator(
     inputs
         For each input, states included, an array, or a shape for random numbers between -1 and 1.
     parts
-        Numbers of uneven parts in which every strategy is run, up to the extent.
+        Numbers of parts into which each axis is split. The parts are uneven. Numbers above the axis's extent are
+        skipped.
     wrt
         Positions of the inputs whose gradients are computed; empty for no gradient. Default: all inputs but states.
     relations
-        For a random operator, a function of (inputs, outputs) that returns the outputs expected for the numbers drawn,
-        and None for unwritten outputs. It replaces all other comparisons, and must notice a change of any number.
+        For a random operator, a function that takes (inputs, outputs) and returns the expected outputs, or None for
+        unwritten outputs. It replaces all other comparisons. It must notice a change of any number.
     seed
-        Seed of the random inputs and head gradients.
+        Seed of the random inputs and of the random gradients of outputs.
     description_tolerance
         The largest relative error of a description, for kernels that round numbers to single precision.
 
@@ -135,7 +136,6 @@ class _Verification:
         )
 
     def _find_unshared_axes(self, access: OperatorAccess) -> tuple[str, ...]:
-        """Return the axes that the forward operator lacks, if both operators must be split alike."""
         gradient = self.node.gradient
         description = DESCRIPTIONS.get(gradient.forward.op) if gradient is not None and gradient.shares_state else None
         if gradient is None or description is None:
@@ -160,11 +160,8 @@ class _Verification:
         return StrategyReport(access.axes[axis], combine, tuple(part_counts), max(errors), tuple(problems), elements)
 
     def _find_limit(self, access: OperatorAccess) -> float:
-        """Return the largest error allowed for combined parts.
-
-        It is larger if an attribute's number differs in a part, because MXNet rounds such numbers to single precision.
-        """
         defaults = access.description.defaults
+        # MXNet rounds attributes to single precision, so a part with another number in an attribute is less exact.
         has_bound_number = any(isinstance(defaults[name], float) for name in access.description.bound)
         return self.tolerance if has_bound_number else self.precision
 
@@ -191,7 +188,7 @@ class _Verification:
         return errors
 
     def _list_axes_of_counts(self, access: OperatorAccess, number: int) -> set[str]:
-        """Return the axes whose positions a forward operator saves in an output, counted within a part."""
+        """Return the axes whose positions an output contains, counted from the begin of a part."""
         value = _trace(access.description, self.node).outputs[number].value
         if self.node.gradient is not None or value is None:
             return set()
@@ -263,7 +260,6 @@ class _Verification:
         forward_input_shapes: Sequence[Shape],
         forward_output_shapes: Sequence[Shape],
     ) -> None:
-        """Raise SplitError if a part of the gradient and a part of the forward operator use a tensor in different shapes."""
         gradient = self.node.gradient
         assert gradient is not None
         pairs = [(position, forward_input_shapes[n]) for position, n in gradient.forward_inputs.items()]
@@ -277,7 +273,7 @@ class _Verification:
 
 
 def analyse_node(description: Description, node: VerifiedNode) -> OperatorAccess:
-    """Return the strategies of a node, from its description."""
+    """Analyse a description at the shapes of `node`: along which axes it can be split, and which regions a part reads."""
     inputs = [array.shape for array in node.inputs]
     return analyse(description, node.attributes, inputs, [array.shape for array in node.outputs])
 

@@ -1,6 +1,6 @@
-"""Record of the verification of every operator, written by `python -m tofu verify --record`.
+"""Save which operators are verified, and how. `python -m tofu verify --record` writes this record.
 
-An entry is valid while the sources of the description and of the kernel are unchanged.
+An entry is valid until the source of the operator's description or of its kernel changes.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ _INCLUDE = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _GUARD = re.compile(r"^#(?:ifndef|define|endif  //) TOFU_\w+_H_\n", re.MULTILINE)
 NEVER_COMPUTED = {"_backward_Embedding": 0, "_backward_softmax_cross_entropy": 1}
-"""Operator -> output that MXNet refuses to compute: a gradient of labels, which is described as unwritten."""
+"""Operator -> an output that MXNet refuses to compute: a gradient of labels, which the description calls unwritten."""
 
 
 @dataclass(frozen=True)
 class RecordEntry:
-    """Record of one operator.
+    """Record of the verification of one operator, over all its signatures (attributes, shapes and types).
 
     Attributes
     ----------
     digest
-        Digest of the description's sources.
+        Hash of the description's source.
     kernels
-        Digest of the C++ sources of Tofu's own kernels; empty for MXNet's kernels.
+        Hash of the C++ source, if the kernel is Tofu's own; "" for MXNet's kernels.
     axes
-        Axes along which the operator was run in parts, at any signature (its attributes, shapes and types).
+        Axes along which the operator was run in parts.
     reduced
-        The axes whose split leaves partial results of an output.
+        Axes whose parts compute partial results of an output, which are then added or combined otherwise.
     is_elementwise
         True if the operator is element-wise at every signature.
     is_opaque
         True if the description has no formula at some signature.
     compared
-        The weakest way in which an output was compared, in the words of `Compared`.
+        The least reliable way in which an output was compared, as text of `Compared`.
     cells
-        Number of elements compared in each way, in the built-in cases.
+        Way of comparison -> number of elements compared, in the built-in cases.
     missed
-        Outputs, except scratch, of which no element was compared anywhere.
+        Outputs of which no element was compared anywhere. Scratch memory does not count.
     reason
-        Why the description's numbers were not compared, or empty if they were.
+        Why the description's numbers were not compared; "" if they were.
     signatures
         Number of verified signatures.
     """
@@ -84,7 +84,7 @@ class RecordEntry:
 
 
 def read_record(path: Path = RECORD) -> dict[str, RecordEntry]:
-    """Return the valid entries by operator. An installed package has no record."""
+    """Read the entries that are still valid, by operator. Return {} if there is no file, as in an installed package."""
     if not path.exists():
         return {}
     entries = {name: _read_entry(fields) for name, fields in json.loads(path.read_text()).items()}
@@ -92,13 +92,13 @@ def read_record(path: Path = RECORD) -> dict[str, RecordEntry]:
 
 
 def write_record(entries: Mapping[str, RecordEntry], path: Path = RECORD) -> None:
-    """Write one line for each operator, sorted by name, so that diffs are readable."""
+    """Write the entries to a file, one line for each operator, sorted by name. So differences between versions are readable."""
     lines = (f" {json.dumps(name)}: {json.dumps(asdict(entry))}" for name, entry in sorted(entries.items()))
     write_atomically(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def make_entries(results: Iterable[CaseResult]) -> dict[str, RecordEntry]:
-    """Return the entries of all operators in `results` that have no problem anywhere."""
+    """Return an entry for each operator in `results` that has no problem in any case."""
     reports_by_op: dict[str, list[tuple[NodeReport, int]]] = defaultdict(list)
     broken_operators: set[str] = set()
     for result in results:
@@ -133,8 +133,7 @@ def _make_entry(op: str, reports: Sequence[tuple[NodeReport, int]]) -> RecordEnt
 
 
 def _find_weakest(kinds: Sequence[Compared]) -> Compared:
-    """Return the weakest kind of comparison. UNWRITTEN only counts if there is no other kind."""
-    written = [kind for kind in kinds if kind is not Compared.UNWRITTEN]
+    written = [kind for kind in kinds if kind is not Compared.UNWRITTEN]  # which only counts if there is no other kind
     return max(written or kinds, default=Compared.NOTHING)
 
 
@@ -150,19 +149,19 @@ def _is_current(op: str, entry: RecordEntry) -> bool:
 
 
 def digest_of(op: str) -> str:
-    """Return the digest of all code that the description of `op` uses; "" without a description.
+    """Return a hash of all code that the description of `op` uses; "" if there is no description.
 
-    Comments, docstrings and paths are left out. The digest stays the same if other operators are added, or a function
-    moves.
+    The hash ignores comments, docstrings and paths. It stays the same if other operators are added, or if a function
+    moves to another line or file.
     """
     description = DESCRIPTIONS.get(op)
     return "" if description is None else _digest_description(Path(description.place.file), description.place.line)
 
 
 def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
-    """Return the digest of the C++ file that names one of Tofu's own operators, and of its includes.
+    """Return a hash of the C++ file that defines `op`, one of Tofu's own operators, and of the files that it includes.
 
-    The digest is empty for an operator of MXNet, and if there are no sources.
+    Return "" for an operator of MXNet, or if the C++ files are not installed.
     """
     folder = sources / "nnvm"
     if not op.startswith(_OWN_PREFIX) or not folder.is_dir():
@@ -176,8 +175,6 @@ def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
 
 @dataclass(frozen=True)
 class _Module:
-    """Statements of a file that run when it is loaded, definitions by name, and imported names."""
-
     loading: tuple[ast.stmt, ...]
     definitions: Mapping[str, ast.stmt]
     imports: Mapping[str, tuple[Path, str]]
@@ -211,7 +208,6 @@ def _find_file(path: Path, statement: ast.ImportFrom) -> Path | None:
 
 @cache
 def _digest_description(path: Path, line: int) -> str:
-    """Return the digest of a description, which is at `line`, with the loops that register it and all code that it uses."""
     module = _read_module(path)
     definitions = [s for s in module.definitions.values() if _find_first_line(s) <= line <= (s.end_lineno or 0)]
     loading = () if _has_decorators(definitions) else module.loading  # a decorator registers its function

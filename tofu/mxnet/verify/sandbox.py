@@ -1,4 +1,4 @@
-"""Process for running MXNet's kernels, because some end their process or never return."""
+"""Run MXNet's kernels in another process, because some kernels end their process or never return."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ R = TypeVar("R")
 LONGEST_CALL_SECONDS = 120.0
 END_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 MOST_BYTES = 8 * 2**30
-"""Limit of the process's address space, so that a kernel cannot use up the machine's memory."""
+"""Largest address space of the process, so that a kernel cannot use all memory of the machine."""
 
 
 class ProcessEndedError(RuntimeError):
@@ -30,7 +30,7 @@ class ProcessEndedError(RuntimeError):
 
 
 class Sandbox:
-    """Process that runs functions. It imports `modules` first, and is restarted after it has ended.
+    """A process that runs functions. It imports `modules` first. If it ends, a new one starts.
 
     >>> with Sandbox() as sandbox:
     ...     sandbox.call(max, 2, 3)
@@ -56,7 +56,7 @@ class Sandbox:
         self._pipe.close()
 
     def call(self, function: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> R:
-        """Call `function` in the process and return its result. Raise its error, or ProcessEndedError."""
+        """Call `function` in the process. Return its result or raise its error; raise ProcessEndedError if the process ends."""
         try:
             self._pipe.send((function, arguments, options))
             if not self._pipe.poll(self._longest_call_seconds):

@@ -1,4 +1,4 @@
-"""Verify a case with other sizes and attributes, and find the smallest signature that fails."""
+"""Verify random variants of a case, and find the smallest variant that fails."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Verify = Callable[[Case], Report]
 
 @dataclass(frozen=True)
 class Failure:
-    """Variant of a case that disagrees with MXNet's kernel."""
+    """A variant of a case that disagrees with MXNet's kernel. It prints as a script that repeats the failure."""
 
     case: Case
     problems: tuple[str, ...]
@@ -34,9 +34,9 @@ class Failure:
 
 @dataclass(frozen=True)
 class Trials:
-    """The number of variants that were verified or refused, and the smallest that failed.
+    """The number of variants that were verified or refused, and the smallest variant that failed.
 
-    A variant at which MXNet is known to be wrong, or ends its process, counts as refused.
+    Variants for which MXNet is known to be wrong, or ends its process, count as refused.
     """
 
     verified: int
@@ -45,9 +45,10 @@ class Trials:
 
 
 def verify_apart(sandbox: Sandbox, case: Case) -> Report:
-    """Run `verify_case` in the sandbox. Raise ProcessEndedError if MXNet ends the process on the whole operator.
+    """Run `verify_case` in the sandbox, another process.
 
-    If the process ends, the case runs again in a new one, because an earlier case may have damaged the memory.
+    If the process ends, the case runs again in a new one, because an earlier case may have damaged the memory. Raises
+    ProcessEndedError if even the whole operator ends the process.
     """
     with suppress(ProcessEndedError):
         return sandbox.call(verify_case, case)
@@ -63,9 +64,9 @@ def _run_whole(case: Case) -> None:
 
 
 def try_variants(case: Case, examples: int, verify: Verify, seed: int = 0) -> Trials:
-    """Verify `examples` variants of a case. If one fails, smaller ones are tried.
+    """Verify `examples` random variants of a case. If one fails, search for a smaller variant that fails.
 
-    Raises UnsupportedError if hypothesis is not installed.
+    Raises UnsupportedError if the package hypothesis is not installed.
     """
     hypothesis = _import_hypothesis()
     from tofu.mxnet.verify.variants import variants

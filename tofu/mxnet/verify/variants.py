@@ -1,6 +1,6 @@
-"""Variants of a case, with other sizes and attributes, drawn by hypothesis.
+"""Draw random variants of a case, with other sizes and attributes, by the package hypothesis.
 
-Equal sizes in a case stay equal in a variant. Attributes with a few possible values take any of them; other numbers
+Sizes that are equal in a case stay equal. An attribute with a few possible values takes any of them; other numbers
 change by one. Variants that MXNet refuses are skipped.
 """
 
@@ -30,7 +30,7 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 @st.composite
 def variants(draw: Draw, case: Case) -> Case:
-    """Draw `case` with other sizes and attributes."""
+    """Draw a variant of `case` with other sizes and attributes."""
     sizes = sorted({extent for numbers in case.numbers for extent in numbers.shape if extent > 1})
     is_fixed = any(isinstance(numbers, Fixed) for numbers in case.numbers)
     new_sizes = {} if is_fixed else {size: draw(st.integers(1, LARGEST_SIZE)) for size in sizes}
@@ -61,14 +61,10 @@ def _resize_numbers(numbers: InputNumbers, new_sizes: Mapping[int, int]) -> Inpu
 
 @st.composite
 def _draw_changes(draw: Draw, case: Case, attributes: Mapping[str, Any], changes_numbers: bool) -> dict[str, Any]:
-    """Draw other values for a few attributes.
-
-    Numbers change only with `changes_numbers`, because a tensor that data index into could become too small.
-    """
     ranges: dict[str, st.SearchStrategy[Any]] = {
         name: st.sampled_from(values) for name, values in list_choices(case.op).items()
     }
-    if changes_numbers:
+    if changes_numbers:  # False if a tensor could become too small for the indices in the data
         numeric = {name: value for name, value in attributes.items() if _is_numeric(value) and name not in ranges}
         ranges |= {name: _draw_near(value) for name, value in numeric.items()}
     if not ranges:
@@ -91,9 +87,9 @@ def _draw_near(value: int | tuple[int, ...]) -> st.SearchStrategy[Any]:
 def complete_inputs(
     case: Case, attributes: Mapping[str, Any], inputs: Sequence[InputNumbers]
 ) -> list[InputNumbers] | None:
-    """Return the inputs of the operator with other attributes; None if MXNet accepts none.
+    """Return inputs that suit the new attributes; None if MXNet accepts none.
 
-    Inputs of the case keep their numbers. The first inputs keep their shapes, as many as MXNet accepts.
+    As many of the first `inputs` as possible keep their shapes. Other shapes are inferred.
     """
     case_symbol, symbol = (_compose(case.op, values, len(inputs)) for values in (case.attributes, attributes))
     if case_symbol is None or symbol is None:
@@ -119,7 +115,6 @@ def _with_shape(numbers: InputNumbers, shape: Shape) -> InputNumbers:
 
 
 def _compose(op: str, attributes: Mapping[str, Any], input_count: int) -> Any:
-    """Return the operator over all inputs that it requires, or over this many; None if MXNet refuses both."""
     texts = {name: str(value) for name, value in attributes.items()}
     for count in (None, input_count):
         try:
@@ -130,7 +125,6 @@ def _compose(op: str, attributes: Mapping[str, Any], input_count: int) -> Any:
 
 
 def _infer(symbol: Any, variable_shapes: Mapping[str, Shape]) -> list[Shape] | None:
-    """Return the shape of each entry, or None if MXNet refuses the variables' shapes or cannot infer all others."""
     try:
         shapes, _ = _mxnet.infer(symbol.handle.value, variable_shapes, {})
     except (TofuError, RuntimeError):

@@ -1,4 +1,4 @@
-"""Comparison of a kernel's results on whole inputs with its description, or with a relation."""
+"""Compare a kernel's results on whole inputs with the operator's description, or with a relation that they must satisfy."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ from tofu.verification.split import relative_error
 
 @dataclass(frozen=True)
 class WholeComparison:
-    """Largest error of the description, with problems and comparisons.
+    """Result of comparing an operator's outputs with its description or with a relation.
 
-    If the description's numbers were not compared, `error` is None, and `checked` states how the outputs were checked.
+    `error` is the largest error of the description. It is None if the description was not evaluated; then `checked`
+    states what was checked instead.
     """
 
     error: float | None
@@ -39,7 +40,7 @@ class WholeComparison:
     compared: tuple[Comparison, ...] = ()
 
     def with_more(self, problems: Sequence[str], compared: Sequence[Comparison]) -> WholeComparison:
-        """Return the comparison with further problems and comparisons added."""
+        """Return a copy with more problems and comparisons."""
         return WholeComparison(self.error, self.checked, (*self.problems, *problems), (*self.compared, *compared))
 
 
@@ -51,7 +52,7 @@ def compare_whole(
     relation: Relation | None,
     tolerance: float,
 ) -> WholeComparison:
-    """Compare all outputs that the kernel computed, except scratch, and check which outputs it writes."""
+    """Compare all outputs that the kernel computed, except scratch memory, and check which elements it wrote."""
     computed = [n for n, output in enumerate(traced.outputs) if node.computes(n) and not output.is_scratch]
     written = [n for n in computed if access.outputs[n].is_written]
     unwritten = [n for n in computed if n not in written]
@@ -118,5 +119,4 @@ def _check_written(node: VerifiedNode, outputs: Sequence[int]) -> list[str]:
 
 
 def _round_like(value: Array, output: Array) -> Array:
-    """Convert a description's numbers to the type of the kernel's output. They stay as they are if it is a floating-point type."""
     return value if output.dtype.kind == "f" else np.asarray(value).astype(output.dtype)
