@@ -1,4 +1,4 @@
-"""Attributes that differ between a worker's copy of an operator and the operator."""
+"""Attributes of operators that have another value on a worker, such as `num_filter`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def worker_attributes(
 ) -> tuple[list[dict[str, str]], Rows]:
     """Return a table of changed attributes, and the row of the table for each operator and worker.
 
-    Row 0 is for copies without changes. If `workers_by_operator` is passed, all other copies have row -1.
+    Row 0 means that no attribute changes. If `workers_by_operator` is passed, workers that it does not list have row
+    -1.
     """
     problem = choices.problem
     workers = prod(problem.factors)

@@ -28,11 +28,11 @@ def is_checked() -> bool:
 
 
 def check_program(program: Program, communication_bytes: int | None = None) -> None:
-    """Raise InternalError if a program breaks a rule, or transfers more or fewer bytes than its plan counts.
+    """Raise InternalError if a program breaks a rule, or does not transfer `communication_bytes`.
 
-    A fetch writes its region in *pieces*, each from a source. Each piece is inside its region and inside its source, at
-    the same position of the tensor. Pieces neither overlap nor leave gaps. Only fetches read from other workers. Nodes
-    come after their inputs.
+    The rules: a *fetch* assembles a region on one worker from *pieces*, each copied from a source. Each piece is inside
+    the region and inside the source, at the same position of the tensor. Pieces neither overlap nor leave gaps. Only
+    fetches read from other workers. Nodes come after their inputs.
     """
     try:
         problems = find_problems(program)

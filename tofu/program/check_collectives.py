@@ -1,6 +1,6 @@
 """Checks that collectives compute the same arrays as the transfer that they replace.
 
-The check follows the box of each worker (`WorkerBox`) through the collectives.
+The check follows the region of a tensor on each worker (`WorkerBox`) through the collectives.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Mesh:
         self.digits = [tuple(map(int, index)) for index in np.ndindex(*factors)]
 
     def list_groups(self, axis: int) -> Iterator[list[int]]:
-        """Yield, for each worker, the workers whose other coordinates are the same."""
+        """Yield, for each worker, all workers with the same coordinates along all axes except `axis`."""
         stride, factor = prod(self.factors[axis + 1 :]), self.factors[axis]
         for worker, digits in enumerate(self.digits):
             first = worker - digits[axis] * stride
@@ -96,7 +96,7 @@ def _check(program: Lockstep, transfer: Transfer, collectives: Sequence[Collecti
 
 
 def _check_pieces(program: Lockstep, transfer: Transfer) -> None:
-    """Raise ValueError unless the pieces fill each worker's box with the tensor's elements at the same positions."""
+    """Raise ValueError unless the pieces fill each worker's box with elements from the same positions of the tensor."""
     output = program.values[transfer.output]
     shape = program.graph.tensors[output.tensor].shape
     written_elements = [0] * program.count
@@ -123,7 +123,6 @@ def _locate(box: Box, begin: Sequence[int]) -> tuple[int, ...]:
 
 
 def _check_exchange(exchange: Exchange, pieces: Sequence[TransferPiece]) -> None:
-    """Raise ValueError unless the rounds of an exchange send exactly these pieces."""
     sent_boxes = Counter(
         (round_.input, owner, source, reader, target, round_.extent, round_.along)
         for round_ in exchange.rounds
@@ -149,7 +148,7 @@ def _list_reduced_axes(collective: Collective) -> tuple[int, ...]:
 
 
 def _concatenate(boxes: Sequence[Box], dimension: int) -> Box:
-    """Concatenate boxes along a dimension. Raises ValueError if they are not adjacent."""
+    """Concatenate boxes along a dimension. Raise ValueError if the boxes are not adjacent."""
     for before, after in pairwise(boxes):
         other_dimensions = [d for d in range(len(before)) if d != dimension]
         if any(before[d] != after[d] for d in other_dimensions) or before[dimension][1] != after[dimension][0]:
@@ -159,7 +158,7 @@ def _concatenate(boxes: Sequence[Box], dimension: int) -> Box:
 
 
 def _reduce_boxes(worker_boxes: Sequence[WorkerBox], workers: Sequence[int]) -> WorkerBox:
-    """Reduce partial results. Raises ValueError if their boxes differ, or an addend occurs twice."""
+    """Reduce partial results. Raise ValueError if their boxes differ, or an addend occurs twice."""
     boxes = {worker_boxes[worker][0] for worker in workers}
     addends = [addend for worker in workers for addend in worker_boxes[worker][1]]
     if len(boxes) > 1 or len(set(addends)) < len(addends):

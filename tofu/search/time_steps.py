@@ -32,7 +32,7 @@ Correspondence = dict[int, int]  # operator of one step -> the corresponding ope
 
 @dataclass(frozen=True)
 class Chain:
-    """Recurrence: its anchors in order, and the step number (from 1) of each of its operators."""
+    """A recurrence: its anchors in order, and the step number (from 1) of each operator in it."""
 
     anchors: tuple[int, ...]
     steps: dict[int, int]
@@ -52,7 +52,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class EqualSteps:
-    """Set of equal steps of a recurrence.
+    """A set of equal steps of a recurrence.
 
     `counterparts[t]` maps each operator of step `reference` to the corresponding operator of step t.
     """
@@ -62,7 +62,10 @@ class EqualSteps:
 
 
 def find_time_steps(dataflow: Dataflow) -> Iterator[tuple[Chain, list[EqualSteps]]]:
-    """Yield each recurrence of the graph with its sets of equal steps. An operator is in at most one recurrence."""
+    """Find the recurrences of a graph. Yield each of them with its sets of equal time steps.
+
+    An operator is in at most one recurrence.
+    """
     taken: set[int] = set()
     depths = _find_depths(dataflow)
     for family in _candidate_anchors(dataflow):
@@ -79,7 +82,6 @@ def find_time_steps(dataflow: Dataflow) -> Iterator[tuple[Chain, list[EqualSteps
 
 
 def _candidate_anchors(dataflow: Dataflow) -> list[list[int]]:
-    """Return sets of operators with one signature that read a parameter, the largest sets first."""
     families: dict[int, list[int]] = defaultdict(list)
     for position, operator in enumerate(dataflow.graph.operators):
         if dataflow.is_forward(position) and any(dataflow.is_shared(t) for t in operator.inputs):
@@ -96,12 +98,12 @@ def _find_depths(dataflow: Dataflow) -> dict[int, int]:
 
 
 def _count_before(dataflow: Dataflow, anchors: Sequence[int]) -> dict[int, int]:
-    """Return the number of anchors that each operator depends on. The anchors must form a chain."""
+    """Return the number of anchors that each operator depends on."""
     return _count_along(dataflow.forward, dataflow.forward, {anchor: i + 1 for i, anchor in enumerate(anchors)})
 
 
 def _count_after(dataflow: Dataflow, anchors: Sequence[int]) -> dict[int, int]:
-    """Return the number of other anchors that depend on each forward operator. The anchors must form a chain."""
+    """Return the number of other anchors that depend on each forward operator."""
     left = {anchor: len(anchors) - i for i, anchor in enumerate(anchors)}
     return _count_along(reversed(list(dataflow.forward)), dataflow.followers, left)
 
@@ -123,7 +125,6 @@ def _count_along(
 
 
 def _keep_comparable(dataflow: Dataflow, anchors: Sequence[int]) -> list[int]:
-    """Return the anchors that precede or follow each other anchor."""
     number = {anchor: i for i, anchor in enumerate(anchors)}
     needed: dict[int, int] = {}  # operator -> the anchors that it depends on, itself included, as bits
     earlier: dict[int, int] = {}  # anchor -> the anchors that it depends on, as bits
@@ -144,7 +145,7 @@ def _keep_comparable(dataflow: Dataflow, anchors: Sequence[int]) -> list[int]:
 
 
 def _trace_chain(dataflow: Dataflow, family: list[int], taken: set[int]) -> Chain | None:
-    """Return the recurrence with these anchors, or None if they do not depend on each other."""
+    """Return the recurrence with the anchors `family`, or None if the anchors do not depend on each other."""
     before = _count_before(dataflow, family)
     if any(before[anchor] != i for i, anchor in enumerate(family)):
         if all(before[anchor] == 0 for anchor in family):
@@ -208,7 +209,7 @@ class _Comparison:
         return 0 < self.chain.steps.get(operator, 0) < step
 
     def _match(self, reference: int, step: int) -> Correspondence | None:
-        """Return the correspondence of two steps, found from their anchors, or None if the steps are not equal."""
+        """Match the operators of two steps, beginning with the anchors. Return None if the steps are not equal."""
         if reference == self.chain.last:
             return None
         anchors = self.chain.anchors
@@ -232,7 +233,7 @@ class _Comparison:
         return counterpart if self._is_whole(counterpart, reference) and self._is_whole(back, step) else None
 
     def _match_inputs(self, x: int, y: int, reference: int, step: int, waiting: list[tuple[int, int]]) -> bool:
-        """Return True if two operators may correspond by their inputs. Append the pairs that must then correspond to `waiting`."""
+        """Return True if the inputs allow x to correspond to y. Append the pairs that must then correspond to `waiting`."""
         dataflow = self.dataflow
         if dataflow.signatures[x] != dataflow.signatures[y]:
             return False
@@ -304,7 +305,7 @@ class _Comparison:
         return True
 
     def _split_by_states(self, equal: EqualSteps, classes: list[EqualSteps]) -> list[EqualSteps]:
-        """Split a set of equal steps into sets whose operators read states from the same number of steps ago."""
+        """Divide a set of equal steps, so that all steps of a set read states from the same number of steps ago."""
         class_of = {step: number for number, class_ in enumerate(classes) for step in class_.counterparts}
         local = {
             o: x for class_ in classes for counterpart in class_.counterparts.values() for x, o in counterpart.items()
