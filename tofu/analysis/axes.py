@@ -137,7 +137,6 @@ class _Evaluation:
         return outer if outer and next(problems, None) is None else ()
 
     def _reads_part(self) -> bool:
-        """Return True if the operator has one output, and reads only a part of some input."""
         read_inputs = [number for number, access in enumerate(self.pattern.inputs) if access.is_read]
         if len(self.pattern.outputs) != 1 or any(len(i) != 1 for n in read_inputs for i in self.tensor_indices[n]):
             return False
@@ -184,7 +183,7 @@ class _Evaluation:
         return bound_axes
 
     def _find_region_problems(self, axis: str, outer: Sequence[str] = ()) -> Iterator[str]:
-        """Yield reasons why a part of `axis`, at one position of the variables `outer`, does not compute a box of an output."""
+        """Yield reasons why a part of `axis`, at one position of `outer`, does not compute a box of an output."""
         if self.extents[axis] == 1:
             yield f"the extent of {axis} is 1"
             return
@@ -197,7 +196,7 @@ class _Evaluation:
             yield f"no output depends on {axis}"
 
     def _find_copy_problems(self, axis: str, can_be_fetched: bool, outer: Sequence[str] = ()) -> Iterator[str]:
-        """Yield reasons why the kernel would be wrong for a part of `axis`, at one position of the variables `outer`."""
+        """Yield reasons why the kernel would be wrong for a part of `axis`, at one position of `outer`."""
         description = self.pattern.trace.description
         is_padded = axis in description.pads and not can_be_fetched
         extent = self.extents[axis]
@@ -227,7 +226,6 @@ class _Evaluation:
             yield f"the value depends on the extent {symbol}, which is smaller on a part of {axis}"
 
     def _find_border_problems(self, axis: str) -> Iterator[str]:
-        """Yield a reason for each dimension along `axis` that the operator reads beyond its ends, or only in part."""
         names = [tensor.name for tensor in self.pattern.trace.tensors]
         names += [f"output {number}" for number in range(len(self.output_shapes))]
         for name, shape, indices_by_dimension in zip(names, self.shapes, self.tensor_indices, strict=True):
@@ -245,7 +243,6 @@ class _Evaluation:
                     yield f"cut: {where}, and a copy would leave out {extent - end} elements of its part"
 
     def _evaluate_part(self, extents: dict[str, int], changed: Set[str]) -> SignatureNumbers | None:
-        """Return lengths and indices for a part in which the variables `changed` have other lengths. None if one is no integer."""
         sizes = [
             _count_indexed(indices, extents) if any(_depend_on(indices, axis) for axis in changed) else size
             for indices, size in zip(self.numbers.dimensions, self.sizes, strict=True)
@@ -256,10 +253,9 @@ class _Evaluation:
             return None
 
     def _find_known(self, changed: Set[str]) -> Set[str]:
-        """Return the variables in `changed` whose lengths the kernel of a part knows from elsewhere than their definitions.
+        """Return the variables in `changed` whose lengths the kernel knows without their definitions.
 
-        A description with `concrete=True` has fixed lengths. A kernel without attributes, such as Flatten, still reads
-        the lengths from the shapes of the part.
+        A kernel without attributes, such as Flatten, reads lengths from the shapes of the part.
         """
         trace = self.pattern.trace
         follows_shapes = trace.description.concrete and not trace.attributes and len(changed) > 1
@@ -272,7 +268,6 @@ class _Evaluation:
     def _find_part_problems(
         self, axis: str, extents: dict[str, int], changed: Set[str], is_padded: bool
     ) -> Iterator[str]:
-        """Yield the errors of the kernel in a part in which `axis` and the other variables in `changed` have other lengths."""
         part_numbers = self._evaluate_part(extents, changed)
         if part_numbers is None:
             yield f"a part of {axis} would have extents that are not integers"

@@ -57,7 +57,7 @@ class Evaluator:
         self.dimensions += [dimension for written in pattern.outputs for dimension in written.dimensions]
         self._expressions: list[sympy.Expr] = []
         self._axes_by_dimension = [
-            [self._add_index(index) for index in dimension.indices] for dimension in self.dimensions
+            [self._compile_index(index) for index in dimension.indices] for dimension in self.dimensions
         ]
         definitions = [
             (name, definition.extent)
@@ -67,8 +67,7 @@ class Evaluator:
         self._defined_names = [name for name, _ in definitions]
         self._evaluate = _compile(pattern, [extent for _, extent in definitions], self._expressions)
 
-    def _add_index(self, index: AffineIndex) -> tuple[str, ...]:
-        """Compile an index: the coefficients of the axes, and the range of all other terms. Return the axes."""
+    def _compile_index(self, index: AffineIndex) -> tuple[str, ...]:
         axes = tuple(name for name in index.terms if name not in self._pattern.rejected)
         other_terms: Interval = index.without(frozenset(axes)).infer_interval()
         self._expressions += [*(index.terms[name] for name in axes), other_terms.lower, other_terms.upper]
@@ -109,10 +108,9 @@ _Evaluated = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 def _compile(
     pattern: Pattern, definitions: Sequence[sympy.Expr], expressions: Sequence[sympy.Expr]
 ) -> Callable[[Sequence[int], Mapping[str, int]], _Evaluated]:
-    """Compile the function that `Evaluator.evaluate` calls with `sizes` and `overrides`.
+    """Compile a function of `sizes` and `overrides` (see `Evaluator.evaluate`).
 
-    The compiled function returns the lengths of all index variables, the values of `definitions`, and the values of
-    `expressions`.
+    The function returns the lengths of all index variables, and the values of `definitions` and of `expressions`.
     """
     trace = pattern.trace
     tensor_extents = [extent for tensor in trace.tensors for extent in tensor.extents]

@@ -92,10 +92,10 @@ def find_moves(
 def _find_absent_element(
     source: list[Indices], target: list[Indices], chosen: tuple[str, int] | None, extents: Mapping[str, int]
 ) -> tuple[AbsentElement | None, AbsentElement | None] | None:
-    """Compare the indices of an input, `source`, with those of an output, `target`, to find a dimension that one of them lacks.
+    """Compare the indices of an input, `source`, with those of an output, `target`.
 
     Return the dimension that the input lacks, and the dimension that the output lacks. At least one is None. Return
-    None if the indices differ in any other way. `chosen` is `MovedElement.chosen`.
+    None if the indices differ in any other way.
     """
     if chosen is None:
         return (None, None) if _are_shifted(source, target, extents) else None
@@ -127,7 +127,6 @@ def _are_shifted(source: Sequence[Indices], target: Sequence[Indices], extents: 
 
 
 def _is_shifted(source: Indices, target: Indices, extents: Mapping[str, int]) -> bool:
-    """Return True if a dimension of an output is a dimension of an input, shifted by a fixed distance."""
     if source is None or target is None or len(source) != 1 or len(target) != 1:
         return False
     (a,), (b,) = source, target

@@ -137,7 +137,7 @@ def analyse_symbolically(trace: Trace) -> Pattern:
     moved_elements = _find_moved_elements(trace, inputs)
     choosing_variables = _find_choosing_variables(moved_elements)
     for variable, reason in (
-        *(found for found in _reject_positions(trace) if found[0] not in choosing_variables),
+        *(found for found in _reject_positions_used_as_numbers(trace) if found[0] not in choosing_variables),
         *_reject_opaque_results(trace),
         *_reject_shared_randomness(trace, outputs),
         *_reject_inconsistent_reads(trace, inputs),
@@ -176,7 +176,7 @@ def _analyse_input(trace: Trace, position: int) -> InputPattern:
 
 
 def _make_dimension(indices: list[AnyIndex | None]) -> Dimension:
-    """Collect the distinct indices of one dimension. `Any(position, first, extent)` has two: the first and the last."""
+    """Collect the distinct indices of a dimension. `Any(position, first, extent)` has two: the first and the last."""
     distinct_indices: dict[str, AffineIndex] = {}
     for index in indices:
         for end in (index.first, index.last) if isinstance(index, AnyOf) else (index,):
@@ -215,7 +215,7 @@ def _analyse_output(
 def _has_zero_terms(trace: Trace, output: Output, is_scatter_sum: bool) -> bool:
     """Return True if inputs of zeros add nothing to the output's sums.
 
-    Sums over axes in `starts` do not count, because kernels know their position along these axes and skip terms.
+    Sums over axes in `starts` do not count: kernels know their position along these axes, and skip terms.
     """
     if output.value is None:
         return True
@@ -230,7 +230,6 @@ def _has_zero_terms(trace: Trace, output: Output, is_scatter_sum: bool) -> bool:
 def _find_addend_inputs(
     trace: Trace, axis: str, linear: Linear, rejected: dict[str, str], addend_axes: dict[int, set[str]]
 ) -> None:
-    """For each term beside the sum over `axis`, find an input that makes the term zero and is used nowhere else."""
     reads_in_addends = Counter(access.tensor.position for addend in linear.addends for access in accesses(addend))
     reads = Counter(access.tensor.position for value in _list_values(trace) for access in accesses(value))
     for addend in linear.addends:
@@ -242,8 +241,7 @@ def _find_addend_inputs(
             rejected.setdefault(axis, f"a term beside the sum over {axis} would be added once per part")
 
 
-def _reject_positions(trace: Trace) -> Iterator[tuple[str, str]]:
-    """Yield the variables that the description uses as numbers without declaring them in `starts` or `counts`."""
+def _reject_positions_used_as_numbers(trace: Trace) -> Iterator[tuple[str, str]]:
     for value in _list_values(trace):
         for node in walk(value):
             if isinstance(node, Position):
@@ -264,7 +262,6 @@ def _reject_opaque_results(trace: Trace) -> Iterator[tuple[str, str]]:
 
 
 def _reject_shared_randomness(trace: Trace, outputs: tuple[OutputPattern, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the variables along which several parts would need the same random number."""
     for output, pattern in zip(trace.outputs, outputs, strict=True):
         if output.value is not None and any(isinstance(node, RandomElement) for node in walk(output.value)):
             for name in trace.definitions:
@@ -276,7 +273,6 @@ def _reject_shared_randomness(trace: Trace, outputs: tuple[OutputPattern, ...]) 
 
 
 def _reject_inconsistent_reads(trace: Trace, inputs: tuple[InputPattern, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the variables that index a dimension in two ways, such as `x[i]` and `x[2 * i]`."""
     for tensor, pattern in zip(trace.tensors, inputs, strict=True):
         for d, dimension in enumerate(pattern.dimensions):
             for name in dict.fromkeys(name for index in dimension.indices for name in index.terms):
@@ -292,7 +288,6 @@ def _reject_inconsistent_reads(trace: Trace, inputs: tuple[InputPattern, ...]) -
 
 
 def _is_plain(trace: Trace, inputs: tuple[InputPattern, ...], outputs: tuple[OutputPattern, ...], axis: str) -> bool:
-    """Return True if a split of `axis` never changes another length, stride or offset."""
     symbols = [extent for tensor in trace.tensors for extent in tensor.extents]
     symbols += [extent for extents in trace.output_extents for extent in extents]
     dimensions = [dimension for pattern in inputs for dimension in pattern.dimensions]

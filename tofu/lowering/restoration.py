@@ -110,7 +110,6 @@ def _resolve_names(problem: Problem, named_choices: NamedChoices) -> Choices:
 def _can_be_split(
     operator: Operator, access: OperatorAccess, axes: AxisChoice, layouts: Sequence[DimensionChoice]
 ) -> bool:
-    """Return True if the kernel can be split along `axes`, and each worker stores the elements that its part updates."""
     if any(axis is not None and axis not in access.axes for axis in axes):
         return False
     return all(_find_layout(access, position, axes) == layouts[position] for position in operator.mutates)

@@ -108,7 +108,7 @@ class Tradeoff:
         return self._add(self._solve(self.problem.with_memory_price(held_price * unit, split), self.effort).choices)
 
     def _solve_with_all(self, restrict: Callable[[Problem], Problem]) -> Solution:
-        """Solve with `whole_effort`. First add a plan without overlapping parts, in case the second search runs out of time."""
+        """First add a plan without overlapping parts, in case the second search runs out of time."""
         even = self.problem.split_evenly()
         if even is not None:
             self._add(self._solve(restrict(even), self.whole_effort).choices)
@@ -164,7 +164,6 @@ class Tradeoff:
         _bisect_count(0, len(candidates) + 1, len(candidates), fits)
 
     def _reread_fitting(self, point: Point, limit: int) -> None:
-        """Bisect for the fewest tensors that workers must read again."""
         candidates = list_worth_rereading(point.choices)
 
         def is_too_large(count: int) -> bool:
@@ -187,10 +186,9 @@ class Tradeoff:
                 low, too_large, price_too_large = middle, point, middle
             if have_same_layouts(fits, too_large):
                 return
-        self._refine(limit, fits, too_large, price_too_large)
+        self._replicate_more(limit, fits, too_large, price_too_large)
 
-    def _refine(self, limit: int, fitting: Point, too_large: Point, held_price: float) -> None:
-        """Bisect for the number of tensors that can be replicated as in the plan `too_large`, the smallest first."""
+    def _replicate_more(self, limit: int, fitting: Point, too_large: Point, held_price: float) -> None:
         copies, fitting_copies = ((point.choices.tensors == REPLICATED).sum(axis=1) for point in (too_large, fitting))
         sizes = [tensor.size_bytes for tensor in self.problem.graph.tensors]
         candidates = sorted(np.flatnonzero(copies > fitting_copies), key=lambda t: (sizes[t], t))
@@ -247,8 +245,6 @@ def _list_variable_bytes(choices: Choices) -> Iterator[tuple[str, int]]:
 
 
 def _advise_workers(tradeoff: Tradeoff, limit: int, least_workers: int) -> str:
-    """Return a sentence with the smallest number of workers, from `least_workers` on, that is enough, or why none is."""
-
     def plan_for(workers: int) -> Point:
         problem = tradeoff.problem.arrange(Arrangement(factorize(workers)))
         choices = ALGORITHMS["recursive"].solve(problem, effort=tradeoff.effort).choices

@@ -99,7 +99,7 @@ def _select(
         return _apply_users_plan(graph, problem.arrange(arrangement), settings.plan, settings)
     remembered = _find_remembered(graph, problem, settings) if settings.cache else None
     if remembered is not None:
-        return _make_selection(graph, problem.arrange(read_arrangement(remembered)), remembered)
+        return _select_given_plan(graph, problem.arrange(read_arrangement(remembered)), remembered)
     problems = [problem.arrange(arrangement) for arrangement in settings.arrangements]
     requested = [name for name in ("memory_limit", "replicate") if getattr(settings, name) != DEFAULTS[name]]
     if requested and not ALGORITHMS[settings.algorithm].is_search:
@@ -139,9 +139,9 @@ def _search_within(
 
 
 def _take_smallest(tradeoffs: Sequence[Tradeoff], limit: int, settings: Settings) -> Selection:
-    """Return the plan that needs least memory, although a prediction says that it does not fit. Log a warning.
+    """Return the plan that needs least memory. Log a warning if a prediction says that it does not fit.
 
-    Raises InfeasibleError if the memory of the plan exceeds the limit even without a prediction.
+    Raises InfeasibleError if the plan does not fit even without a prediction.
     """
     points = [point for tradeoff in tradeoffs for point in tradeoff.points]
     best = min(points, key=lambda point: (point.most_bytes, point.cost))
@@ -161,7 +161,6 @@ def _describe_misfit(needed: int, limit: int) -> str:
 
 
 def _find_lower_bound(tradeoffs: Sequence[Tradeoff]) -> int:
-    """Return a lower bound on the cost of all plans, whatever memory they need; 0 if nothing is proved."""
     solutions = [tradeoff.unlimited for tradeoff in tradeoffs]
     exact = [solution.exact for solution in solutions if solution is not None]
     return min((0 if result is None else result.lower_bound for result in exact), default=0)
@@ -173,7 +172,7 @@ def _apply_users_plan(graph: Graph, problem: Problem, plan: Plan, settings: Sett
         if forward is None:
             raise PlanError(_describe_difference(plan, graph))
         plan = forward
-    selection = _make_selection(graph, problem, plan)
+    selection = _select_given_plan(graph, problem, plan)
     choices = selection.choices
     evaluate(choices)  # raises PlanError if no execution graph can follow them
     fixed = resolve_hints(problem, settings.hints or {})
@@ -191,8 +190,7 @@ def _apply_users_plan(graph: Graph, problem: Problem, plan: Plan, settings: Sett
     return selection
 
 
-def _make_selection(graph: Graph, problem: Problem, plan: Plan) -> Selection:
-    """Return the choices of a plan. Keep the claim of optimality if the plan is unedited and belongs to this graph."""
+def _select_given_plan(graph: Graph, problem: Problem, plan: Plan) -> Selection:
     is_known = plan.is_as_found and plan.fingerprint == graph.fingerprint
     optimality = plan.optimality if is_known else AS_GIVEN
     return Selection(resolve_plan(problem, plan), plan.algorithm, optimality, claimed_bytes=plan.communication_bytes)
@@ -223,7 +221,6 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
 
 
 def _is_nearly_optimal(solution: Solution) -> bool:
-    """Return True if the plan is within 0.1 % of the lower bound. Another search is then not worth the time."""
     return solution.exact is not None and price(solution.choices) <= 1.001 * solution.exact.lower_bound
 
 
@@ -253,7 +250,6 @@ def _solve(
     effort: Effort,
     restrict: Callable[[Problem], Problem | None] = lambda problem: problem,
 ) -> tuple[list[Solution], list[InfeasibleError]]:
-    """Restrict and solve each problem. Return the solutions, and the errors of problems without a solution."""
     found, errors = [], []
     for problem in problems:
         searched = restrict(problem)
@@ -310,7 +306,6 @@ def remember_plan(plan: Plan, problem: Problem, settings: Settings) -> None:
 
 
 def _find_remembered(graph: Graph, problem: Problem, settings: Settings) -> Plan | None:
-    """Return the plan in `settings.saved` if it belongs to this graph, else the remembered plan or None."""
     if settings.saved is not None and settings.saved.fingerprint == graph.fingerprint:
         return settings.saved
     return _plans.get(_cache_key(graph.fingerprint, problem, settings))

@@ -106,7 +106,6 @@ def _hints_to_plain(hints: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _hints_from_plain(plain: Any) -> Any:
-    """Return hints from a JSON file. Replace "..." by Ellipsis. `read_hints` checks types later."""
     if not isinstance(plain, dict):
         return plain
     return {

@@ -96,7 +96,6 @@ def _check(program: Lockstep, transfer: Transfer, collectives: Sequence[Collecti
 
 
 def _check_pieces(program: Lockstep, transfer: Transfer) -> None:
-    """Raise ValueError unless the pieces fill each worker's box with elements from the same positions of the tensor."""
     output = program.values[transfer.output]
     shape = program.graph.tensors[output.tensor].shape
     written_elements = [0] * program.count
@@ -148,7 +147,6 @@ def _list_reduced_axes(collective: Collective) -> tuple[int, ...]:
 
 
 def _concatenate(boxes: Sequence[Box], dimension: int) -> Box:
-    """Concatenate boxes along a dimension. Raise ValueError if the boxes are not adjacent."""
     for before, after in pairwise(boxes):
         other_dimensions = [d for d in range(len(before)) if d != dimension]
         if any(before[d] != after[d] for d in other_dimensions) or before[dimension][1] != after[dimension][0]:
@@ -158,7 +156,6 @@ def _concatenate(boxes: Sequence[Box], dimension: int) -> Box:
 
 
 def _reduce_boxes(worker_boxes: Sequence[WorkerBox], workers: Sequence[int]) -> WorkerBox:
-    """Reduce partial results. Raise ValueError if their boxes differ, or an addend occurs twice."""
     boxes = {worker_boxes[worker][0] for worker in workers}
     addends = [addend for worker in workers for addend in worker_boxes[worker][1]]
     if len(boxes) > 1 or len(set(addends)) < len(addends):

@@ -122,7 +122,6 @@ def recognize(program: Lockstep, transfer: Transfer) -> tuple[Collective, ...]:
 
 
 def _find_collectives(program: Lockstep, transfer: Transfer) -> tuple[Collective, ...] | None:
-    """Return a chain of collectives that transfers no more elements than the pieces, or None."""
     output = program.values[transfer.output]
     if len(transfer.inputs) != 1:
         return None
@@ -235,7 +234,7 @@ def _covers(pieces: Sequence[TransferPiece], boxes: Sequence[Box]) -> bool:
 def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...] | None:
     """Return the axes along which workers have partial results for the same box of the tensor.
 
-    Return None if a piece reduces boxes at different positions of the tensor, or only some workers' boxes.
+    Return None if pieces reduce boxes at different positions, or only some workers' boxes.
     """
     digits = list(np.ndindex(*program.factors))
     boxes = program.values[transfer.inputs[0]].boxes

@@ -58,7 +58,7 @@ def plan_icml18(problem: Problem, hints: Hints, effort: Effort) -> Solution:
     """Search exactly among plans in which no operator computes partial results."""
     accesses = [
         restrict_axes(access, [axis for n, axis in enumerate(access.axes) if n not in dropped])
-        for access, dropped in zip(problem.accesses, _find_reducing(problem), strict=True)
+        for access, dropped in zip(problem.accesses, _find_reducing_axes(problem), strict=True)
     ]
     restricted = make_problem(problem.graph, accesses, problem.factors, rules=problem.rules)
     found = solve_exactly(restricted, resolve_hints(restricted, hints), effort)
@@ -73,7 +73,7 @@ def _for_bytes(problem: Problem) -> Problem:
     return problem.arrange(Arrangement(problem.factors))
 
 
-def _find_reducing(problem: Problem) -> list[set[int]]:
+def _find_reducing_axes(problem: Problem) -> list[set[int]]:
     """Return, for each operator, the axes along which it computes partial results that another operator reads.
 
     Operators that must be split alike get the same axes.

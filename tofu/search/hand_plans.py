@@ -33,7 +33,7 @@ def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effor
     """
     workers = prod(problem.factors)
     inputs = {t: tensor for t, tensor in enumerate(problem.graph.tensors) if tensor.kind is TensorKind.INPUT}
-    given = {t: hints.get(tensor.name, _find_batch(problem, t)) for t, tensor in inputs.items()}
+    given = {t: hints.get(tensor.name, _find_batch_dimension(problem, t)) for t, tensor in inputs.items()}
     written = problem.graph.written_in_place  # no samples: a fixed gamma, for example
     batch = {
         t: d
@@ -50,11 +50,8 @@ def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effor
     return _complete(problem, propagated, hints, *_find_sums(problem, propagated))
 
 
-def _find_batch(problem: Problem, tensor: int) -> int:
-    """Return the first dimension of an input along which its readers can be split, or 0 if there is none.
-
-    Dimension 0 is skipped if loops or slices read the input step by step.
-    """
+def _find_batch_dimension(problem: Problem, tensor: int) -> int:
+    """Return the dimension of the batch. Skip dimension 0 if loops or slices read the input step by step."""
     readers = [
         (problem.accesses[o], slot)
         for o, operator in enumerate(problem.graph.operators)
@@ -196,7 +193,7 @@ def _find_pairs(problem: Problem) -> _Pairs:
             + ("." if stops else "")
             + " Use another algorithm for this model."
         )
-    tables, lookups = _find_tables(problem, set(weights))
+    tables, lookups = _find_lookup_tables(problem, set(weights))
     return _Pairs(weights, tables, lookups, behind)
 
 
@@ -228,7 +225,7 @@ def _axes_of_others(problem: Problem, operator: int, tensor: int) -> set[int]:
     return {axis for t, read in reads if t != tensor for row in read.rows for axis, _ in row.terms}
 
 
-def _find_tables(problem: Problem, products: Collection[int]) -> tuple[dict[int, int], set[int]]:
+def _find_lookup_tables(problem: Problem, products: Collection[int]) -> tuple[dict[int, int], set[int]]:
     tables, lookups = {}, set()
     for position, weight, rows in _find_matrices(problem):
         combine = problem.accesses[position].outputs[0].combine
@@ -258,7 +255,7 @@ def _reach_rows(
 ) -> tuple[dict[int, int], int | None]:
     """Follow the columns of a product to the rows of the next products.
 
-    Return the split dimension of each tensor on the way, and the operator that ends the split, or None.
+    Return the split dimension of each tensor on the way, and the operator that ends the split.
     """
     reached = split_outputs(problem, product.operator, product.column_axis)
     waiting = list(reached)

@@ -281,7 +281,6 @@ def _shared_choice(operator: Operator) -> int:
 
 
 def _add_update(native: _core.Graph, graph: Graph, variable: int, needed: int) -> None:
-    """Add the update of a variable: an element-wise operator that is split like the variable, and reads `needed`."""
     shape = graph.tensors[variable].shape
     rows = [([(d, 1)], 0, 1) for d in range(len(shape))]
     native.add_operator(

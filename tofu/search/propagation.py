@@ -87,7 +87,6 @@ def _follow_once(
 
 
 def _is_scanned(problem: Problem, operator: int, slot: int, dimension: int) -> bool:
-    """Return True if an operator in a loop takes one element of `dimension` in each iteration."""
     reader, tensors = problem.graph.operators[operator], problem.graph.tensors
     read = problem.accesses[operator].inputs[slot]
     is_entered = any(tensors[t].times > tensors[reader.inputs[slot]].times for t in reader.outputs)
@@ -109,7 +108,6 @@ def _find_scanned(problem: Problem, propagated: Propagated) -> Iterator[tuple[in
 
 
 def _find_corrected(problem: Problem, propagated: Propagated, guessed: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Yield the guessed tensors whose readers are split along another dimension, each with this dimension."""
     for position, axis in propagated.operators.items():
         operator, access = problem.graph.operators[position], problem.accesses[position]
         for tensor, read in zip(operator.inputs, access.inputs, strict=True):

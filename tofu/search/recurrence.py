@@ -141,7 +141,6 @@ class _FamilyKeys:
         return None if key is None else (self._identify(key), output)
 
     def _make_forward_key(self, position: int) -> Key | None:
-        """Return a key of the operator's signature, and of the families and relative steps of its inputs."""
         dataflow = self.dataflow
         inputs = dataflow.graph.operators[position].inputs
         producers = [dataflow.producers[t][0] for t in inputs]
@@ -174,7 +173,6 @@ class _FamilyKeys:
         return ("reader", dataflow.signatures[position], *parts)
 
     def _find_reader_families(self, position: int) -> tuple[int, ...]:
-        """Return the families of an operator's readers, or () if a reader has no family."""
         keys = [self.key_of[user] for user in self.dataflow.followers.get(position, ())]
         if any(key is None or key[0] != "equal" for key in keys):
             return ()
@@ -203,7 +201,6 @@ class _FamilyKeys:
         return key is not None and key[0] != "step" and beside and producer in self.step_of
 
     def _make_sum_key(self, position: int) -> Key | None:
-        """Return a key of a chain of sums: the families of the added gradients, regardless of their number."""
         terms: set[object] = set()
         for tensor in self.dataflow.graph.operators[position].inputs:
             producer, output = self.dataflow.producers[tensor]

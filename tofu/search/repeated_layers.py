@@ -54,7 +54,7 @@ def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], perio
         return NO_PARTS
     families: dict[int, list[int]] = defaultdict(list)
     elementwise = frozenset(o for o, access in enumerate(accesses) if access.elementwise)
-    for node, colour in enumerate(_refine(dataflow, seeds, elementwise).tolist()):
+    for node, colour in enumerate(_refine_colours(dataflow, seeds, elementwise).tolist()):
         families[colour].append(node)
     first_tensor = len(graph.operators)
     alike = [family for family in families.values() if len(family) > 1]
@@ -74,7 +74,6 @@ def _describe_kind(graph: Graph, operator: Operator, access: OperatorAccess) -> 
 
 
 def _find_seeds(dataflow: Dataflow, period: int) -> dict[int, object]:
-    """Return a key for each operator of repeated layers. Corresponding operators have equal keys."""
     seeds: dict[int, object] = {}
     for number, (_, classes) in enumerate(find_time_steps(dataflow)):
         for equal in classes:
@@ -92,8 +91,7 @@ def _find_seeds(dataflow: Dataflow, period: int) -> dict[int, object]:
     return seeds
 
 
-def _refine(dataflow: Dataflow, seeds: Mapping[int, object], elementwise: frozenset[int]) -> Colours:
-    """Return a colour for every operator, then for every tensor. Operators or tensors of one colour correspond."""
+def _refine_colours(dataflow: Dataflow, seeds: Mapping[int, object], elementwise: frozenset[int]) -> Colours:
     start = _mix(np.array(_number(_describe_nodes(dataflow, seeds)), dtype=np.uint64))
     targets, sources, ports = _list_edges(dataflow, elementwise)
     order = np.argsort(targets, kind="stable")
@@ -128,8 +126,7 @@ def _number(descriptions: Sequence[object]) -> list[int]:
 def _list_counted(dataflow: Dataflow, elementwise: frozenset[int]) -> list[bool]:
     """Return, for each tensor, True if refinement passes colours through it.
 
-    Tensors of a single element do not count, because they are never split. Tensors between equal element-wise
-    operators, such as partial sums over the layers, do not count either.
+    Tensors of a single element are never split, so they do not count. Partial sums over the layers do not count either.
     """
     graph, is_counted = dataflow.graph, []
     for tensor, (producer, _), readers in zip(graph.tensors, dataflow.producers, dataflow.readers, strict=True):

@@ -51,7 +51,7 @@ def _group(graph: Graph) -> list[list[int]]:
 
 
 def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess, lead: OperatorAccess) -> bool:
-    """Return True if an operator can be split along an axis of `lead`, like which it must be split.
+    """Return True if an operator can be split like `lead` along `axis`.
 
     A gradient cannot use the state of a forward operator whose kernel does not run. Nested axes are left out.
     """
@@ -73,12 +73,11 @@ class _Alignment:
     def __call__(self, access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAccess:
         key = id(access), tuple(axes.items())
         if key not in self._known:
-            self._known[key] = access, restrict_axes(_repeat_along(access, axes), list(axes))
+            self._known[key] = access, restrict_axes(_add_missing_axes(access, axes), list(axes))
         return self._known[key][1]
 
 
-def _repeat_along(access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAccess:
-    """Add the axes that an operator lacks. Along these axes, all workers compute the same."""
+def _add_missing_axes(access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAccess:
     added = [axis for axis in axes if axis not in access.axes]
     if not added:
         return access

@@ -127,7 +127,7 @@ def _analyse_operator(
         for position, axis in enumerate(access.axes)
         if axis not in access.fetched_axes
         and not access.is_always_fetched
-        and (reason := _find_disagreement(operator, access, position, inputs, outputs, framework))
+        and (reason := _explain_shape_disagreement(operator, access, position, inputs, outputs, framework))
     ]
     if not disagreeing:
         return access
@@ -177,7 +177,7 @@ def make_whole_access(inputs: Sequence[Shape], outputs: Sequence[Shape], reason:
     )
 
 
-def _find_disagreement(
+def _explain_shape_disagreement(
     operator: Operator,
     access: OperatorAccess,
     axis: int,
@@ -185,7 +185,6 @@ def _find_disagreement(
     outputs: Sequence[Shape],
     framework: OperatorDescriptions,
 ) -> str:
-    """Return the reason if the shapes that the framework infers rule out a split along `axis`, else ""."""
     extent = access.extents[axis]
     outer = access.outer_axes.get(access.axes[axis], ())
     for part in ((0, extent // 2), (extent // 2, extent)):

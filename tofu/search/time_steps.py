@@ -97,13 +97,11 @@ def _find_depths(dataflow: Dataflow) -> dict[int, int]:
     return depths
 
 
-def _count_before(dataflow: Dataflow, anchors: Sequence[int]) -> dict[int, int]:
-    """Return the number of anchors that each operator depends on."""
+def _count_anchors_before(dataflow: Dataflow, anchors: Sequence[int]) -> dict[int, int]:
     return _count_along(dataflow.forward, dataflow.forward, {anchor: i + 1 for i, anchor in enumerate(anchors)})
 
 
-def _count_after(dataflow: Dataflow, anchors: Sequence[int]) -> dict[int, int]:
-    """Return the number of other anchors that depend on each forward operator."""
+def _count_anchors_after(dataflow: Dataflow, anchors: Sequence[int]) -> dict[int, int]:
     left = {anchor: len(anchors) - i for i, anchor in enumerate(anchors)}
     return _count_along(reversed(list(dataflow.forward)), dataflow.followers, left)
 
@@ -145,16 +143,15 @@ def _keep_comparable(dataflow: Dataflow, anchors: Sequence[int]) -> list[int]:
 
 
 def _trace_chain(dataflow: Dataflow, family: list[int], taken: set[int]) -> Chain | None:
-    """Return the recurrence with the anchors `family`, or None if the anchors do not depend on each other."""
-    before = _count_before(dataflow, family)
+    before = _count_anchors_before(dataflow, family)
     if any(before[anchor] != i for i, anchor in enumerate(family)):
         if all(before[anchor] == 0 for anchor in family):
             return None
         family = _keep_comparable(dataflow, family)
         if len(family) < 2:
             return None
-        before = _count_before(dataflow, family)
-    after = _count_after(dataflow, family)
+        before = _count_anchors_before(dataflow, family)
+    after = _count_anchors_after(dataflow, family)
     # An operator of the same kind, with another parameter and in line between the anchors, begins another step.
     kind, total = dataflow.kinds[family[0]], len(family)
     others = [
@@ -162,9 +159,9 @@ def _trace_chain(dataflow: Dataflow, family: list[int], taken: set[int]) -> Chai
     ]
     if others:
         longer = sorted((*family, *others))
-        before_longer = _count_before(dataflow, longer)
+        before_longer = _count_anchors_before(dataflow, longer)
         if all(before_longer[anchor] == i for i, anchor in enumerate(longer)):
-            family, total, before, after = longer, len(longer), before_longer, _count_after(dataflow, longer)
+            family, total, before, after = longer, len(longer), before_longer, _count_anchors_after(dataflow, longer)
     steps = {family[0]: 1, family[-1]: total}
     for position in before:
         step = total - after[position]
@@ -197,7 +194,7 @@ class _Comparison:
         found: list[EqualSteps] = []
         for step in (*range(2, last), 1, last):
             for equal in found:
-                counterpart = self._match(equal.reference, step)
+                counterpart = self._match_steps(equal.reference, step)
                 if counterpart is not None:
                     equal.counterparts[step] = counterpart
                     break
@@ -208,8 +205,7 @@ class _Comparison:
     def _is_state(self, operator: int, step: int) -> bool:
         return 0 < self.chain.steps.get(operator, 0) < step
 
-    def _match(self, reference: int, step: int) -> Correspondence | None:
-        """Match the operators of two steps, beginning with the anchors. Return None if the steps are not equal."""
+    def _match_steps(self, reference: int, step: int) -> Correspondence | None:
         if reference == self.chain.last:
             return None
         anchors = self.chain.anchors
@@ -230,7 +226,7 @@ class _Comparison:
             if matched is None:
                 return None
             waiting = matched
-        return counterpart if self._is_whole(counterpart, reference) and self._is_whole(back, step) else None
+        return counterpart if self._covers_step(counterpart, reference) and self._covers_step(back, step) else None
 
     def _match_inputs(self, x: int, y: int, reference: int, step: int, waiting: list[tuple[int, int]]) -> bool:
         """Return True if the inputs allow x to correspond to y. Append the pairs that must then correspond to `waiting`."""
@@ -260,7 +256,7 @@ class _Comparison:
     def _match_readers(
         self, counterpart: Correspondence, back: Correspondence, reference: int, step: int
     ) -> list[tuple[int, int]] | None:
-        """Return the pairs of readers that must correspond if two steps are equal. None if a reader has no counterpart.
+        """Return the pairs of readers that must correspond, or None if a reader has no counterpart.
 
         Among equal readers, only one pair is returned at a time.
         """
@@ -269,8 +265,8 @@ class _Comparison:
         alike: list[tuple[int, int]] = []
         for x, y in counterpart.items():
             for u, v in zip(operators[x].outputs, operators[y].outputs, strict=True):
-                wanted = self._readers(u, reference, counterpart)
-                offered = self._readers(v, step, back) if wanted else {}
+                wanted = self._list_unmatched_readers(u, reference, counterpart)
+                offered = self._list_unmatched_readers(v, step, back) if wanted else {}
                 for key, left in wanted.items():
                     right = offered.get(key, [])
                     if len(right) < len(left) or (len(right) > len(left) and step != self.chain.last):
@@ -279,8 +275,9 @@ class _Comparison:
                     pairs.append((left[0], right[0]))
         return certain or alike[:1]
 
-    def _readers(self, tensor: int, step: int, known: Correspondence) -> dict[tuple[object, ...], list[int]]:
-        """Return the readers of a tensor in a step that have no counterpart yet, by signature and input number."""
+    def _list_unmatched_readers(
+        self, tensor: int, step: int, known: Correspondence
+    ) -> dict[tuple[object, ...], list[int]]:
         slots: dict[int, list[int]] = defaultdict(list)
         for reader, slot in self.dataflow.readers[tensor]:
             if reader not in known and reader not in self.taken and self._may_belong(reader, step):
@@ -290,8 +287,8 @@ class _Comparison:
             found[(self.dataflow.signatures[reader], *slots[reader])].append(reader)
         return found
 
-    def _is_whole(self, known: Correspondence, step: int) -> bool:
-        """Return True if a correspondence covers a step. In the first step, operators that compute states may be missing."""
+    def _covers_step(self, known: Correspondence, step: int) -> bool:
+        """Return True if all operators of a step are in `known`. In the first step, operators that compute states may be missing."""
         rest = [operator for operator in self.members[step] if operator not in known]
         if step == self.chain.last or not rest:
             return True
@@ -305,7 +302,6 @@ class _Comparison:
         return True
 
     def _split_by_states(self, equal: EqualSteps, classes: list[EqualSteps]) -> list[EqualSteps]:
-        """Divide a set of equal steps, so that all steps of a set read states from the same number of steps ago."""
         class_of = {step: number for number, class_ in enumerate(classes) for step in class_.counterparts}
         local = {
             o: x for class_ in classes for counterpart in class_.counterparts.values() for x, o in counterpart.items()

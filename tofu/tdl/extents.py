@@ -49,7 +49,6 @@ class _Definitions:
             self.by_variable[variable].append(Definition(extent, is_declared, place))
 
     def add_reads(self, variable: str, value: Value | None, place: Place) -> None:
-        """Add a definition for each read in `value` whose index is `variable` alone."""
         symbol = variable_symbol(variable)
         for access in accesses(value) if value is not None else ():
             for extent, index in zip(access.tensor.extents, access.indices, strict=True):
@@ -57,7 +56,6 @@ class _Definitions:
                     self.add(variable, extent, place)
 
     def add_reductions(self, value: Value, scope: tuple[str, ...]) -> None:
-        """Add the variables of all reductions in `value`. `scope` lists the variables of the lambdas around `value`."""
         if isinstance(value, Reduction):
             for variable in value.variables:
                 if variable in scope:

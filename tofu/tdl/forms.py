@@ -80,7 +80,6 @@ class _Dimensions(Form):
         return Output(names, groups, coordinates, value, declared_extents, self.place, self.is_scratch)
 
     def _expand_star(self, rank: int) -> tuple[tuple[str, ...], ...]:
-        """Return the groups for `rank` dimensions: replace `*s` by (s0), (s1), ..."""
         star_positions = [n for n, group in enumerate(self.groups) if group[0].startswith("*")]
         star_rank = rank - len(self.groups) + len(star_positions)
         if len(star_positions) > 1 or star_rank < 0 or (star_rank and not star_positions):

@@ -99,7 +99,6 @@ def _call_function(
 def _call_with_place(
     description: Description, function: Anything, *arguments: Anything, **keywords: Anything
 ) -> Anything:
-    """Call a function of a description. Turn an error into a DescriptionError that names the line."""
     try:
         return function(*arguments, **keywords)
     except (DescriptionError, UnsupportedError):  # UnsupportedError: attributes that the description does not cover
