@@ -30,7 +30,7 @@ class NotAffineError(DescriptionError):
 
 
 class UndescribedOperatorError(TofuError):
-    """The model has an operator that no description explains to Tofu."""
+    """The model has an operator without a description (a formula by which Tofu splits the operator)."""
 
 
 class ShapeError(TofuError):

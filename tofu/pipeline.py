@@ -36,7 +36,7 @@ from tofu.search.strategies import mark_random
 T = TypeVar("T")
 
 WRITTEN_WHEN_BOUND = frozenset(("program", "program-checked", "execution", "checked", "all"))
-"""The passes that run when a partition is bound to devices, or if TOFU_PRINT lists one of them."""
+"""These passes run only when the devices are known, or if TOFU_PRINT lists one of them."""
 
 
 @dataclass
@@ -175,7 +175,7 @@ class Partition:
 
     @property
     def searched(self) -> Choices:
-        """How the search splits the graph in which some operators are replaced by smaller ones."""
+        """The result of the search, in whose graph smaller operators replace some operators."""
         return self.selection.choices
 
     @property

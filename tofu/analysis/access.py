@@ -20,7 +20,7 @@ MOST_REASONS = 3  # in a message
 
 
 class Combine(IntEnum):
-    """How the parts of an output form the whole output if an axis is split."""
+    """A way in which the parts of an output form the whole output if an axis is split."""
 
     CONCAT = 0  # the parts are disjoint regions
     REDUCE = 1  # the parts are partial results, to be reduced
@@ -134,7 +134,7 @@ class OperatorAccess:
         of the rows' lower ends and surrounded by `fill`.
     is_always_fetched
         True if the kernel never runs, because the operator only takes a part of a tensor, such as a slice. The rows
-        then hold even if no axis in their terms is split.
+        are then valid even if no axis in their terms is split.
     outer_axes
         For each *nested* axis, the axes that must be split into single positions first. From (6, 4) to (2, 12), a
         reshape reads (a b, c) and writes (a, b c). A part of b is a box only within one position of a.

@@ -292,7 +292,7 @@ def _is_plain(trace: Trace, inputs: tuple[InputPattern, ...], outputs: tuple[Out
     symbols += [extent for extents in trace.output_extents for extent in extents]
     dimensions = [dimension for pattern in inputs for dimension in pattern.dimensions]
     dimensions += [dimension for pattern in outputs for dimension in pattern.dimensions]
-    indexed_extents: set[ExtentSymbol] = set()  # of the dimensions that the axis indexes
+    indexed_extents: set[ExtentSymbol] = set()  # lengths of the dimensions that the axis indexes
     for symbol, dimension in zip(symbols, dimensions, strict=True):
         if any(axis in index.terms for index in dimension.indices):
             if any(dict(index.terms) != {axis: 1} or index.constant != 0 for index in dimension.indices):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tofu.analysis.access import Combine, OperatorAccess, Row
 
 NEUTRAL = {"Sum": 0, "Prod": 1}
-"""The neutral number of each reducer. A maximum or a minimum needs none, because it may count an element twice."""
+"""For a sum or product, the number that changes nothing. A maximum or minimum may count an element twice."""
 
 
 def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
@@ -22,7 +22,7 @@ def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
 
 
 def find_neutral(access: OperatorAccess, axis: int) -> int | None:
-    """Return the number that replaces shared elements along `axis` (0 for a sum), or None if they may count twice."""
+    """Return the number that replaces elements in which parts overlap (0 for a sum), or None if they may count twice."""
     neutral_numbers = {
         NEUTRAL.get(output.reducer) for output in access.outputs if output.combine[axis] is Combine.REDUCE
     }

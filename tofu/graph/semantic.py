@@ -255,10 +255,9 @@ class Graph:
 
     @cached_property
     def named_parts(self) -> tuple[int, ...]:
-        """For each operator, the number of the operator whose name plans list for it.
+        """For each operator, the number of the operator under whose name a plan lists it.
 
-        If several operators replace one, the last of them has its name. For all others, it is the operator's own
-        number.
+        If several operators replace one, this is the last of them. Otherwise, it is the operator itself.
         """
         last_part_by_leader = {
             operator.leader: position

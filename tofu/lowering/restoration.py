@@ -70,7 +70,7 @@ def _restore(
     undescribed: str,
 ) -> Choices:
     named_choices, lowered = name_choices(searched), searched.problem.graph
-    # If nobody reads an operator's outputs, its parts do not run. The whole operator would run, to update its states.
+    # Parts whose outputs nobody reads do not run. A whole operator would run, to update its states.
     live_names = {lowered.operators[number].name for number in find_live_operators(lowered, searched.problem.accesses)}
     whole_names = {
         operator.name
@@ -84,7 +84,7 @@ def _restore(
         )
     }
     final = lower(graph, framework.lowerings, lambda operator: operator.name not in whole_names)
-    # The search counted fetches that equal time steps of its graph share, so they must be shared here, too.
+    # In the search, equal time steps share what workers read. They must share the same in this graph.
     equal = searched.problem.equal.for_graph(lowered, final)
     accesses = find_strategies(final, framework, undescribed)
     problem = make_problem(final, accesses, searched.problem.factors, equal, searched.problem.rules)

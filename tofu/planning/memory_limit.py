@@ -46,7 +46,7 @@ BISECTIONS = 8
 REFINEMENTS = 5
 SEARCHES_OF_A_TRADEOFF = 1 + BISECTIONS + REFINEMENTS  # at most, between the two end points of a `Tradeoff`
 NEARLY = 1.1  # more prices are tried if plans exceed the limit by less than this factor
-KEEPING_PLANS = 3  # the cheapest plans, for which step 3 keeps fetched regions
+KEEPING_PLANS = 3  # number of cheapest plans that step 3 improves
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Tradeoff:
         return self._add(self._solve_with_all(lambda problem: problem).choices)
 
     def replicate_freely(self) -> Point:
-        """Add the plan for which memory costs nothing."""
+        """Add the best plan if memory costs nothing."""
         self.unlimited = self._solve_with_all(lambda problem: problem.with_memory_price(price=0.0))
         return self._add(self.unlimited.choices)
 

@@ -28,7 +28,7 @@ logger = logging.getLogger("tofu")
 
 UNPROVED = "nothing is proved"
 SPLIT_SHARE = 0.3
-"""Effort for a plan that splits everything if tensors may be replicated: it may be as good and need less memory."""
+"""Share of the effort for a plan without replication, which may be as good as others and need less memory."""
 AS_GIVEN = f"applied as passed; {UNPROVED}"
 NO_PART_OF_THE_KEY = (
     "plan",
@@ -68,7 +68,7 @@ class Selection:
     is_predicted: bool = False
 
     def describe_optimality(self, communication_bytes: int) -> str:
-        """Return a sentence about how close to optimal the plan is known to be. It transfers `communication_bytes`."""
+        """Return a sentence about how close to optimal a plan that transfers `communication_bytes` is known to be."""
         claim = self.optimality if self.claimed_bytes in (None, communication_bytes) else AS_GIVEN
         return describe_gap(communication_bytes, 0) or claim if UNPROVED in claim else claim
 
@@ -130,7 +130,7 @@ def _search_within(
         return _take_smallest(tradeoffs, limit, settings)
     best = min(found, key=lambda point: (point.cost, point.most_bytes))
     tried = sum(len(tradeoff.points) for tradeoff in tradeoffs)
-    bound = _find_lower_bound(tradeoffs) if not best.choices.kept else 0  # bounds hold for plans that keep nothing
+    bound = _find_lower_bound(tradeoffs) if not best.choices.kept else 0  # bounds are valid for plans that keep nothing
     ties = next((tradeoff.unlimited.ties for tradeoff in tradeoffs if tradeoff.unlimited is not None), "")
     proof = describe_gap(best.cost, bound, ties + _describe_orders(problems)) or "nothing is proved"
     predicted = ", as predicted," if best.is_predicted else ""
@@ -301,7 +301,7 @@ def _follows(choice: ChoiceArray, fixed: Sequence[int]) -> bool:
 
 def remember_plan(plan: Plan, problem: Problem, settings: Settings) -> None:
     """Remember the plan found for `problem` with these settings, so that no search is needed next time."""
-    # The lines are dropped, because they refer to tracebacks, which would stay in memory.
+    # Drop the source lines. They refer to tracebacks, which would stay in memory.
     _plans[_cache_key(plan.fingerprint, problem, settings)] = replace(plan, lines={})
 
 

@@ -26,7 +26,7 @@ def align_workers(program: Program, factors: Sequence[int], find_shards: Callabl
 
 
 EntryByWorker: TypeAlias = "tuple[Entry | None, ...]"
-"""For each worker, an output of one of its nodes, or None if the worker needs none."""
+"""For each worker, an output of a node on this worker, or None."""
 
 
 class _EntryRead(NamedTuple):

@@ -14,7 +14,7 @@ from tofu.search import Choices, Problem
 from tofu.search.strategies import Box, region_shape
 
 NO_ROW = -1
-"""Marks copies that nobody asked for."""
+"""The row of an operator and a worker that `workers_by_operator` does not list."""
 
 Rows = npt.NDArray[np.int32]
 
@@ -32,7 +32,7 @@ def worker_attributes(
     table: list[dict[str, str]] = [{}]
     rows = np.full((len(problem.graph.operators), workers), NO_ROW, np.int32)
     row_by_attributes: dict[tuple[tuple[str, str], ...], int] = {(): 0}
-    # Operators with equal signatures share an access object.
+    # Equal operators share an access object.
     known: dict[tuple[int, bytes], tuple[npt.NDArray[np.int64], dict[bytes, int], Rows]] = {}
     for number, operator in enumerate(problem.graph.operators):
         if operator.phase not in phases:

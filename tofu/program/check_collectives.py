@@ -27,9 +27,9 @@ from tofu.program.collectives import (
 from tofu.program.lockstep import Box, Lockstep, Transfer, TransferPiece
 
 WorkerBox: TypeAlias = tuple[Box, frozenset[tuple[int, ...]]]
-"""The box that a worker has, and the *addends*: the workers whose partial results are reduced in it.
+"""The region of a tensor that a worker has, and the workers whose partial results are added in it.
 
-Workers are identified by their positions along the reduced axes of the mesh.
+A worker is identified by its positions along the reduced axes of the mesh.
 """
 
 

@@ -18,10 +18,10 @@ import numpy as np
 from tofu.program.lockstep import Box, Lockstep, ProgramValue, Shape, Transfer, TransferPiece
 
 Layout: TypeAlias = tuple[int, ...]
-"""The dimension of a tensor that is split along each axis of the mesh. Each round of the plan is one axis."""
+"""For each axis of the mesh of workers, the dimension of a tensor that is split along it."""
 REPLICATED = -1
 PARTIAL = -2
-"""The entry of a layout for an axis along which each worker has a partial result."""
+"""The entry in a layout if each worker along an axis has a partial result."""
 
 
 class Slice(NamedTuple):

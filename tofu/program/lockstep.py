@@ -146,7 +146,7 @@ class Lockstep:
         )
 
     def find_transfer_sources(self, value: int) -> Iterator[int]:
-        """Yield the arguments and operators' outputs from which a value is computed by transfers alone."""
+        """Yield the arguments and outputs of operators from which transfers alone compute `value`."""
         transfer = self.transfers.get(value)
         if transfer is None:
             yield value

@@ -66,7 +66,7 @@ class ProgramTables:
         return entry
 
     def find_entry_tensors(self, operator_kind: int, operator_outputs: Sequence[Sequence[int]]) -> Column:
-        """Return the tensor of each entry. `operator_outputs` has the output tensors of each operator."""
+        """Return the tensor to which each entry belongs. `operator_outputs` has the output tensors of each operator."""
         first_output = np.cumsum([0, *map(len, operator_outputs)])
         outputs = np.array([tensor for tensors in operator_outputs for tensor in tensors], np.int64)
         tensors: Column = self.node_id[self.entry_node]

@@ -65,7 +65,7 @@ def plan_icml18(problem: Problem, hints: Hints, effort: Effort) -> Solution:
     operators = found.choices.operators.copy()
     for position, (few, all_axes) in enumerate(zip(restricted.accesses, problem.accesses, strict=True)):
         numbers = np.array([all_axes.axes.index(axis) for axis in few.axes] + [REPLICATED], np.int32)
-        operators[position] = numbers[found.choices.operators[position]]  # -1, replicated, takes the last
+        operators[position] = numbers[found.choices.operators[position]]  # -1 (replicated) selects the last number
     return Solution(Choices(problem, operators, found.choices.tensors), found.result, found.ties)
 
 

@@ -22,7 +22,7 @@ from tofu.search.solve import complete
 
 Kind = Literal["operator", "tensor"]
 GIVEN = (TensorKind.INPUT, TensorKind.PARAMETER)
-# Texts of the command line that users may write in Python by mistake, with the value that they mean.
+# Values that users write on the command line, and may write in Python by mistake. Each is followed by the right value.
 SPECIAL = {"...": "...", "-": "None", "None": "None"}
 
 

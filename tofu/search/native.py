@@ -21,7 +21,7 @@ from tofu.validation import LARGEST_COUNT
 Extents: TypeAlias = tuple[int, ...]
 Uneven: TypeAlias = Literal["none", "needed", "free"]
 MOST_PLAN_BYTES = 2**50
-"""Limit of the bytes of one tensor that one operator transfers (kForbiddenBytes in csrc/core/cost/cost.h)."""
+"""The most bytes of one tensor that one operator may transfer (kForbiddenBytes in csrc/core/cost/cost.h)."""
 MOST_NAMES = 3  # in a message
 UNEVEN: tuple[str, ...] = get_args(Uneven)
 """Values of `TransferRules.overlaps_given`."""
@@ -69,7 +69,7 @@ class TransferRules:
 
 
 FETCH_RULES = TransferRules()
-"""Rules of an engine in which each worker reads the regions that it needs from other workers' memory."""
+"""The rules of a framework in which each worker reads what it needs from the memory of other workers."""
 
 COLLECTIVE_RULES = TransferRules(
     splits_equally=True,
@@ -80,7 +80,7 @@ COLLECTIVE_RULES = TransferRules(
     repeats_operators=True,
     ties_layers=True,
 )
-"""Rules of an engine in which all workers run one program with collectives."""
+"""The rules of a framework in which all workers run one program with collectives."""
 
 
 def build_native_graph(

@@ -92,10 +92,10 @@ class Problem:
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
 
     def list_attempts(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Iterator[Problem]:
-        """Yield variants of the problem. Search the next one if a variant is too large. All keep the fixed choices.
+        """Yield variants of the problem. If the search of one is too large, use the next. All keep the fixed choices.
 
-        In the first variant, every second repeated layer is split alike, then all layers are. Unless `always_ties`, a
-        variant follows in which layers may differ.
+        First, every second repeated layer is split alike. Then all layers are split alike. Then, unless `always_ties`,
+        each layer is planned separately.
         """
         tied = self.with_fixed_choices(operators, tensors)
         yield tied
@@ -152,7 +152,7 @@ class Problem:
         return replace(self, native=native, make_search_graph=make_search_graph, rules=rules)
 
     def split_evenly(self) -> Problem | None:
-        """Return the problem in which tensors that have equal parts are not split into overlapping ones.
+        """Return the problem without overlapping parts of tensors that could be split into equal parts.
 
         Fewer plans remain, so a search that runs out of time finds better ones. Return None if nothing changes.
         """
@@ -196,7 +196,7 @@ class Problem:
 
 @contextmanager
 def refuse_excess(problem: Problem) -> Iterator[None]:
-    """Raise InfeasibleError if native code in this context runs out of memory, or a byte count overflows."""
+    """Raise InfeasibleError if native code in this `with` block runs out of memory, or a byte count overflows."""
     what = f"{prod(problem.factors)} workers and {len(problem.graph.operators)} operators"
     try:
         yield

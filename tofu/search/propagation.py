@@ -173,11 +173,11 @@ def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
 
 
 def find_main_dimension(rows: Sequence[Row], axis: int) -> int | None:
-    """Return the dimension whose index has the largest coefficient of `axis`, or None."""
+    """Return the dimension in whose row (index) `axis` has the largest coefficient, or None."""
     reach = {d: abs(factor) for d, row in enumerate(rows) for a, factor in row.terms if a == axis}
     return max(reach, key=lambda d: reach[d]) if reach else None
 
 
 def find_main_axis(row: Row) -> int | None:
-    """Return the axis with the largest coefficient in the index of a dimension, or None."""
+    """Return the axis with the largest coefficient in `row` (the index of a dimension), or None."""
     return max(row.terms, key=lambda term: abs(term[1]))[0] if row.terms else None

@@ -20,7 +20,7 @@ from tofu.graph import Graph, Operator, Tensor, TensorKind
 from tofu.search.dataflow import Dataflow, trace_dataflow
 from tofu.search.time_steps import find_time_steps
 
-# Passed to each training step, as one tensor for each time step or one for all.
+# Tensors that the user passes to each training step.
 GIVEN_KINDS = (TensorKind.INPUT, TensorKind.HEAD_GRADIENT)
 
 Key = tuple[object, ...]

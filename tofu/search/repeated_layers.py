@@ -28,11 +28,11 @@ from tofu.search.recurrence import NO_PARTS, EqualParts
 from tofu.search.time_steps import find_time_steps
 
 LEAST_OPERATORS = 2000
-"""In graphs with fewer operators, layers may take different choices."""
+"""In graphs with fewer operators, each layer is planned separately."""
 LEAST_LAYERS = 6
-"""If there are fewer equal layers, they may take different choices."""
+"""If there are fewer equal layers, each layer is planned separately."""
 PERIOD = 2
-"""Layers at this distance take the same choices. If the search is too large, all layers do."""
+"""Layers at this distance are split alike. If the search is too large, all layers are split alike."""
 
 Colours: TypeAlias = "npt.NDArray[np.uint64]"
 

@@ -18,13 +18,13 @@ DEFAULT_SEARCH_SECONDS = 10.0
 LONGEST_SEARCH_SECONDS = 10**7  # four months
 
 Progress = Callable[[str, int, int], None]
-"""Receives the stage, the best plan's bytes (-1 before the first) and the proven lower bound. May raise to stop the search."""
+"""A function of the stage, the best plan's bytes (-1 before the first) and the lower bound. An error stops the search."""
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long a search may take: the exact search's seconds of work, and a callback for its progress."""
+    """A limit on the time of a search: the exact search's seconds of work, and a callback that shows progress."""
 
     seconds: float = DEFAULT_SEARCH_SECONDS
     progress: Progress | None = None
@@ -65,7 +65,7 @@ class Solution:
 
     @property
     def exact(self) -> _core.ExactResult | None:
-        """The result of an exact search, with what it proves, or None."""
+        """What an exact search has found and proved. None for other searches."""
         return self.result if isinstance(self.result, _core.ExactResult) else None
 
 

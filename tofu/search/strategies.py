@@ -50,7 +50,7 @@ def find_strategies(
     check_descriptions(graph, framework.descriptions, undescribed)
     cache: dict[tuple[object, ...], OperatorAccess] = {}
     accesses: list[OperatorAccess] = []
-    # The gradient of an operator with a state reads the state of its worker's copy of the operator.
+    # On each worker, the gradient reads the state that the forward operator has saved on this worker.
     with_state = {operator.forward for operator in graph.operators if operator.stateful}
     for number, operator in enumerate(graph.operators):
         inputs = [graph.tensors[position].shape for position in operator.inputs]
@@ -153,7 +153,7 @@ def _without_fetched_axes(access: OperatorAccess) -> OperatorAccess:
     return replace(kept, rejected=kept.rejected + rejected, is_always_fetched=False)
 
 
-# An operator without a description: nothing can be split, and no attribute depends on the split.
+# Stands for the missing description of an operator, which nothing can split.
 _UNDESCRIBED = describe(lambda *tensors: lambda *i: 0.0)
 
 

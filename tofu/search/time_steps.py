@@ -152,7 +152,7 @@ def _trace_chain(dataflow: Dataflow, family: list[int], taken: set[int]) -> Chai
             return None
         before = _count_anchors_before(dataflow, family)
     after = _count_anchors_after(dataflow, family)
-    # An operator of the same kind, with another parameter and in line between the anchors, begins another step.
+    # Another operator of the same kind between two anchors, with another parameter, begins another step.
     kind, total = dataflow.kinds[family[0]], len(family)
     others = [
         o for o in before if dataflow.kinds[o] == kind and o not in family and 0 < before[o] == total - after[o] < total

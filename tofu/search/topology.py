@@ -30,7 +30,7 @@ EXAMPLE = (
     'for example topology=[10e9, 50e9], or a file with {"levels": [{"workers": 2, "bytes_per_second": 10e9}, ...]}'
 )
 
-# Limits in bytes per second, within which the nanoseconds of a byte can be counted.
+# Bytes per second. Within these limits, the nanoseconds of a byte can be counted.
 LEAST_BANDWIDTH, MOST_BANDWIDTH = 1.0, 1e18
 MOST_MICROSECONDS = 1e6
 
@@ -100,9 +100,9 @@ class Topology:
         return [{name: value for name, value in level.items() if value is not None} for level in named]
 
     def arrange(self, workers: int) -> tuple[Arrangement, ...]:
-        """Return the rounds for a number of workers, in all orders that the levels allow.
+        """Return all ways to split over `workers` workers in rounds that follow the levels.
 
-        Raises PlanError if the levels do not multiply to `workers`.
+        Raises PlanError if `workers` is not the product of the levels' numbers of groups.
         """
         if all(level.workers is not None for level in self.levels):
             sizes = [level.workers or 1 for level in self.levels]

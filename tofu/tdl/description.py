@@ -69,7 +69,7 @@ class Description:
 
     @property
     def name(self) -> str:
-        """The operator's first name, if it has several."""
+        """The operator's name, or the first of several names."""
         return self.names[0]
 
     def parse_attributes(self, attributes: Mapping[str, object]) -> dict[str, Anything]:

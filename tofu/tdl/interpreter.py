@@ -40,7 +40,7 @@ from tofu.tdl.tracing import Trace, trace
 
 Array: TypeAlias = "np.ndarray[Anything, np.dtype[Anything]]"
 MOST_POINTS = 2**24
-"""The largest product of extents that the interpreter computes. It then needs about half a gigabyte."""
+"""The largest number of elements in an array of the interpreter, which then needs about half a gigabyte."""
 
 
 class TooManyPointsError(TofuError):

@@ -88,4 +88,4 @@ class Local:
 
 
 Bound: TypeAlias = str | Callable[[Local], Anything]
-"""Rule for an attribute of a worker's copy: the index variable whose extent it is, or a function of `Local`."""
+"""The value of an attribute on a worker: the length of an index variable, by name, or a function of `Local`."""

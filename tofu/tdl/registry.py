@@ -137,8 +137,8 @@ class Registry(Mapping[str, Description]):
 
         On each worker, the operator's kernel computes one part of the operator from parts of the tensors.
 
-        bound: attributes that depend on the size of the part. Each is mapped to the index variable whose length is its
-        value, or to a function of `Local` that returns the value.
+        bound: attributes that depend on the size of the part. Each is mapped to an index variable, whose length on the
+        worker is the value, or to a function of `Local` that returns the value.
         corrects: index variables whose lengths are used as numbers, as in a mean, if bound attributes replace the
         part's length by the whole length.
         starts: index variables whose positions are used as numbers. Bound attributes pass the first position of the
@@ -150,8 +150,8 @@ class Registry(Mapping[str, Description]):
         fill: the value of elements outside a tensor, or a function of the attributes that returns this value. The
         default is 0.
         needs: for an output, the other outputs that the kernel must also compute.
-        concrete: True if the function needs the lengths in t.shape as integers, as for a reshape. It then receives the
-        shapes of the outputs as a keyword-only parameter `output_shapes`, if it has one.
+        concrete: True if the function needs the lengths in t.shape as integers, as for a reshape. A keyword-only
+        parameter `output_shapes` receives the outputs' shapes.
         advice: what to do if the tensors that the operator needs whole do not fit on a worker.
         override: True to replace an earlier description of the same name.
 

@@ -101,7 +101,7 @@ def _call_with_place(
 ) -> Anything:
     try:
         return function(*arguments, **keywords)
-    except (DescriptionError, UnsupportedError):  # UnsupportedError: attributes that the description does not cover
+    except (DescriptionError, UnsupportedError):  # raised for attributes that the description does not cover
         raise
     except Exception as error:
         place = _find_place_of_error(error) or find_place()
