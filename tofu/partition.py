@@ -102,7 +102,7 @@ def advise(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     Parameters
     ----------
     model
-        A model that `tofu.partition` takes or has returned.
+        A model for `tofu.partition`, or the partitioned model that it returned.
     *arguments
         The machine, as in `tofu.simulate`. For a JAX step, pass its example arguments before the machine.
     **options
@@ -112,7 +112,7 @@ def advise(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     Returns
     -------
     Advice
-        The simulated plans, the fastest one that fits first. It prints as a table.
+        The simulated plans. The fastest plan that fits into the memory comes first. Prints as a table.
 
     Raises
     ------

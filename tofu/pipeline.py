@@ -66,7 +66,7 @@ class Observer:
 
 
 def show_value(value: Any) -> str:
-    """Return the result of a pass as text. Each item of a sequence is one line."""
+    """Return the result of a pass as text, with one line for each item of a sequence."""
     return "\n".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
 

@@ -204,15 +204,15 @@ class Graph:
     Attributes
     ----------
     outputs
-        The tensors that the model returns, by number.
+        The numbers of the tensors that the model returns.
     gradients
-        The gradient of each argument that gradients are computed for, by number. Two arguments may have the same
-        gradient.
+        Maps the number of an argument to the number of its gradient. Two arguments may have the same gradient.
     updated
-        The arguments that an optimizer updates after the step. The gradients of these arguments must be split like
-        them.
+        The numbers of the arguments that an optimizer updates after the step. A gradient must be split like its
+        argument.
     next_values
-        For each variable that the step itself updates, by number, the tensor with the next value. Both are split alike.
+        Maps the number of a variable that the step itself updates to the number of the next value. Both are split
+        alike.
     carries
         The values that loops pass from one iteration to the next. The graph contains the body of a loop once.
     """

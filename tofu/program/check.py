@@ -48,7 +48,10 @@ def check_program(program: Program, communication_bytes: int | None = None) -> N
 
 
 def find_problems(program: Program) -> list[str]:
-    """Return a sentence for each broken rule. Numbers and edges come first, because the other rules rely on them."""
+    """Return a sentence for each broken rule.
+
+    Rules about numbers and edges are checked first, because all other rules rely on them.
+    """
     for rules in ((NUMBERS,), (EDGES,), RULES):
         nodes_by_problem = {problem: find_nodes(program.tables, program.graph) for problem, find_nodes in rules}
         problems = [

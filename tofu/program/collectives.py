@@ -78,7 +78,7 @@ class Round:
 
     @property
     def kind(self) -> tuple[int, Shape, Shape, bool]:
-        """The properties that are equal for all boxes of a round."""
+        """The properties that all boxes of a round have in common."""
         return self.input, self.extent, self.along, self.is_local
 
     def is_free(self, owner: int, reader: int) -> bool:

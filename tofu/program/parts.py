@@ -13,14 +13,14 @@ from tofu.search.geometry import find_shards
 
 
 def list_parts(choices: Choices, operator: int) -> tuple[Box, ...]:
-    """Return the part of an operator that each worker computes, as a range of each axis."""
+    """Return each worker's part of an operator, as a range of each axis."""
     problem = choices.problem
     axes = list(map(int, choices.operators[operator]))
     return _list_boxes(_core.worker_boxes(problem.native, list(problem.factors), "operator", operator, axes))
 
 
 def list_shards(choices: Choices, tensor: int) -> tuple[Box, ...]:
-    """Return the shard of a tensor that each worker stores."""
+    """Return each worker's shard of a tensor: the part that the worker stores."""
     return _list_boxes(find_shards(choices.problem, tensor, choices.layout(tensor)))
 
 

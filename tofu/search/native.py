@@ -42,8 +42,8 @@ class TransferRules:
         Arguments of the step whose parts may overlap, too: "none"; "needed" for arguments that are too large to be
         replicated and have no equal parts; or "free" for all.
     shares_regions
-        True if all operators of one phase share the elements that a worker has read from others
-        (csrc/core/cost/sharing.h). Otherwise only equal time steps share them.
+        True if a worker reads an element from another worker only once for all operators of a phase
+        (csrc/core/cost/sharing.h). Otherwise only equal time steps share what they have read.
     stages_small_sums
         True if a small sum that all workers need is computed in parts, which are then exchanged, like a large sum.
         Otherwise each worker reads all addends.
@@ -52,8 +52,8 @@ class TransferRules:
         hierarchical collectives. An element that several workers of a group need is sent once, and partial results of a
         group are added before they are sent. Otherwise each worker reads from each other worker.
     repeats_operators
-        True if all workers may repeat an operator that computes no more than reads and writes of its tensors cost, and
-        whose results may be replicated.
+        True if all workers may repeat a cheap operator, instead of splitting it, if its results may be replicated. A
+        cheap operator computes no more elements than its tensors have.
     ties_layers
         True if repeated layers are planned once (tofu/search/repeated_layers.py), for graphs of many small operators.
     """
@@ -95,7 +95,7 @@ def build_native_graph(
 
     - Operators whose results nobody needs read nothing.
     - Tensors may be replicated if `list_replicable` allows it.
-    - Operators that are equal by `equal` share what they read from other workers, if they are split alike.
+    - Operators that `equal` lists as equal share what they read from other workers, if they are split alike.
     - Lengths in `even` are not split into parts that overlap.
 
     Raises UnsupportedError for tensors whose bytes cannot be counted in 64 bits.
@@ -172,7 +172,7 @@ def check_counts(graph: Graph, workers: int) -> None:
 
 
 def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _core.Graph:
-    """Return a native graph in which equal operators are split alike, and so are equal tensors."""
+    """Return a native graph in which equal operators must be split alike, and equal tensors, too."""
     tied = native.copy()
     first = {operator: family[0] for part in parts for family in part.operators for operator in family}
     tied.share_choices(

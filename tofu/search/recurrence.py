@@ -47,7 +47,7 @@ class EqualParts:
     def split_by_fixed_choices(
         self, operators: Mapping[int, Sequence[int]], tensors: Mapping[int, Sequence[int]]
     ) -> EqualParts:
-        """Divide families, so that all members of a family have the same fixed choice."""
+        """Divide families of operators or tensors, so that all members of a family have the same fixed choice."""
 
         def split(
             families: tuple[tuple[int, ...], ...], fixed: Mapping[int, Sequence[int]]
