@@ -175,7 +175,7 @@ class Partition:
 
     @property
     def searched(self) -> Choices:
-        """The result of the search, in whose graph smaller operators replace some operators."""
+        """The result of the search. In its graph, smaller operators replace some operators."""
         return self.selection.choices
 
     @property

@@ -46,7 +46,7 @@ class SignatureNumbers:
 
 
 class Evaluator:
-    """A function that computes the numbers in a `Pattern` (a symbolic analysis) for given shapes.
+    """A compiled `Pattern` (the symbolic analysis of an operator), which computes numbers for given shapes.
 
     `dimensions` are the symbolic dimensions, in the order of `SignatureNumbers.dimensions`.
     """

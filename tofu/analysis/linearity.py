@@ -178,7 +178,7 @@ def _read_choice(condition: Value) -> tuple[str, int] | None:
 
 
 def find_factors(value: Value) -> frozenset[int]:
-    """Return the numbers of the inputs that make `value` zero if they are zero."""
+    """Return the positions of the inputs that make `value` zero if they are zero."""
     if isinstance(value, Element):
         return frozenset((value.tensor.position,))
     if isinstance(value, Reduction) and value.reducer == "Sum":

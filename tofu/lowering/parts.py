@@ -42,7 +42,7 @@ class Parts:
         return self.graph_tensors[self.whole.outputs[slot]].shape
 
     def inner_tensor(self, name: str, shape: tuple[int, ...], dtype: str = "float64") -> int:
-        """Add a tensor that connects two parts, and return its number."""
+        """Add a tensor that connects two parts. Return its number."""
         full_name, item_bytes = f"{self.whole.name}/{name}", np.dtype(dtype).itemsize
         self.tensors.append(Tensor(full_name, shape, dtype, item_bytes, TensorKind.INTERMEDIATE, is_inner=True))
         return self.first_tensor + len(self.tensors) - 1

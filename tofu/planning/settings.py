@@ -35,8 +35,8 @@ class Option:
     Attributes
     ----------
     read
-        Function that converts the user's value to the field of `Settings`, or raises TofuError. None as the default is
-        not converted.
+        Function that converts the user's value to the field of `Settings`, or raises TofuError. None is not converted
+        if it is the default.
     to_plain, from_plain
         Functions that convert the field to a value in a JSON file, and this value back. None is not converted.
     is_of_search

@@ -67,12 +67,12 @@ class Program:
 
     @cached_property
     def output_entries(self) -> tuple[Entry, ...]:
-        """The outputs of nodes that contain results, by worker, and an output of each node that runs although nothing reads it."""
+        """The outputs of nodes that are results: for each result, one on each worker. Outputs of nodes that nothing reads follow."""
         return pick_entries(self.tables, self.tables.output_entry)
 
     @cached_property
     def results(self) -> tuple[tuple[Entry, ...], ...]:
-        """For each of `outputs`, the output of a node on each worker that contains the shard."""
+        """For each of `outputs`, the entry on each worker that contains the worker's shard."""
         ends = range(self.workers, (len(self.outputs) + 1) * self.workers, self.workers)
         return tuple(self.output_entries[end - self.workers : end] for end in ends)
 

@@ -55,13 +55,13 @@ class ProgramTables:
 
     @cached_property
     def source_node(self) -> Column:
-        """The node that reads each source."""
+        """For each source (a region that a fetch reads), the number of the fetch."""
         node: Column = self.piece_node[self.source_piece]
         return node
 
     @cached_property
     def source_entry(self) -> Column:
-        """The entry that contains each source."""
+        """For each source, the number of the entry that contains it."""
         entry: Column = self.read_entry[self.source_read]
         return entry
 

@@ -17,7 +17,7 @@ MOST_NAMES = 3  # in a message
 
 
 def explain_unsplit_round(choices: Choices) -> str:
-    """Explain why some round of a plan splits no operator, so that workers repeat computations. Return "" if none does."""
+    """Explain why a round of a plan splits no operator, so that workers repeat computations. Return "" for other plans."""
     problem = choices.problem
     split = choices.operators[: len(problem.graph.operators)]
     for number in range(len(problem.factors)):
@@ -92,7 +92,7 @@ def _say_workers(count: int) -> str:
 
 
 def _axes_left(choices: Choices, rounds: int) -> Iterator[tuple[int, str, str, bool]]:
-    """Yield the length of each axis after `rounds`, its operator, its name, and True if the parts may be unequal."""
+    """Yield, for each axis, the length after `rounds` rounds, the operator, the name, and True if parts may be unequal."""
     problem = choices.problem
     for position, (operator, access) in enumerate(zip(problem.graph.operators, problem.accesses, strict=True)):
         uneven = problem.native.uneven_axes(position)

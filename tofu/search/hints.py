@@ -157,9 +157,9 @@ def _explain_infeasible(
 
 
 def resolve_plan(problem: Problem, plan: Plan) -> Choices:
-    """Convert a plan to numbers for this graph. Raise PlanError with everything in the plan that does not fit.
+    """Convert names in a plan to numbers of operators and tensors. Raise PlanError with everything that does not fit.
 
-    The plan's fingerprint is not checked. If smaller operators replace an operator, they take its choice. Tensors
+    The plan's fingerprint is not checked. If smaller operators replace an operator, they are split like it. Tensors
     between them are split in the cheapest way, unless the plan names them.
     """
     if tuple(plan.factors) != problem.factors:

@@ -57,8 +57,7 @@ class Problem:
     tied_steps
         The equal time steps that a search splits alike. Hints may separate some of them.
     always_ties
-        True if repeated layers are never searched separately, because another search follows if they are too large
-        together.
+        True if repeated layers are always split alike. If their search is too large, another search follows.
     """
 
     graph: Graph
