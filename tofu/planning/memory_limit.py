@@ -10,11 +10,11 @@ does. Memory falls as the price rises, so bisection finds the lowest price at wh
 
 1. Find a plan for each price. The sum above ignores that buffers are reused, so the memory of each plan is measured.
 2. The plan at the next lower price replicates more tensors and is too large. Replicate as many of these tensors as fit,
-the smallest first.
+   the smallest first.
 3. With the memory that is left, keep the data that workers read from each other for later operators, also from the
-forward to the backward pass.
+   forward to the backward pass.
 4. If no plan fits, let operators that share such data (the time steps of a recurrence) read it again, for as few
-tensors as necessary.
+   tensors as necessary.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def measure_plan(choices: Choices, measure: Measure) -> Point:
 
 @dataclass
 class Tradeoff:
-    """Plans for one model that trade memory for communication. Each plan is the best one at a certain price of memory.
+    """Plans for one model that trade memory for communication. Each search finds the best plan at a certain price of memory.
 
     `effort` limits the time of each search. `whole_effort` limits the searches at the highest price and at price 0.
     """
@@ -88,7 +88,7 @@ class Tradeoff:
     whole_effort: Effort
     points: list[Point] = field(default_factory=list)
     unlimited: Solution | None = None
-    """The solution at price 0. Its lower bound holds for every memory limit."""
+    """The solution at price 0. Its lower bound is valid for every memory limit."""
 
     def split_all(self) -> Point:
         """Add the plan at the highest price of memory. It splits everything except small tensors."""

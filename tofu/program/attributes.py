@@ -24,8 +24,8 @@ def worker_attributes(
 ) -> tuple[list[dict[str, str]], Rows]:
     """Return a table of changed attributes, and the row of the table for each operator and worker.
 
-    Row 0 means that no attribute changes. If `workers_by_operator` is passed, workers that it does not list have row
-    -1.
+    In row 0, no attribute is changed. If `workers_by_operator` is passed, the row of all workers that it does not list
+    is -1.
     """
     problem = choices.problem
     workers = prod(problem.factors)

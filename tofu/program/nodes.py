@@ -31,9 +31,8 @@ class Entry(NamedTuple):
 class PieceSource(NamedTuple):
     """A region of an input that a fetch (a node that reads from several workers) copies into a `Piece` of its output.
 
-    The input has number `input`, and the region begins at `begin`. `along` maps each dimension of the input to a
-    dimension of the piece, or to -1 if the region has length 1 along it. All other dimensions of the piece have length
-    1.
+    The region begins at `begin` in input number `input`. `along` maps each dimension of the input to a dimension of the
+    piece, or to -1 if the region has length 1 along it. All other dimensions of the piece have length 1.
     """
 
     input: int

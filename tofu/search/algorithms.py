@@ -39,7 +39,7 @@ class Algorithm:
     run
         Function that finds a plan. Hints (splits that the user fixes) override the algorithm's own decisions.
     guarantee
-        Words for a property of all plans that the algorithm finds, in addition to what a search proves.
+        Words about all plans that the algorithm finds, in addition to what a search proves.
     is_search
         True if the algorithm tries several orders of the prime factors of the number of workers, and can respect a
         memory limit. False for baselines.

@@ -47,12 +47,12 @@ class Choices:
     problem
         The search problem.
     operators, tensors
-        In each round, the number of the axis `operators[o, round]` along which operator o is split, and of the
-        dimension `tensors[t, round]` along which tensor t is split. -1 if replicated. The operators of the graph come
-        first, then the updates of weights.
+        In `operators[o, round]`, the number of the axis along which the round splits operator o. In `tensors[t,
+        round]`, the dimension along which it splits tensor t. -1 means replicated. After the graph's operators,
+        `operators` has the updates of weights.
     kept
-        Tensors of which a worker keeps the elements that it has read from other workers, until their last use. Of other
-        tensors, only a group of operators, such as equal time steps, shares these elements.
+        Tensors of which a worker keeps all elements that it has read from other workers, until their last use. Elements
+        of other tensors are kept only for a group of operators, such as equal time steps.
     reread
         Tensors whose elements are read from other workers again for each operator.
     """

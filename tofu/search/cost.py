@@ -35,7 +35,7 @@ def price(choices: Choices) -> int:
 
 
 def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Count the bytes, and the reads, that cross each level of the interconnect. There is an entry for each round.
+    """Count the bytes, and the reads, that cross each level of the interconnect. Both have an entry for each round.
 
     The bytes sum to the total of `evaluate`. Each read counts at the first round of each level that it crosses.
     """
@@ -47,9 +47,9 @@ def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def list_worth_keeping(choices: Choices) -> list[int]:
-    """Return the tensors of which workers should keep what they have read from others, for later operators.
+    """Return tensors for which a worker should keep what it has read from others, for later operators.
 
-    The first tensor saves the most bytes per byte of memory. Empty for engines that always share such data.
+    The first tensor saves the most bytes per byte of memory. Empty if `TransferRules.shares_regions` is true.
     """
     problem = choices.problem
     if problem.rules.shares_regions:
@@ -65,9 +65,9 @@ def list_worth_keeping(choices: Choices) -> list[int]:
 
 
 def list_worth_rereading(choices: Choices) -> list[int]:
-    """Return the tensors that workers may read from others again for each operator, to free memory in between.
+    """Return tensors that may be read from other workers again for each operator, to free memory in between.
 
-    The first tensor causes the smallest share of extra bytes. Empty for engines that always share such data.
+    The first tensor causes the smallest share of extra bytes. Empty if `TransferRules.shares_regions` is true.
     """
     problem = choices.problem
     if problem.rules.shares_regions:
