@@ -38,7 +38,7 @@ class Operations:
     """A number of arithmetic operations: `per_point` operations for each combination of values of `variables`.
 
     For a sum of products, `depth` lists the variables that are summed over. For each factor of the product, `reuse`
-    lists the variables that the factor does not depend on. The same number is used for all values of these variables.
+    lists the variables that the factor does not depend on. Kernels use the factor again for all their values.
     """
 
     per_point: int

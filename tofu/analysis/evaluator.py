@@ -74,7 +74,7 @@ class Evaluator:
         return axes
 
     def evaluate(self, sizes: Sequence[int], overrides: Mapping[str, int] | None = None) -> SignatureNumbers:
-        """Return the values for `sizes`, the lengths of all dimensions of the inputs, then of the outputs.
+        """Evaluate the expressions. `sizes` has the lengths of all dimensions of the inputs, then of the outputs.
 
         `overrides` replaces the lengths of some index variables. Raises DescriptionError if a length is not an integer.
         """

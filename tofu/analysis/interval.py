@@ -39,7 +39,7 @@ class Interval:
 
     @classmethod
     def part(cls, variable: str, begin: sympy.Expr | int, end: sympy.Expr | int) -> Interval:
-        """Return the range of an index variable from `begin` to `end`, which are fractions of its extent. `end` is excluded."""
+        """Return a part of an index variable's range, from fraction `begin` to fraction `end` (0 to 1/2 is the first half)."""
         extent = extent_symbol(f"{variable}.extent")
         return cls(sympy.sympify(begin) * extent, sympy.sympify(end) * extent - 1)
 
