@@ -5,9 +5,9 @@
 >>> step = tofu.partition(step, 8, (state, batch))  # JAX  # doctest: +SKIP
 
 `partition` splits every tensor and every operator over k devices, so that each device needs about 1/k of the memory. It
-chooses the split that transfers the fewest bytes. Tensors below 64 KiB may be replicated.
+chooses the split that transfers the fewest bytes between devices. A tensor below 64 KiB may be stored on every device.
 
-Importing Tofu is fast: frameworks and native code are loaded on first use. Import MXNet after Tofu, because MXNet alone
+`import tofu` is fast: frameworks and native code are loaded on first use. Import MXNet after Tofu, because MXNet alone
 does not import with newer versions of NumPy.
 """
 

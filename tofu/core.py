@@ -1,9 +1,9 @@
-"""The planner without a framework, for authors of a new engine.
+"""The planner without MXNet or JAX, for authors who connect another framework.
 
     task = core.analyse_step(core.Source(graph), engine, core.Settings(workers=4), core.Observer())
     partition = core.make_partition(task, core.Observer())
 
-docs/engines.md shows a complete engine. `import tofu.core` imports NumPy and SymPy, but no framework.
+docs/engines.md shows a complete example. `import tofu.core` imports NumPy and SymPy, but no framework.
 """
 
 from tofu.analysis import OperatorAccess, analyse

@@ -1,8 +1,8 @@
-"""The two protocols that connect the planner to a framework.
+"""The two protocols that connect the planner to a framework such as JAX.
 
 A *front end* describes the framework's operators. A *backend* turns a plan into an *execution graph*, which the
-framework runs on all workers. An *engine* has one of each. `tofu.mxnet.engine`, `tofu.jax.engine` and, for NumPy,
-`tests/numpy_engine` implement the protocols.
+framework runs on all workers (devices). An *engine* is a front end with a backend. `tofu.mxnet.engine`,
+`tofu.jax.engine` and, for NumPy, `tests/numpy_engine` implement the protocols.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tofu.search.native import FETCH_RULES, TransferRules
 
 @dataclass(frozen=True)
 class Source:
-    """Training step as the engine read it.
+    """A training step that a front end has read from the user's model.
 
     Attributes
     ----------
     graph
-        The step as a graph of operators and tensors, which does not depend on the framework.
+        The step as a graph of operators and tensors. The graph is the same for all frameworks.
     native
-        The step in the framework's own form, which only the backend reads.
+        The step as an object of the framework. Only the backend reads this object.
     """
 
     graph: Graph
@@ -36,14 +36,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Measured:
-    """Memory that a plan needs, in bytes for each worker.
+    """Memory that each worker needs to run a plan, in bytes.
 
     Attributes
     ----------
     worker_bytes
-        The shards and buffers that the backend allocates.
+        For each worker, the bytes of the shards and buffers that the backend allocates.
     predicted_bytes
-        The predicted peak. None if `worker_bytes` is already the peak.
+        For each worker, a prediction of the most bytes in use at one time. None if this number is `worker_bytes`.
     """
 
     worker_bytes: tuple[int, ...]
@@ -56,44 +56,47 @@ class Measured:
 
     @property
     def is_predicted(self) -> bool:
-        """True if the peak is a prediction."""
+        """True if `peak_bytes` is a prediction, False if it is counted."""
         return self.predicted_bytes is not None
 
 
 class FrontEnd(LowerableOperators, Protocol):
-    """Front end of a framework, which describes how its operators can be split or replaced."""
+    """A description of a framework's operators: how each can be split, or replaced by smaller operators."""
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
-        """Return True if an operator draws random numbers, either in training or in inference."""
+        """Return True if an operator draws random numbers, in training or, if `for_training` is False, in inference."""
 
 
 class Backend(Protocol):
-    """Builder of execution graphs, which also measures their memory and checks them.
+    """A builder of execution graphs, which the framework runs on all workers.
+
+    A backend also measures the memory of execution graphs, and checks them.
 
     Attributes
     ----------
     measured
-        The memory that `measure` returns: "memory" for all buffers, or "arguments".
+        The kind of memory that `measure` counts: "memory" for all buffers, or "arguments" for the step's arguments
+        alone.
     unmeasured
-        The name of the memory that `measure` leaves out.
+        Words for the memory that `measure` does not count.
     """
 
     measured: str
     unmeasured: str
 
     def build(self, source: Source, program: PlannedProgram) -> Any:
-        """Return the execution graph of a program."""
+        """Return the execution graph that runs `program`. `source` is the training step that was planned."""
 
     def measure(self, source: Source, choices: Choices) -> Measured:
-        """Return the memory that the workers need, without allocating any.
+        """Return the memory that each worker needs if the step is split by `choices`. Allocate nothing.
 
-        Plans are measured without their execution graph, which is large for many workers.
+        This method does not build the execution graph, which is large for many workers.
         """
 
     def predict_peak(self, build: Callable[[], Any]) -> tuple[int, ...] | None:
-        """Return the predicted peak of each worker in bytes, or None if the measured bytes are the peak.
+        """Return the predicted peak of each worker's memory in bytes. Return None if `measure` already counts the peak.
 
-        `build` returns the execution graph.
+        `build` is a function that builds the execution graph.
         """
 
     def check(
@@ -103,27 +106,29 @@ class Backend(Protocol):
         worker_bytes: Sequence[int] | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Raise InternalError if an execution graph fails a check.
+        """Raise InternalError if the execution graph `execution` is wrong.
 
-        Workers must need `worker_bytes`, as far as the backend can tell from the graph, and read `communication_bytes`.
+        Compare the memory of each worker with `worker_bytes`, as far as the graph shows it. Compare the bytes that
+        workers read from each other with `communication_bytes`.
         """
 
     def measure_whole(self, source: Source) -> int:
-        """Return the bytes that one device needs for the whole step."""
+        """Return the bytes that one device needs if it runs the whole step alone."""
 
     def predict_whole_peak(self, source: Source) -> int:
-        """Return the predicted peak, in bytes, of one device that runs the whole step."""
+        """Return a prediction of the most bytes in use at one time, if one device runs the whole step alone."""
 
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int] | None:
-        """Return the bytes that the kernel of each operator reads and writes on a worker, for frameworks that fuse operators.
+        """Return the bytes that each operator's kernel reads and writes on a worker. Keys are numbers of operators.
 
-        Operators that are fused into another kernel are left out. None means that each operator is one kernel.
+        Some frameworks fuse several operators into one kernel. The result then has one entry for each kernel. Return
+        None if each operator is one kernel.
         """
 
 
 @dataclass(frozen=True)
 class Engine:
-    """Front end and backend of a framework, and its rules for splitting and transferring data."""
+    """The front end and the backend of a framework, and the rules by which the framework splits and transfers data."""
 
     front_end: FrontEnd
     backend: Backend

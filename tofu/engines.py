@@ -1,7 +1,7 @@
-"""The table of engines, in which `tofu.partition` and the command line find the engine for a model.
+"""The table of engines (frameworks that Tofu supports).
 
-Importing this module imports no framework. Every engine is a folder with `partition.py`, `frontend/`, `backend/`,
-`verify/`, `simulation.py` and `commands.py`.
+`tofu.partition` and the command line look up the engine for a model here. Importing this module imports no framework.
+Every engine is a folder with `partition.py`, `frontend/`, `backend/`, `verify/`, `simulation.py` and `commands.py`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from tofu.errors import TofuError
 
 @dataclass(frozen=True)
 class Registration:
-    """Engine in the table of engines.
+    """An entry in the table of engines.
 
     Attributes
     ----------
     name
-        The name of the engine's folder, and of the framework's package.
+        The name of the engine's folder, which is also the name of the framework's package.
     model
-        The words for a model of this engine in messages.
+        Words that name a model of this framework in messages, such as "an MXNet symbol".
     files
-        A regular expression for the names of files that contain such models.
+        A regular expression for the names of files that contain models of this framework.
     takes_functions
         True if a model can be a plain Python function.
     """
@@ -37,14 +37,14 @@ class Registration:
     takes_functions: bool = False
 
     def load(self, module: str) -> Any:
-        """Return a module of the engine. Raises TofuError if its framework is not installed."""
+        """Import the module `tofu.<name>.<module>`. Raise TofuError if the framework is not installed."""
         try:
             return import_module(f"tofu.{self.name}.{module}")
         except ImportError as error:
             raise TofuError(str(error)) from error
 
     def defines(self, model: Any) -> bool:
-        """Return True if a model, or its class, is defined in the framework or in the engine's folder."""
+        """Return True if the framework or the engine's folder defines `model` or its class."""
         for candidate in (*type(model).__mro__, model):
             module = getattr(candidate, "__module__", None) or ""
             if f"{module}.".startswith((f"{self.name}.", f"tofu.{self.name}.")):
@@ -52,7 +52,7 @@ class Registration:
         return False
 
     def reads(self, file: str) -> bool:
-        """Return True if the name of a file matches `files`."""
+        """Return True if the regular expression `files` matches the file name."""
         return re.search(self.files, file) is not None
 
 
@@ -62,7 +62,10 @@ ENGINES = (MXNET, JAX)
 
 
 def find_engine(model: Any) -> Registration | None:
-    """Return the engine for a model: the engine whose framework defines it, or the engine for plain functions, or None."""
+    """Return the engine of the framework that defines `model`.
+
+    For a plain function, return the engine that accepts functions (JAX). Return None if no engine fits.
+    """
     if _is_made_by_mxnet(model):
         return MXNET
     defining_engines = (engine for engine in ENGINES if engine.defines(model))
@@ -71,11 +74,11 @@ def find_engine(model: Any) -> Registration | None:
 
 
 def _is_made_by_mxnet(model: Any) -> bool:
-    """Return True for a function such as mx.sym.FullyConnected, which is in no module of MXNet."""
+    """Return True for a function such as mx.sym.FullyConnected, which does not name the module that defines it."""
     symbols = getattr(sys.modules.get("mxnet"), "symbol", None)
     return symbols is not None and getattr(symbols, getattr(model, "__name__", ""), None) is model
 
 
 def find_engine_of_file(name: str) -> Registration:
-    """Return the engine for a file: JAX for FILE.py and FILE.py:STEP, otherwise MXNet."""
+    """Return the engine for a model in a file: JAX for FILE.py and FILE.py:STEP, otherwise MXNet."""
     return next((engine for engine in ENGINES if engine.reads(name)), MXNET)

@@ -1,8 +1,8 @@
 """Errors that Tofu raises on purpose.
 
-A `TofuError` is for the user, who has to change the model, the shapes, the plan or the call. Its message names the
-problem, the value seen, the value expected, and what to do. It is also a `ValueError`. An `InternalError` is a defect
-of Tofu; its message asks the user to report it.
+A user can correct a `TofuError` by a change of the model, the shapes, the plan or the call. The message names the
+problem, the value seen, the value expected, and what to do. A `TofuError` is also a `ValueError`. An `InternalError` is
+a mistake in Tofu, and the message asks the user to report it.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ R = TypeVar("R")
 
 
 class TofuError(ValueError):
-    """Base of all errors that the user can correct."""
+    """Base class of all errors that the user can correct."""
 
 
 class DescriptionError(TofuError):
-    """A description of an operator in TDL is malformed. The message has the file and the line."""
+    """The description of an operator (a formula that says how to compute it) is malformed. The message has file and line."""
 
 
 class NotAffineError(DescriptionError):
-    """A description indexes a tensor by an expression that is not affine in its index variables (section 4.2)."""
+    """A description uses an index such as `t[i * j]` or `t[i // 2]`. Only sums such as `t[2 * i + j]` are allowed (section 4.2)."""
 
 
 class UndescribedOperatorError(TofuError):
-    """The model has an operator that Tofu has no description of."""
+    """The model has an operator without a description (a formula by which Tofu splits the operator)."""
 
 
 class ShapeError(TofuError):
@@ -38,23 +38,23 @@ class ShapeError(TofuError):
 
 
 class DeviceError(TofuError):
-    """The requested devices do not exist, or there are more or fewer of them than workers."""
+    """The requested devices do not exist, or their number is not the number of workers."""
 
 
 class PlanError(TofuError):
-    """A plan, a hint or an option of planning cannot be applied to this graph."""
+    """A plan, a hint (a split that the user fixes) or a planning option cannot be used for this model."""
 
 
 class InfeasibleError(TofuError):
-    """No plan exists, because the model cannot be split over so many workers, or does not fit into the memory limit."""
+    """No plan exists. The model cannot be split over so many workers, or does not fit into the memory limit."""
 
 
 class UnsupportedError(TofuError):
-    """The model uses a feature of the framework that Tofu cannot partition. The message has an alternative."""
+    """The model uses a feature of the framework that Tofu cannot partition. The message suggests an alternative."""
 
 
 class ExecutionError(TofuError):
-    """An operator failed while the model ran. The message lists the results that are lost."""
+    """An operator failed while the model ran. The message lists the results that were lost."""
 
 
 class OutOfMemoryError(TofuError):
@@ -62,7 +62,7 @@ class OutOfMemoryError(TofuError):
 
 
 class FileError(TofuError, OSError):
-    """A file cannot be written. Its previous content is unchanged. This is also an OSError, and sets `errno`."""
+    """A file cannot be written. The file's previous content is unchanged. This error is also an OSError, and sets `errno`."""
 
     def __init__(self, message: str, number: int | None = None) -> None:
         super().__init__(message)
@@ -70,19 +70,19 @@ class FileError(TofuError, OSError):
 
 
 class NotReadyError(TofuError, AssertionError):
-    """Another function has to be called first. MXNet raises an AssertionError in these cases."""
+    """Another function must be called first. The error is also an AssertionError, as in MXNet."""
 
 
 class MissingParametersError(TofuError, RuntimeError):
-    """Parameters of the model were not passed. MXNet raises a RuntimeError in these cases."""
+    """Parameters of the model were not passed. The error is also a RuntimeError, as in MXNet."""
 
 
 class ArgumentTypeError(ShapeError, TypeError):
-    """An argument has the wrong type, or is unknown. MXNet raises a TypeError in these cases."""
+    """An argument has the wrong type, or is unknown. The error is also a TypeError, as in MXNet."""
 
 
 class InternalError(RuntimeError):
-    """A check of Tofu's own work failed. Do not trust the numbers of the step."""
+    """Tofu found a mistake in its own work. Do not trust the numbers of the training step."""
 
     def __init__(self, message: str) -> None:
         report = "Please report it with the model and the plan (made.plan.to_json())."
@@ -90,17 +90,17 @@ class InternalError(RuntimeError):
 
 
 def raise_together(error: type[TofuError], headline: str, problems: Iterable[str]) -> None:
-    """Raise `error` with a headline and one line for each problem. Does nothing without problems."""
+    """Raise one `error` that lists all `problems` below a headline. Do nothing if there are no problems."""
     lines = list(problems)
     if lines:
         raise error("\n".join([headline, *(f"  - {line}" for line in lines)]))
 
 
 def find_similar_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """Return up to `count` known names that the user probably meant by `name`.
+    """Return up to `count` of the `known` names that the user may have meant by `name`.
 
-    These are names of similar spelling or, if there are none, names that contain `name`. A known name that ends with
-    "/" and `name` comes first.
+    A name such as "folder/weight" comes first if `name` is "weight". Names with similar spelling follow. If there are
+    none of either kind, return names that contain `name`.
     """
     known = list(known)
     names_in_folders = [known_name for known_name in known if known_name.endswith(f"/{name}")]
@@ -109,18 +109,18 @@ def find_similar_names(name: str, known: Iterable[str], count: int = 3) -> list[
 
 
 def on_one_line(error: object) -> str:
-    """Return the message of an error on one line."""
+    """Return the message of an error, with line breaks replaced by spaces."""
     return " ".join(str(error).split())
 
 
 def suggest(name: str, known: Iterable[str], ending: str = "") -> str:
-    """Return " (did you mean ...?)" with the known name that the user probably meant; "" if no name is similar."""
+    """Return " (did you mean ...?)" with the `known` name most similar to `name`, or "" if no name is similar."""
     near = get_close_matches(name, list(known), n=1)
     return f" (did you mean {near[0]}{ending}?)" if near else ""
 
 
 def explain_call(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that shows `example` in the error if a function is called with wrong arguments."""
+    """Return a decorator for a public function. A call with wrong arguments then raises an error that shows `example`."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = signature(function)

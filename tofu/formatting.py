@@ -1,4 +1,4 @@
-"""Format numbers with units, lines of programs, and columns, as people read them."""
+"""Format numbers with units, source lines, and tables for people to read."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from math import prod
 
 
 def shorten_line(line: str) -> str:
-    """Return a line of a program as `file:line`, relative to the working directory if the file is below it."""
+    """Shorten a source line `file:line`: drop the working directory from the path."""
     below = os.path.join(os.getcwd(), "")
     return line.removeprefix(below)
 
 
 def format_count(count: int, noun: str) -> str:
-    """Return a count and its noun: 8 workers, 1 worker."""
+    """Return a count with a noun: "8 workers", "1 worker"."""
     return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
 def format_workers(factors: Sequence[int]) -> str:
-    """Return the number of workers and its factors: 6 workers (3 x 2), 1 worker."""
+    """Return the number of workers and its prime factors: "6 workers (3 x 2)"."""
     rounds = f" ({' x '.join(map(str, factors))})" if factors else ""
     return f"{format_count(prod(factors), 'worker')}{rounds}"
 
 
 def format_bytes(count: float, digits: int = 1) -> str:
-    """Return a count of bytes with a unit: 1023 B, 1.5 KiB, 2.3 GiB."""
+    """Return a number of bytes with a unit: "1023 B", "1.5 KiB", "2.3 GiB"."""
     if count < 0:
         return f"-{format_bytes(-count, digits)}"
     if count < 1024:
@@ -38,7 +38,7 @@ def format_bytes(count: float, digits: int = 1) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a time with a unit: 12 us, 3.4 ms, 1.25 s, 7.5 hours."""
+    """Return a time with a unit: "12 us", "3.4 ms", "1.25 s", "7.5 hours"."""
     if seconds >= 3600:
         return f"{seconds / 3600:.3g} hours"
     for unit, size in (("us", 1e-6), ("ms", 1e-3)):
@@ -48,11 +48,11 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_rate(per_second: float) -> str:
-    """Return a rate to three digits: 0.123, 45.6, 12,300."""
+    """Return a rate, rounded to three digits: "0.123", "45.6", "12,300"."""
     return f"{float(f'{per_second:.3g}'):,.12g}"
 
 
 def align(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return rows of a table as lines with aligned columns."""
+    """Return the rows of a table as lines, with aligned columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

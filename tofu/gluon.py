@@ -1,4 +1,4 @@
-"""`tofu.gluon.partition`: runs a Gluon block on several devices, with its parameters and its Trainer."""
+"""`tofu.gluon.partition`, which runs an MXNet Gluon block on several devices, with its parameters and its Trainer."""
 
 from mxnet import gluon as _of_mxnet
 

@@ -1,4 +1,4 @@
-"""`tofu.mod`: replacements of MXNet's Module, BucketingModule and SVRGModule that run on several devices, over shards."""
+"""`tofu.mod`: replacements for MXNet's Module, BucketingModule and SVRGModule, which run on several devices."""
 
 from tofu.errors import suggest
 from tofu.mxnet.runtime.module.bucketing import BucketingModule

@@ -1,4 +1,4 @@
-"""`tofu.partition`, `tofu.simulate` and `tofu.advise`, which find the framework of a model and call its engine."""
+"""`tofu.partition`, `tofu.simulate` and `tofu.advise`. They find out whether MXNet or JAX defines a model."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ MISSING: Any = object()
 
 
 def partition(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
-    """Partition a model over several devices, so that each device stores and computes a part of it.
+    """Partition a model over several devices, so that each device stores and computes a part of the model.
 
     Parameters
     ----------
     model
         The model to partition:
 
-        - An `mx.sym.Symbol`. The result is a symbol that binds to all devices. See `tofu.mxnet.partition`.
+        - An `mx.sym.Symbol`. The result is a symbol that runs on all devices. See `tofu.mxnet.partition`.
         - A Gluon block. The block is changed in place. See `tofu.gluon.partition`.
         - A training step for JAX, which is a function of arrays. The result is a function of the same arguments. See
           `tofu.jax.partition`.
     *arguments
         The number of devices. For JAX, the step's example arguments follow, as a tuple of arrays or of their shapes.
     **options
-        Options of the engine's function, whose help describes them. All three functions above have
-        `plan`, `hints`, `replicate`, `memory_limit`, `topology`, `algorithm`, `search_seconds`, `undescribed`,
-        `on_infeasible` and `cache`. The number of devices can be passed as `workers` or, for MXNet, as `ngpus`.
+        Options of the function named above, whose help explains them. All three functions have the options `plan`,
+        `hints`, `replicate`, `memory_limit`, `topology`, `algorithm`, `search_seconds`, `undescribed`, `on_infeasible`
+        and `cache`. You can also pass the number of devices as `workers` or, for MXNet, as `ngpus`.
 
     Returns
     -------
     PartitionedSymbol, HybridBlock or PartitionedStep
-        The model on several devices. Its attribute `plan` is the plan.
+        The model on several devices. The attribute `plan` shows how each operator and tensor is split.
 
     Raises
     ------
     ArgumentTypeError
         The model has another type.
     TofuError
-        The model cannot be planned as requested.
+        The model cannot be split as requested.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def advise(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     Parameters
     ----------
     model
-        A model that `tofu.partition` takes or has returned.
+        A model for `tofu.partition`, or the partitioned model that it returned.
     *arguments
         The machine, as in `tofu.simulate`. For a JAX step, pass its example arguments before the machine.
     **options
@@ -112,7 +112,7 @@ def advise(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     Returns
     -------
     Advice
-        The simulated plans, the fastest one that fits first. It prints as a table.
+        The simulated plans. The fastest plan that fits into the memory comes first. Prints as a table.
 
     Raises
     ------

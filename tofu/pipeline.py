@@ -1,8 +1,8 @@
 """The pipeline: from a training step to a plan and an execution graph.
 
-`analyse_step` and `make_partition` call the passes of the planner in order. Each pass returns one frozen value. An
-`Observer` records the value and the time of each pass, for `python -m tofu plan --timings` and the environment variable
-TOFU_PRINT.
+`analyse_step` and `make_partition` call the planner's passes (processing stages) in order. Each pass returns one frozen
+value. An `Observer` records the value and the time of each pass, for `python -m tofu plan --timings` and the
+environment variable TOFU_PRINT.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from tofu.search.strategies import mark_random
 T = TypeVar("T")
 
 WRITTEN_WHEN_BOUND = frozenset(("program", "program-checked", "execution", "checked", "all"))
-"""The passes that run when a partition is bound to devices, or if TOFU_PRINT lists one of them."""
+"""These passes run only when the devices are known, or if TOFU_PRINT lists one of them."""
 
 
 @dataclass
 class Observer:
-    """Callback that receives the name and the value of each pass.
+    """A callback that each pass of the planner calls with its name and its result.
 
     Attributes
     ----------
     shown
-        The names of the passes whose values are printed. "all" prints all of them.
+        The names of the passes whose results are printed. "all" prints all of them.
     seconds
-        The time of each pass, by name.
+        The time of each pass in seconds, by name.
     """
 
     shown: frozenset[str] = frozenset()
@@ -56,7 +56,7 @@ class Observer:
     _last: float = field(default_factory=time.perf_counter)
 
     def __call__(self, name: str, value: T) -> T:
-        """Record the end of a pass, and return its value."""
+        """Record that the pass `name` has ended with the result `value`, and return `value`."""
         now = time.perf_counter()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
         if name in self.shown or "all" in self.shown:
@@ -66,33 +66,34 @@ class Observer:
 
 
 def show_value(value: Any) -> str:
-    """Return the value of a pass as text. A sequence has one line for each item."""
+    """Return the result of a pass as text, with one line for each item of a sequence."""
     return "\n".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
 
 def observe_by_environment() -> Observer:
-    """Return an observer that prints the values of the passes that TOFU_PRINT lists, separated by commas."""
+    """Return an observer that prints the results of the passes that TOFU_PRINT lists, separated by commas."""
     names = os.environ.get("TOFU_PRINT", "").split(",")
     return Observer(frozenset(name.strip() for name in names if name.strip()))
 
 
 @dataclass(frozen=True)
 class Task:
-    """A training step with everything that is needed to plan it.
+    """A training step with all data that the planner needs.
 
     Attributes
     ----------
     source
-        The step as the engine read it.
+        The step as a front end has read it.
     whole_accesses
-        The ways to split each operator of the step's own graph.
+        For each operator of the step's own graph, the axes along which it can be split.
     problem
         The search problem. In its graph, some operators are *lowered*: replaced by several smaller ones that can be
         split in more ways.
     settings, engine
         The user's settings, and the engine of the framework.
     states
-        Number of arrays that the optimizer keeps for each weight. Plans within a memory limit leave room for them.
+        Number of arrays that the optimizer keeps for each weight. Plans within a memory limit leave room for these
+        arrays.
     """
 
     source: Source
@@ -103,7 +104,7 @@ class Task:
     states: int = 0
 
     def measure(self, choices: Choices) -> Measured:
-        """Return the memory that each worker needs for a plan, including the states of the optimizer."""
+        """Return the memory that each worker needs if the step is split by `choices`. The optimizer's arrays count, too."""
         restored, backend = self.restore_whole_operators(choices), self.engine.backend
         measured = backend.measure(self.source, restored)
         predicted = backend.predict_peak(lambda: backend.build(self.source, write_program(restored)))
@@ -115,30 +116,36 @@ class Task:
         return Measured(add_states(measured.worker_bytes), None if predicted is None else add_states(predicted))
 
     def write_program(self, choices: Choices) -> PlannedProgram:
-        """Return the program of all workers for a plan, with the bytes that its kernels read and write."""
+        """Return the program that all workers run if the step is split by `choices`.
+
+        The program also lists the bytes that kernels read and write, if the backend fuses operators.
+        """
         program = write_program(choices)
         return replace(program, kernel_bytes=self.engine.backend.find_kernel_bytes(program))
 
     def restore_whole_operators(self, choices: Choices) -> Choices:
-        """Return the same choices for a graph in which operators are lowered only if the plan needs it."""
+        """Return choices in which operators stay whole if their own kernels can be split that way.
+
+        In `choices`, some operators are replaced by several smaller ones, which are slower.
+        """
         front_end, undescribed = self.engine.front_end, self.settings.undescribed
         return restore_whole_operators(self.source.graph, self.whole_accesses, choices, front_end, undescribed)
 
 
 @dataclass(frozen=True)
 class Partition:
-    """Result of the pipeline: everything that a runtime needs to train on the workers.
+    """The result of the pipeline: a plan, and everything that is needed to run it on the workers.
 
     Attributes
     ----------
     choices
-        How each operator and tensor is split, by number in the graph that runs.
+        How each operator and each tensor is split, by number in the graph that runs.
     plan
-        The same choices by name, with their cost.
+        How each operator and each tensor is split, by name, with the number of bytes transferred.
     task
-        The step that was planned.
+        The training step that was planned.
     selection
-        The choices that the search found for the lowered graph, and their optimality.
+        The search's result, for the graph in which some operators are replaced by smaller ones.
     """
 
     choices: Choices
@@ -148,32 +155,32 @@ class Partition:
 
     @cached_property
     def training(self) -> Any:
-        """The execution graph, which is built and checked at the first access. It is large for many workers."""
+        """The execution graph, which the framework runs on all workers. It is built and checked at the first access."""
         return build_execution(self, observe_by_environment())
 
     @property
     def source(self) -> Source:
-        """The training step as the engine read it."""
+        """The training step as a front end has read it."""
         return self.task.source
 
     @property
     def graph(self) -> Graph:
-        """The graph of the model, without lowered operators."""
+        """The graph of the user's model, in which no operator is replaced by smaller ones."""
         return self.source.graph
 
     @property
     def problem(self) -> Problem:
-        """The problem of the graph that runs."""
+        """The search problem for the graph that runs."""
         return self.choices.problem
 
     @property
     def searched(self) -> Choices:
-        """The choices for the lowered graph, as the search found them."""
+        """The result of the search. In its graph, smaller operators replace some operators."""
         return self.selection.choices
 
     @property
     def program(self) -> PlannedProgram:
-        """The program of all workers. It may be large, so each access builds it again."""
+        """The program that all workers run. It may be large, so each access builds the program again."""
         return self.task.write_program(self.choices)
 
     def measure_whole(self) -> int:
@@ -183,7 +190,7 @@ class Partition:
 
 @collect_rarely()
 def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Observer) -> Task:
-    """Find the ways to split each operator. Raises TofuError if a pass fails."""
+    """Find the axes along which each operator of a training step can be split. Raise TofuError if a pass fails."""
     lowered = observe("lowered", lower(source.graph, engine.front_end.lowerings))
     found = find_strategies(lowered, engine.front_end, settings.undescribed)
     strategies = observe("strategies", mark_random(lowered, found, engine.front_end))
@@ -197,7 +204,7 @@ def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Ob
 
 @collect_rarely()
 def make_partition(task: Task, observe: Observer, progress: Progress | None = None) -> Partition:
-    """Run the second half of the pipeline: select a plan, and measure it."""
+    """Select a plan for an analysed training step, and measure the memory that the plan needs."""
     started = time.perf_counter()
     selection = observe("selected", select_plan(task.source.graph, task.problem, task.settings, progress, task.measure))
     partition = build_partition(task, selection, observe, time.perf_counter() - started)
@@ -208,7 +215,7 @@ def make_partition(task: Task, observe: Observer, progress: Progress | None = No
 
 
 def build_partition(task: Task, selection: Selection, observe: Observer, seconds: float = 0.0) -> Partition:
-    """Build the partition of a selected plan, which took `seconds` to find."""
+    """Build the partition for a selected plan. `seconds` is the time that the selection took."""
     front_end, backend = task.engine.front_end, task.engine.backend
     check_random_operators(selection.choices, lambda operator: front_end.draws(operator, task.settings.for_training))
     choices = observe("restored", task.restore_whole_operators(selection.choices))
@@ -223,7 +230,7 @@ def build_partition(task: Task, selection: Selection, observe: Observer, seconds
 
 @collect_rarely()
 def build_execution(partition: Partition, observe: Observer) -> Any:
-    """Write the program of all workers and build its execution graph. Raise InternalError if either breaks a rule."""
+    """Write the program of all workers and build the execution graph. Raise InternalError if a check of either fails."""
     backend, plan = partition.task.engine.backend, partition.plan
     program = observe("program", write_program(partition.choices))
     if is_checked():
@@ -239,7 +246,7 @@ def build_execution(partition: Partition, observe: Observer) -> Any:
 def describe(
     task: Task, selection: Selection, choices: Choices, cost: _core.Cost, worker_bytes: tuple[int, ...], seconds: float
 ) -> Plan:
-    """Return the plan of these choices, with the names of tensors and operators."""
+    """Return the plan for these choices, in which operators and tensors have names instead of numbers."""
     problem, named, graph = choices.problem, name_choices(choices), task.source.graph
     level_bytes, level_waits = count_levels(choices)
     arrangement = selection.choices.problem.arrangement

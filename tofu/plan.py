@@ -1,11 +1,12 @@
-"""Plans: how each tensor and each operator of a training step is split over the workers.
+"""Plans: how each tensor and each operator of a training step is split over the workers (devices).
 
 A plan splits in *rounds*, one for each prime factor of the number of workers (some baselines have a single round). For
-example, 8 workers are three rounds of two parts. In each round, a tensor is split along a dimension and an operator
-along an *axis*, such as the batch or the output channels, or they are replicated.
+example, 8 workers are three rounds of two parts. Each round splits a tensor along a dimension. It splits an operator
+along an *axis*, such as the batch or the output channels. A round may also replicate a tensor or an operator: each part
+then has all of it.
 
 A plan prints as a table and can be saved as JSON. It refers to tensors and operators by name, so you can read it, edit
-it and apply it again. Its fingerprint identifies the graph that it belongs to.
+it and apply it again. The plan's fingerprint identifies the model that it was made for.
 """
 
 from __future__ import annotations
@@ -52,16 +53,16 @@ AxisChoice = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class Undescribed:
-    """An operator that every worker computes whole, because it has no valid description, and the cost of this.
+    """An operator without a valid description, which every worker computes whole, and the cost of this.
 
     Attributes
     ----------
     reason
-        Explains why the operator has no valid description.
+        The reason why the operator has no valid description.
     fetched_bytes
-        Bytes that workers read from each other for the operator in a training step.
+        Bytes that workers read from each other for this operator in one training step.
     work_share
-        The operator's share, from 0 to 1, of the bytes that all operators read and write on one device.
+        The share of this operator, from 0 to 1, in the bytes that all operators read and write on one device.
     """
 
     reason: str
@@ -70,7 +71,7 @@ class Undescribed:
 
     @classmethod
     def read(cls, value: Any, what: str) -> Undescribed:
-        """Convert a JSON object. Raises ValueError for anything else."""
+        """Convert an object from a JSON file. Raise ValueError if the object is invalid."""
         cost = read_object(value, what, cls.__dataclass_fields__)
         return cls(
             read_string(cost.get("reason"), f"reason in {what}"),
@@ -81,17 +82,17 @@ class Undescribed:
 
 @dataclass(frozen=True)
 class Plan:
-    """Split of a training step over the workers.
+    """A plan: how each operator and each tensor of a training step is split over the workers.
 
     Attributes
     ----------
     workers, factors
-        The number of workers, and its factors, one for each round (section 5.2).
+        The number of workers, and its prime factors, one for each round (section 5.2).
     tensors
         For each tensor, by name, the dimension that each round splits. None if the round replicates the tensor.
     operators
         For each operator, by name, the axis that each round splits. None if the round replicates the operator. The
-        operator's description names its axes.
+        operator's description names the axes.
     communication_bytes
         Bytes that workers read from each other's memory in one training step.
     step_bytes
@@ -99,40 +100,42 @@ class Plan:
     level_bytes
         The bytes that cross each level of the interconnect, the top level first. They sum to `communication_bytes`.
         There is one entry for each round: bytes between two workers count in the first round that puts these workers
-        into different parts. In JAX, workers that are still together after a round count as one worker in it. Empty for
-        plans saved without it.
+        into different parts. In JAX, workers that are still together after a round count as one worker in that round.
+        Empty for plans saved without this attribute.
     bandwidths
-        Bytes per second of each level, if the search took them into account.
+        Bytes per second of each level, if the search took bandwidths into account.
     latencies
-        Microseconds before a read across each level begins, if the search took them into account.
+        Microseconds before a read across each level begins, if the search took latencies into account.
     level_waits
-        Number of reads across each level in a training step, counted once for all workers. Empty without latencies.
+        Number of reads across each level in a training step. Reads of all workers at the same time count once. Empty
+        without latencies.
     kept
         Tensors whose fetched regions a worker keeps until their last use, also from the forward to the backward pass.
         Regions of other tensors are fetched again for each operator. Empty without a memory limit.
     reread
         Tensors whose regions are fetched again even for operators that could share them, such as the time steps of a
-        recurrence. Empty without a memory limit.
+        recurrent network. Empty without a memory limit.
     worker_bytes, measured
-        Bytes that each worker needs. If `measured` is "memory", these are all buffers, without the temporary workspace
-        of kernels. If it is "arguments", these are the arguments of the step alone. Comparisons ignore `measured`.
+        Bytes that each worker needs. If `measured` is "memory", these are all buffers, except temporary memory inside
+        kernels. If `measured` is "arguments", these are the arguments of the step alone. Comparisons of plans ignore
+        `measured`.
     algorithm, optimality
-        The algorithm that found the plan, and a sentence about how close to optimal it is known to be.
+        The algorithm that found the plan, and a sentence about how close to optimal the plan is known to be.
     search_seconds
         Duration of the search; 0 for a loaded plan. Neither saved nor compared.
     search_bytes
         Peak memory of the exact search's tables. Neither saved nor compared.
     fingerprint
-        Digest of the graph that the plan belongs to.
+        A hash of the graph that the plan was made for.
     inputs
-        The shape of each input that the plan was made for, by name. Empty for plans saved without it.
+        The shape of each input that the plan was made for, by name. Empty for plans saved without shapes.
     digest
-        Digest of all other saved attributes. If it does not match them, the plan was edited, and `optimality` no longer
-        holds. Empty for plans that Tofu did not find, or saved without it.
+        A hash of all other saved attributes. If they no longer match the hash, the plan was edited, and `optimality` no
+        longer holds. Empty for plans that Tofu did not find, or saved without it.
     undescribed
         Operators without a description, by name, with the cost of replicating them (`undescribed="replicate"`).
     lines
-        The line of the user's program that computes each operator, as `file:line`, if it is known. Not saved.
+        The line of the user's program that computes each operator, as `file:line`, if known. Not saved.
     """
 
     workers: int
@@ -167,7 +170,7 @@ class Plan:
 
     @property
     def communication_seconds(self) -> float | None:
-        """Seconds that a training step communicates if nothing overlaps. None without `bandwidths`."""
+        """Seconds that workers communicate in one training step, if no two transfers overlap. None without `bandwidths`."""
         if not self.bandwidths:
             return None
         moving_seconds = sum(
@@ -184,7 +187,7 @@ class Plan:
         return Plan.from_json, (self.to_json(),)
 
     def sealed(self) -> Plan:
-        """Return the plan with a digest of its content, by which later changes are noticed."""
+        """Return the plan with `digest`, a hash of its content. Later edits are found by comparing this hash."""
         return replace(self, digest=self._compute_digest())
 
     @property
@@ -207,15 +210,16 @@ class Plan:
         return {"format": "tofu-plan", "version": FORMAT_VERSION, **content}
 
     def to_json(self) -> str:
-        """Return the plan as JSON. Equal plans have equal texts, because keys are sorted."""
+        """Return the plan as JSON. Equal plans give equal texts, because keys are sorted."""
         digest = {"digest": self.digest} if self.is_as_found else {}
         return json.dumps({**self._content(), **digest}, indent=1, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Read a plan from the text of `to_json`. Warns if the plan was edited after it was saved.
+        """Read a plan from a text that `to_json` has written. Warn if the text was edited since.
 
-        To edit a plan on purpose, delete its "digest". Raises PlanError if the text is no plan, or has another version.
+        To edit a plan without this warning, delete its line "digest". Raises PlanError if the text is no plan, or was
+        written by an incompatible version.
         """
         if isinstance(text, str) and not text.lstrip().startswith(("{", "[")):
             raise PlanError(
@@ -279,7 +283,7 @@ class Plan:
             )
 
     def __str__(self) -> str:
-        """Return a heading, and a table that shows how each round splits the operators and tensors."""
+        """Return a summary, and a table that shows how each round splits the operators and tensors."""
         rounds = f" ({' + '.join(map(format_bytes, self.step_bytes))})" if self.step_bytes else ""
         lines = [
             f"{format_workers(self.factors)}, {format_bytes(self.communication_bytes)} moved per training step{rounds}, "
@@ -307,7 +311,7 @@ class Plan:
         return "\n".join(lines)
 
     def describe_undescribed(self) -> str:
-        """Return a line with the cost of the operators without a description; "" if all have one."""
+        """Return a line that lists the operators without a description and their cost; "" if there are none."""
         if not self.undescribed:
             return ""
         names = [f"{name} ({cost.reason})" for name, cost in self.undescribed.items()]

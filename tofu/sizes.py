@@ -1,4 +1,4 @@
-"""Memory sizes such as "12GB", from and to bytes."""
+"""Memory sizes: conversion between texts such as "12GB" and bytes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ LONGEST_SIZE = len("123.4 GiB")
 
 
 def read_bytes(value: Any, what: str = "memory_limit") -> int:
-    """Return a number of bytes from a number, or a text like "12GB" (10^9 each) or "12 GiB" (2^30 each).
+    """Return the bytes of a number, or of a text such as "12GB" (12 * 10^9) or "12 GiB" (12 * 2^30).
 
-    Raises PlanError for anything else. `what` names the value in the message.
+    Raises PlanError for any other value. `what` names the value in the message.
 
     >>> read_bytes("1.5 KiB")
     1536
@@ -45,7 +45,7 @@ def read_bytes(value: Any, what: str = "memory_limit") -> int:
 
 
 def format_limit(count: int) -> str:
-    """Return a limit in bytes, and in the shortest unit that expresses it exactly.
+    """Return a number of bytes as text, with a larger unit if the unit gives exactly this number.
 
     >>> format_limit(10**9), format_limit(3 * 2**29), format_limit(1234567)
     ('1 GB (1,000,000,000 bytes)', '1.5 GiB (1,610,612,736 bytes)', '1,234,567 bytes')

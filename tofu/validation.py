@@ -1,7 +1,7 @@
-"""Validation of values from files and from users.
+"""Validation of values that come from files and from users.
 
-All functions raise ValueError, or OSError for a file. `what` names the value in the message. Callers turn the error
-into a TofuError that also explains what to do.
+The functions raise ValueError for an invalid value, and OSError for a file that cannot be read. The argument `what`
+names the value in the message. Callers turn these errors into a TofuError that also explains what to do.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_text(path: str | Path) -> str:
-    """Return the text of a file. Raises OSError or ValueError if it is too long, not text, or no ordinary file."""
+    """Return the text of a file. Raise OSError or ValueError if the file is too long, not text, or not a regular file."""
     with open(path, "rb", opener=_open_without_waiting) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
@@ -43,12 +43,12 @@ def read_text(path: str | Path) -> str:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file. Without O_NONBLOCK, opening a pipe would wait for a writer."""
+    """Open a file. Without O_NONBLOCK, opening a pipe would wait until another process writes to the pipe."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def parse_json(text: str) -> Any:
-    """Parse a JSON text. Raises ValueError for repeated keys and for invalid JSON, with line and column if known."""
+    """Parse a JSON text. Raise ValueError, with line and column if known, for invalid JSON and for repeated keys."""
     try:
         text.encode()
         value = json.loads(text, object_pairs_hook=_make_unique, parse_constant=_refuse_constant)
@@ -76,19 +76,19 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def is_integer(value: Any) -> bool:
-    """Return True if a JSON value is an integer. `true` is not."""
+    """Return True if a JSON value is an integer. The value `true` is not an integer."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def read_integer(value: Any, what: str, least: int = 0, most: int = LARGEST_COUNT) -> int:
-    """Return an integer from `least` to `most`."""
+    """Return `value` if it is an integer from `least` to `most`. Otherwise raise ValueError."""
     if not is_integer(value) or not least <= value <= most:
         raise ValueError(f"{what} is {show(value)}, not an integer from {least} to {most}")
     return int(value)
 
 
 def read_positive(value: Any, what: str) -> float:
-    """Return a finite number above 0."""
+    """Return `value` as a float if it is a finite number above 0. Otherwise raise ValueError."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 2.0**1023:
         raise ValueError(f"{what} is {show(value)}, not a positive number")
     number = float(value)
@@ -98,42 +98,42 @@ def read_positive(value: Any, what: str) -> float:
 
 
 def read_not_negative(value: Any, what: str) -> float:
-    """Return a finite number from 0 on."""
+    """Return `value` as a float if it is 0 or a finite number above 0. Otherwise raise ValueError."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 2.0**1023:
         raise ValueError(f"{what} is {show(value)}, not a number from 0 on")
     return float(value)
 
 
 def read_boolean(value: Any, what: str) -> bool:
-    """Return `true` or `false`."""
+    """Return `value` if it is true or false. Otherwise raise ValueError."""
     if not isinstance(value, bool):
         raise ValueError(f"{what} is {show(value)}, neither true nor false")
     return value
 
 
 def read_string(value: Any, what: str) -> str:
-    """Return a text."""
+    """Return `value` if it is a string. Otherwise raise ValueError."""
     if not isinstance(value, str):
         raise ValueError(f"{what} is {show(value)}, not a text")
     return value
 
 
 def read_list(value: Any, what: str, read: Callable[[Any, str], T]) -> tuple[T, ...]:
-    """Return a list, with each item converted by `read`."""
+    """Return a list as a tuple, with each item converted by `read`. Raise ValueError if `value` is not a list."""
     if not isinstance(value, (list, tuple)):
         raise ValueError(f"{what} is {show(value)}, not a list")
     return tuple(read(item, what) for item in value)
 
 
 def read_mapping(value: Any, what: str, read: Callable[[Any, str], T]) -> dict[str, T]:
-    """Return an object, with each value converted by `read`."""
+    """Return a JSON object as a dictionary, with each value converted by `read`. Raise ValueError for other values."""
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise ValueError(f"{what} is {show(value)}, not a mapping of names")
     return {name: read(item, f"{what} of {show(name)}") for name, item in value.items()}
 
 
 def read_object(value: Any, what: str, known: Collection[str]) -> Mapping[str, Any]:
-    """Return an object whose fields are all known, so that a misspelt field is not ignored silently."""
+    """Return a JSON object if all its fields are in `known`. A misspelt field raises ValueError."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{what} is {show(value)}, not an object with fields")
     for name in value:
@@ -143,7 +143,7 @@ def read_object(value: Any, what: str, known: Collection[str]) -> Mapping[str, A
 
 
 def show(value: Any) -> str:
-    """Return a value as text for a message. If the text is too long, return the type of the value."""
+    """Return `value` as text for a message. If the text is too long, cut it and add the value's type."""
     if is_integer(value) and value.bit_length() > 4 * LONGEST_VALUE:
         return f"a number of {value.bit_length()} bits"
     try:
@@ -157,7 +157,7 @@ def show(value: Any) -> str:
 
 
 def show_with_type(value: Any) -> str:
-    """Return a value as text with its type."""
+    """Return `value` as text for a message, with its type in parentheses."""
     text = show(value)
     type_in_parentheses = f"({_name_type(value)})"
     return text if text.endswith(type_in_parentheses) else f"{text} {type_in_parentheses}"

@@ -1,6 +1,7 @@
-"""Results of the analysis at concrete shapes: the axes of an operator, and the regions that its parts read and write.
+"""The result of the analysis for given shapes: along which axes an operator can be split, and what each part accesses.
 
-An *axis* is an index variable along which the operator can be split. A *part* has a range of each axis.
+An *axis* is an index variable along which the operator can be split. A *part* of the operator covers a range of each
+axis.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ MOST_REASONS = 3  # in a message
 
 
 class Combine(IntEnum):
-    """Way to combine the parts of an output if an axis is split."""
+    """A way in which the parts of an output form the whole output if an axis is split."""
 
     CONCAT = 0  # the parts are disjoint regions
     REDUCE = 1  # the parts are partial results, to be reduced
@@ -28,12 +29,12 @@ class Combine(IntEnum):
 
     @property
     def word(self) -> str:
-        """The name in printed reports."""
+        """A word for this way of combining parts, for printed reports."""
         return ("concatenated", "reduced", "replicated", "summed")[self]
 
 
 class Row(NamedTuple):
-    """Range of one dimension of a tensor that a part reads or writes, affine in the part's ranges of axes.
+    """The range of one dimension of a tensor that a part reads or writes, computed from the part's ranges of axes.
 
     `terms` has pairs (a, c) of an axis and its coefficient. A part with the range [begin_a, end_a) of axis a accesses
         [lower + sum(c * begin_a if c > 0 else c * (end_a - 1)), upper + sum(c * (end_a - 1) if c > 0 else c * begin_a))
@@ -47,7 +48,7 @@ class Row(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """Dimension that one tensor of an operator lacks, because the tensor is a single slice along it.
+    """A dimension that a tensor of an operator lacks, because the tensor is a single slice along this dimension.
 
     For example, each input of a stack lacks dimension `dimension` of the output. `row` is a part's range along this
     dimension, relative to the slice. The part accesses the tensor if `row` contains 0.
@@ -59,14 +60,14 @@ class Absent(NamedTuple):
 
 @dataclass(frozen=True)
 class InputAccess:
-    """Region of an input that a part reads, as one row for each dimension.
+    """The region of an input that each part reads, as one `Row` for each dimension.
 
     Attributes
     ----------
     addend_axes
-        Axes along which only the first part reads the input, such as a bias. All other parts read zeros.
+        Axes along which only the first part reads the input, so that a bias is not added twice. Other parts read zeros.
     fill
-        The value of elements outside the tensor.
+        The number that is read outside the tensor.
     is_read
         False if the kernel uses only the input's shape.
     absent
@@ -82,18 +83,18 @@ class InputAccess:
 
 @dataclass(frozen=True)
 class OutputAccess:
-    """Region of an output that a part computes, as one row for each dimension.
+    """The region of an output that each part computes, as one `Row` for each dimension.
 
     Attributes
     ----------
     combine
-        For each axis, how the parts of the output combine.
+        For each axis, how the parts of the output form the whole output.
     reducer
         The function that combines partial results: "Sum", "Max", "Min" or "Prod".
     absent
         A dimension of the inputs that the output lacks, or None.
     has_zero_terms
-        True if zeros in the inputs give zero terms in the output's sums.
+        True if inputs of zeros add nothing to the output's sums.
     """
 
     rows: tuple[Row, ...]
@@ -105,7 +106,7 @@ class OutputAccess:
 
 
 class Move(NamedTuple):
-    """Input of an operator, and how far its elements are shifted along each dimension. Outside, the result is zero."""
+    """An input that an operator shifts by `distances` elements along its dimensions. The result is zero elsewhere."""
 
     input: int
     distances: tuple[int, ...]
@@ -113,35 +114,37 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class OperatorAccess:
-    """Axes of an operator at concrete shapes, and the regions of its parts.
+    """The axes along which an operator can be split at given shapes, and the regions that each part accesses.
 
     Attributes
     ----------
     axes, extents
-        The axes along which the operator can be split, and their extents.
+        The axes along which the operator can be split, and their lengths.
     inputs, outputs
         The regions of each input and output.
     elementwise
         True if each output element depends only on the same element of each input.
     rejected
-        All other index variables, each with the reason why it cannot be split.
+        All other index variables, each with the reason why the operator cannot be split along it.
     is_random
-        True if the operator draws random numbers, so that replicated copies would differ.
+        True if the operator draws random numbers, so that two workers would compute different results.
     fetched_axes
-        Axes along which the operator only moves elements, so that fetches replace its kernel. An output is the sum of
-        the inputs, each shifted by the difference of the rows' lower ends and surrounded by `fill`.
+        Axes along which the operator only moves elements. If it is split along such an axis, workers read the elements
+        directly from each other, without the kernel. An output is the sum of the inputs, each shifted by the difference
+        of the rows' lower ends and surrounded by `fill`.
     is_always_fetched
-        True if a fetch always replaces the kernel, because the operator takes a part of a tensor, such as a slice. The
-        rows then hold even if no axis in their terms is split.
+        True if the kernel never runs, because the operator only takes a part of a tensor, such as a slice. The rows
+        are then valid even if no axis in their terms is split.
     outer_axes
-        For each *nested* axis, the axes whose parts must have extent 1 before it is split. From (6, 4) to (2, 12), a
+        For each *nested* axis, the axes that must be split into single positions first. From (6, 4) to (2, 12), a
         reshape reads (a b, c) and writes (a, b c). A part of b is a box only within one position of a.
     description_names
         For each axis, its name in the description, if the names differ.
     undescribed
         The reason why no description applies to the operator, or "".
     moves
-        For an operator that only shifts its inputs: for each output, the inputs whose sum it is. () for other operators.
+        For each output, the shifted inputs whose sum is the output. () for an operator that does more than shift
+        inputs.
     """
 
     axes: tuple[str, ...]
@@ -162,7 +165,7 @@ class OperatorAccess:
     moves: tuple[tuple[Move, ...], ...] = ()
 
     def explain_whole(self) -> str:
-        """Return why the operator has no axis to split."""
+        """Return the reasons why the operator cannot be split along any axis."""
         if self.undescribed:
             return f'{self.undescribed}, and undescribed="replicate" has every worker compute all of it'
         reasons = [reason if axis in reason else f"{axis}: {reason}" for axis, reason in self.rejected]
@@ -170,7 +173,7 @@ class OperatorAccess:
         return "; ".join(reasons[:MOST_REASONS]) + more if reasons else "its results have no dimensions"
 
     def with_description_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
-        """Return `ranges` with the description's names of axes as keys."""
+        """Return `ranges`, with each axis renamed to its name in the description."""
         if self.description_names is None:
             return ranges
         return {self.description_names[axis]: value for axis, value in ranges.items() if axis in self.description_names}
@@ -181,9 +184,9 @@ class OperatorAccess:
         local_input_shapes: Sequence[Sequence[int]],
         local_output_shapes: Sequence[Sequence[int]],
     ) -> dict[str, Anything]:
-        """Return the attributes that differ on a worker's copy of the operator, in the framework's form.
+        """Return the attributes that have another value on a worker, such as `num_filter` for a part of a convolution.
 
-        `local_ranges` has the half-open range of each split axis on this worker.
+        `local_ranges` is the worker's half-open range of each split axis.
         """
         local_ranges = self.with_description_names(local_ranges)
         local = Local(self.attributes, self.variable_extents, local_ranges, local_input_shapes, local_output_shapes)

@@ -1,10 +1,10 @@
-"""Count the arithmetic operations of an operator, so that a simulation can predict the time of its kernel.
+"""Count the arithmetic operations of an operator. A simulation predicts the time of the operator's kernel from them.
 
 - Each function and arithmetic operator is one operation for each element that it computes. A reduction adds one for
   each element that it reduces.
 - A value that does not depend on a variable, such as a mean that is subtracted from each element, counts once for all
   values of the variable.
-- Kernels look up the one element that `where(position(v) == x, value, 0)` selects, so only one value of v counts.
+- `where(position(v) == x, value, 0)` selects one element. Kernels look this element up, so only one value of v counts.
 
 A *contraction* is a sum of products in which each factor is used several times, such as a matrix product or a
 convolution. Kernels keep the factors near the arithmetic units and run at the units' speed. All other kernels wait for
@@ -35,10 +35,10 @@ Variables = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Operations:
-    """Operations that run for each combination of values of `variables`: `per_point` of them each time.
+    """A number of arithmetic operations: `per_point` operations for each combination of values of `variables`.
 
-    For a sum of products, `depth` lists the variables that are summed over. For each factor, `reuse` lists the
-    variables that the factor does not depend on. The factor is used again for all their values.
+    For a sum of products, `depth` lists the variables that are summed over. For each factor of the product, `reuse`
+    lists the variables that the factor does not depend on. Kernels use the factor again for all their values.
     """
 
     per_point: int
@@ -47,7 +47,7 @@ class Operations:
     depth: Variables = ()
 
     def count(self, extents: Mapping[str, int]) -> int:
-        """Return the number of operations for variables of these extents."""
+        """Return the number of operations if the variables have the lengths `extents`."""
         return self.per_point * _volume(self.variables, extents)
 
     def count_depth(self, extents: Mapping[str, int]) -> int:
@@ -55,7 +55,7 @@ class Operations:
         return _volume(self.depth, extents)
 
     def is_contraction(self, extents: Mapping[str, int]) -> bool:
-        """Return True for a sum of products in which each factor is used several times."""
+        """Return True for a sum of products in which each factor is used several times, such as a matrix product."""
         return bool(self.reuse) and all(_volume(variables, extents) > 1 for variables in self.reuse)
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ def _volume(variables: Variables, extents: Mapping[str, int]) -> int:
 
 
 def count_arithmetic(trace: Trace) -> Arithmetic:
-    """Count the operations of each output of a traced description. The work of opaque functions is not counted.
+    """Count the operations of each output of a traced description. Opaque functions count as no work.
 
     >>> from tofu.tdl import Sum, describe
     >>> from tofu.tdl.tracing import trace
@@ -127,7 +127,6 @@ def _find_reuse(value: Value, scope: Variables) -> tuple[Variables, ...]:
 
 
 def _drop_selected_variables(value: Value, scope: Variables) -> Variables:
-    """Return `scope` without the variables by which a `where` selects one element."""
     if not (isinstance(value, Call) and value.function == "where" and _is_zero(value.arguments[2])):
         return scope
     selecting: set[str] = set()

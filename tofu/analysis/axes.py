@@ -1,13 +1,13 @@
-"""The numeric half of the analysis: find the axes that can be split at concrete shapes, and the regions of the parts.
+"""The numeric half of the analysis: find the axes along which an operator can be split at given shapes.
 
 An axis can be split if the framework's own kernel, called with one part of the tensors, computes that part of the
 result. The kernel sees only the shapes of its part, and counts positions from zero. So this module compares the
 description at the whole shapes with the description at the shapes of a part. The axis is rejected if anything else
-differs. Most axes (`Pattern.plain_axes`) need no comparison, and operators that only move elements need no kernel
+differs. Most axes (`Pattern.plain_axes`) need no comparison. Operators that only move elements need no kernel
 (`movement`).
 
 If several variables index one dimension, a part of an inner variable is a box only within one position of the outer
-ones. The inner variable is then a *nested* axis: it can be split after the outer ones, when their parts have extent 1.
+ones. The inner variable is then a *nested* axis: it can be split after the outer ones, when their parts have length 1.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from tofu.tdl.local import Local
 
 @dataclass(frozen=True)
 class Signature:
-    """Symbolic analysis of one signature, which can be evaluated at any shapes."""
+    """The symbolic analysis of an operator for all shapes. `evaluate` applies it to given shapes."""
 
     pattern: Pattern
     evaluator: Evaluator
 
     def evaluate(self, input_shapes: Shapes, output_shapes: Shapes) -> OperatorAccess:
-        """Return the axes and regions at these shapes. Raises DescriptionError if the shapes contradict the description."""
+        """Return the axes that can be split at these shapes. Raise DescriptionError if the description does not fit the shapes."""
         return _Evaluation(self, input_shapes, output_shapes).find_access()
 
     @cached_property
     def arithmetic(self) -> Arithmetic:
-        """The operations of each output."""
+        """The number of arithmetic operations of each output."""
         return count_arithmetic(self.pattern.trace)
 
 
 class _Evaluation:
-    """Evaluation of a signature at concrete shapes.
+    """The analysis of an operator at given shapes.
 
-    Tensors are numbered, inputs first. `numbers` has the extents and indices at the whole shapes. `tensor_indices` has
+    Tensors are numbered, inputs first. `numbers` has the lengths and indices at the whole shapes. `tensor_indices` has
     the indices of each dimension of each tensor.
     """
 
@@ -95,7 +95,7 @@ class _Evaluation:
         )
 
     def _judge_variables(self) -> tuple[dict[str, str], tuple[str, ...], dict[str, tuple[str, ...]]]:
-        """Return index variables that cannot be split, with reasons; axes that are fetched; and nested axes, with their outer axes."""
+        """Return the variables that cannot be split (with reasons), the fetched axes, and the nested axes (with outer axes)."""
         rejected = dict(self.pattern.rejected)
         fetched_axes = []
         nested_axes = {}
@@ -123,7 +123,7 @@ class _Evaluation:
         return rejected, tuple(fetched_axes), outer_axes
 
     def _find_outer_variables(self, axis: str) -> tuple[str, ...]:
-        """Return the variables that must have extent 1 before `axis` is split. Return () if there are none, or if it cannot be split."""
+        """Return the variables that must have length 1 before `axis` is split, or () if `axis` is not nested."""
         names: set[str] = set()
         for output in self.pattern.trace.outputs:
             for group in output.groups or ():
@@ -137,7 +137,6 @@ class _Evaluation:
         return outer if outer and next(problems, None) is None else ()
 
     def _reads_part(self) -> bool:
-        """Return True if the operator has one output, and reads only a part of some input."""
         read_inputs = [number for number, access in enumerate(self.pattern.inputs) if access.is_read]
         if len(self.pattern.outputs) != 1 or any(len(i) != 1 for n in read_inputs for i in self.tensor_indices[n]):
             return False
@@ -184,7 +183,7 @@ class _Evaluation:
         return bound_axes
 
     def _find_region_problems(self, axis: str, outer: Sequence[str] = ()) -> Iterator[str]:
-        """Yield the reasons why the results for a part of `axis`, at one position of `outer`, are not a box of an output."""
+        """Yield reasons why a part of `axis`, at one position of `outer`, does not compute a box of an output."""
         if self.extents[axis] == 1:
             yield f"the extent of {axis} is 1"
             return
@@ -197,7 +196,7 @@ class _Evaluation:
             yield f"no output depends on {axis}"
 
     def _find_copy_problems(self, axis: str, can_be_fetched: bool, outer: Sequence[str] = ()) -> Iterator[str]:
-        """Yield the reasons why the kernel computes wrong results for a part of `axis`, at one position of the variables `outer`."""
+        """Yield reasons why the kernel would be wrong for a part of `axis`, at one position of `outer`."""
         description = self.pattern.trace.description
         is_padded = axis in description.pads and not can_be_fetched
         extent = self.extents[axis]
@@ -227,7 +226,6 @@ class _Evaluation:
             yield f"the value depends on the extent {symbol}, which is smaller on a part of {axis}"
 
     def _find_border_problems(self, axis: str) -> Iterator[str]:
-        """Yield the dimensions along `axis` in which the operator reads outside its input, or only a part of it, as reasons."""
         names = [tensor.name for tensor in self.pattern.trace.tensors]
         names += [f"output {number}" for number in range(len(self.output_shapes))]
         for name, shape, indices_by_dimension in zip(names, self.shapes, self.tensor_indices, strict=True):
@@ -245,7 +243,6 @@ class _Evaluation:
                     yield f"cut: {where}, and a copy would leave out {extent - end} elements of its part"
 
     def _evaluate_part(self, extents: dict[str, int], changed: Set[str]) -> SignatureNumbers | None:
-        """Return the numbers of a part with other extents of the variables `changed`, or None if some are not integers."""
         sizes = [
             _count_indexed(indices, extents) if any(_depend_on(indices, axis) for axis in changed) else size
             for indices, size in zip(self.numbers.dimensions, self.sizes, strict=True)
@@ -256,24 +253,21 @@ class _Evaluation:
             return None
 
     def _find_known(self, changed: Set[str]) -> Set[str]:
-        """Return those of the variables `changed` whose extents in a part the kernel knows without their definitions.
+        """Return the variables in `changed` whose lengths the kernel knows without their definitions.
 
-        A description of concrete shapes has fixed extents. A kernel without attributes, such as Flatten, still reads
-        the extents from the shapes of its part.
+        A kernel without attributes, such as Flatten, reads lengths from the shapes of the part.
         """
         trace = self.pattern.trace
         follows_shapes = trace.description.concrete and not trace.attributes and len(changed) > 1
         return changed if follows_shapes else changed & self.bound_axes
 
     def _pair_indices(self, part_numbers: SignatureNumbers) -> Iterator[tuple[IndexNumbers, IndexNumbers]]:
-        """Yield each index of the whole with the same index of a part."""
         for whole_indices, part_indices in zip(self.numbers.dimensions, part_numbers.dimensions, strict=True):
             yield from zip(whole_indices, part_indices, strict=True)
 
     def _find_part_problems(
         self, axis: str, extents: dict[str, int], changed: Set[str], is_padded: bool
     ) -> Iterator[str]:
-        """Yield the errors that a kernel would make in a part with other extents of all variables `changed`, which include `axis`."""
         part_numbers = self._evaluate_part(extents, changed)
         if part_numbers is None:
             yield f"a part of {axis} would have extents that are not integers"

@@ -1,7 +1,7 @@
-"""Fast evaluation of a description's symbolic extents and indices at concrete shapes.
+"""Fast evaluation of a description's symbolic lengths and indices at given shapes.
 
-The expressions of one signature are compiled to a Python function of the shapes. A call takes microseconds; SymPy's
-substitution takes milliseconds.
+The expressions of an operator are compiled to one Python function of the shapes. A call takes microseconds, while a
+substitution in SymPy takes milliseconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tofu.tdl.expression import ExtentSymbol, extent_symbol
 
 
 class IndexNumbers(NamedTuple):
-    """Affine index at concrete extents: the coefficients of the axes, and the inclusive range of the other terms."""
+    """An index with numbers: the coefficient of each axis, and the inclusive range of all other terms."""
 
     terms: tuple[tuple[str, int], ...]
     lower: int
@@ -28,14 +28,14 @@ class IndexNumbers(NamedTuple):
 
 @dataclass(frozen=True)
 class SignatureNumbers:
-    """Values of a signature's expressions at concrete shapes.
+    """The values of a description's expressions at given shapes.
 
     Attributes
     ----------
     extents
-        The extent of each index variable.
+        The length of each index variable's range.
     definitions
-        The name of the variable and the extent, for each definition of an extent.
+        For each expression that defines a length, the name of the variable and the value.
     dimensions
         The indices of each dimension of the inputs, then of the outputs.
     """
@@ -46,9 +46,9 @@ class SignatureNumbers:
 
 
 class Evaluator:
-    """Evaluator of a `Pattern` at concrete shapes.
+    """A compiled `Pattern` (the symbolic analysis of an operator), which computes numbers for given shapes.
 
-    `dimensions` has the symbolic dimensions, in the order of `SignatureNumbers.dimensions`.
+    `dimensions` are the symbolic dimensions, in the order of `SignatureNumbers.dimensions`.
     """
 
     def __init__(self, pattern: Pattern) -> None:
@@ -57,7 +57,7 @@ class Evaluator:
         self.dimensions += [dimension for written in pattern.outputs for dimension in written.dimensions]
         self._expressions: list[sympy.Expr] = []
         self._axes_by_dimension = [
-            [self._add_index(index) for index in dimension.indices] for dimension in self.dimensions
+            [self._compile_index(index) for index in dimension.indices] for dimension in self.dimensions
         ]
         definitions = [
             (name, definition.extent)
@@ -67,17 +67,16 @@ class Evaluator:
         self._defined_names = [name for name, _ in definitions]
         self._evaluate = _compile(pattern, [extent for _, extent in definitions], self._expressions)
 
-    def _add_index(self, index: AffineIndex) -> tuple[str, ...]:
-        """Compile an index: the coefficients of its axes, and the range of its other terms. Return the axes."""
+    def _compile_index(self, index: AffineIndex) -> tuple[str, ...]:
         axes = tuple(name for name in index.terms if name not in self._pattern.rejected)
         other_terms: Interval = index.without(frozenset(axes)).infer_interval()
         self._expressions += [*(index.terms[name] for name in axes), other_terms.lower, other_terms.upper]
         return axes
 
     def evaluate(self, sizes: Sequence[int], overrides: Mapping[str, int] | None = None) -> SignatureNumbers:
-        """Return the values at `sizes`, the extents of all dimensions of the inputs, then of the outputs.
+        """Evaluate the expressions. `sizes` has the lengths of all dimensions of the inputs, then of the outputs.
 
-        `overrides` replaces the extents of some index variables. Raises DescriptionError if an extent is not an integer.
+        `overrides` replaces the lengths of some index variables. Raises DescriptionError if a length is not an integer.
         """
         try:
             extents, definitions, values = self._evaluate(sizes, overrides or {})
@@ -109,9 +108,9 @@ _Evaluated = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 def _compile(
     pattern: Pattern, definitions: Sequence[sympy.Expr], expressions: Sequence[sympy.Expr]
 ) -> Callable[[Sequence[int], Mapping[str, int]], _Evaluated]:
-    """Compile the function that `Evaluator.evaluate` calls with `sizes` and `overrides`.
+    """Compile a function of `sizes` and `overrides` (see `Evaluator.evaluate`).
 
-    It returns the extents of all index variables, and the values of `definitions` and of `expressions`.
+    The function returns the lengths of all index variables, and the values of `definitions` and of `expressions`.
     """
     trace = pattern.trace
     tensor_extents = [extent for tensor in trace.tensors for extent in tensor.extents]
@@ -187,7 +186,7 @@ def _write_expression(expression: sympy.Expr, code_by_symbol: Mapping[ExtentSymb
 
 
 class _NoIntegerError(Exception):
-    """Raised for a division of extents with a remainder."""
+    """A division of lengths left a remainder."""
 
 
 def _divide(numerator: int, denominator: int, text: str) -> int:

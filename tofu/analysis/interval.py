@@ -1,4 +1,4 @@
-"""Symbolic intervals, the ranges of index expressions (section 4.2, Figure 4).
+"""Symbolic intervals: the ranges of index expressions (section 4.2, Figure 4).
 
 An interval [lower, upper] includes both ends. The ends are affine in the extents X_i of the index variables:
 
@@ -29,17 +29,17 @@ class Interval:
 
     @classmethod
     def single_point(cls, at: sympy.Expr | int) -> Interval:
-        """Return the interval of a single number."""
+        """Return the interval that contains only the number `at`."""
         return cls(sympy.sympify(at), sympy.sympify(at))
 
     @classmethod
     def whole_range(cls, variable: str) -> Interval:
-        """Return [0, X - 1], the range of an index variable of extent X. The paper writes it ZV[u = 1]."""
+        """Return [0, X - 1], where X is the extent of the index variable. The paper writes it ZV[u = 1]."""
         return cls.part(variable, 0, 1)
 
     @classmethod
     def part(cls, variable: str, begin: sympy.Expr | int, end: sympy.Expr | int) -> Interval:
-        """Return a part of an index variable's range. `begin` and `end` are fractions of its extent; `end` is exclusive."""
+        """Return a part of an index variable's range, from fraction `begin` to fraction `end` (0 to 1/2 is the first half)."""
         extent = extent_symbol(f"{variable}.extent")
         return cls(sympy.sympify(begin) * extent, sympy.sympify(end) * extent - 1)
 
@@ -74,7 +74,7 @@ class Interval:
     __le__ = __gt__ = __ge__ = __lt__
 
     def vector(self, extents: Sequence[ExtentSymbol]) -> tuple[sympy.Expr, ...]:
-        """Return <l_1 ... l_n, u_1 ... u_n, c, c'> over `extents`."""
+        """Return the coefficients <l_1 ... l_n, u_1 ... u_n, c, c'> for these extents."""
         zeros = dict.fromkeys(extents, 0)
         lower = tuple(self.lower.coeff(extent) for extent in extents)
         upper = tuple(self.upper.coeff(extent) for extent in extents)
@@ -86,25 +86,25 @@ class Interval:
 
 @dataclass(frozen=True)
 class AffineIndex:
-    """Index expression as a sum of terms. `terms` maps each index variable to its coefficient."""
+    """An index as a sum of terms such as 2 * i. `terms` maps each index variable to its coefficient."""
 
     terms: Mapping[str, sympy.Expr]
     constant: sympy.Expr
 
     def infer_interval(self, ranges: Mapping[str, Interval] | None = None) -> Interval:
-        """Return the interval of the index. Variables in `ranges` have these ranges, all others their whole range."""
+        """Return the interval of the index, if each variable has the range in `ranges`, or else its whole range."""
         interval = Interval.single_point(self.constant)
         for name, coefficient in self.terms.items():
             interval = interval + (ranges or {}).get(name, Interval.whole_range(name)) * coefficient
         return interval
 
     def without(self, names: set[str] | frozenset[str]) -> AffineIndex:
-        """Return the index without the terms of `names`."""
+        """Return the index without the terms of the variables `names`."""
         return AffineIndex({n: c for n, c in self.terms.items() if n not in names}, self.constant)
 
 
 def split_affine(index: Index) -> AffineIndex:
-    """Return an index expression as a sum of terms. Raises NotAffineError if it is not affine in the index variables."""
+    """Convert an index to a sum of terms. Raise NotAffineError for an index such as i * j."""
     terms: dict[str, sympy.Expr] = {}
     constant = sympy.Integer(0)
     for term in sympy.Add.make_args(sympy.expand(index.expression)):

@@ -5,7 +5,7 @@ if the output only adds, subtracts or negates the sum, and multiplies or divides
 summed axis.
 
 A term that is added to the sum, such as a bias, is an *addend*. Each worker would add it once. So an addend is allowed
-only if one input is a factor of it and is used nowhere else. One worker reads this input, and all others read zeros.
+only if it is a multiple of an input that is used nowhere else. One worker reads this input, and all others read zeros.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tofu.tdl.walk import children
 
 @dataclass(frozen=True)
 class Linear:
-    """A value that is linear in the sum over an axis. `addends` are the terms that do not depend on the axis."""
+    """A value that is linear in the sum over an axis. `addends` are terms beside the sum, such as a bias."""
 
     addends: tuple[Value, ...] = ()
 
@@ -45,12 +45,12 @@ class Nonlinear:
 
 @dataclass
 class VariableCache:
-    """Cache of the index variables that values depend on."""
+    """A cache of the index variables that each value depends on."""
 
     _variables_by_value: dict[int, frozenset[str]] = field(default_factory=dict)
 
     def variables_of(self, value: Value) -> frozenset[str]:
-        """Return the names of the index variables in `value`, including the variables of its reductions."""
+        """Return the names of all index variables in `value`."""
         variables = self._variables_by_value.get(id(value))
         if variables is None:
             variables = _find_variables_of_node(value).union(*(self.variables_of(child) for child in children(value)))
@@ -90,7 +90,7 @@ def classify_sum(value: Value, axis: str, cache: VariableCache) -> Linear | Nonl
 
 
 def find_outermost_reducer(value: Value, axis: str) -> str | None:
-    """Return the reducer of `value` if it is a reduction over `axis`, which can combine partial results."""
+    """Return the reducer ("Sum", "Max", ...) if `value` is a reduction over `axis`, else None."""
     return value.reducer if isinstance(value, Reduction) and axis in value.variables else None
 
 
@@ -137,9 +137,9 @@ def is_zero(value: Value) -> bool:
 
 
 class MovedElement(NamedTuple):
-    """Input element that an operator copies to an output.
+    """An input element that an operator copies to an output.
 
-    If `chosen` is (variable, value), the element is copied only where the index variable has this value. The output is
+    If `chosen` is (variable, number), the element is copied only where the index variable is this number. The output is
     zero elsewhere.
     """
 
@@ -148,7 +148,7 @@ class MovedElement(NamedTuple):
 
 
 def find_moved_elements(value: Value) -> tuple[MovedElement, ...] | None:
-    """Return the elements whose sum is `value`, or None if it is not a plain sum of elements."""
+    """Return the input elements whose sum is `value`, or None if `value` is anything else."""
     if isinstance(value, Element):
         return (MovedElement(value),)
     if is_zero(value):
@@ -178,7 +178,7 @@ def _read_choice(condition: Value) -> tuple[str, int] | None:
 
 
 def find_factors(value: Value) -> frozenset[int]:
-    """Return the numbers of the inputs that make `value` zero if they are zero."""
+    """Return the positions of the inputs that make `value` zero if they are zero."""
     if isinstance(value, Element):
         return frozenset((value.tensor.position,))
     if isinstance(value, Reduction) and value.reducer == "Sum":

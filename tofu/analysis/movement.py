@@ -1,10 +1,10 @@
 """Recognition of operators that only move elements: concatenation, slices, padding and stacks.
 
-Such an operator shifts each input by a fixed distance, so a fetch, which assembles a region from several workers'
-memory, can replace its kernel. Often the kernel cannot compute a part. For example, a part of the joined dimension
-cannot be concatenated, because the kernel counts positions from the start of its part.
+Such an operator shifts each input by a fixed distance. Workers can therefore read the shifted elements directly from
+each other, without the operator's kernel. Often the kernel cannot compute a part of the output. For example, it cannot
+concatenate a part of the joined dimension, because it counts positions from the start of the part.
 
-An input of a stack is one slice along a dimension that only the output has.
+Each input of a stack is one slice along a dimension that only the output has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Indices = Sequence[IndexNumbers] | None
 
 
 class AbsentElement(NamedTuple):
-    """Dimension that a tensor lacks, the index variable of this dimension, and the tensor's position along it."""
+    """A dimension that a tensor lacks, the index variable of this dimension, and the tensor's position along it."""
 
     dimension: int
     axis: str
@@ -32,9 +32,10 @@ class AbsentElement(NamedTuple):
 def find_absent(
     pattern: Pattern, evaluator: Evaluator, numbers: SignatureNumbers, shapes: Shapes, *, reads_part: bool
 ) -> tuple[AbsentElement | None, ...] | None:
-    """Return the dimension that each tensor lacks, inputs first, or None if the operator does more than shift its inputs.
+    """Return, for each tensor, a dimension that it lacks. Return None if the operator does more than shift its inputs.
 
-    `shapes` lists the inputs, then the outputs. `reads_part` is True if the operator reads a part of its input.
+    For example, each input of a stack lacks a dimension of the output. `shapes` lists the inputs, then the outputs, as
+    does the result. `reads_part` is True if the operator reads only a part of an input.
     """
     if pattern.moved_elements is None:
         return None
@@ -70,7 +71,7 @@ def find_absent(
 def find_moves(
     pattern: Pattern, evaluator: Evaluator, numbers: SignatureNumbers, shapes: Shapes
 ) -> tuple[tuple[Move, ...], ...]:
-    """Return for each output the shifted inputs whose sum it is, or () if the operator does something else."""
+    """Return, for each output, the shifted inputs whose sum is the output, or () if the operator does more than shift inputs."""
     description, attributes = pattern.trace.description, pattern.trace.attributes
     indices_by_tensor = _list_indices(evaluator, numbers, shapes)
     moves = []
@@ -91,10 +92,10 @@ def find_moves(
 def _find_absent_element(
     source: list[Indices], target: list[Indices], chosen: tuple[str, int] | None, extents: Mapping[str, int]
 ) -> tuple[AbsentElement | None, AbsentElement | None] | None:
-    """Return the dimension that an input (the source) lacks, and the dimension that an output (the target) lacks, by their indices.
+    """Compare the indices of an input, `source`, with those of an output, `target`.
 
-    At least one of the two is None. Return None if the indices differ in any other way. `chosen` is
-    `MovedElement.chosen`.
+    Return the dimension that the input lacks, and the dimension that the output lacks. At least one is None. Return
+    None if the indices differ in any other way.
     """
     if chosen is None:
         return (None, None) if _are_shifted(source, target, extents) else None
@@ -126,7 +127,6 @@ def _are_shifted(source: Sequence[Indices], target: Sequence[Indices], extents: 
 
 
 def _is_shifted(source: Indices, target: Indices, extents: Mapping[str, int]) -> bool:
-    """Return True if a dimension of an output is a dimension of an input, shifted by a fixed distance."""
     if source is None or target is None or len(source) != 1 or len(target) != 1:
         return False
     (a,), (b,) = source, target

@@ -1,7 +1,8 @@
-"""The entry point of the analysis, with caches for operators of equal signatures and shapes.
+"""The entry point of the analysis, with caches for equal operators.
 
-A *signature* consists of a description, the described attributes, the ranks of the tensors, and which input extents are
-1. If the description is registered with `concrete=True`, it includes the input shapes.
+Operators share a symbolic analysis if they have the same *signature*: a description, the described attributes, the
+numbers of dimensions, and which input dimensions have length 1. If the description is registered with `concrete=True`,
+the input shapes must also be the same.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def analyse(
     input_shapes: Sequence[Sequence[int]],
     output_shapes: Sequence[Sequence[int]],
 ) -> OperatorAccess:
-    """Find the axes along which an operator can be split, and the regions that each part reads and writes.
+    """Find the axes along which an operator can be split, and the regions of tensors that each part reads and writes.
 
     Raises DescriptionError if the description is malformed or contradicts the shapes.
 

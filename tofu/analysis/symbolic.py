@@ -6,7 +6,7 @@ An index variable can never be split if
 - the output is not linear in the sum over it, or
 - it indexes one dimension of a tensor in two ways.
 
-`axes` finds the reasons that depend on the shapes. A *reason* is a sentence for the user.
+`axes` finds further reasons, which depend on the shapes. A *reason* is a sentence for the user.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from tofu.tdl.walk import accesses, walk
 
 @dataclass(frozen=True)
 class Dimension:
-    """All indices of one dimension of a tensor. `is_whole` is True if a read takes the whole dimension."""
+    """All indices of one dimension of a tensor. `is_whole` is True if an index such as `:` reads the whole dimension."""
 
     indices: tuple[AffineIndex, ...]
     is_whole: bool
@@ -58,7 +58,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class InputPattern:
-    """Indices by which an input is read. `is_read` is False if only its shape is used."""
+    """The indices by which an input is read. `is_read` is False if only the input's shape is used."""
 
     dimensions: tuple[Dimension, ...]
     is_read: bool
@@ -66,18 +66,18 @@ class InputPattern:
 
 @dataclass(frozen=True)
 class OutputPattern:
-    """Indices by which an output is written.
+    """The indices by which an output is written.
 
     Attributes
     ----------
     summed_axes
-        The axes whose parts compute partial results, which `reducer` combines.
+        Axes whose parts compute partial results. `reducer`, such as "Sum", combines them.
     moving_axes
-        The axes that the position of an element depends on.
+        Axes that the position of an output element depends on.
     is_written
         False if the kernel never writes the output.
     has_zero_terms
-        True if zeros in the inputs give zero terms in the output's sums.
+        True if inputs of zeros add nothing to the output's sums.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -90,18 +90,18 @@ class OutputPattern:
 
 @dataclass
 class Pattern:
-    """Results of the symbolic analysis of one signature, which hold at all shapes.
+    """The results of the symbolic analysis of an operator, which hold for all shapes.
 
     Attributes
     ----------
     rejected
         The index variables that cannot be split, each with the reason.
     addend_axes
-        For an input, by number, the axes along which all parts except one read zeros instead of the input.
+        For an input, by number, the axes along which only one part reads the input, and all other parts read zeros.
     value_extents
-        The extents that are used as numbers.
+        The lengths that are used as numbers, as in a mean.
     plain_axes
-        Axes whose split changes no other extent, stride or offset.
+        Axes that can be split without a change of any other length, stride or offset.
     moved_elements
         For each output, the input elements whose sum is an element of the output. None if the operator does more than
         move elements.
@@ -128,7 +128,7 @@ class Pattern:
 
 
 def analyse_symbolically(trace: Trace) -> Pattern:
-    """Analyse a traced description for all extents at once."""
+    """Analyse a traced description for all shapes at once."""
     cache = VariableCache()
     rejected: dict[str, str] = {}
     addend_axes: dict[int, set[str]] = {}
@@ -137,7 +137,7 @@ def analyse_symbolically(trace: Trace) -> Pattern:
     moved_elements = _find_moved_elements(trace, inputs)
     choosing_variables = _find_choosing_variables(moved_elements)
     for variable, reason in (
-        *(found for found in _reject_positions(trace) if found[0] not in choosing_variables),
+        *(found for found in _reject_positions_used_as_numbers(trace) if found[0] not in choosing_variables),
         *_reject_opaque_results(trace),
         *_reject_shared_randomness(trace, outputs),
         *_reject_inconsistent_reads(trace, inputs),
@@ -176,7 +176,7 @@ def _analyse_input(trace: Trace, position: int) -> InputPattern:
 
 
 def _make_dimension(indices: list[AnyIndex | None]) -> Dimension:
-    """Return one dimension with its distinct indices. A range from `Any` has two: its first and its last index."""
+    """Collect the distinct indices of a dimension. `Any(position, first, extent)` has two: the first and the last."""
     distinct_indices: dict[str, AffineIndex] = {}
     for index in indices:
         for end in (index.first, index.last) if isinstance(index, AnyOf) else (index,):
@@ -213,9 +213,9 @@ def _analyse_output(
 
 
 def _has_zero_terms(trace: Trace, output: Output, is_scatter_sum: bool) -> bool:
-    """Return True if zeros in the inputs give zero terms in the output's sums.
+    """Return True if inputs of zeros add nothing to the output's sums.
 
-    Axes in `starts` do not count, because copies know their position there and skip terms.
+    Sums over axes in `starts` do not count: kernels know their position along these axes, and skip terms.
     """
     if output.value is None:
         return True
@@ -230,7 +230,6 @@ def _has_zero_terms(trace: Trace, output: Output, is_scatter_sum: bool) -> bool:
 def _find_addend_inputs(
     trace: Trace, axis: str, linear: Linear, rejected: dict[str, str], addend_axes: dict[int, set[str]]
 ) -> None:
-    """For each addend of the sum over `axis`, find an input that makes it zero and is used nowhere else."""
     reads_in_addends = Counter(access.tensor.position for addend in linear.addends for access in accesses(addend))
     reads = Counter(access.tensor.position for value in _list_values(trace) for access in accesses(value))
     for addend in linear.addends:
@@ -242,8 +241,7 @@ def _find_addend_inputs(
             rejected.setdefault(axis, f"a term beside the sum over {axis} would be added once per part")
 
 
-def _reject_positions(trace: Trace) -> Iterator[tuple[str, str]]:
-    """Yield the variables that the description uses as numbers. Those that it declares in `starts` are allowed."""
+def _reject_positions_used_as_numbers(trace: Trace) -> Iterator[tuple[str, str]]:
     for value in _list_values(trace):
         for node in walk(value):
             if isinstance(node, Position):
@@ -264,7 +262,6 @@ def _reject_opaque_results(trace: Trace) -> Iterator[tuple[str, str]]:
 
 
 def _reject_shared_randomness(trace: Trace, outputs: tuple[OutputPattern, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the variables along which several parts would draw the same random number."""
     for output, pattern in zip(trace.outputs, outputs, strict=True):
         if output.value is not None and any(isinstance(node, RandomElement) for node in walk(output.value)):
             for name in trace.definitions:
@@ -276,7 +273,6 @@ def _reject_shared_randomness(trace: Trace, outputs: tuple[OutputPattern, ...]) 
 
 
 def _reject_inconsistent_reads(trace: Trace, inputs: tuple[InputPattern, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the variables that index a dimension in two ways, such as `x[i]` and `x[2 * i]`."""
     for tensor, pattern in zip(trace.tensors, inputs, strict=True):
         for d, dimension in enumerate(pattern.dimensions):
             for name in dict.fromkeys(name for index in dimension.indices for name in index.terms):
@@ -292,12 +288,11 @@ def _reject_inconsistent_reads(trace: Trace, inputs: tuple[InputPattern, ...]) -
 
 
 def _is_plain(trace: Trace, inputs: tuple[InputPattern, ...], outputs: tuple[OutputPattern, ...], axis: str) -> bool:
-    """Return True if a split of `axis` changes no other extent, stride or offset at any shapes."""
     symbols = [extent for tensor in trace.tensors for extent in tensor.extents]
     symbols += [extent for extents in trace.output_extents for extent in extents]
     dimensions = [dimension for pattern in inputs for dimension in pattern.dimensions]
     dimensions += [dimension for pattern in outputs for dimension in pattern.dimensions]
-    indexed_extents: set[ExtentSymbol] = set()  # of the dimensions that the axis indexes
+    indexed_extents: set[ExtentSymbol] = set()  # lengths of the dimensions that the axis indexes
     for symbol, dimension in zip(symbols, dimensions, strict=True):
         if any(axis in index.terms for index in dimension.indices):
             if any(dict(index.terms) != {axis: 1} or index.constant != 0 for index in dimension.indices):

@@ -1,7 +1,7 @@
-"""Axes whose parts may overlap, for engines in which all workers need parts of the same length.
+"""Axes that can be split into parts that overlap, for frameworks in which all parts must have the same length.
 
-For example, an extent of 10 is split over 3 workers into [0, 4), [3, 7) and [6, 10). Two workers compute the shared
-element. A reduction must count it once, so the worker with the earlier part replaces it by a neutral number.
+For example, a length of 10 is split over 3 workers into [0, 4), [3, 7) and [6, 10). Elements 3 and 6 are each on two
+workers. A sum must count such an element once, so the worker with the earlier part replaces it by zero.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 from tofu.analysis.access import Combine, OperatorAccess, Row
 
 NEUTRAL = {"Sum": 0, "Prod": 1}
-"""The neutral number of each reducer. A maximum or a minimum needs none, because it may count an element twice."""
+"""For a sum or product, the number that changes nothing. A maximum or minimum may count an element twice."""
 
 
 def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
     """Return the numbers of the axes whose parts may overlap.
 
-    A partial sum replaces the shared elements by zeros. So each position along the axis must be one slice of each
-    input, unlike in windows and their gradients, and zeros must add nothing to the sum.
+    A partial sum replaces the shared elements by zeros. So zeros must add nothing to the sum, and each position along
+    the axis must be one slice of each input. In a convolution, which reads windows, it is not.
     """
     return tuple(axis for axis in range(len(access.axes)) if _may_overlap(access, axis))
 
 
 def find_neutral(access: OperatorAccess, axis: int) -> int | None:
-    """Return the number that replaces shared elements along `axis`, or None if they may count twice."""
+    """Return the number that replaces elements in which parts overlap (0 for a sum), or None if they may count twice."""
     neutral_numbers = {
         NEUTRAL.get(output.reducer) for output in access.outputs if output.combine[axis] is Combine.REDUCE
     }
@@ -30,7 +30,7 @@ def find_neutral(access: OperatorAccess, axis: int) -> int | None:
 
 
 def find_dimension(rows: tuple[Row, ...], axis: int) -> int | None:
-    """Return the dimension whose index is the axis itself, or None."""
+    """Return the dimension that `axis` alone indexes, without stride or offset, or None."""
     return next((d for d, row in enumerate(rows) if row == Row(((axis, 1),), 0, 1)), None)
 
 

@@ -1,7 +1,7 @@
 """Layers of a model, which are the rows of a printed plan.
 
-A layer is all that one line of the user's program computes in one part of the model. If the lines are unknown, it is a
-forward operator with its gradient.
+A layer has all operators that one line of the user's program computes in one part of the model. If the lines are
+unknown, a layer is a forward operator with its gradient.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tofu.graph.semantic import Graph, Operator
 
 
 def find_layers(graph: Graph) -> list[int]:
-    """Return the layer of each operator, as the number of the layer's first operator."""
+    """Return, for each operator, the number of the first operator in its layer."""
     layers: list[int] = []
     layer_by_line: dict[tuple[str, str], int] = {}
     for position, operator in enumerate(graph.operators):
@@ -28,7 +28,7 @@ def find_layers(graph: Graph) -> list[int]:
 
 
 def name_layers(graph: Graph) -> dict[int, str]:
-    """Return the name of each layer, by the number of its first operator."""
+    """Return the name of each layer. Keys are numbers of the first operator in a layer."""
     first_operators = {position: graph.operators[position] for position in dict.fromkeys(find_layers(graph))}
     short_names = {
         position: _join_words(operator.scope, PurePath(operator.line).name) if operator.find_line else operator.name
@@ -50,7 +50,7 @@ def _name_uniquely(operator: Operator) -> str:
 
 
 def list_members(graph: Graph, name: str) -> list[Operator]:
-    """Return the operators of a layer; [] if no layer has this name."""
+    """Return the operators of the layer `name`, or [] if no layer has this name."""
     layer = next((number for number, layer_name in name_layers(graph).items() if layer_name == name), None)
     return [operator for operator, number in zip(graph.operators, find_layers(graph), strict=True) if number == layer]
 
@@ -61,6 +61,6 @@ def is_backward(operator: Operator) -> bool:
 
 
 def choose_main_operator(operators: Sequence[Operator], count_points: Callable[[Operator], int]) -> Operator:
-    """Return the forward operator that computes most, which represents the layer in a printed plan."""
+    """Return the forward operator that computes most. It represents the layer in a printed plan."""
     forward = [operator for operator in operators if not is_backward(operator)] or operators
     return max(forward, key=count_points) if len(forward) > 1 else forward[0]

@@ -1,8 +1,8 @@
 """The semantic graph: the operators, tensors and attributes of one training step, as a frozen value.
 
-Front ends build it, and analysis, search and plans use only this graph. Operators are in an executable order and refer
-to tensors by number. At most one operator writes a tensor. *Variables* are tensors that no operator writes: arguments,
-auxiliary states (such as moving statistics) and head gradients.
+Front ends build the graph from the user's model. Analysis, search and plans use only this graph. Operators are in an
+executable order and refer to tensors by number. At most one operator writes a tensor. *Variables* are tensors that no
+operator writes: arguments, auxiliary states (such as moving statistics) and head gradients.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 
 class Phase(enum.IntEnum):
-    """Phase of a training step. Operators share fetched regions only within one phase."""
+    """The phase of a training step in which an operator runs."""
 
     FORWARD = 0
     BACKWARD = 1
@@ -25,7 +25,7 @@ class Phase(enum.IntEnum):
 
 
 class TensorKind(enum.Enum):
-    """Role of a tensor in the model."""
+    """The role of a tensor in the model."""
 
     INPUT = "input"  # data and labels, passed at each step
     PARAMETER = "parameter"  # a learned or fixed argument
@@ -37,16 +37,17 @@ class TensorKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Tensor:
-    """Tensor of the graph.
+    """A tensor of the graph.
 
     Attributes
     ----------
     shape, dtype
         The shape of the whole tensor in elements, and NumPy's name of the type.
     is_inner
-        True if the tensor connects two parts of a lowered operator (`tofu.lowering`). Plans do not list such tensors.
+        True if the tensor connects two of the smaller operators that replace an operator (`tofu.lowering`). Plans do
+        not list such tensors.
     times
-        How often a training step transfers the tensor: 1, or the number of iterations of its loop.
+        How often a training step transfers the tensor: 1, or the number of iterations of the loop that contains it.
     addends
         For a sum over iterations of a loop, the number of iterations that are summed before each transfer; otherwise 1.
     """
@@ -67,12 +68,12 @@ class Tensor:
 
     @property
     def moved_item_bytes(self) -> int:
-        """The bytes per element that a training step transfers if it transfers each computed value of the tensor."""
+        """The bytes per element that a training step transfers, if every iteration of the loop transfers the tensor."""
         return self.item_bytes * self.times
 
     @property
     def exists_before_step(self) -> bool:
-        """True if the tensor exists before the step begins."""
+        """True if the tensor exists before the step begins, such as an argument."""
         return self.kind not in (TensorKind.INTERMEDIATE, TensorKind.CARRY)
 
     def __str__(self) -> str:
@@ -81,14 +82,14 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Operator:
-    """Operator of the graph.
+    """An operator of the graph.
 
     Attributes
     ----------
     forward
-        For a backward operator, the number of its forward operator, if the framework provides it.
+        For a backward operator, the number of the forward operator, if the framework provides it.
     stateful
-        True if the operator reads a hidden state that its forward operator saved. Both must be split alike.
+        True if the operator reads a hidden state that the forward operator saved. Both must be split alike.
     mutates
         The inputs that the operator updates in place, by position.
     ignored
@@ -98,16 +99,16 @@ class Operator:
     sums_gradients
         True if the operator adds up the gradients of a tensor that several operators read.
     leader
-        For a *part* of a lowered operator (`tofu.lowering`), the number of the first part. All parts of an operator
-        share one choice and their fetches.
+        For one of several smaller operators, or *parts*, that replace an operator (`tofu.lowering`): the number of the
+        first part. All parts of an operator are split alike.
     is_inner
-        True for all parts except the last, which has the name of the lowered operator. Plans do not list inner parts.
+        True for all parts except the last, which has the name of the replaced operator. Plans do not list inner parts.
     is_added
-        True if the front end added the operator to the user's model. Plans list it.
+        True if the front end added the operator to the user's model. Plans list such operators.
     origin
-        Data that the front end passes to its backend, which builds the workers' copies.
+        Data for the backend of the same framework, which runs the operator on each worker.
     dimension_names
-        For each tensor of a part, the names of its dimensions in the lowered operator, or "". The part's axes get these
+        For each tensor of a part, names of the dimensions as in the replaced operator, or "". The part's axes get these
         names.
     find_line
         Function that returns the line of the user's program as `file:line`, or "". It is called when the line is
@@ -115,7 +116,7 @@ class Operator:
     scope
         Path of the operator in the user's model, such as `encoder/block_0`.
     is_gradient
-        True if the operator computes gradients, although it has no `forward`.
+        True if the operator computes gradients, although `forward` is None.
     """
 
     name: str
@@ -141,12 +142,12 @@ class Operator:
 
     @property
     def line(self) -> str:
-        """The line of the user's program as `file:line`; "" if it is unknown."""
+        """The line of the user's program as `file:line`; "" if the line is unknown."""
         return "" if self.find_line is None else self.find_line()
 
     @property
     def full_name(self) -> str:
-        """The name, with the line of the user's program if it is known."""
+        """The operator's name, followed by the line of the user's program if it is known."""
         return f"{self.name} at {self.line}" if self.line else self.name
 
     def __str__(self) -> str:
@@ -154,7 +155,7 @@ class Operator:
 
 
 class SourceLines(Mapping[str, str]):
-    """Lines of the user's program, by operator. Each line is looked up when it is first needed."""
+    """The line of the user's program for each operator, by name. Each line is looked up when it is first needed."""
 
     def __init__(self, operators: tuple[Operator, ...] = ()) -> None:
         self._find_line_by_name = {
@@ -178,16 +179,17 @@ class SourceLines(Mapping[str, str]):
 
 @dataclass(frozen=True)
 class Carry:
-    """Value that a loop passes from one iteration to the next.
+    """A value that a loop passes from one iteration to the next.
 
     Attributes
     ----------
     tensor
-        The tensor that the loop's body reads.
+        The tensor that the body of the loop reads.
     values
-        The tensors with the first value and with the value for the next iteration. Both need the layout of `tensor`.
+        Two tensors: the value for the first iteration, and the value for the next iteration. Both are split like
+        `tensor`.
     last
-        The tensor with the value after the loop. It has the layout of `tensor`.
+        The tensor with the value after the loop. It is split like `tensor`.
     """
 
     tensor: int
@@ -197,20 +199,22 @@ class Carry:
 
 @dataclass(frozen=True)
 class Graph:
-    """Training step, or inference step, of a model.
+    """All operators and tensors of a training step, or of an inference step.
 
     Attributes
     ----------
     outputs
-        The tensors that the model returns, by number.
+        The numbers of the tensors that the model returns.
     gradients
-        The gradient of each differentiated argument, by number. Arguments may share a gradient.
+        Maps the number of an argument to the number of its gradient. Two arguments may have the same gradient.
     updated
-        The arguments that an optimizer updates after the step. Their gradients need the same layout.
+        The numbers of the arguments that an optimizer updates after the step. A gradient must be split like its
+        argument.
     next_values
-        The next value of each variable that the step itself updates, by number. It needs the variable's layout.
+        Maps the number of a variable that the step itself updates to the number of the next value. Both are split
+        alike.
     carries
-        The values that loops pass from one iteration to the next. A loop's body is in the graph once.
+        The values that loops pass from one iteration to the next. The graph contains the body of a loop once.
     """
 
     tensors: tuple[Tensor, ...]
@@ -223,14 +227,14 @@ class Graph:
 
     @cached_property
     def updates(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of a variable and a tensor that needs its layout: a gradient, a next value, or a value for a carry."""
+        """Pairs of tensors that must be split alike: a variable or loop value, and its gradient or next value."""
         gradients = ((variable, self.gradients[variable]) for variable in sorted(self.updated))
         carried_values = ((carry.tensor, value) for carry in self.carries for value in carry.values)
         return (*gradients, *sorted(self.next_values.items()), *carried_values)
 
     @cached_property
     def results(self) -> frozenset[int]:
-        """The numbers of all returned tensors: outputs, gradients, and next values of variables and of carries."""
+        """The numbers of all outputs, gradients, and next values of variables and of loops."""
         carried_values = (value for carry in self.carries for value in carry.values)
         return frozenset((*self.outputs, *self.gradients.values(), *self.next_values.values(), *carried_values))
 
@@ -251,7 +255,10 @@ class Graph:
 
     @cached_property
     def named_parts(self) -> tuple[int, ...]:
-        """For each operator, the number of the part that has the lowered operator's name, or its own number."""
+        """For each operator, the number of the operator under whose name a plan lists it.
+
+        If several operators replace one, this is the last of them. Otherwise, it is the operator itself.
+        """
         last_part_by_leader = {
             operator.leader: position
             for position, operator in enumerate(self.operators)
@@ -264,12 +271,12 @@ class Graph:
 
     @cached_property
     def written_in_place(self) -> frozenset[int]:
-        """The tensors that operators update in place. Each worker must hold all elements that it updates."""
+        """The tensors that operators update in place. Each worker must store all elements that it updates."""
         return frozenset(operator.inputs[position] for operator in self.operators for position in operator.mutates)
 
     @cached_property
     def tensor_labels(self) -> tuple[int, ...]:
-        """A number for each tensor, by its kind, shape, type and `times`, but not by its name."""
+        """A number for each tensor, computed from kind, shape, type and `times`, but not from the name."""
         return tuple(
             make_label(tensor.kind, tensor.shape, tensor.dtype, *([tensor.times] if tensor.times > 1 else []))
             for tensor in self.tensors
@@ -277,7 +284,7 @@ class Graph:
 
     @cached_property
     def operator_labels(self) -> tuple[int, ...]:
-        """A number for each operator, by its operation, attributes and shapes, but not by its name."""
+        """A number for each operator, computed from operation, attributes and shapes, but not from the name."""
         return tuple(
             make_label(o.op, sorted(o.attributes.items()), [self.tensors[t].shape for t in (*o.inputs, *o.outputs)])
             for o in self.operators
@@ -285,7 +292,7 @@ class Graph:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest of everything that a plan depends on: names, operators, attributes, shapes, types, edges."""
+        """A hash of everything that a plan depends on: names, operators, attributes, shapes, types, edges."""
         digest = hashlib.sha256()
         for tensor in self.tensors:
             digest.update(f"T{tensor}|{tensor.kind.value}\n".encode())
@@ -311,5 +318,5 @@ class Graph:
 
 
 def make_label(*values: object) -> int:
-    """Return a number that is equal for equal values, also in another process."""
+    """Return a number that is the same for equal `values`, also in another process."""
     return int.from_bytes(hashlib.blake2b(repr(values).encode(), digest_size=8).digest(), "little")

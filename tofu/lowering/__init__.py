@@ -1,7 +1,7 @@
-"""Lowerings, which replace an operator by several smaller ones, its *parts* (decision 17).
+"""Lowerings: rules that replace an operator by several smaller operators, called *parts* (decision 17).
 
-An operator is lowered if its kernel cannot be split along an axis that matters, but the kernels of the parts can. Front
-ends provide the lowerings of their operators.
+This helps if the operator's kernel cannot be split along an important axis, but the kernels of the parts can. Front
+ends provide the lowerings for a framework's operators.
 """
 
 from tofu.lowering.expansion import lower

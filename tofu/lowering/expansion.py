@@ -1,4 +1,4 @@
-"""Lowered graphs, in which operators are replaced by their parts."""
+"""Lowered graphs, in which several smaller operators replace an operator."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tofu.lowering.parts import Lowerings, Parts, find_lowering
 
 
 def lower(graph: Graph, lowerings: Lowerings, is_lowered: Callable[[Operator], bool] = lambda operator: True) -> Graph:
-    """Replace operators by their parts, if they have a lowering and `is_lowered` returns True for them.
+    """Replace each operator that has a lowering by several smaller operators, if `is_lowered` returns True for it.
 
-    Tensors keep their numbers. The tensors that connect parts are added at the end.
+    Tensors keep their numbers. New tensors, which connect the smaller operators, are added at the end.
     """
     if all(find_lowering(lowerings, operator, graph.tensors) is None for operator in graph.operators):
         return graph
@@ -37,6 +37,6 @@ def lower(graph: Graph, lowerings: Lowerings, is_lowered: Callable[[Operator], b
 
 
 def keep_whole(lowerings: Lowerings, operator: Operator, tensors: Sequence[Tensor]) -> Operator:
-    """Return the form of an operator that runs if it is not replaced by parts."""
+    """Return the operator to run if no smaller operators replace `operator`."""
     lowering = find_lowering(lowerings, operator, tensors)
     return operator if lowering is None else lowering.as_whole(operator)

@@ -1,6 +1,6 @@
-"""Lowerings: functions that replace an operator of the semantic graph, the *whole* operator, by smaller ones, its *parts*.
+"""Lowerings: functions that replace an operator of the graph, the *whole* operator, by smaller ones, the *parts*.
 
-Parts are ordinary operators with descriptions, so the search and the program treat them like any others.
+Parts are ordinary operators with descriptions, so the search treats them like all other operators.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 @dataclass
 class Parts:
-    """Parts of the operator `whole`. A lowering calls the methods to add parts and the tensors between them.
+    """The parts that replace the operator `whole`. A lowering calls the methods to add parts, and tensors between them.
 
-    `position` and `first_tensor` are the numbers of the first part and the first new tensor in the lowered graph.
+    `position` and `first_tensor` are the numbers of the first part and of the first new tensor in the lowered graph.
     """
 
     whole: Operator
@@ -34,15 +34,15 @@ class Parts:
     tensors: list[Tensor] = field(default_factory=list)
 
     def shape(self, slot: int) -> tuple[int, ...]:
-        """Return the shape of input `slot` of the whole operator."""
+        """Return the shape of input number `slot` of the whole operator."""
         return self.graph_tensors[self.whole.inputs[slot]].shape
 
     def output_shape(self, slot: int) -> tuple[int, ...]:
-        """Return the shape of output `slot` of the whole operator."""
+        """Return the shape of output number `slot` of the whole operator."""
         return self.graph_tensors[self.whole.outputs[slot]].shape
 
     def inner_tensor(self, name: str, shape: tuple[int, ...], dtype: str = "float64") -> int:
-        """Add a tensor between the parts, and return its number."""
+        """Add a tensor that connects two parts. Return its number."""
         full_name, item_bytes = f"{self.whole.name}/{name}", np.dtype(dtype).itemsize
         self.tensors.append(Tensor(full_name, shape, dtype, item_bytes, TensorKind.INTERMEDIATE, is_inner=True))
         return self.first_tensor + len(self.tensors) - 1
@@ -57,7 +57,7 @@ class Parts:
         origin: Any = None,
         names: DimensionNames = (),
     ) -> None:
-        """Add a part before the last one. `names` becomes the part's `Operator.dimension_names`."""
+        """Add a part that is not the last one. `names` are the names of dimensions for `Operator.dimension_names`."""
         full_name = f"{self.whole.name}/{name}"
         self._add(full_name, op, attributes, inputs, outputs, (), is_inner=True, origin=origin, names=names)
 
@@ -71,9 +71,9 @@ class Parts:
         origin: Any = None,
         names: DimensionNames = (),
     ) -> None:
-        """Add the last part, which has the whole operator's name and outputs.
+        """Add the last part, which has the name and the outputs of the whole operator.
 
-        `outputs` lists the outputs that the part's kernel writes, if no operator reads the others.
+        Pass `outputs` if the part's kernel writes only some of the outputs, and no operator reads the others.
         """
         outputs = self.whole.outputs if outputs is None else outputs
         name = self.whole.name
@@ -122,18 +122,19 @@ def _always(operator: Operator, inputs: Inputs) -> bool:
 
 @dataclass(frozen=True)
 class Lowering:
-    """Lowering of a kind of operator.
+    """A rule that replaces an operator by several smaller operators.
 
     Attributes
     ----------
     expand
-        Adds the parts.
+        Function that adds the smaller operators to a `Parts` object.
     as_whole
-        Returns the form of the operator that runs if it is not replaced. It lists all inputs that the kernel updates.
+        Function that returns the operator to run if it is not replaced. This operator lists all inputs that the kernel
+        updates.
     in_inference
-        Returns the attributes that the operator has in inference.
+        Function that returns the attributes that the operator has in inference.
     is_possible
-        Returns True if an operator with these attributes and inputs can be lowered.
+        Function that returns True if the rule applies to an operator with these attributes and inputs.
     """
 
     expand: Callable[[Parts], None]
@@ -147,15 +148,15 @@ Lowerings = Mapping[str, Lowering]
 
 
 class LowerableOperators(OperatorDescriptions, Protocol):
-    """Interface by which a front end describes a framework's operators and their lowerings."""
+    """The interface by which a front end describes a framework's operators, and how smaller operators can replace them."""
 
     @property
     def lowerings(self) -> Lowerings:
-        """The lowerings, by the operator's name."""
+        """The rules that replace operators by smaller ones, by the operator's name."""
 
 
 def find_lowering(lowerings: Lowerings, operator: Operator, tensors: Sequence[Tensor]) -> Lowering | None:
-    """Return the lowering of an operator, or None if it cannot be lowered. `tensors` are the graph's tensors."""
+    """Return the rule that replaces an operator by smaller ones, or None. `tensors` are all tensors of the graph."""
     lowering = lowerings.get(operator.op)
     if lowering is None:
         return None

@@ -1,6 +1,6 @@
-"""Restore lowered operators after the search, if their own kernels can be split as the plan chooses.
+"""Restore whole operators after the search, if their own kernels can be split as the plan says.
 
-The search runs on a graph in which every operator with a lowering is replaced by its parts. But whole operators are
+During the search, smaller operators (*parts*) replace every operator that has a lowering. But whole operators are
 faster. So an operator runs in parts only if its own kernel cannot be split along the axes of the plan.
 """
 
@@ -28,11 +28,11 @@ def restore_whole_operators(
     framework: LowerableOperators,
     undescribed: str = "error",
 ) -> Choices:
-    """Return the choices for the graph that runs, in which operators run in parts only if necessary.
+    """Return choices in which smaller operators replace an operator only if this is necessary.
 
-    `graph` is the semantic graph, `whole_accesses` has the axes of its whole operators, and `searched` has the choices
-    for the fully lowered graph. Tensors keep their numbers. Raises InternalError if the result transfers more bytes
-    than `searched`.
+    `graph` is the graph without replaced operators. `whole_accesses` has the axes along which its operators can be
+    split. `searched` is the result of the search, in which all possible operators are replaced. Tensors keep their
+    numbers. Raises InternalError if the result transfers more bytes than `searched`.
     """
     if searched.problem.graph is graph:
         return searched
@@ -48,7 +48,7 @@ def restore_whole_operators(
 def prepare_inference(
     graph: Graph, searched: Choices, framework: LowerableOperators, undescribed: str = "error"
 ) -> Choices:
-    """Return the same choices for the forward operators only, with their attributes in inference."""
+    """Return the same choices for inference: forward operators only, with the attributes that they have in inference."""
     if searched.problem.graph is graph:
         return searched
     operators = []
@@ -70,7 +70,7 @@ def _restore(
     undescribed: str,
 ) -> Choices:
     named_choices, lowered = name_choices(searched), searched.problem.graph
-    # If nobody reads an operator's outputs, its parts do not run. The whole operator would run, to update its states.
+    # Parts whose outputs nobody reads do not run. A whole operator would run, to update its states.
     live_names = {lowered.operators[number].name for number in find_live_operators(lowered, searched.problem.accesses)}
     whole_names = {
         operator.name
@@ -84,7 +84,7 @@ def _restore(
         )
     }
     final = lower(graph, framework.lowerings, lambda operator: operator.name not in whole_names)
-    # The search counted fetches that equal time steps of its graph share, so they must be shared here, too.
+    # In the search, equal time steps share what workers read. They must share the same in this graph.
     equal = searched.problem.equal.for_graph(lowered, final)
     accesses = find_strategies(final, framework, undescribed)
     problem = make_problem(final, accesses, searched.problem.factors, equal, searched.problem.rules)
@@ -110,17 +110,13 @@ def _resolve_names(problem: Problem, named_choices: NamedChoices) -> Choices:
 def _can_be_split(
     operator: Operator, access: OperatorAccess, axes: AxisChoice, layouts: Sequence[DimensionChoice]
 ) -> bool:
-    """Return True if the kernel can be split along these axes, and each worker holds the elements that its copy updates.
-
-    `layouts` has the layout of each input.
-    """
     if any(axis is not None and axis not in access.axes for axis in axes):
         return False
     return all(_find_layout(access, position, axes) == layouts[position] for position in operator.mutates)
 
 
 def _find_layout(access: OperatorAccess, position: int, axes: AxisChoice) -> DimensionChoice:
-    """Return the layout of an input in which each worker holds exactly the region that its copy accesses."""
+    """Return how to split input number `position` so that each worker stores exactly the region that its part accesses."""
     rows = access.inputs[position].rows
     dimension_by_axis = {access.axes[axis]: dimension for dimension, row in enumerate(rows) for axis, _ in row.terms}
     return tuple(None if axis is None else dimension_by_axis.get(axis) for axis in axes)

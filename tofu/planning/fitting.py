@@ -22,10 +22,11 @@ GENERAL_ADVICE = "Make these smaller, or describe the operator with axes that sp
 def find_fitting(
     least: int, limit_bytes: int, plan_for: Callable[[int], T], count_needed_bytes: Callable[[T], int]
 ) -> T | None:
-    """Return `plan_for(workers)` for the smallest number of workers that fits, or None if no number fits.
+    """Return `plan_for(workers)` for the smallest number of workers on which the model fits, or None.
 
-    At most `MOST_COUNTS` numbers are tried, from `least` to `MOST_WORKERS`. Numbers without a plan are skipped. A
-    result fits if `count_needed_bytes`, its bytes on a worker, is at most `limit_bytes`.
+    A plan fits if it needs at most `limit_bytes` on each worker. `count_needed_bytes` returns this number for a plan.
+    The function tries at most `MOST_COUNTS` numbers, from `least` to `MOST_WORKERS`. Numbers without a plan are
+    skipped.
     """
     for workers in _list_counts(least):
         try:
@@ -42,10 +43,10 @@ def _list_counts(least: int) -> range:
 
 
 def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
-    """Explain why no number of workers from `least` on fits, and what to do.
+    """Explain why the model fits on no number of workers from `least` on, and what to do.
 
-    Every worker holds the tensors that no axis of an operator splits. If such tensors of one operator take half of the
-    limit or more, the operator is named. Otherwise a smaller batch is advised.
+    Every worker stores the tensors that no axis of an operator splits. If such tensors of one operator take half of the
+    limit or more, the message names the operator. Otherwise it advises a smaller batch.
     """
     graph = problem.graph
     unsplit_by_operator = [_list_unsplit(problem, position) for position in range(len(graph.operators))]
@@ -73,7 +74,6 @@ def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
 
 
 def _list_unsplit(problem: Problem, position: int) -> list[int]:
-    """Return the inputs and outputs of an operator that none of its axes splits."""
     operator, access = problem.graph.operators[position], problem.accesses[position]
     inputs = (t for t, read in zip(operator.inputs, access.inputs, strict=True) if read.is_read and not _is_split(read))
     outputs = zip(operator.outputs, access.outputs, strict=True)

@@ -1,20 +1,20 @@
 """Find the plan that transfers the fewest bytes and fits into the memory of a worker (`memory_limit=`).
 
 Replicating a tensor saves communication and costs memory. So the search may replicate any tensor, and pays a price for
-each byte that a worker holds (a Lagrange multiplier of the memory limit). It minimises
+each byte that a worker stores (a Lagrange multiplier of the memory limit). It minimises
 
     bytes transferred + price * bytes held
 
-At price 0, it replicates whatever saves communication. At a high price, it splits everything, as the paper does. Memory
-falls as the price rises, so bisection finds the lowest price at which the plan fits:
+At price 0, the search replicates whatever saves communication. At a high price, it splits everything, as the paper
+does. Memory falls as the price rises, so bisection finds the lowest price at which the plan fits:
 
-1. Plan at each price. The sum above ignores that buffers are reused, so the memory of each plan is measured on its
-   program.
+1. Find a plan for each price. The sum above ignores that buffers are reused, so the memory of each plan is measured.
 2. The plan at the next lower price replicates more tensors and is too large. Replicate as many of these tensors as fit,
    the smallest first.
-3. With the memory that is left, keep fetched regions for later readers, also from the forward to the backward pass.
-4. If no plan fits, let operators that share fetched regions (the time steps of a recurrence) fetch them again, for as
-   few tensors as necessary.
+3. With the memory that is left, keep the data that workers read from each other for later operators, also from the
+   forward to the backward pass.
+4. If no plan fits, let operators that share such data (the time steps of a recurrence) read it again, for as few
+   tensors as necessary.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ BISECTIONS = 8
 REFINEMENTS = 5
 SEARCHES_OF_A_TRADEOFF = 1 + BISECTIONS + REFINEMENTS  # at most, between the two end points of a `Tradeoff`
 NEARLY = 1.1  # more prices are tried if plans exceed the limit by less than this factor
-KEEPING_PLANS = 3  # the cheapest plans, for which step 3 keeps fetched regions
+KEEPING_PLANS = 3  # number of cheapest plans that step 3 improves
 
 
 @dataclass(frozen=True)
@@ -59,25 +59,25 @@ class Point:
 
     @property
     def most_bytes(self) -> int:
-        """The largest peak of any worker."""
+        """The most bytes that any worker needs at one time."""
         return max(self.memory.peak_bytes)
 
     @property
     def is_predicted(self) -> bool:
-        """True if the peak is a prediction."""
+        """True if `most_bytes` is a prediction, False if it is counted."""
         return self.memory.is_predicted
 
 
 def measure_plan(choices: Choices, measure: Measure) -> Point:
-    """Return a plan with its cost and memory."""
+    """Return a plan with its cost and memory. `measure` returns the memory of each worker."""
     return Point(choices, price(choices), measure(choices))
 
 
 @dataclass
 class Tradeoff:
-    """Plans of one search problem at several prices of memory.
+    """Plans for one model that trade memory for communication. Each search finds the best plan at a certain price of memory.
 
-    `effort` is the effort of each search. The searches at the highest price and at price 0 have `whole_effort`.
+    `effort` limits the time of each search. `whole_effort` limits the searches at the highest price and at price 0.
     """
 
     problem: Problem
@@ -88,24 +88,27 @@ class Tradeoff:
     whole_effort: Effort
     points: list[Point] = field(default_factory=list)
     unlimited: Solution | None = None
-    """The solution at price 0. Its lower bound holds for every memory limit."""
+    """The solution at price 0. Its lower bound is valid for every memory limit."""
 
     def split_all(self) -> Point:
-        """Add the plan at the highest price, which splits everything except small tensors."""
+        """Add the plan at the highest price of memory. It splits everything except small tensors."""
         return self._add(self._solve_with_all(lambda problem: problem).choices)
 
     def replicate_freely(self) -> Point:
-        """Add the plan at price 0."""
+        """Add the best plan if memory costs nothing."""
         self.unlimited = self._solve_with_all(lambda problem: problem.with_memory_price(price=0.0))
         return self._add(self.unlimited.choices)
 
     def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
-        """Add the best plan if a byte held costs as much as `held_price` bytes transferred. Tensors in `split` are split."""
+        """Add the best plan if storing a byte costs as much as transferring `held_price` bytes.
+
+        The tensors in `split` are not replicated.
+        """
         unit = max(self.problem.arrangement.nanoseconds["prices"], default=1.0)
         return self._add(self._solve(self.problem.with_memory_price(held_price * unit, split), self.effort).choices)
 
     def _solve_with_all(self, restrict: Callable[[Problem], Problem]) -> Solution:
-        """Solve with `whole_effort`. In case this search runs out of time, a plan without needless overlaps is added first."""
+        """First add a plan without overlapping parts, in case the second search runs out of time."""
         even = self.problem.split_evenly()
         if even is not None:
             self._add(self._solve(restrict(even), self.whole_effort).choices)
@@ -121,11 +124,11 @@ class Tradeoff:
         return point
 
     def keep_regions(self, point: Point, tensors: Sequence[int]) -> Point:
-        """Add a variant of the plan `point` that keeps fetched regions of `tensors` for all readers."""
+        """Add a variant of the plan `point`, in which workers keep what they read of `tensors` for all later operators."""
         return self._add(replace(point.choices, kept=tuple(sorted(tensors))))
 
     def try_more_prices(self) -> None:
-        """Add plans at more prices."""
+        """Add plans at more prices of memory."""
         for held_price in (HIGHEST_PRICE, 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.03, LOWEST_PRICE, 0.0):
             point = self.at_price(held_price)
             candidates = list_worth_keeping(point.choices)
@@ -161,7 +164,6 @@ class Tradeoff:
         _bisect_count(0, len(candidates) + 1, len(candidates), fits)
 
     def _reread_fitting(self, point: Point, limit: int) -> None:
-        """Bisect for the fewest tensors to fetch again."""
         candidates = list_worth_rereading(point.choices)
 
         def is_too_large(count: int) -> bool:
@@ -184,10 +186,9 @@ class Tradeoff:
                 low, too_large, price_too_large = middle, point, middle
             if have_same_layouts(fits, too_large):
                 return
-        self._refine(limit, fits, too_large, price_too_large)
+        self._replicate_more(limit, fits, too_large, price_too_large)
 
-    def _refine(self, limit: int, fitting: Point, too_large: Point, held_price: float) -> None:
-        """Bisect for the number of tensors of `too_large` that can stay replicated, the smallest first."""
+    def _replicate_more(self, limit: int, fitting: Point, too_large: Point, held_price: float) -> None:
         copies, fitting_copies = ((point.choices.tensors == REPLICATED).sum(axis=1) for point in (too_large, fitting))
         sizes = [tensor.size_bytes for tensor in self.problem.graph.tensors]
         candidates = sorted(np.flatnonzero(copies > fitting_copies), key=lambda t: (sizes[t], t))
@@ -203,7 +204,7 @@ def _rank(point: Point) -> tuple[int, int]:
 
 
 def _bisect_count(low: int, high: int, first: int, is_low: Callable[[int], bool]) -> None:
-    """Bisect for the largest number with a true `is_low`, from `first` on, in at most `REFINEMENTS` tries."""
+    """Bisect for the largest number for which `is_low` is true. Try `first` first, and at most `REFINEMENTS` numbers."""
     count = first
     for _ in range(REFINEMENTS):
         if high - low < 2:
@@ -213,12 +214,12 @@ def _bisect_count(low: int, high: int, first: int, is_low: Callable[[int], bool]
 
 
 def have_same_layouts(first: Point, second: Point) -> bool:
-    """Return True if all tensors have the same layout in two plans."""
+    """Return True if two plans split all tensors alike."""
     return bool(np.array_equal(first.choices.tensors, second.choices.tensors))
 
 
 def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
-    """Explain what does not fit, by how much, and how many workers would be enough."""
+    """Explain what does not fit, by how many bytes, and how many workers would be enough."""
     point = min(tradeoff.points, key=lambda point: point.most_bytes)
     worker = point.memory.peak_bytes.index(point.most_bytes)
     problem, workers = point.choices.problem, len(point.memory.peak_bytes)
@@ -244,8 +245,6 @@ def _list_variable_bytes(choices: Choices) -> Iterator[tuple[str, int]]:
 
 
 def _advise_workers(tradeoff: Tradeoff, limit: int, least_workers: int) -> str:
-    """Return the smallest number of workers that is enough, from `least_workers` on, or why there is none."""
-
     def plan_for(workers: int) -> Point:
         problem = tradeoff.problem.arrange(Arrangement(factorize(workers)))
         choices = ALGORITHMS["recursive"].solve(problem, effort=tradeoff.effort).choices

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @contextmanager
 def search_progress(workers: int) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield `report(stage, best_bytes, bound_bytes)`, which prints a line on a terminal at most once a second."""
+    """Yield a function `report(stage, best_bytes, bound_bytes)`. On a terminal, it prints a line at most once a second."""
     start_time = last_line_time = time.perf_counter()
     console = Console(stderr=True)
 
@@ -42,7 +42,7 @@ def search_progress(workers: int) -> Iterator[Callable[[str, int, int], None]]:
 
 @contextmanager
 def stage_progress() -> Iterator[Callable[[str], None]]:
-    """Yield `report(stage)`, which shows the current stage. Without a terminal, it prints a line every ten seconds."""
+    """Yield a function `report(stage)` that shows the current stage. Without a terminal, it prints a line every ten seconds."""
     if sys.stderr.isatty():
         with Console(stderr=True).status("tofu") as status:
             yield lambda stage: status.update(f"tofu: {stage}")
@@ -64,7 +64,7 @@ def track_progress(
 ) -> Iterator[T]:
     """Yield `items`, and show how many are done: as a bar on a terminal, otherwise as lines.
 
-    Pass `count` if `items` has no length. Pass the `console` that prints other lines at the same time.
+    Pass `count` if `items` has no length. Pass `console` if other lines are printed to it at the same time.
     """
     count = len(items) if isinstance(items, Sized) else count
     if sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""Select a plan: the user's plan, the plan remembered for this graph, or the result of a search."""
+"""Select a plan: the user's plan, the plan remembered for this model, or the result of a search."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ logger = logging.getLogger("tofu")
 
 UNPROVED = "nothing is proved"
 SPLIT_SHARE = 0.3
-"""Effort for a plan that splits everything if tensors may be replicated: it may be as good and need less memory."""
+"""Share of the effort for a plan without replication, which may be as good as others and need less memory."""
 AS_GIVEN = f"applied as passed; {UNPROVED}"
 NO_PART_OF_THE_KEY = (
     "plan",
@@ -40,16 +40,16 @@ NO_PART_OF_THE_KEY = (
 
 @dataclass(frozen=True)
 class Selection:
-    """Selected choices, and how close to optimal they are known to be.
+    """The selected split of all operators and tensors, and how close to optimal it is known to be.
 
     Attributes
     ----------
     choices
-        The split of each operator and tensor of the lowered graph.
+        How each operator and tensor is split. In this graph, smaller operators may replace an operator of the model.
     algorithm, optimality
-        The algorithm that found the choices, and a sentence about what is proved of their cost.
+        The algorithm that found the split, and a sentence about what is proved of its cost.
     lower_bound
-        A proven lower bound on the cost of all plans; 0 if nothing is proved.
+        A number of bytes that every plan must transfer, as far as proved. 0 if nothing is proved.
     search_bytes
         Peak memory of the exact search.
     claimed_bytes
@@ -68,7 +68,7 @@ class Selection:
     is_predicted: bool = False
 
     def describe_optimality(self, communication_bytes: int) -> str:
-        """Return a sentence about what is proved of the plan, which transfers this many bytes."""
+        """Return a sentence about how close to optimal a plan that transfers `communication_bytes` is known to be."""
         claim = self.optimality if self.claimed_bytes in (None, communication_bytes) else AS_GIVEN
         return describe_gap(communication_bytes, 0) or claim if UNPROVED in claim else claim
 
@@ -79,10 +79,10 @@ _plans: dict[tuple[object, ...], Plan] = {}
 def select_plan(
     graph: Graph, problem: Problem, settings: Settings, progress: Progress | None, measure: Measure
 ) -> Selection:
-    """Select the choices for `graph`.
+    """Select how to split all operators and tensors of `graph`.
 
-    `problem` is the search problem of the lowered graph, in any order of the rounds. `measure` returns the memory that
-    choices need. Logs a warning if nothing can be split, so that workers repeat computations.
+    `problem` is the search problem. In its graph, smaller operators may replace an operator of `graph`. `measure`
+    returns the memory that a split needs. If some workers would only repeat computations of others, log a warning.
     """
     selection = _select(graph, problem, settings, progress, measure)
     unfed = explain_unsplit_round(selection.choices) if settings.on_infeasible == "replicate" else ""
@@ -99,7 +99,7 @@ def _select(
         return _apply_users_plan(graph, problem.arrange(arrangement), settings.plan, settings)
     remembered = _find_remembered(graph, problem, settings) if settings.cache else None
     if remembered is not None:
-        return _make_selection(graph, problem.arrange(read_arrangement(remembered)), remembered)
+        return _select_given_plan(graph, problem.arrange(read_arrangement(remembered)), remembered)
     problems = [problem.arrange(arrangement) for arrangement in settings.arrangements]
     requested = [name for name in ("memory_limit", "replicate") if getattr(settings, name) != DEFAULTS[name]]
     if requested and not ALGORITHMS[settings.algorithm].is_search:
@@ -114,7 +114,7 @@ def _select(
 def make_tradeoffs(
     problems: Sequence[Problem], settings: Settings, progress: Progress | None, measure: Measure
 ) -> list[Tradeoff]:
-    """Return an empty trade-off between memory and communication for each order of the rounds."""
+    """Return an empty `Tradeoff` between memory and communication for each problem."""
     algorithm = ALGORITHMS[settings.algorithm]
     seconds = settings.search_seconds / len(problems)
     whole, effort = Effort(seconds, progress), Effort(seconds / SEARCHES_OF_A_TRADEOFF, progress)
@@ -130,7 +130,7 @@ def _search_within(
         return _take_smallest(tradeoffs, limit, settings)
     best = min(found, key=lambda point: (point.cost, point.most_bytes))
     tried = sum(len(tradeoff.points) for tradeoff in tradeoffs)
-    bound = _find_lower_bound(tradeoffs) if not best.choices.kept else 0  # bounds hold for plans that keep nothing
+    bound = _find_lower_bound(tradeoffs) if not best.choices.kept else 0  # bounds are valid for plans that keep nothing
     ties = next((tradeoff.unlimited.ties for tradeoff in tradeoffs if tradeoff.unlimited is not None), "")
     proof = describe_gap(best.cost, bound, ties + _describe_orders(problems)) or "nothing is proved"
     predicted = ", as predicted," if best.is_predicted else ""
@@ -139,9 +139,9 @@ def _search_within(
 
 
 def _take_smallest(tradeoffs: Sequence[Tradeoff], limit: int, settings: Settings) -> Selection:
-    """Return the plan that needs least memory, with a warning, if only its predicted memory exceeds the limit.
+    """Return the plan that needs least memory. Log a warning if a prediction says that it does not fit.
 
-    Raises InfeasibleError if its known memory exceeds the limit.
+    Raises InfeasibleError if the plan does not fit even without a prediction.
     """
     points = [point for tradeoff in tradeoffs for point in tradeoff.points]
     best = min(points, key=lambda point: (point.most_bytes, point.cost))
@@ -161,7 +161,6 @@ def _describe_misfit(needed: int, limit: int) -> str:
 
 
 def _find_lower_bound(tradeoffs: Sequence[Tradeoff]) -> int:
-    """Return a lower bound on the cost of all plans, whatever memory they need; 0 if an order of the rounds has none."""
     solutions = [tradeoff.unlimited for tradeoff in tradeoffs]
     exact = [solution.exact for solution in solutions if solution is not None]
     return min((0 if result is None else result.lower_bound for result in exact), default=0)
@@ -173,7 +172,7 @@ def _apply_users_plan(graph: Graph, problem: Problem, plan: Plan, settings: Sett
         if forward is None:
             raise PlanError(_describe_difference(plan, graph))
         plan = forward
-    selection = _make_selection(graph, problem, plan)
+    selection = _select_given_plan(graph, problem, plan)
     choices = selection.choices
     evaluate(choices)  # raises PlanError if no execution graph can follow them
     fixed = resolve_hints(problem, settings.hints or {})
@@ -191,8 +190,7 @@ def _apply_users_plan(graph: Graph, problem: Problem, plan: Plan, settings: Sett
     return selection
 
 
-def _make_selection(graph: Graph, problem: Problem, plan: Plan) -> Selection:
-    """Return the choices of a plan. Its optimality is kept if the plan is unedited and belongs to this graph."""
+def _select_given_plan(graph: Graph, problem: Problem, plan: Plan) -> Selection:
     is_known = plan.is_as_found and plan.fingerprint == graph.fingerprint
     optimality = plan.optimality if is_known else AS_GIVEN
     return Selection(resolve_plan(problem, plan), plan.algorithm, optimality, claimed_bytes=plan.communication_bytes)
@@ -223,7 +221,6 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
 
 
 def _is_nearly_optimal(solution: Solution) -> bool:
-    """Return True if the plan is within 0.1 % of the lower bound, so that another search is not worth it."""
     return solution.exact is not None and price(solution.choices) <= 1.001 * solution.exact.lower_bound
 
 
@@ -243,7 +240,6 @@ def _make_memory_free(problem: Problem) -> Problem:
 
 
 def _split_evenly_with_free_memory(problem: Problem) -> Problem | None:
-    """Return the problem with free replication, but without overlapping parts that are not needed."""
     even = problem.split_evenly()
     return even and _make_memory_free(even)
 
@@ -254,7 +250,6 @@ def _solve(
     effort: Effort,
     restrict: Callable[[Problem], Problem | None] = lambda problem: problem,
 ) -> tuple[list[Solution], list[InfeasibleError]]:
-    """Restrict and solve each problem. Return the solutions, and the errors of problems without one."""
     found, errors = [], []
     for problem in problems:
         searched = restrict(problem)
@@ -272,7 +267,7 @@ def _solve(
 
 
 def check_limit(plan: Plan, settings: Settings, measure: Callable[[], Measured]) -> None:
-    """Raise PlanError if the user's plan exceeds the memory limit, or log a warning if only its predicted memory does."""
+    """Raise PlanError if the user's plan exceeds the memory limit. Log a warning if only a prediction exceeds it."""
     limit, needed = settings.memory_limit, max(plan.worker_bytes)
     if limit is None:
         return
@@ -286,7 +281,7 @@ def check_limit(plan: Plan, settings: Settings, measure: Callable[[], Measured])
 
 
 def _take_forward_part(plan: Plan, graph: Graph) -> Plan | None:
-    """Return the forward part of a plan for training if `graph` is the model's forward graph, else None."""
+    """If `plan` is for training the model, and `graph` is for inference, return the forward part of the plan, else None."""
     inputs = {tensor.name: tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT}
     has_all = plan.tensors.keys() >= graph.tensor_index.keys() and plan.operators.keys() >= graph.operator_index.keys()
     if graph.is_training or not has_all or inputs != plan.inputs:
@@ -305,13 +300,12 @@ def _follows(choice: ChoiceArray, fixed: Sequence[int]) -> bool:
 
 
 def remember_plan(plan: Plan, problem: Problem, settings: Settings) -> None:
-    """Remember the plan that was found for `problem` with these settings."""
-    # The lines are dropped, because they refer to tracebacks, which would stay in memory.
+    """Remember the plan found for `problem` with these settings, so that no search is needed next time."""
+    # Drop the source lines. They refer to tracebacks, which would stay in memory.
     _plans[_cache_key(plan.fingerprint, problem, settings)] = replace(plan, lines={})
 
 
 def _find_remembered(graph: Graph, problem: Problem, settings: Settings) -> Plan | None:
-    """Return the saved plan if it belongs to this graph, else the remembered plan."""
     if settings.saved is not None and settings.saved.fingerprint == graph.fingerprint:
         return settings.saved
     return _plans.get(_cache_key(graph.fingerprint, problem, settings))

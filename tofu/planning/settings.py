@@ -1,4 +1,4 @@
-"""Planning options, which `tofu.partition`, the command line and symbol files share.
+"""Planning options, which are the same for `tofu.partition`, the command line and symbol files.
 
 To add an option, add a field to `Settings` with its default, an entry to `OPTIONS`, and an argument to `tofu.partition`
 (and to `tofu.frontier`, if it applies there). A test compares the three.
@@ -30,18 +30,19 @@ PLAN_FORMS = "a tofu.Plan, the text of its to_json(), or the path of a file with
 
 @dataclass(frozen=True)
 class Option:
-    """Entry of `OPTIONS`: how the value of an option is read and written.
+    """An entry of the table `OPTIONS`: how the value of an option is read and written.
 
     Attributes
     ----------
     read
-        Converts the user's value to the field of `Settings`, or raises TofuError. Not needed for a default of None.
+        Function that converts the user's value to the field of `Settings`, or raises TofuError. None is not converted
+        if it is the default.
     to_plain, from_plain
-        Convert the field to its form in a JSON file, and back to a user's value. None is not converted.
+        Functions that convert the field to a value in a JSON file, and this value back. None is not converted.
     is_of_search
-        True if the option controls the search, so that it cannot be combined with plan=.
+        True if the option controls the search, so that it cannot be combined with `plan=`.
     help, metavar, choices
-        Texts of the command line option. If `help` is empty, this table defines no such option.
+        Texts of the command line option. If `help` is empty, this table defines no command line option.
     """
 
     read: Callable[[Any], Any]
@@ -54,7 +55,10 @@ class Option:
 
 
 def read_hints(hints: Any) -> Mapping[str, Any]:
-    """Return hints, which map names to choices. Raises PlanError for anything else. Names are checked later."""
+    """Return hints, which say how to split tensors and operators by name. Raise PlanError for any other value.
+
+    The names are checked later.
+    """
     if not isinstance(hints, Mapping):
         raise PlanError(
             f"hints= maps names to dimensions or axes, for example hints={{'fc1_weight': 0}}; not {show_with_type(hints)}."
@@ -65,7 +69,7 @@ def read_hints(hints: Any) -> Mapping[str, Any]:
 
 
 def read_plan(plan: Any) -> Plan:
-    """Return a plan from a Plan, its JSON, or the path of a file with its JSON. Raises PlanError for anything else."""
+    """Return a plan from a Plan, the JSON of a plan, or the path of a JSON file. Raise PlanError for anything else."""
     if isinstance(plan, Plan):
         return plan
     if isinstance(plan, str) and plan.lstrip().startswith("{"):
@@ -102,7 +106,6 @@ def _hints_to_plain(hints: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _hints_from_plain(plain: Any) -> Any:
-    """Return hints from a JSON file, with Ellipsis for "...". Other types are refused later, by `read_hints`."""
     if not isinstance(plain, dict):
         return plain
     return {
@@ -117,27 +120,27 @@ def _plan_from_plain(plain: Any) -> Plan:
 
 @dataclass(frozen=True)
 class Settings:
-    """Options of a partition, as the user set them.
+    """Options for the plan of a model, as the user set them.
 
     Attributes
     ----------
     workers
         The number of devices, at least 2.
     hints
-        Choices that the plan must make: dimensions of tensors and axes of operators, by name.
+        Splits that the plan must use: dimensions of tensors and axes of operators, by name.
     plan
         A plan to apply instead of a search.
     for_training
         True if gradients are needed.
     undescribed
-        Treatment of operators without a description: "error", or "replicate" to compute them on every worker.
+        What to do with operators without a description: "error", or "replicate" to compute them on every worker.
     on_infeasible
-        Treatment of models that cannot be split over so many workers: "error", or "replicate" to let workers repeat
-            computations, with a warning. "accept" does so without a warning, for plans that no user asked for.
+        What to do with models that cannot be split over so many workers: "error", or "replicate" to let workers repeat
+        computations, with a warning. "accept" does this without a warning, for plans that no user asked for.
     cache
-        True if plans are remembered, so that a graph is only searched once.
+        True if plans are remembered, so that a model is only searched once.
     algorithm, search_seconds
-        One of `tofu.search.algorithms.ALGORITHMS`, and the effort of the exact search (`tofu.partition`).
+        A name in `tofu.search.algorithms.ALGORITHMS`, and the effort of the exact search (`tofu.partition`).
     topology
         The levels of the interconnect. If set, plans minimise seconds instead of bytes.
     memory_limit
@@ -145,11 +148,11 @@ class Settings:
     replicate
         Tensors that a search without a memory limit may replicate: "small" for those below 64 KiB, or "free" for any.
     strict_plan
-        True if `plan` must belong to this graph. Otherwise it is applied if it is feasible.
+        True if `plan` must belong to this model. Otherwise the plan is applied if this is possible.
     arrangement
-        The factors of the rounds, in order, if this plan must use the same rounds as another plan.
+        The prime factors of the number of workers, in the order in which this plan must split. None for any order.
     saved
-        A plan saved with these settings, which replaces a search if it belongs to the graph.
+        A plan saved with these settings. It replaces a search if it belongs to the model.
     """
 
     workers: int
@@ -170,7 +173,7 @@ class Settings:
 
     @property
     def arrangements(self) -> tuple[Arrangement, ...]:
-        """Orders of the rounds to plan for."""
+        """The orders of the factors of `workers` for which to search a plan."""
         if self.plan is not None:
             return (read_arrangement(self.plan),)
         if self.arrangement is not None:
@@ -186,18 +189,18 @@ class Settings:
 
     @property
     def _has_hints_by_round(self) -> bool:
-        """True if a hint lists choices for single rounds. Such hints assume the largest factor first."""
+        """True if a hint is a list with an entry for each prime factor of `workers`, the largest factor first."""
         return any(isinstance(hint, (list, tuple)) for hint in (self.hints or {}).values())
 
     def searching(self) -> Settings:
-        """Return the settings without a plan."""
+        """Return the settings without `plan`, so that a plan is searched."""
         return replace(self, plan=None)
 
     def over(self, workers: int) -> Settings:
         """Return the settings for another number of workers.
 
-        Options that only apply to the present number are dropped: the plan, the topology, the memory limit, and hints
-        for single rounds.
+        Options that only apply to the present number are dropped: `plan`, `topology`, `memory_limit`, and hints with an
+        entry for each round.
         """
         hints = {name: hint for name, hint in (self.hints or {}).items() if not isinstance(hint, tuple)}
         return replace(self, workers=workers, hints=hints, plan=None, topology=None, memory_limit=None)
@@ -265,7 +268,7 @@ OPTIONS: Mapping[str, Option] = {
 
 
 def read_options(values: Mapping[str, Any], options: Mapping[str, Option] = OPTIONS) -> dict[str, Any]:
-    """Convert the user's values of options, by name. Raises TofuError for the first wrong value."""
+    """Convert the user's values of options, by name. Raise TofuError for the first wrong value."""
     return {
         name: None if value is None and DEFAULTS.get(name) is None else options[name].read(value)
         for name, value in values.items()

@@ -1,7 +1,7 @@
-"""Programs, which list what every worker runs, in order.
+"""Programs, which list what every worker (device) runs, in order.
 
-A *copy* of an operator computes one worker's part of it. A *fetch* assembles a region on one worker from the memory of
-several workers.
+A worker runs *copies* of operators and *fetches*. A copy computes the worker's part of an operator. A fetch copies
+elements that the copy needs from the memory of several workers.
 """
 
 from tofu import _core

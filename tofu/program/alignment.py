@@ -19,18 +19,18 @@ from tofu.program.program import Program
 def align_workers(program: Program, factors: Sequence[int], find_shards: Callable[[int], tuple[Box, ...]]) -> Lockstep:
     """Convert a program to instructions that all workers run together.
 
-    `find_shards` returns the box of each worker's shard of a tensor. Raises InternalError if an operator's arrays
+    `find_shards` returns the region of a tensor that each worker stores. Raises InternalError if an operator's arrays
     differ in shape between workers, or if workers fill a region with different numbers.
     """
     return _Aligner(program, find_shards).run(tuple(factors))
 
 
 EntryByWorker: TypeAlias = "tuple[Entry | None, ...]"
-"""For each worker, an output of one of its nodes, or None if the worker needs none."""
+"""For each worker, an output of a node on this worker, or None."""
 
 
 class _EntryRead(NamedTuple):
-    """Box of an entry. It begins at `begin`, and `along` is as in `PieceSource`."""
+    """A region of an entry. It begins at `begin`. `PieceSource` explains `along`."""
 
     entry: Entry
     begin: Shape
@@ -38,7 +38,7 @@ class _EntryRead(NamedTuple):
 
 
 class _EntryPiece(NamedTuple):
-    """Piece of a transfer whose entries are not yet in values. The box becomes the sum of `reads`."""
+    """A `TransferPiece` whose entries are not yet in values. It becomes the sum of `reads`."""
 
     reader: int
     begin: Shape
@@ -120,7 +120,6 @@ class _Aligner:
         return tuple((begin, begin + extent) for begin, extent in pairs)
 
     def find_value(self, entries: EntryByWorker) -> int:
-        """Return the number of the `ProgramValue` with these entries. Add the value if it is new."""
         if entries in self.value_by_entries:
             return self.value_by_entries[entries]
         tensor = next(self._find_tensor(entry) for entry in entries if entry is not None)
@@ -132,7 +131,6 @@ class _Aligner:
         return self._add_transferred_value(tensor, entries, self._find_boxes(entries))
 
     def find_shard_value(self, tensor: int) -> int:
-        """Return the number of the `ProgramValue` with a tensor's shards. Add the value if it is new."""
         if tensor in self.shard_value_by_tensor:
             return self.shard_value_by_tensor[tensor]
         boxes = self.find_shards(tensor)
@@ -167,7 +165,6 @@ class _Aligner:
         return number
 
     def _add_transferred_value(self, tensor: int, entries: EntryByWorker, boxes: tuple[Box, ...]) -> int:
-        """Add a value, and the transfer that computes it from fetches or from entries of other values."""
         fetches = [entry for entry in entries if entry is not None and self._is_new_fetch(entry)]
         fill = self._find_fill(tensor, fetches)
         entry_pieces, copies = self._list_pieces(tensor, entries, boxes)
@@ -235,10 +232,7 @@ class _Aligner:
             yield _EntryPiece(node.worker, piece.begin, piece.extent, tuple(reads))
 
     def _is_partial_sum(self, entry: Entry, tensor: int, entries: EntryByWorker) -> bool:
-        """Return True if an entry is one worker's part of a sum that several workers need.
-
-        If its worker needs only this part, `entries` contains the entry.
-        """
+        """Return True if an entry is one worker's part of a sum that several workers need."""
         node = self.nodes[entry.node]
         if node.id != tensor or not self._is_new_fetch(entry):
             return False
@@ -254,7 +248,6 @@ class _Aligner:
         return tuple(n - begin for n, (begin, _) in zip(node.begins[0], boxes[node.worker], strict=True))
 
     def _find_inputs(self, tensor: int, pieces: Sequence[_EntryPiece]) -> tuple[tuple[int, ...], list[TransferPiece]]:
-        """Return the values that a transfer reads, and its pieces, which refer to these values by position."""
         entries = dict.fromkeys(read.entry for piece in pieces for read in piece.reads)
         value_by_entry = self._find_value_by_entry(tensor, entries)
         inputs = tuple(dict.fromkeys(value_by_entry.values()))
@@ -269,10 +262,7 @@ class _Aligner:
         return inputs, converted
 
     def _find_value_by_entry(self, tensor: int, entries: Iterable[Entry]) -> dict[Entry, int]:
-        """Return the value from which a transfer for `tensor` reads each entry.
-
-        Fetches that are in no value yet form new values of one fetch for each worker.
-        """
+        """Return the value from which a transfer reads each entry. Fetches that are in no value yet form new values."""
         fetches_by_owner: dict[tuple[int, int], list[Entry]] = {}  # by tensor and worker
         key_by_entry: dict[Entry, tuple[str, int, int]] = {}
         for entry in entries:
@@ -303,5 +293,4 @@ def _add(position: Shape, offset: Shape) -> Shape:
 
 
 def _is_covered(fetch: Node) -> bool:
-    """Return True if pieces cover the whole output of a fetch, so that its fill is not used."""
     return sum(prod(piece.extent) for piece in fetch.pieces) >= prod(fetch.shapes[0])

@@ -1,4 +1,4 @@
-"""Attributes that differ between a worker's copy of an operator and the operator."""
+"""Attributes of operators that have another value on a worker, such as `num_filter`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tofu.search import Choices, Problem
 from tofu.search.strategies import Box, region_shape
 
 NO_ROW = -1
-"""Marks copies that nobody asked for."""
+"""The row of an operator and a worker that `workers_by_operator` does not list."""
 
 Rows = npt.NDArray[np.int32]
 
@@ -24,14 +24,15 @@ def worker_attributes(
 ) -> tuple[list[dict[str, str]], Rows]:
     """Return a table of changed attributes, and the row of the table for each operator and worker.
 
-    Row 0 is for copies without changes. If `workers_by_operator` is passed, all other copies have row -1.
+    In row 0, no attribute is changed. If `workers_by_operator` is passed, the row of all workers that it does not list
+    is -1.
     """
     problem = choices.problem
     workers = prod(problem.factors)
     table: list[dict[str, str]] = [{}]
     rows = np.full((len(problem.graph.operators), workers), NO_ROW, np.int32)
     row_by_attributes: dict[tuple[tuple[str, str], ...], int] = {(): 0}
-    # Operators with equal signatures share an access object.
+    # Equal operators share an access object.
     known: dict[tuple[int, bytes], tuple[npt.NDArray[np.int64], dict[bytes, int], Rows]] = {}
     for number, operator in enumerate(problem.graph.operators):
         if operator.phase not in phases:

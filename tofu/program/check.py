@@ -28,11 +28,11 @@ def is_checked() -> bool:
 
 
 def check_program(program: Program, communication_bytes: int | None = None) -> None:
-    """Raise InternalError if a program breaks a rule, or transfers more or fewer bytes than its plan counts.
+    """Raise InternalError if a program breaks a rule, or does not transfer `communication_bytes`.
 
-    A fetch writes its region in *pieces*, each from a source. Each piece is inside its region and inside its source, at
-    the same position of the tensor. Pieces neither overlap nor leave gaps. Only fetches read from other workers. Nodes
-    come after their inputs.
+    The rules: a *fetch* assembles a region on one worker from *pieces*, each copied from a source. Each piece is inside
+    the region and inside the source, at the same position of the tensor. Pieces neither overlap nor leave gaps. Only
+    fetches read from other workers. Nodes come after their inputs.
     """
     try:
         problems = find_problems(program)
@@ -48,7 +48,10 @@ def check_program(program: Program, communication_bytes: int | None = None) -> N
 
 
 def find_problems(program: Program) -> list[str]:
-    """Return a sentence for each broken rule. Numbers and edges come first, because the other rules rely on them."""
+    """Return a sentence for each broken rule.
+
+    Rules about numbers and edges are checked first, because all other rules rely on them.
+    """
     for rules in ((NUMBERS,), (EDGES,), RULES):
         nodes_by_problem = {problem: find_nodes(program.tables, program.graph) for problem, find_nodes in rules}
         problems = [

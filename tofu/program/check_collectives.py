@@ -1,6 +1,6 @@
 """Checks that collectives compute the same arrays as the transfer that they replace.
 
-The check follows the box of each worker (`WorkerBox`) through the collectives.
+The check follows the region of a tensor on each worker (`WorkerBox`) through the collectives.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from tofu.program.collectives import (
 from tofu.program.lockstep import Box, Lockstep, Transfer, TransferPiece
 
 WorkerBox: TypeAlias = tuple[Box, frozenset[tuple[int, ...]]]
-"""The box that a worker has, and the *addends*: the workers whose partial results are reduced in it.
+"""The region of a tensor that a worker has, and the workers whose partial results are added in it.
 
-Workers are identified by their positions along the reduced axes of the mesh.
+A worker is identified by its positions along the reduced axes of the mesh.
 """
 
 
@@ -41,7 +41,7 @@ class _Mesh:
         self.digits = [tuple(map(int, index)) for index in np.ndindex(*factors)]
 
     def list_groups(self, axis: int) -> Iterator[list[int]]:
-        """Yield, for each worker, the workers whose other coordinates are the same."""
+        """Yield, for each worker, all workers with the same coordinates along all axes except `axis`."""
         stride, factor = prod(self.factors[axis + 1 :]), self.factors[axis]
         for worker, digits in enumerate(self.digits):
             first = worker - digits[axis] * stride
@@ -96,7 +96,6 @@ def _check(program: Lockstep, transfer: Transfer, collectives: Sequence[Collecti
 
 
 def _check_pieces(program: Lockstep, transfer: Transfer) -> None:
-    """Raise ValueError unless the pieces fill each worker's box with the tensor's elements at the same positions."""
     output = program.values[transfer.output]
     shape = program.graph.tensors[output.tensor].shape
     written_elements = [0] * program.count
@@ -123,7 +122,6 @@ def _locate(box: Box, begin: Sequence[int]) -> tuple[int, ...]:
 
 
 def _check_exchange(exchange: Exchange, pieces: Sequence[TransferPiece]) -> None:
-    """Raise ValueError unless the rounds of an exchange send exactly these pieces."""
     sent_boxes = Counter(
         (round_.input, owner, source, reader, target, round_.extent, round_.along)
         for round_ in exchange.rounds
@@ -149,7 +147,6 @@ def _list_reduced_axes(collective: Collective) -> tuple[int, ...]:
 
 
 def _concatenate(boxes: Sequence[Box], dimension: int) -> Box:
-    """Concatenate boxes along a dimension. Raises ValueError if they are not adjacent."""
     for before, after in pairwise(boxes):
         other_dimensions = [d for d in range(len(before)) if d != dimension]
         if any(before[d] != after[d] for d in other_dimensions) or before[dimension][1] != after[dimension][0]:
@@ -159,7 +156,6 @@ def _concatenate(boxes: Sequence[Box], dimension: int) -> Box:
 
 
 def _reduce_boxes(worker_boxes: Sequence[WorkerBox], workers: Sequence[int]) -> WorkerBox:
-    """Reduce partial results. Raises ValueError if their boxes differ, or an addend occurs twice."""
     boxes = {worker_boxes[worker][0] for worker in workers}
     addends = [addend for worker in workers for addend in worker_boxes[worker][1]]
     if len(boxes) > 1 or len(set(addends)) < len(addends):

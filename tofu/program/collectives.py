@@ -18,28 +18,28 @@ import numpy as np
 from tofu.program.lockstep import Box, Lockstep, ProgramValue, Shape, Transfer, TransferPiece
 
 Layout: TypeAlias = tuple[int, ...]
-"""The dimension of a tensor that is split along each axis of the mesh. Each round of the plan is one axis."""
+"""For each axis of the mesh of workers, the dimension of a tensor that is split along it."""
 REPLICATED = -1
 PARTIAL = -2
-"""The entry of a layout for an axis along which each worker has a partial result."""
+"""The entry in a layout if each worker along an axis has a partial result."""
 
 
 class Slice(NamedTuple):
-    """Collective in which each worker along an axis keeps its part of a dimension."""
+    """A collective without communication: each worker along an axis keeps its part of a dimension."""
 
     axis: int
     dimension: int
 
 
 class AllGather(NamedTuple):
-    """Collective in which each worker along an axis receives the parts of all other workers along a dimension."""
+    """A collective in which each worker along an axis receives the other workers' parts of a dimension."""
 
     axis: int
     dimension: int
 
 
 class AllToAll(NamedTuple):
-    """Collective in which workers along an axis exchange parts of dimension `gathered` for parts of dimension `split`."""
+    """A collective in which workers along an axis exchange parts of dimension `gathered` for parts of dimension `split`."""
 
     axis: int
     gathered: int
@@ -47,7 +47,7 @@ class AllToAll(NamedTuple):
 
 
 class ReduceScatter(NamedTuple):
-    """Collective in which workers along an axis reduce partial results, and each keeps its part along a dimension."""
+    """A collective in which workers along an axis reduce partial results. Each worker keeps its part of a dimension."""
 
     axis: int
     dimension: int
@@ -55,7 +55,7 @@ class ReduceScatter(NamedTuple):
 
 
 class AllReduce(NamedTuple):
-    """Collective in which workers along some axes reduce partial results, and each keeps the whole."""
+    """A collective in which workers along some axes reduce partial results. Each worker keeps the whole result."""
 
     axes: tuple[int, ...]
     reducer: str
@@ -63,10 +63,11 @@ class AllReduce(NamedTuple):
 
 @dataclass
 class Round:
-    """Boxes of equal extents that are sent at the same time. Each worker sends and receives at most one box.
+    """Boxes of equal shape that are sent at the same time. Each worker sends and receives at most one box.
 
-    If `is_local` is True, the boxes stay on their workers. `moves` maps each reader to the owner of its box, the
-    position of the box in the owner's array, and its position in the reader's array.
+    If `is_local` is True, the boxes stay on their workers. `moves` maps each reader (the worker that receives a box) to
+    three values: the worker that sends the box, the position of the box in the sender's array, and its position in the
+    reader's array.
     """
 
     input: int
@@ -77,16 +78,16 @@ class Round:
 
     @property
     def kind(self) -> tuple[int, Shape, Shape, bool]:
-        """The properties that are equal for all boxes of a round."""
+        """The properties that all boxes of a round have in common."""
         return self.input, self.extent, self.along, self.is_local
 
     def is_free(self, owner: int, reader: int) -> bool:
-        """Return True if neither the owner sends nor the reader receives in this round."""
+        """Return True if worker `owner` can send a box to worker `reader` in this round."""
         return reader not in self.moves and all(owner != sender for sender, _, _ in self.moves.values())
 
     @property
     def source_extent(self) -> Shape:
-        """The extents of the box in the array that is read."""
+        """The shape of the box in the array that is read."""
         return tuple(1 if d < 0 else self.extent[d] for d in self.along)
 
 
@@ -95,7 +96,7 @@ class Exchange:
     """Boxes that workers send each other and write into an array, one round after another.
 
     The array first contains `fill` everywhere, or the result of the previous exchange if `continues` is True. A box
-    replaces elements of the array, or is combined with them by `reducer`.
+    replaces elements of the array, or is combined with them by `reducer`, such as "Sum".
     """
 
     rounds: tuple[Round, ...]
@@ -121,7 +122,6 @@ def recognize(program: Lockstep, transfer: Transfer) -> tuple[Collective, ...]:
 
 
 def _find_collectives(program: Lockstep, transfer: Transfer) -> tuple[Collective, ...] | None:
-    """Return a chain of collectives that transfers no more elements than the pieces, or None."""
     output = program.values[transfer.output]
     if len(transfer.inputs) != 1:
         return None
@@ -188,7 +188,10 @@ def _find_value_layout(program: Lockstep, value: ProgramValue) -> Layout | None:
 
 
 def find_layout(boxes: Sequence[Box], shape: Shape, factors: Sequence[int]) -> Layout | None:
-    """Return the layout whose shards are these boxes, or None if they are not shards of equal size."""
+    """Return how a tensor of this shape must be split so that the workers' shards are `boxes`.
+
+    Return None if `boxes` are not shards of equal size.
+    """
     layout = []
     for axis in range(len(factors)):
         neighbor_box = boxes[prod(factors[axis + 1 :])]  # of the worker after worker 0 along the axis
@@ -214,7 +217,7 @@ def _list_shards(shape: Shape, layout: Sequence[int], factors: Sequence[int]) ->
 
 
 def take_part(box: Box, dimension: int, factor: int, digit: int) -> Box:
-    """Return part number `digit` of a box that is divided along a dimension."""
+    """Divide a box into `factor` parts along a dimension, and return part number `digit`."""
     begin, end = box[dimension]
     size = (end - begin) // factor
     part = (begin + digit * size, begin + (digit + 1) * size)
@@ -229,9 +232,9 @@ def _covers(pieces: Sequence[TransferPiece], boxes: Sequence[Box]) -> bool:
 
 
 def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...] | None:
-    """Return the axes along which workers have partial results of the same box.
+    """Return the axes along which workers have partial results for the same box of the tensor.
 
-    Return None if a piece reduces boxes at different positions of the tensor, or only some workers' boxes.
+    Return None if pieces reduce boxes at different positions, or only some workers' boxes.
     """
     digits = list(np.ndindex(*program.factors))
     boxes = program.values[transfer.inputs[0]].boxes
@@ -276,7 +279,7 @@ def _splits_in_order(layout: Sequence[int], output_layout: Layout, axis: int) ->
 def find_chain(
     source_layout: Layout, output_layout: Layout, factors: Sequence[int]
 ) -> list[Slice | AllGather | AllToAll] | None:
-    """Return collectives that change one layout to another, or None if no such chain exists.
+    """Return collectives that change a tensor's layout (how it is split), or None if no such chain exists.
 
     Each collective is along one axis. Slices come first and gathers last, so that little is transferred.
     """
@@ -302,7 +305,7 @@ def find_chain(
 
 
 def count_received(chain: Sequence[Slice | AllGather | AllToAll], elements: int, factors: Sequence[int]) -> float:
-    """Return the number of elements that each worker receives in a chain that begins with `elements` elements."""
+    """Return the number of elements that each worker receives, if its array has `elements` elements at the beginning."""
     received = 0.0
     for collective in chain:
         factor = factors[collective.axis]
@@ -327,9 +330,9 @@ def _count_received_by_reduction(
 
 
 def find_rounds(pieces: Sequence[TransferPiece]) -> tuple[Round, ...]:
-    """Assign pieces greedily to few rounds.
+    """Assign boxes to rounds in which each worker sends and receives at most one box. Use few rounds.
 
-    The addends of each piece stay in order, so that all replicas of a sum are bitwise equal.
+    The addends of each piece stay in order, so that all workers compute bitwise equal sums.
     """
     rounds: list[Round] = []
     for piece in pieces:

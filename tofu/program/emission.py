@@ -1,4 +1,4 @@
-"""Generation of a program from the choices of a plan (section 6), by the native core (`csrc/core/program/program.h`)."""
+"""Generation of a program from a plan (section 6), by the native core (`csrc/core/program/program.h`)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ TRAINING = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
 @dataclass(frozen=True, repr=False)
 class PlannedProgram(Program):
-    """A program with the choices of its plan.
+    """A program, and the plan from which it was generated.
 
     Attributes
     ----------
     choices
-        The choices for the program's graph.
+        How the plan splits each operator and tensor of the program's graph.
     kernel_bytes
-        The result of `Backend.find_kernel_bytes`, which simulations use.
+        The bytes that the kernel of each operator reads and writes, as `Backend.find_kernel_bytes` returns them.
+        Simulations use these numbers.
     """
 
     choices: Choices = field(kw_only=True)
@@ -37,12 +38,12 @@ class PlannedProgram(Program):
 
     @property
     def problem(self) -> Problem:
-        """The search problem of the choices."""
+        """The search problem that the plan solves."""
         return self.choices.problem
 
 
 def write_program(choices: Choices, *, inference: bool = False) -> PlannedProgram:
-    """Return the program of all workers for a training step or, with `inference=True`, for its forward operators only."""
+    """Return the program of all workers for a training step or, with `inference=True`, for forward operators only."""
     problem = choices.problem
     phases = (Phase.FORWARD,) if inference else TRAINING
     outputs = list_outputs(choices, phases)
@@ -54,19 +55,20 @@ def write_program(choices: Choices, *, inference: bool = False) -> PlannedProgra
 
 @dataclass(frozen=True)
 class Outlines:
-    """Outlines of the program of a training step. Workers with equal outlines share one.
+    """Outlines: short forms of the program that each worker runs in a training step. Workers with equal outlines share one.
 
-    An outline has a worker's nodes without the pieces of its fetches, and tells when other workers read its entries
-    (`csrc/core/program/outline.h`). The outlines of many workers take much less time and memory than their program.
+    An outline lists a worker's nodes, without the regions that they read from other workers. It also says when other
+    workers read each output (`csrc/core/program/outline.h`). Outlines take much less time and memory than the program
+    of many workers.
 
     Attributes
     ----------
     kinds
-        The distinct nodes, encoded as a program.
+        All different nodes, encoded as a program.
     codes
-        The distinct outlines.
+        All different outlines.
     workers
-        The number of each worker's outline.
+        For each worker, the number of its outline.
     """
 
     kinds: npt.NDArray[np.int64]
@@ -75,7 +77,7 @@ class Outlines:
 
     @property
     def workers_by_operator(self) -> Mapping[int, Sequence[int]]:
-        """The workers whose copies of an operator are the distinct nodes."""
+        """For each operator, the workers whose parts of the operator are among the different nodes in `kinds`."""
         tables = read_tables(self.kinds)
         is_copy = tables.node_kind == NodeKind.OPERATOR
         found: dict[int, list[int]] = {}
@@ -111,9 +113,9 @@ def _find_reducers(problem: Problem) -> dict[int, str]:
 
 
 def list_outputs(choices: Choices, phases: Sequence[Phase]) -> tuple[OutputShards, ...]:
-    """Return the results of a program, with their layouts.
+    """Return the results of a program, and how each is split.
 
-    The model's outputs come first. In training, gradients and next values follow, in the layouts of their variables.
+    The model's outputs come first. In training, gradients and next values follow, split like their variables.
     """
     graph = choices.problem.graph
     outputs = [OutputShards(t, tuple(choices.layout(t))) for t in graph.outputs]

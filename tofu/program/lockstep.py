@@ -1,7 +1,8 @@
 """Programs as instructions that all workers run together (SPMD), for backends with collectives.
 
-A `Program` lists the nodes of each worker. Here, the copies of an operator are one instruction, and a *value* is one
-array on each worker. A *transfer* computes a value by the fetches of all workers. Values have numbers.
+A `Program` lists the nodes of each worker. Here, one instruction computes an operator on all workers, and a *value* is
+one array on each worker. A *transfer* is an instruction that computes a value from data of all workers. Values have
+numbers.
 
     values     4: x {0:2} {2:4}    5: x {0:4} {0:4}
     transfer   5 = 4 by pieces {reader 0, owner 1, 2:4} {reader 1, owner 0, 0:2} and each worker's own part
@@ -23,9 +24,9 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ProgramValue:
-    """One array on each worker: a shard, a fetched region or a partial result of a tensor.
+    """One array on each worker: a shard of a tensor, a larger region, or a partial result.
 
-    `boxes` has the region of the tensor that each worker's array holds.
+    `boxes` has the region of the tensor that each worker's array contains.
     """
 
     tensor: int
@@ -38,12 +39,12 @@ class ProgramValue:
 
     @property
     def is_even(self) -> bool:
-        """True if all boxes have the same extents."""
+        """True if all boxes have the same shape."""
         return all(tuple(end - begin for begin, end in box) == self.shape for box in self.boxes)
 
 
 class Compute(NamedTuple):
-    """Instruction in which each worker computes its part of an operator. Inputs and outputs are numbers of values."""
+    """An instruction: each worker computes its part of an operator. Inputs and outputs are positions in `Lockstep.values`."""
 
     operator: int
     inputs: tuple[int, ...]
@@ -51,9 +52,9 @@ class Compute(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Box that a transfer reads on worker `owner`, from the transfer's input number `input`.
+    """A region that a transfer reads on worker `owner`, from the transfer's input number `input`.
 
-    The box begins at `begin`. `along` is as in `PieceSource`.
+    The region begins at `begin`. `PieceSource` explains `along`.
     """
 
     input: int
@@ -63,7 +64,7 @@ class Read(NamedTuple):
 
 
 class TransferPiece(NamedTuple):
-    """Box of the array that worker `reader` assembles. The box becomes the sum of `reads`."""
+    """A region of the array that worker `reader` assembles. It becomes the sum of `reads`."""
 
     reader: int
     begin: Shape
@@ -78,10 +79,10 @@ class TransferPiece(NamedTuple):
 
 @dataclass(frozen=True)
 class Transfer:
-    """Instruction in which workers read from each other's arrays to assemble a value.
+    """An instruction in which workers read from each other's arrays to assemble a value.
 
     The workers first read `pieces`. Elements in no piece become `fill`. If several workers need one sum, each computes
-    a part of it, and then reads the other workers' parts: the `copies`.
+    a part of the sum. The workers then read each other's parts: the `copies`.
     """
 
     output: int
@@ -98,13 +99,13 @@ class Transfer:
 
     @property
     def is_sum(self) -> bool:
-        """True if partial results are reduced."""
+        """True if the transfer reduces partial results."""
         return any(len(piece.reads) > 1 for piece in self.pieces)
 
 
 @dataclass(frozen=True)
 class Lockstep:
-    """Program that all workers execute together.
+    """A program that all workers execute together.
 
     Attributes
     ----------
@@ -113,12 +114,12 @@ class Lockstep:
     values
         The values of the program. All other attributes refer to a value by its position in this tuple.
     shards
-        The value that holds the shards of each tensor, by the tensor's number.
+        For each tensor, by number, the value with the tensor's shards.
     computes
-        The instruction of each operator, by the operator's number. An operator that only moves elements may have none,
-        because a transfer computes its output.
+        For each operator, by number, the instruction that computes it. An operator that only moves elements may have
+        none, because a transfer computes its output.
     transfers
-        The transfer that computes each value, by value. Other values are arguments or outputs of operators.
+        For each value, the transfer that computes it. Other values are arguments or outputs of operators.
     results
         The values that the program returns.
     """
@@ -145,7 +146,7 @@ class Lockstep:
         )
 
     def find_transfer_sources(self, value: int) -> Iterator[int]:
-        """Yield the arguments and operators' outputs from which a value is computed by transfers alone."""
+        """Yield the arguments and outputs of operators from which transfers alone compute `value`."""
         transfer = self.transfers.get(value)
         if transfer is None:
             yield value

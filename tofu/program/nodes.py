@@ -1,4 +1,4 @@
-"""Nodes of a program as frozen values, for people and for backends."""
+"""The nodes of a program as frozen values, for people and for backends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Shape = tuple[int, ...]
 
 
 class NodeKind(enum.IntEnum):
-    """Kind of a node in a program."""
+    """The kind of a node in a program."""
 
     VARIABLE = 0  # one worker's shard of a tensor that no operator produces
     OPERATOR = 1  # one worker's copy of an operator
@@ -29,10 +29,10 @@ class Entry(NamedTuple):
 
 
 class PieceSource(NamedTuple):
-    """Box that a fetch reads for a piece, from its input number `input`. The box begins at `begin` in that input.
+    """A region of an input that a fetch (a node that reads from several workers) copies into a `Piece` of its output.
 
-    `along` maps dimensions of the input to dimensions of the piece. It is -1 if a single element is read along a
-    dimension. All other dimensions of the piece have extent 1.
+    The region begins at `begin` in input number `input`. `along` maps each dimension of the input to a dimension of the
+    piece, or to -1 if the region has length 1 along it. All other dimensions of the piece have length 1.
     """
 
     input: int
@@ -40,12 +40,12 @@ class PieceSource(NamedTuple):
     along: Shape
 
     def extent(self, piece: Shape) -> Shape:
-        """Return the extents of the box in the input, for a piece of extents `piece`."""
+        """Return the shape of the region in the input, for a piece of shape `piece`."""
         return tuple(1 if d < 0 else piece[d] for d in self.along)
 
 
 class Piece(NamedTuple):
-    """Box of a fetch's output, [begin, begin + extent) in each dimension. The box is the sum of its sources."""
+    """A region of a fetch's output, [begin, begin + extent) in each dimension. It becomes the sum of the `sources`."""
 
     begin: Shape
     extent: Shape
@@ -54,7 +54,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Node:
-    """Node of a program.
+    """A node of a program: one thing that one worker does.
 
     Attributes
     ----------
@@ -63,9 +63,9 @@ class Node:
     phase
         The phase in which the node runs. Variables have the first phase.
     shapes, begins
-        The extents of each output, and the position of its first element in the whole tensor.
+        The shape of each output, and the position of its first element in the whole tensor.
     pieces, fill
-        For a fetch, disjoint boxes of the output, and the value of elements that are in no piece.
+        For a fetch, disjoint regions of the output, and the number that fills the elements in no region.
     """
 
     kind: NodeKind
@@ -80,7 +80,7 @@ class Node:
 
 
 def pick_entries(tables: ProgramTables, rows: Column) -> tuple[Entry, ...]:
-    """Return the entries in these rows of the table of entries."""
+    """Return the rows `rows` of the table of entries (outputs of nodes)."""
     return tuple(map(Entry, tables.entry_node[rows].tolist(), tables.entry_output[rows].tolist()))
 
 

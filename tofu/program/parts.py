@@ -1,4 +1,4 @@
-"""The part of an operator, and the shard of a tensor, on each worker."""
+"""The part of an operator that each worker computes, and the shard of a tensor that it stores."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tofu.search.geometry import find_shards
 
 
 def list_parts(choices: Choices, operator: int) -> tuple[Box, ...]:
-    """Return each worker's part of an operator, a range of each of its axes."""
+    """Return each worker's part of an operator, as a range of each axis."""
     problem = choices.problem
     axes = list(map(int, choices.operators[operator]))
     return _list_boxes(_core.worker_boxes(problem.native, list(problem.factors), "operator", operator, axes))
 
 
 def list_shards(choices: Choices, tensor: int) -> tuple[Box, ...]:
-    """Return each worker's shard of a tensor."""
+    """Return each worker's shard of a tensor: the part that the worker stores."""
     return _list_boxes(find_shards(choices.problem, tensor, choices.layout(tensor)))
 
 
 def count_own_positions(choices: Choices, operator: int) -> dict[int, tuple[int, ...]]:
-    """Return how many positions each worker has before the next part begins, for each axis whose parts overlap."""
+    """For each axis whose parts overlap, return how many positions each worker has before the next part begins."""
     problem = choices.problem
     axes, extents = choices.operators[operator].tolist(), problem.accesses[operator].extents
     if _is_even(extents, axes, problem.factors):

@@ -1,4 +1,4 @@
-"""Programs as frozen values: code for native modules, and tables and nodes for people, checks and backends."""
+"""Programs as frozen values: an array of integers for native modules, and tables and nodes for people, checks and backends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Layout = tuple[int, ...]
 
 @dataclass(frozen=True)
 class OutputShards:
-    """Result of a program: a tensor in `layout`. Each worker outputs its shard."""
+    """A result of a program: the tensor, and how it is split. Each worker returns its shard."""
 
     tensor: int
     layout: Layout
@@ -27,12 +27,12 @@ class OutputShards:
 
 @dataclass(frozen=True)
 class Program:
-    """Program of all workers. `print(program)` prints one line for each node.
+    """The program of all workers. `print(program)` prints one line for each node.
 
     Attributes
     ----------
     code
-        Copies of operators and fetches in execution order, encoded as in `csrc/core/program/program.h`.
+        All nodes in execution order, encoded as integers (`csrc/core/program/program.h`).
     graph
         The graph. Nodes refer to its operators and tensors by number.
     outputs
@@ -44,7 +44,7 @@ class Program:
     phases
         The phases whose operators run.
     reducers
-        "Max", "Min" or "Prod" for each tensor whose partial results are reduced by it. All others are summed.
+        For a tensor whose partial results are not added, the function that combines them: "Max", "Min" or "Prod".
     """
 
     code: npt.NDArray[np.int64]
@@ -57,7 +57,7 @@ class Program:
 
     @cached_property
     def tables(self) -> ProgramTables:
-        """The code as tables of numbers."""
+        """The nodes as tables of numbers."""
         return read_tables(self.code)
 
     @cached_property
@@ -67,35 +67,35 @@ class Program:
 
     @cached_property
     def output_entries(self) -> tuple[Entry, ...]:
-        """The entries of all results by worker, and an entry of each node that runs although nothing reads it."""
+        """The outputs of nodes that are results: for each result, one on each worker. Outputs of nodes that nothing reads follow."""
         return pick_entries(self.tables, self.tables.output_entry)
 
     @cached_property
     def results(self) -> tuple[tuple[Entry, ...], ...]:
-        """The entries with the shards of each of `outputs`, by worker."""
+        """For each of `outputs`, the entry on each worker that contains the worker's shard."""
         ends = range(self.workers, (len(self.outputs) + 1) * self.workers, self.workers)
         return tuple(self.output_entries[end - self.workers : end] for end in ends)
 
     @cached_property
     def transit(self) -> frozenset[Entry]:
-        """The entries that are not shards: fetched regions, padded copies and partial results."""
+        """The outputs of nodes that are not shards: regions read from other workers, padded copies and partial results."""
         return frozenset(pick_entries(self.tables, self.tables.transit_entry))
 
     @cached_property
     def entry_tensor(self) -> npt.NDArray[np.int64]:
-        """The tensor of each entry."""
+        """The tensor to which each output of a node belongs."""
         outputs = [operator.outputs for operator in self.graph.operators]
         return self.tables.find_entry_tensors(NodeKind.OPERATOR, outputs)
 
     @cached_property
     def entry_bytes(self) -> npt.NDArray[np.int64]:
-        """The bytes of each entry."""
+        """The bytes of each output of a node."""
         item_bytes = np.array([tensor.item_bytes for tensor in self.graph.tensors], np.int64)
         return np.asarray(self.tables.entry_shape.prod(axis=1) * item_bytes[self.entry_tensor])
 
     @cached_property
     def remote_bytes(self) -> int:
-        """Bytes that workers read from each other's memory, counted from the pieces of fetches."""
+        """Bytes that workers read from each other's memory in a training step."""
         return self.tables.count_remote_bytes([tensor.moved_item_bytes for tensor in self.graph.tensors])
 
     def __repr__(self) -> str:

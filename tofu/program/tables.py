@@ -17,10 +17,10 @@ Column = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class ProgramTables:
-    """Tables of nodes, of the entries that they write and read, and of the pieces and sources of fetches.
+    """Tables of nodes, of the entries (arrays) that they write and read, and of the pieces and sources of fetches.
 
     `csrc/core/program/program_tables.h` explains the columns. Rows refer to each other by number. Shapes, begins and
-    extents have as many columns as the highest rank. Entries of lower rank have extent 1 in the last columns.
+    extents have as many columns as the highest rank. Entries of lower rank have length 1 in the last columns.
     """
 
     workers: int
@@ -50,23 +50,23 @@ class ProgramTables:
 
     @cached_property
     def entry_output(self) -> Column:
-        """The number of each entry among the outputs of its node."""
+        """The number of each entry among the outputs of the node that writes it."""
         return np.arange(len(self.entry_node)) - np.searchsorted(self.entry_node, self.entry_node)
 
     @cached_property
     def source_node(self) -> Column:
-        """The fetch of each source."""
+        """For each source (a region that a fetch reads), the number of the fetch."""
         node: Column = self.piece_node[self.source_piece]
         return node
 
     @cached_property
     def source_entry(self) -> Column:
-        """The entry of each source."""
+        """For each source, the number of the entry that contains it."""
         entry: Column = self.read_entry[self.source_read]
         return entry
 
     def find_entry_tensors(self, operator_kind: int, operator_outputs: Sequence[Sequence[int]]) -> Column:
-        """Return the tensor of each entry. `operator_outputs` has the output tensors of each operator."""
+        """Return the tensor to which each entry belongs. `operator_outputs` has the output tensors of each operator."""
         first_output = np.cumsum([0, *map(len, operator_outputs)])
         outputs = np.array([tensor for tensors in operator_outputs for tensor in tensors], np.int64)
         tensors: Column = self.node_id[self.entry_node]
@@ -75,7 +75,7 @@ class ProgramTables:
         return tensors
 
     def count_remote_bytes(self, item_bytes: Sequence[int]) -> int:
-        """Count the bytes that fetches read from other workers' memory. `item_bytes` has the element size of each tensor."""
+        """Count the bytes that fetches read from other workers' memory. `item_bytes` has the bytes per element of each tensor."""
         elements = self.piece_extent.prod(axis=1)[self.source_piece]
         owner = self.entry_node[self.source_entry]
         is_remote = self.node_worker[owner] != self.node_worker[self.source_node]
@@ -84,6 +84,6 @@ class ProgramTables:
 
 
 def read_tables(code: npt.NDArray[np.int64]) -> ProgramTables:
-    """Decode a program into tables. Raises ValueError if it cannot be decoded."""
+    """Decode a program into tables. Raise ValueError if the program cannot be decoded."""
     columns: dict[str, Any] = _core.program_tables(code)
     return ProgramTables(**columns)

@@ -30,20 +30,21 @@ BY_HAND = "made by hand; nothing is proved"
 
 @dataclass(frozen=True)
 class Algorithm:
-    """Algorithm that finds plans.
+    """An algorithm that finds plans (how each operator and each tensor is split).
 
     Attributes
     ----------
     name
-        The value of `algorithm=`.
+        The name that users pass as `algorithm=`.
     run
-        Finds a plan for a problem. Hints override the algorithm's own choices.
+        Function that finds a plan. Hints (splits that the user fixes) override the algorithm's own decisions.
     guarantee
-        A property of all its plans, in addition to the proof of an exact search.
+        Words about all plans that the algorithm finds, in addition to what a search proves.
     is_search
-        True if the algorithm tries all orders of the rounds, and can respect a memory limit. False for baselines.
+        True if the algorithm tries several orders of the prime factors of the number of workers, and can respect a
+        memory limit. False for baselines.
     splits_once
-        True if the algorithm has a single round, which splits along one axis or dimension over all workers.
+        True if the algorithm splits each operator and each tensor only once, over all workers.
     """
 
     name: str
@@ -57,10 +58,10 @@ class Algorithm:
     ) -> Solution:
         """Find a plan for a problem.
 
-        If some round of the cheapest plan replicates all operators, the problem is solved again without replicated
-        operators, and nothing is proved. Raises PlanError for hints that cannot be honoured, and InfeasibleError if the
-        algorithm does not apply to the graph. It also raises InfeasibleError if a round has nothing to split, unless
-        `replicates` is true: workers then repeat the computation in this round.
+        If a round of the cheapest plan replicates all operators, the problem is solved again without replicated
+        operators, and nothing is proved. If nothing can be split in a round, raise InfeasibleError, unless `replicates`
+        is true: workers then repeat computations. Also raises InfeasibleError if the algorithm does not apply to the
+        model, and PlanError if hints are impossible.
         """
         solution = self.run(problem, hints or {}, effort).apply_to(problem)
         unsplit_round = explain_unsplit_round(solution.choices)
@@ -72,9 +73,10 @@ class Algorithm:
         return solution
 
     def list_orders(self, workers: int) -> tuple[tuple[int, ...], ...]:
-        """Return the orders of the rounds to try. The paper's order, largest factor first, comes first.
+        """Return the orders of the prime factors of `workers` to try. The paper's order, largest first, comes first.
 
-        A search tries up to `MOST_ORDERS` orders of the prime factors, because 2 x 3 may transfer less than 3 x 2.
+        A search tries up to `MOST_ORDERS` orders, because a split over 2 and then 3 workers may transfer less than 3
+        and then 2.
         """
         if self.splits_once:
             return ((workers,),)
@@ -86,7 +88,7 @@ class Algorithm:
     ) -> str:
         """Return a sentence about how close to optimal a plan of this algorithm is known to be.
 
-        `lower_bound` holds for all orders of the rounds that were searched. `orders` names them if others were left
+        `lower_bound` is valid for all searched orders of the prime factors. `orders` names them if others were left
         out.
         """
         if cost == 0:
@@ -134,7 +136,7 @@ BASELINES = tuple(name for name, algorithm in ALGORITHMS.items() if not algorith
 
 
 def find_algorithm(name: Any) -> Algorithm:
-    """Return the algorithm of that name. Raises PlanError for an unknown name."""
+    """Return the algorithm with this name. Raise PlanError if the name is unknown."""
     if not isinstance(name, str) or name not in ALGORITHMS:
         raise PlanError(
             f"algorithm is {show(name)}; the searches are {' and '.join(map(repr, SEARCHES))}, "
@@ -146,14 +148,17 @@ def find_algorithm(name: Any) -> Algorithm:
 def describe_proof(result: _core.ExactResult, among: str = "", lower_bound: int | None = None) -> str:
     """Return a sentence about what an exact search proves of its plan. Percentages are rounded up.
 
-    `among` names the plans that the search covers. `lower_bound` is the bound over all searches, if there were several.
+    `among` names the plans that the search covers. Pass the smallest `lower_bound` if there were several searches.
     """
     bound = result.lower_bound if lower_bound is None else min(result.lower_bound, lower_bound)
     return describe_gap(sum(result.plan.round_bytes), bound, among) or NOTHING_PROVED
 
 
 def describe_gap(cost: int, bound: int, among: str = "") -> str:
-    """Return how far a cost is above a lower bound, in words; "" if nothing is known. `among` names the plans that it covers."""
+    """Return words for how far `cost` is above a lower bound, such as "optimal", or "" if nothing is known.
+
+    `among` names the plans for which the bound is valid.
+    """
     if cost == 0:
         return "optimal"
     if bound <= 0:

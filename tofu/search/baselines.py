@@ -1,9 +1,9 @@
-"""Baseline algorithms that the paper compares with (section 7.3), on the same graph and with the same cost.
+"""Baseline algorithms that the paper compares with (section 7.3), for the same graph and with the same cost.
 
 - allrow-greedy splits every tensor along its first dimension, and each operator in the cheapest way.
 - spartan chooses the cheapest way for the largest tensor first, then for the operators around it
   (csrc/core/search/greedy.h).
-- equalchop has one round, which splits everything over all workers at once.
+- equalchop splits everything only once, over all workers.
 - icml18 finds the best plan in which no operator computes partial results.
 
 The two hand-made plans are in `tofu.search.hand_plans`.
@@ -29,7 +29,7 @@ Hints = Mapping[str, Any]
 
 
 def plan_allrow(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Split every tensor along its first dimension that is long enough, unless a hint fixes it."""
+    """Split every tensor along the first dimension that is long enough, unless a hint fixes the tensor."""
     given = resolve_hints(problem, hints)
     first = {t: _first_dimension(problem, t) for t in range(len(problem.graph.tensors)) if _is_free(problem, t)}
     return solve_recursively(_for_bytes(problem), FixedChoices(given.operators, first | given.tensors), effort)
@@ -45,12 +45,12 @@ def _is_free(problem: Problem, tensor: int) -> bool:
 
 
 def plan_spartan(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Choose greedily, the largest tensor first, unless a hint fixes the choice."""
+    """Choose the cheapest split for one tensor after another, the largest first, unless a hint fixes the split."""
     return solve_greedily(problem, resolve_hints(problem, hints))
 
 
 def plan_equalchop(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Run the paper's search with a single round."""
+    """Split each operator and tensor once, over all workers, by the paper's search."""
     return solve_recursively(_for_bytes(problem), resolve_hints(problem, hints), effort)
 
 
@@ -58,14 +58,14 @@ def plan_icml18(problem: Problem, hints: Hints, effort: Effort) -> Solution:
     """Search exactly among plans in which no operator computes partial results."""
     accesses = [
         restrict_axes(access, [axis for n, axis in enumerate(access.axes) if n not in dropped])
-        for access, dropped in zip(problem.accesses, _find_reducing(problem), strict=True)
+        for access, dropped in zip(problem.accesses, _find_reducing_axes(problem), strict=True)
     ]
     restricted = make_problem(problem.graph, accesses, problem.factors, rules=problem.rules)
     found = solve_exactly(restricted, resolve_hints(restricted, hints), effort)
     operators = found.choices.operators.copy()
     for position, (few, all_axes) in enumerate(zip(restricted.accesses, problem.accesses, strict=True)):
         numbers = np.array([all_axes.axes.index(axis) for axis in few.axes] + [REPLICATED], np.int32)
-        operators[position] = numbers[found.choices.operators[position]]  # -1, replicated, takes the last
+        operators[position] = numbers[found.choices.operators[position]]  # -1 (replicated) selects the last number
     return Solution(Choices(problem, operators, found.choices.tensors), found.result, found.ties)
 
 
@@ -73,10 +73,10 @@ def _for_bytes(problem: Problem) -> Problem:
     return problem.arrange(Arrangement(problem.factors))
 
 
-def _find_reducing(problem: Problem) -> list[set[int]]:
-    """Return, for each operator, the axes along which it computes partial results that somebody reads.
+def _find_reducing_axes(problem: Problem) -> list[set[int]]:
+    """Return, for each operator, the axes along which it computes partial results that another operator reads.
 
-    Operators that must take the same choice have the same axes.
+    Operators that must be split alike get the same axes.
     """
     graph = problem.graph
     read = {*graph.results, *(t for operator in graph.operators for t in operator.inputs)}

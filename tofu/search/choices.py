@@ -20,7 +20,7 @@ ChoiceArray = npt.NDArray[np.int32]
 
 
 class FixedChoices(NamedTuple):
-    """Choices that a search may not change: each operator's axis and each tensor's dimension, by round.
+    """Decisions that a search may not change: in each round, an operator's axis or a tensor's dimension.
 
     The search decides for rounds that are FREE, and for operators and tensors that are left out.
     """
@@ -30,7 +30,7 @@ class FixedChoices(NamedTuple):
 
 
 class NativeChoices(TypedDict):
-    """Choices as the arguments of a native function."""
+    """Decisions as arguments of a function in `tofu._core`."""
 
     operators: ChoiceArray
     tensors: ChoiceArray
@@ -40,20 +40,21 @@ class NativeChoices(TypedDict):
 
 @dataclass(frozen=True)
 class Choices:
-    """The choice of each operator, and the layout of each tensor.
+    """The decisions of a plan: how each operator and each tensor is split.
 
     Attributes
     ----------
     problem
         The search problem.
     operators, tensors
-        The axis `operators[o, round]` and the dimension `tensors[t, round]`, by number; -1 if replicated. The graph's
-        operators come first, then its weight updates.
+        In `operators[o, round]`, the number of the axis along which the round splits operator o. In `tensors[t,
+        round]`, the dimension along which it splits tensor t. -1 means replicated. After the graph's operators,
+        `operators` has the updates of weights.
     kept
-        Tensors whose fetched regions stay on a worker until their last use. Fetched regions of other tensors are shared
-        only by operators of one group, such as equal time steps.
+        Tensors of which a worker keeps all elements that it has read from other workers, until their last use. Elements
+        of other tensors are kept only for a group of operators, such as equal time steps.
     reread
-        Tensors whose regions are fetched again for each operator.
+        Tensors whose elements are read from other workers again for each operator.
     """
 
     problem: Problem
@@ -64,7 +65,7 @@ class Choices:
 
     @property
     def native(self) -> NativeChoices:
-        """Arguments for `tofu._core`."""
+        """The arguments for a function in `tofu._core`."""
         return {"operators": self.operators, "tensors": self.tensors, "kept": self.kept, "reread": self.reread}
 
     def layout(self, tensor: int) -> list[int]:
@@ -72,12 +73,12 @@ class Choices:
         return [int(dimension) for dimension in self.tensors[tensor]]
 
     def is_same(self, other: Choices) -> bool:
-        """Return True if all choices and layouts are equal."""
+        """Return True if `other` splits all operators and tensors in the same way."""
         arrays = ((self.operators, other.operators), (self.tensors, other.tensors))
         return (self.kept, self.reread) == (other.kept, other.reread) and all(np.array_equal(*pair) for pair in arrays)
 
     def apply_to(self, problem: Problem) -> Choices:
-        """Return the same choices for another problem of the same graph."""
+        """Return the same decisions for another problem of the same graph."""
         return replace(self, problem=problem)
 
 
@@ -88,7 +89,7 @@ def make_choices(
     kept: Sequence[int] = (),
     reread: Sequence[int] = (),
 ) -> Choices:
-    """Return choices for a graph's operators and tensors. A weight update takes its weight's layout."""
+    """Collect decisions for all operators and tensors of a graph. The update of a weight is split like the weight."""
     rows, layouts = (
         np.array(numbers, np.int32).reshape(len(numbers), len(problem.factors)) for numbers in (operators, tensors)
     )
@@ -98,9 +99,9 @@ def make_choices(
 
 @dataclass(frozen=True)
 class NamedChoices:
-    """Choices by name, as plans store them.
+    """The decisions of a plan by the names of operators and tensors.
 
-    An operator that was replaced by several smaller ones has one choice, under its own name.
+    If several smaller operators replace an operator, they have one decision, under the operator's name.
     """
 
     tensors: Mapping[str, DimensionChoice]
@@ -110,7 +111,7 @@ class NamedChoices:
 
 
 def name_choices(choices: Choices) -> NamedChoices:
-    """Return the same choices by name."""
+    """Replace the numbers of operators and tensors by their names."""
     problem = choices.problem
     graph = problem.graph
     rows = choices.operators.tolist()  # the rows of weight updates come last

@@ -1,4 +1,4 @@
-"""Cost of choices, in bytes or in time on an interconnect."""
+"""The cost of a plan, in bytes or in time on an interconnect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tofu.search.problem import refuse_excess
 def evaluate(choices: Choices) -> _core.Cost:
     """Count the bytes that workers transfer: in total, by round, and by operator and tensor.
 
-    Raises PlanError if the choices cannot be carried out.
+    Raises PlanError if operators and tensors cannot be split like this.
     """
     problem = choices.problem
     with refuse_excess(problem):
@@ -26,7 +26,7 @@ def evaluate(choices: Choices) -> _core.Cost:
 
 
 def price(choices: Choices) -> int:
-    """Return the cost that a search minimises: bytes, or nanoseconds if bandwidths are known."""
+    """Return the number that a search minimises: bytes, or nanoseconds if bandwidths are known."""
     problem = choices.problem
     with refuse_excess(problem):
         return _core.evaluate(
@@ -35,9 +35,9 @@ def price(choices: Choices) -> int:
 
 
 def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Count the bytes, and the fetches, that cross each round.
+    """Count the bytes, and the reads, that cross each level of the interconnect. Both have an entry for each round.
 
-    The bytes sum to the total of `evaluate`. Each fetch counts at the first round of each level that it crosses.
+    The bytes sum to the total of `evaluate`. Each read counts at the first round of each level that it crosses.
     """
     problem = choices.problem
     counts, waits = _core.count_levels(
@@ -47,9 +47,9 @@ def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def list_worth_keeping(choices: Choices) -> list[int]:
-    """Return the tensors whose fetched regions are worth keeping for later readers, by bytes saved per byte kept.
+    """Return tensors for which a worker should keep what it has read from others, for later operators.
 
-    Empty for engines that share regions, because there all workers fetch together.
+    The first tensor saves the most bytes per byte of memory. Empty if `TransferRules.shares_regions` is true.
     """
     problem = choices.problem
     if problem.rules.shares_regions:
@@ -65,10 +65,9 @@ def list_worth_keeping(choices: Choices) -> list[int]:
 
 
 def list_worth_rereading(choices: Choices) -> list[int]:
-    """Return the tensors whose regions may be fetched again for each reader, to free memory in between.
+    """Return tensors that may be read from other workers again for each operator, to free memory in between.
 
-    Tensors with the smallest share of extra bytes come first. Empty for engines that share regions, because they drop
-    and rebuild values themselves.
+    The first tensor causes the smallest share of extra bytes. Empty if `TransferRules.shares_regions` is true.
     """
     problem = choices.problem
     if problem.rules.shares_regions:

@@ -13,7 +13,7 @@ SHARED_KINDS = (TensorKind.PARAMETER, TensorKind.AUXILIARY)
 
 @dataclass(frozen=True)
 class Dataflow:
-    """Edges of a graph in both directions, and classes of equal operators. Operators and tensors are numbers.
+    """The edges of a graph in both directions, and classes of equal operators. Operators and tensors are numbers.
 
     Attributes
     ----------
@@ -22,12 +22,12 @@ class Dataflow:
     readers
         For each tensor, the operators that read it and the numbers of their inputs, in the graph's order.
     kinds
-        For each operator, a number that is equal for equal operations, attributes, shapes, types and phases. It depends
-        neither on names nor on the order of nodes.
+        For each operator, a number that is equal for equal operations, attributes, shapes, types and phases. Names and
+        the order of operators do not matter.
     signatures
-        For each operator, a number that is equal for operators of one kind that read the same parameters.
+        For each operator, a number that is equal for operators that have the same kind and read the same parameters.
     futures
-        For each operator, a digest of the operators that read its results, three levels deep.
+        For each operator, a hash of the operators that depend on it, up to three steps away.
     forward
         For each operator that may be in a recurrence, the operators that compute its inputs. These are forward
         operators, or all operators if no backward operator names its forward operator.
@@ -48,11 +48,11 @@ class Dataflow:
     shared: frozenset[int]
 
     def is_shared(self, tensor: int) -> bool:
-        """Return True if a tensor is a parameter or an auxiliary state, or counts as one."""
+        """Return True if a tensor is in `shared`, such as a parameter."""
         return tensor in self.shared
 
     def for_layers(self) -> Dataflow:
-        """Return the same edges with the classes by which repeated layers are found.
+        """Return the same edges with other classes, for finding repeated layers.
 
         These classes ignore parameters, and tensors that are computed from parameters alone, such as a layer's slice of
         a stack or a weight in half precision.
@@ -64,12 +64,12 @@ class Dataflow:
         return replace(self, signatures=self.kinds, shared=frozenset(shared))
 
     def is_forward(self, operator: int) -> bool:
-        """Return True if an operator may be in a recurrence."""
+        """Return True if an operator is in `forward`, so that it may be in a recurrence."""
         return operator in self.forward
 
 
 def trace_dataflow(graph: Graph, kinds: Sequence[object] | None = None) -> Dataflow:
-    """Return the edges of `graph`, in linear time. Operators of equal `kinds` count as equal."""
+    """Return the edges of `graph`, in linear time. Operators with equal `kinds` count as equal."""
     producers = [(-1, 0)] * len(graph.tensors)
     readers: list[list[tuple[int, int]]] = [[] for _ in graph.tensors]
     for position, operator in enumerate(graph.operators):

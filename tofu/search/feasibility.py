@@ -17,7 +17,7 @@ MOST_NAMES = 3  # in a message
 
 
 def explain_unsplit_round(choices: Choices) -> str:
-    """Explain why some round splits no operator, so that workers would do the same work; "" if there is no such round."""
+    """Explain why a round of a plan splits no operator, so that workers repeat computations. Return "" for other plans."""
     problem = choices.problem
     split = choices.operators[: len(problem.graph.operators)]
     for number in range(len(problem.factors)):
@@ -29,7 +29,7 @@ def explain_unsplit_round(choices: Choices) -> str:
 def check_random_operators(choices: Choices, draws: Callable[[Operator], bool]) -> None:
     """Raise InfeasibleError if several workers compute the same part of an operator that draws random numbers.
 
-    `draws` returns True if an operator draws random numbers in this step. Dropout does not in inference.
+    `draws` returns True for such an operator. For example, Dropout draws none in inference.
     """
     problem = choices.problem
     for operator, access, taken in zip(problem.graph.operators, problem.accesses, choices.operators, strict=False):
@@ -92,7 +92,7 @@ def _say_workers(count: int) -> str:
 
 
 def _axes_left(choices: Choices, rounds: int) -> Iterator[tuple[int, str, str, bool]]:
-    """Yield the smallest part of each axis after `rounds`: its length, operator and axis, and True if parts may be unequal."""
+    """Yield, for each axis, the length after `rounds` rounds, the operator, the name, and True if parts may be unequal."""
     problem = choices.problem
     for position, (operator, access) in enumerate(zip(problem.graph.operators, problem.accesses, strict=True)):
         uneven = problem.native.uneven_axes(position)

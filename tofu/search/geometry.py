@@ -1,4 +1,4 @@
-"""Boxes and sizes of the shards that workers hold."""
+"""Shards: the part of each tensor that a worker stores."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tofu.search.problem import Problem
 
 
 def find_shards(problem: Problem, tensor: int, layout: Sequence[int]) -> _core.Int64Array:
-    """Return the box of each worker's shard, in an array [workers, dimensions, (begin, end)]."""
+    """Return the part of a tensor that each worker stores, as an array [workers, dimensions, (begin, end)]."""
     return _core.shards(problem.native, list(problem.factors), tensor, list(layout))
 
 
 def count_state_bytes(choices: Choices, states: int) -> tuple[int, ...]:
     """Return the bytes of optimizer state on each worker.
 
-    `states` is the number of arrays that the optimizer has for each weight. They have the weight's shape and type.
+    `states` is the number of arrays that the optimizer has for each weight. They have the shape and type of the weight.
     """
     problem = choices.problem
     held = [0] * prod(problem.factors)

@@ -1,8 +1,8 @@
 """Two plans that people make by hand, for any graph: data parallelism, and Megatron-LM's plan for Transformers.
 
-Each plan splits a few tensors and follows these splits through the operators (`tofu.search.propagation`). All else is
-replicated, except that head gradients take the cheapest choice, and so does the loss after a product that is split by
-classes.
+Each plan splits a few tensors and follows these splits through the operators (`tofu.search.propagation`). Everything
+else is replicated, with two exceptions that are split in the cheapest way: head gradients, and the loss after a product
+that is split by classes.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Readers = Mapping[int, Sequence[int]]
 
 
 def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
-    """Split the batch, replicate the parameters, and all-reduce their gradients.
+    """Split the batch over all workers, replicate the parameters, and sum the parameters' gradients on all workers.
 
     The batch is dimension 0 of every input, or dimension 1 if each iteration of a loop takes one slice, such as a time
     step or a micro-batch. `hints` may name another dimension. Raises InfeasibleError if no input is long enough.
     """
     workers = prod(problem.factors)
     inputs = {t: tensor for t, tensor in enumerate(problem.graph.tensors) if tensor.kind is TensorKind.INPUT}
-    given = {t: hints.get(tensor.name, _find_batch(problem, t)) for t, tensor in inputs.items()}
+    given = {t: hints.get(tensor.name, _find_batch_dimension(problem, t)) for t, tensor in inputs.items()}
     written = problem.graph.written_in_place  # no samples: a fixed gamma, for example
     batch = {
         t: d
@@ -50,11 +50,8 @@ def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effor
     return _complete(problem, propagated, hints, *_find_sums(problem, propagated))
 
 
-def _find_batch(problem: Problem, tensor: int) -> int:
-    """Return the first dimension of an input along which its readers can be split, or 0 if there is none.
-
-    Dimension 0 is skipped if loops or slices read the input step by step.
-    """
+def _find_batch_dimension(problem: Problem, tensor: int) -> int:
+    """Return the dimension of the batch. Skip dimension 0 if loops or slices read the input step by step."""
     readers = [
         (problem.accesses[o], slot)
         for o, operator in enumerate(problem.graph.operators)
@@ -72,15 +69,16 @@ def _find_batch(problem: Problem, tensor: int) -> int:
 
 
 def plan_megatron(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
-    """Split matrix products in pairs, as Megatron-LM does.
+    """Split matrix products in pairs, as Megatron-LM does for Transformers.
 
     The first weight of a pair is split by columns and the second by rows, so nothing is transferred between the
     products. A Transformer has two kinds of pairs:
     - query, key and value with the output of the attention, split by heads, and
     - the two products of each feed-forward block.
 
-    Products at the end of the model are split by columns. So are lookup tables, whose results are gathered. Everything
-    else is replicated. Raises InfeasibleError if there is no pair, or a product without a pair.
+    Products at the end of the model are split by columns. Lookup tables are also split by columns, and all workers get
+    their whole results. Everything else is replicated. Raises InfeasibleError if there is no pair, or a product without
+    a pair.
     """
     pairs = _find_pairs(problem)
     propagated = propagate(problem, {**pairs.weights, **pairs.tables}, pairs.lookups)
@@ -95,10 +93,10 @@ def _complete(
     operators: Collection[int],
     tensors: Collection[int],
 ) -> Solution:
-    """Complete a plan: split the operators and tensors in `propagated`, and replicate the rest.
+    """Complete a plan: split the operators and tensors in `propagated`, and replicate all others.
 
-    Exceptions take the cheapest choice: `operators`, `tensors`, head gradients, operators that draw random numbers, and
-    extents that an engine with equal parts cannot split.
+    Exceptions are split in the cheapest way: `operators`, `tensors`, head gradients, operators that draw random
+    numbers, and lengths that the engine cannot divide into equal parts.
     """
     graph, rounds = problem.graph, len(problem.factors)
     roots = [int(problem.native.choice_root(o)) for o in range(len(graph.operators))]
@@ -148,7 +146,7 @@ def _find_sums(problem: Problem, propagated: Propagated) -> tuple[set[int], set[
 
 @dataclass(frozen=True)
 class _Product:
-    """Forward product with a weight matrix. Its columns are columns of the result, and its rows are summed."""
+    """A forward product with a weight matrix. Columns of the matrix are columns of the result, and rows are summed over."""
 
     operator: int
     weight: int
@@ -195,7 +193,7 @@ def _find_pairs(problem: Problem) -> _Pairs:
             + ("." if stops else "")
             + " Use another algorithm for this model."
         )
-    tables, lookups = _find_tables(problem, set(weights))
+    tables, lookups = _find_lookup_tables(problem, set(weights))
     return _Pairs(weights, tables, lookups, behind)
 
 
@@ -227,8 +225,7 @@ def _axes_of_others(problem: Problem, operator: int, tensor: int) -> set[int]:
     return {axis for t, read in reads if t != tensor for row in read.rows for axis, _ in row.terms}
 
 
-def _find_tables(problem: Problem, products: Collection[int]) -> tuple[dict[int, int], set[int]]:
-    """Return the lookup tables with the dimension that their results also have, and the operators that read them."""
+def _find_lookup_tables(problem: Problem, products: Collection[int]) -> tuple[dict[int, int], set[int]]:
     tables, lookups = {}, set()
     for position, weight, rows in _find_matrices(problem):
         combine = problem.accesses[position].outputs[0].combine
@@ -240,7 +237,7 @@ def _find_tables(problem: Problem, products: Collection[int]) -> tuple[dict[int,
 
 
 def _find_matrices(problem: Problem) -> list[tuple[int, int, Any]]:
-    """Return the reads of learned matrices in the forward pass, as (operator, weight, axis of the weight's rows)."""
+    """Return each read of a learned matrix in the forward pass, as (operator, weight, axis of the weight's rows)."""
     graph, workers = problem.graph, prod(problem.factors)
     return [
         (position, t, read.rows)
@@ -258,7 +255,7 @@ def _reach_rows(
 ) -> tuple[dict[int, int], int | None]:
     """Follow the columns of a product to the rows of the next products.
 
-    Return the tensors on the way with their split dimensions, and the operator that ends the split, or None.
+    Return the split dimension of each tensor on the way, and the operator that ends the split.
     """
     reached = split_outputs(problem, product.operator, product.column_axis)
     waiting = list(reached)

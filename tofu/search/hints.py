@@ -1,6 +1,6 @@
-"""Choices that a user passes by name, as hints or as a whole plan.
+"""Conversion of names to numbers, in hints (splits that the user fixes) and in plans.
 
-This module converts the names to numbers, and reports all errors together.
+All errors are reported together.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from tofu.search.solve import complete
 
 Kind = Literal["operator", "tensor"]
 GIVEN = (TensorKind.INPUT, TensorKind.PARAMETER)
-# Texts of the command line that users may write in Python by mistake, with the value that they mean.
+# Values that users write on the command line, and may write in Python by mistake. Each is followed by the right value.
 SPECIAL = {"...": "...", "-": "None", "None": "None"}
 
 
 def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
-    """Convert hints to fixed choices.
+    """Convert hints to decisions that a search may not change.
 
-    A tensor's hint is a dimension, and an operator's hint the name of an axis. It holds for all rounds, or is a
-    sequence with one entry for each round. None replicates, and Ellipsis leaves a round free. If any split in a free
-    round would make a later fixed choice impossible, the round replicates. Raises PlanError with the reasons if hints
-    cannot be honoured.
+    The hint for a tensor is a dimension, and the hint for an operator is the name of an axis. A hint is valid for all
+    rounds, or it is a sequence with an entry for each round. None replicates, and the search decides for Ellipsis. If
+    any split in such a round would make a later entry impossible, the round replicates. Raises PlanError with the
+    reasons if hints are impossible.
     """
     fixed = FixedChoices({}, {})
     problems = []
@@ -46,7 +46,7 @@ def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
 
 
 def _resolve_hint(problem: Problem, name: str, rounds: Sequence[Any], fixed: FixedChoices) -> str:
-    """Add a hint to the fixed choices. Return the reason if this is impossible, else ""."""
+    """Add a hint to `fixed`. Return the reason if this is impossible, else ""."""
     graph = problem.graph
     if len(rounds) != len(problem.factors):
         return f"{name}: {len(rounds)} choices given, but the factors {problem.factors} take one for each round"
@@ -110,7 +110,7 @@ def _dimension_number(problem: Problem, tensor: int, dimension: Any) -> int:
 
 
 def _find_infeasible(problem: Problem, kind: Kind, position: int, rounds: Sequence[int]) -> str:
-    """Return why a sequence of fixed choices is impossible, or "". Rounds after the first free one are not checked.
+    """Return the reason if a sequence of fixed choices is impossible, else "". Stop at the first round that is free.
 
     Users may replicate anything except operators that draw random numbers.
     """
@@ -157,10 +157,10 @@ def _explain_infeasible(
 
 
 def resolve_plan(problem: Problem, plan: Plan) -> Choices:
-    """Return the choices of a plan for this graph. Raises PlanError with everything that does not fit.
+    """Convert names in a plan to numbers of operators and tensors. Raise PlanError with everything that does not fit.
 
-    The plan's fingerprint is not checked. The parts of a lowered operator take its choice. Tensors between the parts
-    get the cheapest layout, unless the plan names them.
+    The plan's fingerprint is not checked. If smaller operators replace an operator, they are split like it. Tensors
+    between them are split in the cheapest way, unless the plan names them.
     """
     if tuple(plan.factors) != problem.factors:
         raise PlanError(

@@ -21,7 +21,7 @@ from tofu.validation import LARGEST_COUNT
 Extents: TypeAlias = tuple[int, ...]
 Uneven: TypeAlias = Literal["none", "needed", "free"]
 MOST_PLAN_BYTES = 2**50
-"""Limit of the bytes of one tensor that one operator transfers (kForbiddenBytes in csrc/core/cost/cost.h)."""
+"""The most bytes of one tensor that one operator may transfer (kForbiddenBytes in csrc/core/cost/cost.h)."""
 MOST_NAMES = 3  # in a message
 UNEVEN: tuple[str, ...] = get_args(Uneven)
 """Values of `TransferRules.overlaps_given`."""
@@ -29,31 +29,31 @@ UNEVEN: tuple[str, ...] = get_args(Uneven)
 
 @dataclass(frozen=True)
 class TransferRules:
-    """Rules by which an engine splits and transfers data, as far as plans depend on them.
+    """The rules by which a framework splits and transfers data. The cost of a plan depends on these rules.
 
     Attributes
     ----------
     splits_equally
         True if all parts of a dimension or axis must be equally long.
     overlaps
-        True if parts of extents that have no equal parts are rounded up, so that they overlap
-        (tofu/analysis/uneven.py). Otherwise such extents are replicated.
+        True if a length that has no equal parts may be split into rounded-up parts, which overlap
+        (tofu/analysis/uneven.py). Otherwise such dimensions are replicated.
     overlaps_given
         Arguments of the step whose parts may overlap, too: "none"; "needed" for arguments that are too large to be
         replicated and have no equal parts; or "free" for all.
     shares_regions
-        True if all readers of a fetched region in one phase share it (csrc/core/cost/sharing.h). Otherwise only equal
-        time steps share it.
+        True if a worker reads an element from another worker only once for all operators of a phase
+        (csrc/core/cost/sharing.h). Otherwise only equal time steps share what they have read.
     stages_small_sums
-        True if a small sum that all workers need is reduced in parts and then gathered, like a large one. Otherwise
-        each worker reads all addends.
+        True if a small sum that all workers need is computed in parts, which are then exchanged, like a large sum.
+        Otherwise each worker reads all addends.
     relays_in_groups
-        True if data cross a level of the interconnect once for each group of workers below it, as in hierarchical
-        collectives. An element that several workers of a group need is sent once, and partial results of a group are
-        added before they are sent. Otherwise each worker reads from each other worker.
+        True if data cross a level of the interconnect once for each group of workers below the level, as in
+        hierarchical collectives. An element that several workers of a group need is sent once, and partial results of a
+        group are added before they are sent. Otherwise each worker reads from each other worker.
     repeats_operators
-        True if all workers may repeat an operator that computes no more than its tensors' reads and writes cost, and
-        whose results may be replicated.
+        True if all workers may repeat a cheap operator, instead of splitting it, if its results may be replicated. A
+        cheap operator computes no more elements than its tensors have.
     ties_layers
         True if repeated layers are planned once (tofu/search/repeated_layers.py), for graphs of many small operators.
     """
@@ -69,7 +69,7 @@ class TransferRules:
 
 
 FETCH_RULES = TransferRules()
-"""Rules of an engine in which each worker reads the regions that it needs from other workers' memory."""
+"""The rules of a framework in which each worker reads what it needs from the memory of other workers."""
 
 COLLECTIVE_RULES = TransferRules(
     splits_equally=True,
@@ -80,7 +80,7 @@ COLLECTIVE_RULES = TransferRules(
     repeats_operators=True,
     ties_layers=True,
 )
-"""Rules of an engine in which all workers run one program with collectives."""
+"""The rules of a framework in which all workers run one program with collectives."""
 
 
 def build_native_graph(
@@ -91,12 +91,12 @@ def build_native_graph(
     factors: Sequence[int],
     even: frozenset[Extents] = frozenset(),
 ) -> _core.Graph:
-    """Return the native graph. Tensors and operators keep their numbers; weight updates follow the operators.
+    """Convert a graph for the native search. Tensors and operators keep their numbers; updates of weights follow.
 
     - Operators whose results nobody needs read nothing.
     - Tensors may be replicated if `list_replicable` allows it.
-    - Operators of one family in `equal` share their fetches if they take the same choice.
-    - Extents in `even` are not split into parts that overlap.
+    - Operators that `equal` lists as equal share what they read from other workers, if they are split alike.
+    - Lengths in `even` are not split into parts that overlap.
 
     Raises UnsupportedError for tensors whose bytes cannot be counted in 64 bits.
     """
@@ -172,7 +172,7 @@ def check_counts(graph: Graph, workers: int) -> None:
 
 
 def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _core.Graph:
-    """Return a native graph in which equal operators share one choice, and equal tensors one layout."""
+    """Return a native graph in which equal operators must be split alike, and equal tensors, too."""
     tied = native.copy()
     first = {operator: family[0] for part in parts for family in part.operators for operator in family}
     tied.share_choices(
@@ -191,7 +191,7 @@ def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _c
 
 
 def list_replicable(graph: Graph) -> list[bool]:
-    """Return True for each tensor that may be replicated: small, updated in place, or between parts of an operator."""
+    """Return True for each tensor that may be replicated: small, updated in place, or inside a replaced operator."""
     return [
         tensor.size_bytes < REPLICATION_LIMIT_BYTES or tensor.is_inner or position in graph.written_in_place
         for position, tensor in enumerate(graph.tensors)
@@ -257,7 +257,6 @@ def _add_operator(
 
 
 def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
-    """Return the tensors that lack a dimension, inputs first: each with the dimension and the range of a part along it."""
     absent = enumerate([*(read.absent for read in access.inputs), *(written.absent for written in access.outputs)])
     return [(slot, *dimension) for slot, dimension in absent if dimension is not None]
 
@@ -265,7 +264,7 @@ def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
 def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> list[int]:
     """Return the operators that compute at most as many elements as their tensors have, such as element-wise ones.
 
-    Operators that draw random numbers are left out, because replicas would draw different ones.
+    Operators that draw random numbers are left out, because two workers would draw different numbers.
     """
     sizes = [prod(tensor.shape) for tensor in graph.tensors]
     return [
@@ -282,7 +281,6 @@ def _shared_choice(operator: Operator) -> int:
 
 
 def _add_update(native: _core.Graph, graph: Graph, variable: int, needed: int) -> None:
-    """Add the update of a variable: an element-wise operator in the variable's layout, which reads `needed`."""
     shape = graph.tensors[variable].shape
     rows = [([(d, 1)], 0, 1) for d in range(len(shape))]
     native.add_operator(
@@ -299,7 +297,7 @@ def _add_update(native: _core.Graph, graph: Graph, variable: int, needed: int) -
 def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> frozenset[int]:
     """Return the operators that the graph's results depend on, directly or through a state.
 
-    All others only compute inputs that kernels never read.
+    All other operators only compute inputs that kernels never read.
     """
     wanted = set(graph.results)
     live: set[int] = set()
@@ -314,7 +312,7 @@ def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> fro
 
 
 def restore_names(message: str, graph: Graph) -> str:
-    """Return a native error message with names of operators and tensors instead of numbers."""
+    """Replace the numbers of operators and tensors in a native error message by their names."""
 
     def name(match: re.Match[str]) -> str:
         kind, number = match[1], int(match[2])

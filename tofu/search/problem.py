@@ -1,7 +1,7 @@
-"""The input of a search: a graph, the axes along which its operators can be split, and the rounds.
+"""The input of a search: a graph, the axes along which its operators can be split, and the number of workers.
 
 The native graph has the graph's operators, then an operator for the update of each weight. This operator reads the
-gradient or the next value in the weight's layout (decision 7).
+gradient or the next value, split like the weight (decision 7).
 """
 
 from __future__ import annotations
@@ -33,30 +33,31 @@ from tofu.search.topology import Arrangement
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Input of a search.
+    """The input of a search.
 
     Attributes
     ----------
     graph, accesses
         The semantic graph, and the axes and regions of each operator.
     arrangement
-        The factors of the rounds, and the interconnect's bandwidths if a search minimises time instead of bytes.
+        The prime factors of the number of workers in order, and the interconnect's bandwidths if a search minimises
+        time instead of bytes.
     equal
-        The equal time steps of recurrences, whose operators share their fetches.
+        The equal time steps of recurrences. Their operators share what they read from other workers.
     native
-        The native graph in which equal operators may take different choices, as plans from files may have them.
+        The native graph in which equal operators may be split differently, as plans from files may split them.
     make_search_graph
-        Returns the native graph in which each of the equal parts passed to it takes one choice.
+        Function that returns a native graph in which the equal parts passed to it are split alike.
     rules
         The rules by which the engine splits and transfers data.
     layers
-        The repeated layers that take one choice in a search, if the engine asks for this.
+        The repeated layers that a search splits alike, if the engine asks for this.
     period
-        The distance between layers that take one choice.
+        The distance between two layers that are split alike.
     tied_steps
-        The equal time steps that take one choice in a search. Hints may separate some of them.
+        The equal time steps that a search splits alike. Hints may separate some of them.
     always_ties
-        True if layers are never searched separately, because another search follows if they are too large together.
+        True if repeated layers are always split alike. If their search is too large, another search follows.
     """
 
     graph: Graph
@@ -73,27 +74,27 @@ class Problem:
 
     @property
     def factors(self) -> tuple[int, ...]:
-        """The factor of each round: the number of parts into which it splits."""
+        """The number of parts into which each round splits."""
         return self.arrangement.factors
 
     @property
     def search_graph(self) -> _core.Graph:
-        """The native graph for a search, in which equal time steps and repeated layers take one choice."""
+        """The native graph for a search, in which equal time steps and repeated layers are split alike."""
         return self.make_search_graph(self.tied_steps, self.layers)
 
     def count_points(self, operator: Operator) -> int:
-        """Return the product of the extents of an operator's axes, a measure of its work."""
+        """Return the product of the lengths of an operator's axes, a measure of its work."""
         return prod(self.accesses[self.graph.operator_index[operator.name]].extents)
 
     def without_ties(self) -> Problem:
-        """Return the problem for a search in which equal operators and tensors may take different choices."""
+        """Return the problem for a search that may split equal operators and tensors differently."""
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
 
     def list_attempts(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Iterator[Problem]:
-        """Yield the problem in several sizes, each to be searched if the one before is too large. All keep the fixed choices.
+        """Yield variants of the problem. If the search of one is too large, use the next. All keep the fixed choices.
 
-        First every second repeated layer takes the same choices, then all layers do, then, unless `always_ties`, nothing
-        is tied.
+        First, every second repeated layer is split alike. Then all layers are split alike. Then, unless `always_ties`,
+        each layer is planned separately.
         """
         tied = self.with_fixed_choices(operators, tensors)
         yield tied
@@ -108,8 +109,8 @@ class Problem:
     def with_fixed_choices(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
         """Return the problem for a search that keeps fixed choices, which may differ between equal operators.
 
-        If equal layers are fixed differently, no layers are tied. A choice that is fixed in one time step holds for all
-        equal steps, except steps with another fixed choice.
+        If equal layers are fixed differently, all layers may differ. A choice that is fixed in one time step is valid
+        for all equal steps, except steps with another fixed choice.
         """
         layers = self.layers
         asked = ((layers.operators, operators), (layers.tensors, tensors))
@@ -126,7 +127,7 @@ class Problem:
     def ties(self) -> str:
         """Words for the plans that a search covers, such as "that treat equal time steps alike"; "" if it covers all.
 
-        The body of a loop is planned once. Unrolled, each iteration could have other layouts.
+        The body of a loop is planned once. Unrolled, each iteration could be split differently.
         """
         has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
         loops = " with one layout per loop" if has_loops else ""
@@ -139,7 +140,7 @@ class Problem:
         return f" among plans{loops}{treated}" if loops or treated else ""
 
     def arrange(self, arrangement: Arrangement) -> Problem:
-        """Return the problem with other rounds or another interconnect."""
+        """Return the problem for other rounds or another interconnect."""
         return replace(self, arrangement=arrangement)
 
     def split_all(self) -> Problem:
@@ -150,9 +151,9 @@ class Problem:
         return replace(self, native=native, make_search_graph=make_search_graph, rules=rules)
 
     def split_evenly(self) -> Problem | None:
-        """Return the problem without overlapping parts of tensors that can be split evenly; None if that changes nothing.
+        """Return the problem without overlapping parts of tensors that could be split into equal parts.
 
-        It has fewer plans, so a search that runs out of time finds better ones.
+        Fewer plans remain, so a search that runs out of time finds better ones. Return None if nothing changes.
         """
         shapes = {self.graph.tensors[position].shape for position in list_uneven(self.graph, self.rules, self.factors)}
         shapes |= {access.extents for access in self.accesses}
@@ -168,9 +169,9 @@ class Problem:
         return replace(self, native=native, make_search_graph=make_search_graph)
 
     def with_memory_price(self, price: float, split: Collection[int] = ()) -> Problem:
-        """Return the problem for a search that may replicate any tensor not in `split`, and pays for the memory.
+        """Return the problem for a search that pays for memory, and may replicate any tensor that is not in `split`.
 
-        `price` is the cost of one byte that a worker holds for the whole step, in the unit that the search minimises.
+        `price` is the cost of one byte that a worker stores for the whole step, in the unit that the search minimises.
         """
         weights = weigh_tensors(self.graph)
 
@@ -194,7 +195,7 @@ class Problem:
 
 @contextmanager
 def refuse_excess(problem: Problem) -> Iterator[None]:
-    """Raise InfeasibleError if native code in this context runs out of memory, or a byte count overflows."""
+    """Raise InfeasibleError if native code in this `with` block runs out of memory, or a byte count overflows."""
     what = f"{prod(problem.factors)} workers and {len(problem.graph.operators)} operators"
     try:
         yield
@@ -216,7 +217,7 @@ def make_problem(
     equal: EqualParts | None = None,
     rules: TransferRules = FETCH_RULES,
 ) -> Problem:
-    """Return the problem of splitting `graph` in rounds of these factors."""
+    """Return the problem of splitting `graph` in one round for each of `factors`."""
     accesses = tuple(accesses)
     kinds = _list_kinds(accesses)
     equal = (find_equal_parts(graph) if equal is None else equal).refine(kinds)

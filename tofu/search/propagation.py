@@ -1,8 +1,8 @@
-"""Propagation of splits through a graph, for hand-made plans that name the splits of only a few tensors.
+"""Propagation of splits through a graph, for hand-made plans that split only a few tensors explicitly.
 
 An axis *moves along* the dimensions that it indexes: in `a[i, k]`, i moves along dimension 0. If an input is split, the
-operator is split along the axis that moves along the split dimension, and its outputs along the dimensions that this
-axis moves along.
+operator is split along the axis that moves along the split dimension. The outputs are split along the dimensions that
+this axis moves along.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tofu.search.problem import Problem
 
 @dataclass
 class Propagated:
-    """Operators and tensors that splits reach, with the axis or dimension.
+    """The operators and tensors that become split, each with the axis or dimension.
 
-    `short` has tensors that a split reaches in a dimension that is shorter than the number of workers.
+    `short` lists tensors for which this dimension is shorter than the number of workers.
     """
 
     operators: dict[int, int] = field(default_factory=dict)
@@ -35,12 +35,12 @@ def propagate(
 ) -> Propagated:
     """Follow the splits of some tensors, `seeds` (tensor -> dimension), through all operators in order.
 
-    - An operator takes the axis along which most bytes of its inputs are split. Parameters that it reads along that
-      axis are split, too.
-    - An operator is not reached if no axis moves along a split dimension, or if the axis is shorter than the number of
+    - An operator is split along the axis along which most bytes of its inputs are split. Parameters that it reads along
+      this axis are split, too.
+    - An operator is not split if no axis moves along a split dimension, or if the axis is shorter than the number of
       workers.
     - Splits do not continue through the results of operators in `gathered`.
-    - A value that a loop carries over is split if the loop's body returns it split alike.
+    - A value that a loop passes to the next iteration is split if the next value is split alike.
     - An input that a loop takes element by element along its split dimension is split along the next dimension instead.
     - Seeds in `guessed` are split along another dimension if their readers need it.
     """
@@ -87,7 +87,6 @@ def _follow_once(
 
 
 def _is_scanned(problem: Problem, operator: int, slot: int, dimension: int) -> bool:
-    """Return True if an operator in a loop takes one element of `dimension` in each iteration."""
     reader, tensors = problem.graph.operators[operator], problem.graph.tensors
     read = problem.accesses[operator].inputs[slot]
     is_entered = any(tensors[t].times > tensors[reader.inputs[slot]].times for t in reader.outputs)
@@ -96,7 +95,7 @@ def _is_scanned(problem: Problem, operator: int, slot: int, dimension: int) -> b
 
 
 def _find_scanned(problem: Problem, propagated: Propagated) -> Iterator[tuple[int, int]]:
-    """Find tensors that loops take element by element along the split dimension. Yield each with its next dimension."""
+    """Yield tensors that loops take element by element along the split dimension, each with the next dimension."""
     split = ChainMap(propagated.tensors, propagated.short)
     for position, operator in enumerate(problem.graph.operators):
         for slot, tensor in enumerate(operator.inputs):
@@ -109,7 +108,6 @@ def _find_scanned(problem: Problem, propagated: Propagated) -> Iterator[tuple[in
 
 
 def _find_corrected(problem: Problem, propagated: Propagated, guessed: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Yield the guessed tensors whose readers are split along another dimension, with that dimension."""
     for position, axis in propagated.operators.items():
         operator, access = problem.graph.operators[position], problem.accesses[position]
         for tensor, read in zip(operator.inputs, access.inputs, strict=True):
@@ -119,7 +117,6 @@ def _find_corrected(problem: Problem, propagated: Propagated, guessed: Collectio
 
 
 def _enter_loops(problem: Problem, propagated: Propagated, known: Collection[int]) -> dict[int, int]:
-    """Return the tensors that loops carry over, with the dimension along which their values are split."""
     entered: dict[int, int] = {}
     for carry in problem.graph.carries:
         found = [propagated.tensors[t] for t in carry.values if t in propagated.tensors]
@@ -144,10 +141,11 @@ def choose_axis(
     guessed: Collection[int] = (),
     parts: int | None = None,
 ) -> int | None:
-    """Return the axis that moves along the split dimensions of most bytes of an operator's inputs, or None.
+    """Return the axis along which most bytes of an operator's inputs are split already, or None.
 
-    The axis must have at least `parts` elements, by default the number of workers. Axes along which fetches replace the
-    kernel do not count, because fetches transfer data. Inputs in `guessed` count only if no other input decides.
+    The axis must have at least `parts` elements, by default the number of workers. Axes along which the operator only
+    moves elements do not count, because workers would transfer the elements. Inputs in `guessed` count only if no other
+    input decides.
     """
     graph, access = problem.graph, problem.accesses[operator]
     parts = prod(problem.factors) if parts is None else parts
@@ -162,24 +160,24 @@ def choose_axis(
 
 
 def can_split_along(access: OperatorAccess, axis: int, parts: int) -> bool:
-    """Return True if an axis has at least `parts` elements, and the kernel computes each part of it."""
+    """Return True if an axis has at least `parts` elements, and the kernel can compute each part."""
     is_left_out = access.axes[axis] in access.fetched_axes or access.axes[axis] in access.outer_axes
     return access.extents[axis] >= parts and not is_left_out
 
 
 def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
-    """Return the outputs that are concatenated when `axis` is split, each with the dimension."""
+    """Return the outputs that are split when the operator is split along `axis`, each with the dimension."""
     outputs = zip(problem.graph.operators[operator].outputs, problem.accesses[operator].outputs, strict=True)
     dimensions = {t: find_main_dimension(w.rows, axis) for t, w in outputs if w.combine[axis] is Combine.CONCAT}
     return {t: dimension for t, dimension in dimensions.items() if dimension is not None}
 
 
 def find_main_dimension(rows: Sequence[Row], axis: int) -> int | None:
-    """Return the dimension with the largest coefficient of an axis, or None."""
+    """Return the dimension in whose row (index) `axis` has the largest coefficient, or None."""
     reach = {d: abs(factor) for d, row in enumerate(rows) for a, factor in row.terms if a == axis}
     return max(reach, key=lambda d: reach[d]) if reach else None
 
 
 def find_main_axis(row: Row) -> int | None:
-    """Return the axis with the largest coefficient in a dimension, or None."""
+    """Return the axis with the largest coefficient in `row` (the index of a dimension), or None."""
     return max(row.terms, key=lambda term: abs(term[1]))[0] if row.terms else None

@@ -1,13 +1,13 @@
 """Equal time steps of a recurrence, which are planned once (section 5.1).
 
-Corresponding operators of equal steps form a *family* and share one choice. The tensors between them share one layout.
+Corresponding operators of equal steps form a *family* and are split alike, as are the tensors between them.
 `tofu.search.time_steps` finds the equal steps of the forward pass. Further families are
 - forward operators of one signature that read corresponding results, such as a loss for each step,
 - forward operators of one signature whose results corresponding operators read, such as an embedding for each step,
 - backward operators of corresponding forward operators, and
 - sums of corresponding gradients.
 
-The result depends neither on names nor on the order of nodes.
+The result depends neither on names nor on the order of operators.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tofu.graph import Graph, Operator, Tensor, TensorKind
 from tofu.search.dataflow import Dataflow, trace_dataflow
 from tofu.search.time_steps import find_time_steps
 
-# Passed to each training step, as one tensor for each time step or one for all.
+# Tensors that the user passes to each training step.
 GIVEN_KINDS = (TensorKind.INPUT, TensorKind.HEAD_GRADIENT)
 
 Key = tuple[object, ...]
@@ -28,7 +28,7 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True)
 class EqualParts:
-    """Families of operators that share one choice, and of tensors that share one layout, by number.
+    """Families of operators, and of tensors, that are split alike. Operators and tensors are numbers.
 
     Each family has two or more members in ascending order. No operator or tensor is in two families.
     """
@@ -37,7 +37,7 @@ class EqualParts:
     tensors: tuple[tuple[int, ...], ...]
 
     def refine(self, kinds: Sequence[object]) -> EqualParts:
-        """Split families whose operators are of different `kinds`."""
+        """Divide families of operators, so that all operators of a family have the same entry in `kinds`."""
         parts: dict[tuple[int, object], list[int]] = defaultdict(list)
         for number, family in enumerate(self.operators):
             for position in family:
@@ -47,7 +47,7 @@ class EqualParts:
     def split_by_fixed_choices(
         self, operators: Mapping[int, Sequence[int]], tensors: Mapping[int, Sequence[int]]
     ) -> EqualParts:
-        """Split families whose members have different fixed choices."""
+        """Divide families of operators or tensors, so that all members of a family have the same fixed choice."""
 
         def split(
             families: tuple[tuple[int, ...], ...], fixed: Mapping[int, Sequence[int]]
@@ -99,7 +99,7 @@ def find_equal_parts(graph: Graph) -> EqualParts:
 
 
 class _FamilyKeys:
-    """Keys of operators. Operators of one family have equal keys; an operator without a family has the key None."""
+    """Keys of operators. All operators of a family have the same key; an operator without a family has the key None."""
 
     def __init__(self, dataflow: Dataflow) -> None:
         self.dataflow = dataflow
@@ -136,13 +136,11 @@ class _FamilyKeys:
         return self.key_of[producer] if producer >= 0 else None
 
     def _find_producer_family(self, tensor: int) -> tuple[int, int] | None:
-        """Return the family of the operator that computes a tensor, with the number of the output. None if it has no family."""
         producer, output = self.dataflow.producers[tensor]
         key = self._key(producer)
         return None if key is None else (self._identify(key), output)
 
     def _make_forward_key(self, position: int) -> Key | None:
-        """Return a key of the operator's signature, and of the families and relative steps of its inputs."""
         dataflow = self.dataflow
         inputs = dataflow.graph.operators[position].inputs
         producers = [dataflow.producers[t][0] for t in inputs]
@@ -175,14 +173,12 @@ class _FamilyKeys:
         return ("reader", dataflow.signatures[position], *parts)
 
     def _find_reader_families(self, position: int) -> tuple[int, ...]:
-        """Return the families of an operator's readers; () if some reader has none."""
         keys = [self.key_of[user] for user in self.dataflow.followers.get(position, ())]
         if any(key is None or key[0] != "equal" for key in keys):
             return ()
         return tuple(sorted({self._identify(key) for key in keys if key is not None}))
 
     def _make_backward_key(self, position: int, forward: int) -> Key | None:
-        """Return a key of the operator's signature, and of the families of its forward operator and forward inputs."""
         key = self.key_of[forward]
         if key is None:
             return None
@@ -205,7 +201,6 @@ class _FamilyKeys:
         return key is not None and key[0] != "step" and beside and producer in self.step_of
 
     def _make_sum_key(self, position: int) -> Key | None:
-        """Return a key of a chain of sums: the families of the gradients that it adds, regardless of their number."""
         terms: set[object] = set()
         for tensor in self.dataflow.graph.operators[position].inputs:
             producer, output = self.dataflow.producers[tensor]

@@ -1,14 +1,14 @@
 """Repeated layers, which are planned once: blocks of equal operators with separate parameters, as in a Transformer.
 
 Separate decisions for 96 equal layers take 96 times as long, and nearly all layers end up alike. So every second layer
-takes the same choices. Neighbours may differ, because the best plan for a chain of equal products may alternate between
-two layouts. The price: the first and last layers cannot differ, although this may transfer slightly less. Small graphs
-are searched without this restriction.
+is split alike. Neighbours may differ, because the best plan for a chain of equal products may alternate between two
+splits. The price: the first and last layers cannot differ, although this may transfer slightly less. Small graphs are
+searched without this restriction.
 
 Corresponding operators of repeated layers are found like time steps (`tofu.search.time_steps`), but parameters are
-ignored. They are the *seeds*. Colour refinement then compares all other operators and tensors: two nodes keep one
-colour only if they are of one kind and have neighbours of the same colours in the same roles. In this way, an
-optimizer's states belong to the layer of their gradient. Each refinement takes linear time.
+ignored. They are the *seeds*. Colour refinement then compares all other operators and tensors: two of them keep one
+colour only if they are of one kind and have neighbours of the same colours in the same roles. In this way, the states
+of an optimizer belong to the layer of their gradient. Each refinement takes linear time.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from tofu.search.recurrence import NO_PARTS, EqualParts
 from tofu.search.time_steps import find_time_steps
 
 LEAST_OPERATORS = 2000
-"""In graphs with fewer operators, layers may take different choices."""
+"""In graphs with fewer operators, each layer is planned separately."""
 LEAST_LAYERS = 6
-"""If there are fewer equal layers, they may take different choices."""
+"""If there are fewer equal layers, each layer is planned separately."""
 PERIOD = 2
-"""Layers at this distance take the same choices. If the search is too large, all layers do."""
+"""Layers at this distance are split alike. If the search is too large, all layers are split alike."""
 
 Colours: TypeAlias = "npt.NDArray[np.uint64]"
 
 
 def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], period: int = PERIOD) -> EqualParts:
-    """Find the operators and tensors that are planned alike, because they correspond in layers that are `period` apart.
+    """Find the operators and tensors that correspond in layers that are `period` apart. They are split alike.
 
     The result is empty for fewer than `LEAST_OPERATORS` operators or `LEAST_LAYERS` equal layers.
 
@@ -54,7 +54,7 @@ def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], perio
         return NO_PARTS
     families: dict[int, list[int]] = defaultdict(list)
     elementwise = frozenset(o for o, access in enumerate(accesses) if access.elementwise)
-    for node, colour in enumerate(_refine(dataflow, seeds, elementwise).tolist()):
+    for node, colour in enumerate(_refine_colours(dataflow, seeds, elementwise).tolist()):
         families[colour].append(node)
     first_tensor = len(graph.operators)
     alike = [family for family in families.values() if len(family) > 1]
@@ -65,7 +65,7 @@ def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], perio
 
 
 def _describe_kind(graph: Graph, operator: Operator, access: OperatorAccess) -> tuple[object, ...]:
-    """Return a kind that is equal for the corresponding operators of all layers, because it has no positions of slices."""
+    """Describe an operator without the positions of slices, so that it has the same description in all layers."""
     tensors = [graph.tensors[t] for t in (*operator.inputs, *operator.outputs)]
     rows = [part.rows for part in access.inputs] + [part.rows for part in access.outputs]
     regions = tuple(tuple((row.terms, row.upper - row.lower) for row in part) for part in rows)
@@ -74,7 +74,6 @@ def _describe_kind(graph: Graph, operator: Operator, access: OperatorAccess) -> 
 
 
 def _find_seeds(dataflow: Dataflow, period: int) -> dict[int, object]:
-    """Return the operators of repeated layers. Corresponding operators have equal keys."""
     seeds: dict[int, object] = {}
     for number, (_, classes) in enumerate(find_time_steps(dataflow)):
         for equal in classes:
@@ -92,8 +91,7 @@ def _find_seeds(dataflow: Dataflow, period: int) -> dict[int, object]:
     return seeds
 
 
-def _refine(dataflow: Dataflow, seeds: Mapping[int, object], elementwise: frozenset[int]) -> Colours:
-    """Return a colour for every operator, then for every tensor. Nodes of one colour correspond."""
+def _refine_colours(dataflow: Dataflow, seeds: Mapping[int, object], elementwise: frozenset[int]) -> Colours:
     start = _mix(np.array(_number(_describe_nodes(dataflow, seeds)), dtype=np.uint64))
     targets, sources, ports = _list_edges(dataflow, elementwise)
     order = np.argsort(targets, kind="stable")
@@ -128,8 +126,7 @@ def _number(descriptions: Sequence[object]) -> list[int]:
 def _list_counted(dataflow: Dataflow, elementwise: frozenset[int]) -> list[bool]:
     """Return, for each tensor, True if refinement passes colours through it.
 
-    It does not for tensors of a single element, because these are never split, and for tensors between equal
-    element-wise operators, such as partial sums over the layers.
+    Tensors of a single element are never split, so they do not count. Partial sums over the layers do not count either.
     """
     graph, is_counted = dataflow.graph, []
     for tensor, (producer, _), readers in zip(graph.tensors, dataflow.producers, dataflow.readers, strict=True):

@@ -1,9 +1,9 @@
-"""Common axes for operators that must take the same choice.
+"""Common axes for operators that must be split alike.
 
-These are the *parts* of a lowered operator (smaller operators that replace it), and a forward operator with the
-gradient that uses its state. They get the same axes in the same order. A part's description may have other names of
-axes, so its axes are named after the dimensions of the whole operator. Along an axis that an operator lacks, all
-workers compute the same.
+These are the smaller operators that replace an operator (its *parts*), and a forward operator with the gradient that
+uses its state. They get the same axes in the same order. The description of a part may have other names of axes, so its
+axes are named after the dimensions of the whole operator. Along an axis that an operator lacks, all workers compute the
+same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 
 def share_axes(graph: Graph, accesses: Sequence[OperatorAccess]) -> tuple[OperatorAccess, ...]:
-    """Return the axes of all operators. Operators that share a choice keep the axes along which all of them can be split."""
+    """Return the axes of all operators. Operators that must be split alike keep only axes along which all can be split."""
     groups = [members for members in _group(graph) if len(members) > 1]
     shared = list(accesses)
     align = _Alignment()
@@ -51,9 +51,9 @@ def _group(graph: Graph) -> list[list[int]]:
 
 
 def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess, lead: OperatorAccess) -> bool:
-    """Return True if an operator can be split along an axis of `lead`, whose choice it shares.
+    """Return True if an operator can be split like `lead` along `axis`.
 
-    A gradient cannot use the state of a forward operator that fetches replace. Nested axes are left out.
+    A gradient cannot use the state of a forward operator whose kernel does not run. Nested axes are left out.
     """
     if axis in access.outer_axes:
         return False
@@ -64,7 +64,7 @@ def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess
 
 
 class _Alignment:
-    """Cache, so that operators with the same access object get the same result."""
+    """A cache. Operators with the same access object get the same result."""
 
     def __init__(self) -> None:
         # Keeps the original alive, so that its id is not reused.
@@ -73,12 +73,11 @@ class _Alignment:
     def __call__(self, access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAccess:
         key = id(access), tuple(axes.items())
         if key not in self._known:
-            self._known[key] = access, restrict_axes(_repeat_along(access, axes), list(axes))
+            self._known[key] = access, restrict_axes(_add_missing_axes(access, axes), list(axes))
         return self._known[key][1]
 
 
-def _repeat_along(access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAccess:
-    """Add the axes that an access lacks. Along them, all workers compute the same."""
+def _add_missing_axes(access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAccess:
     added = [axis for axis in axes if axis not in access.axes]
     if not added:
         return access
@@ -93,10 +92,10 @@ def _repeat_along(access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAc
 
 
 def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
-    """Return the access with axes named after the dimensions that they move along.
+    """Rename the axes of an operator after the dimensions that they index.
 
-    `names` has the names of the inputs' dimensions, then of the outputs'. An axis is dropped if it moves along
-    dimensions of different names, or if another axis has the same name.
+    `names` lists the names of the inputs' dimensions, then of the outputs'. An axis is dropped if it indexes dimensions
+    of different names, or if another axis has the same name.
     """
     access = without_nested_axes(access)
     found: list[set[str]] = [set() for _ in access.axes]
@@ -117,12 +116,12 @@ def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
 
 
 def without_nested_axes(access: OperatorAccess) -> OperatorAccess:
-    """Return the access with only the axes that can be split before any other."""
+    """Keep only the axes of an operator that can be split before any other axis."""
     return restrict_axes(access, [axis for axis in access.axes if axis not in access.outer_axes])
 
 
 def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
-    """Return the access with only these `axes`, in that order. All other axes are not split, nor axes nested in them."""
+    """Keep only these `axes` of an operator, in this order. Axes that are nested in a dropped axis are dropped, too."""
     axes = [axis for axis in axes if set(axes).issuperset(access.outer_axes.get(axis, ()))]
     position = {access.axes.index(axis): new for new, axis in enumerate(axes)}
 

@@ -1,4 +1,4 @@
-"""Calls of the native searches."""
+"""Calls of the searches in native code."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ DEFAULT_SEARCH_SECONDS = 10.0
 LONGEST_SEARCH_SECONDS = 10**7  # four months
 
 Progress = Callable[[str, int, int], None]
-"""Receives the stage, the best plan's bytes (-1 before the first) and the proven lower bound. May raise to stop the search."""
+"""A function of the stage, the best plan's bytes (-1 before the first) and the lower bound. An error stops the search."""
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Effort:
-    """Effort of a search: the seconds of work of the exact search, and a callback for its progress."""
+    """A limit on the time of a search: the exact search's seconds of work, and a callback that shows progress."""
 
     seconds: float = DEFAULT_SEARCH_SECONDS
     progress: Progress | None = None
 
     def take(self, share: float) -> Effort:
-        """Return a share of the effort."""
+        """Return a share of the effort, from 0 to 1."""
         return replace(self, seconds=share * self.seconds)
 
 
@@ -38,7 +38,7 @@ DEFAULT_EFFORT = Effort()
 
 
 def read_seconds(seconds: Any) -> float:
-    """Return a user's `search_seconds`. Raises PlanError for anything but a number in range."""
+    """Return a user's `search_seconds`. Raise PlanError unless it is a number in range."""
     is_number = isinstance(seconds, Real) and not isinstance(seconds, bool)
     if not is_number or not 0 <= seconds <= LONGEST_SEARCH_SECONDS:
         raise PlanError(
@@ -50,7 +50,10 @@ def read_seconds(seconds: Any) -> float:
 
 @dataclass(frozen=True)
 class Solution:
-    """Choices, with the native result of the search that found them. `ties` describes the plans that the search covers."""
+    """The decisions of a plan, with the result of the native search that found them.
+
+    `ties` describes the plans that the search covers.
+    """
 
     choices: Choices
     result: _core.SearchResult | _core.ExactResult | None = None
@@ -62,12 +65,12 @@ class Solution:
 
     @property
     def exact(self) -> _core.ExactResult | None:
-        """The result of an exact search, with its proof."""
+        """What an exact search has found and proved. None for other searches."""
         return self.result if isinstance(self.result, _core.ExactResult) else None
 
 
 def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solution:
-    """Find the best choices for all rounds together, with a proof or a lower bound (csrc/core/search/exact.h).
+    """Find the best plan over all rounds together, with a proof or a lower bound (csrc/core/search/exact.h).
 
     Raises PlanError if fixed choices contradict each other, and InfeasibleError if the graph is too densely connected.
     """
@@ -89,7 +92,7 @@ def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solu
 
 
 def solve_recursively(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solution:
-    """Find the best choices round by round, each given the rounds before it (section 5.2).
+    """Find the best split for one round after another. Earlier rounds are not changed (section 5.2).
 
     Raises the errors of `solve_exactly`.
     """
@@ -109,7 +112,7 @@ def solve_recursively(problem: Problem, fixed: FixedChoices, effort: Effort) -> 
 
 
 def solve_greedily(problem: Problem, fixed: FixedChoices) -> Solution:
-    """Choose for the largest tensor first, then for the operators around it (csrc/core/search/greedy.h).
+    """Find the best split for the largest tensor first, then for the operators around it (csrc/core/search/greedy.h).
 
     Raises the errors of `solve_exactly`.
     """
@@ -118,10 +121,10 @@ def solve_greedily(problem: Problem, fixed: FixedChoices) -> Solution:
 
 
 def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) -> Choices:
-    """Complete fixed choices round by round or, with `exactly=True`, to the cheapest plan.
+    """Complete fixed choices to a plan: round by round or, with `exactly=True`, to the cheapest plan.
 
-    Equal operators may take different choices, and bytes are minimised even with an interconnect. Raises PlanError if
-    no choices exist.
+    Equal operators may be split differently. Bytes are minimised, even with an interconnect. Raises PlanError if no
+    plan exists.
     """
     asked = problem.native, list(problem.factors), fixed.operators, fixed.tensors
     with refuse_excess(problem):
@@ -135,7 +138,7 @@ def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) ->
 def _search(problem: Problem, fixed: FixedChoices, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
     """Return the result of a native search, and the problem that was searched.
 
-    If fixed choices differ between equal operators, the search decides for each of them separately.
+    If fixed choices differ between equal operators, the search decides for each of these operators separately.
     """
     failure: RuntimeError | None = None
     with refuse_excess(problem):

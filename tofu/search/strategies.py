@@ -1,6 +1,7 @@
 """Find the axes along which each operator of a graph can be split (section 4.2).
 
-Each description is looked up, analysed, and compared with the shapes that the framework infers for a part.
+Each operator's description is looked up and analysed. The result is compared with the shapes that the framework infers
+for a part.
 """
 
 from __future__ import annotations
@@ -21,26 +22,26 @@ Box = tuple[tuple[int, int], ...]
 
 
 class OperatorDescriptions(Protocol):
-    """Interface by which a front end describes a framework's operators."""
+    """The interface by which a front end describes a framework's operators."""
 
     @property
     def descriptions(self) -> Registry:
-        """The descriptions, by the operator's name."""
+        """The descriptions of operators, by the operator's name."""
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return the output shapes that the framework infers; None if it infers none. Raises if it refuses the inputs."""
+        """Return the output shapes that the framework infers, or None. Raise an error if the framework refuses the inputs."""
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
         """Return True if an operator draws random numbers although its description does not show it.
 
-        `is_whole` is True if the operator has no axis to split.
+        `is_whole` is True if the operator has no axis along which it can be split.
         """
 
 
 def find_strategies(
     graph: Graph, framework: OperatorDescriptions, undescribed: str = "error"
 ) -> tuple[OperatorAccess, ...]:
-    """Return the axes and regions of all operators of `graph`.
+    """Return the axes along which each operator of `graph` can be split, and the regions that each part accesses.
 
     Raises UndescribedOperatorError with all operators that have no description, UnsupportedError if a description does
     not cover an operator's attributes, and DescriptionError if a description contradicts the shapes. With
@@ -49,7 +50,7 @@ def find_strategies(
     check_descriptions(graph, framework.descriptions, undescribed)
     cache: dict[tuple[object, ...], OperatorAccess] = {}
     accesses: list[OperatorAccess] = []
-    # The gradient of an operator with a state reads the state of its worker's copy of the operator.
+    # On each worker, the gradient reads the state that the forward operator has saved on this worker.
     with_state = {operator.forward for operator in graph.operators if operator.stateful}
     for number, operator in enumerate(graph.operators):
         inputs = [graph.tensors[position].shape for position in operator.inputs]
@@ -74,7 +75,7 @@ def find_strategies(
 def mark_random(
     graph: Graph, accesses: Sequence[OperatorAccess], framework: OperatorDescriptions
 ) -> tuple[OperatorAccess, ...]:
-    """Return the accesses. Operators that draw random numbers are marked, even if their descriptions do not show it."""
+    """Mark operators that draw random numbers, even if their descriptions do not show it."""
     return tuple(
         replace(access, is_random=True) if framework.draws_undescribed(operator, not access.axes) else access
         for operator, access in zip(graph.operators, accesses, strict=True)
@@ -82,7 +83,7 @@ def mark_random(
 
 
 def check_descriptions(graph: Graph, descriptions: Registry, undescribed: str) -> None:
-    """Raise UndescribedOperatorError for operators without a description, unless they are to be replicated."""
+    """Raise UndescribedOperatorError for operators without a description, unless `undescribed` is "replicate"."""
     if undescribed not in ("error", "replicate"):
         raise UndescribedOperatorError(f'undescribed must be "error" or "replicate", not {undescribed!r}.')
     missing: dict[str, list[Operator]] = {}
@@ -126,7 +127,7 @@ def _analyse_operator(
         for position, axis in enumerate(access.axes)
         if axis not in access.fetched_axes
         and not access.is_always_fetched
-        and (reason := _find_disagreement(operator, access, position, inputs, outputs, framework))
+        and (reason := _explain_shape_disagreement(operator, access, position, inputs, outputs, framework))
     ]
     if not disagreeing:
         return access
@@ -143,7 +144,7 @@ def _without_ignored(access: OperatorAccess, ignored: Sequence[int]) -> Operator
 
 
 def _without_fetched_axes(access: OperatorAccess) -> OperatorAccess:
-    """Return the access without axes along which a fetch would move elements from outside a loop into its body."""
+    """Drop the axes along which workers would read elements from outside a loop directly into its body."""
     if not access.fetched_axes:
         return replace(access, is_always_fetched=False)
     reason = "its inputs and outputs get new values at different rates, so no fetch can replace its copies"
@@ -152,12 +153,12 @@ def _without_fetched_axes(access: OperatorAccess) -> OperatorAccess:
     return replace(kept, rejected=kept.rejected + rejected, is_always_fetched=False)
 
 
-# An operator without a description: nothing can be split, and no attribute depends on the split.
+# Stands for the missing description of an operator, which nothing can split.
 _UNDESCRIBED = describe(lambda *tensors: lambda *i: 0.0)
 
 
 def make_whole_access(inputs: Sequence[Shape], outputs: Sequence[Shape], reason: str) -> OperatorAccess:
-    """Return the access of an operator that reads and writes whole tensors, because it has no valid description."""
+    """Return the regions of an operator that reads and writes whole tensors, because it has no valid description."""
 
     def rows(shape: Shape) -> tuple[Row, ...]:
         return tuple(Row((), 0, extent) for extent in shape)
@@ -176,7 +177,7 @@ def make_whole_access(inputs: Sequence[Shape], outputs: Sequence[Shape], reason:
     )
 
 
-def _find_disagreement(
+def _explain_shape_disagreement(
     operator: Operator,
     access: OperatorAccess,
     axis: int,
@@ -184,7 +185,6 @@ def _find_disagreement(
     outputs: Sequence[Shape],
     framework: OperatorDescriptions,
 ) -> str:
-    """Return why the framework's shape inference rules out a split along `axis`, or ""."""
     extent = access.extents[axis]
     outer = access.outer_axes.get(access.axes[axis], ())
     for part in ((0, extent // 2), (extent // 2, extent)):
@@ -209,16 +209,16 @@ def _find_disagreement(
 def worker_attributes(
     operator: Operator, access: OperatorAccess, box: Box, local_inputs: Sequence[Shape], local_outputs: Sequence[Shape]
 ) -> dict[str, Any]:
-    """Return all attributes of the copy of `operator` that computes `box`."""
+    """Return the attributes of `operator` on the worker that computes the part `box`."""
     local = dict(zip(access.axes, box, strict=True))
     return {**operator.attributes, **access.worker_attributes(local, local_inputs, local_outputs)}
 
 
 def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Box:
-    """Return the region of a tensor that a part accesses. The part has the range `box` of the axes.
+    """Return the region of a tensor that a part accesses. `box` is the part's range of each axis.
 
     The region is half-open, and may exceed the tensor. A dimension is whole if no axis in its row is split.
-    `ComputeRegions` in `csrc/core/geometry` must return the same, so that copies compute the shapes of their program.
+    `ComputeRegions` in `csrc/core/geometry` must return the same region.
     """
     result = []
     for (terms, lower, upper), dimension in zip(rows, shape, strict=True):
@@ -235,5 +235,5 @@ def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) 
 
 
 def region_shape(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Shape:
-    """Return the extents of `region`."""
+    """Return the shape of `region`."""
     return tuple(end - begin for begin, end in region(rows, shape, box, extents))

@@ -32,7 +32,7 @@ Correspondence = dict[int, int]  # operator of one step -> the corresponding ope
 
 @dataclass(frozen=True)
 class Chain:
-    """Recurrence: its anchors in order, and the step number (from 1) of each of its operators."""
+    """A recurrence: its anchors in order, and the step number (from 1) of each operator in it."""
 
     anchors: tuple[int, ...]
     steps: dict[int, int]
@@ -52,7 +52,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class EqualSteps:
-    """Set of equal steps of a recurrence.
+    """A set of equal steps of a recurrence.
 
     `counterparts[t]` maps each operator of step `reference` to the corresponding operator of step t.
     """
@@ -62,7 +62,10 @@ class EqualSteps:
 
 
 def find_time_steps(dataflow: Dataflow) -> Iterator[tuple[Chain, list[EqualSteps]]]:
-    """Yield each recurrence of the graph with its sets of equal steps. An operator is in at most one recurrence."""
+    """Find the recurrences of a graph. Yield each of them with its sets of equal time steps.
+
+    An operator is in at most one recurrence.
+    """
     taken: set[int] = set()
     depths = _find_depths(dataflow)
     for family in _candidate_anchors(dataflow):
@@ -79,7 +82,6 @@ def find_time_steps(dataflow: Dataflow) -> Iterator[tuple[Chain, list[EqualSteps
 
 
 def _candidate_anchors(dataflow: Dataflow) -> list[list[int]]:
-    """Return sets of operators with one signature that read a parameter, the largest sets first."""
     families: dict[int, list[int]] = defaultdict(list)
     for position, operator in enumerate(dataflow.graph.operators):
         if dataflow.is_forward(position) and any(dataflow.is_shared(t) for t in operator.inputs):
@@ -95,13 +97,11 @@ def _find_depths(dataflow: Dataflow) -> dict[int, int]:
     return depths
 
 
-def _count_before(dataflow: Dataflow, anchors: Sequence[int]) -> dict[int, int]:
-    """Return the number of anchors that each operator depends on. The anchors must form a chain."""
+def _count_anchors_before(dataflow: Dataflow, anchors: Sequence[int]) -> dict[int, int]:
     return _count_along(dataflow.forward, dataflow.forward, {anchor: i + 1 for i, anchor in enumerate(anchors)})
 
 
-def _count_after(dataflow: Dataflow, anchors: Sequence[int]) -> dict[int, int]:
-    """Return the number of other anchors that depend on each forward operator. The anchors must form a chain."""
+def _count_anchors_after(dataflow: Dataflow, anchors: Sequence[int]) -> dict[int, int]:
     left = {anchor: len(anchors) - i for i, anchor in enumerate(anchors)}
     return _count_along(reversed(list(dataflow.forward)), dataflow.followers, left)
 
@@ -123,7 +123,6 @@ def _count_along(
 
 
 def _keep_comparable(dataflow: Dataflow, anchors: Sequence[int]) -> list[int]:
-    """Return the anchors that precede or follow each other anchor."""
     number = {anchor: i for i, anchor in enumerate(anchors)}
     needed: dict[int, int] = {}  # operator -> the anchors that it depends on, itself included, as bits
     earlier: dict[int, int] = {}  # anchor -> the anchors that it depends on, as bits
@@ -144,26 +143,25 @@ def _keep_comparable(dataflow: Dataflow, anchors: Sequence[int]) -> list[int]:
 
 
 def _trace_chain(dataflow: Dataflow, family: list[int], taken: set[int]) -> Chain | None:
-    """Return the recurrence with these anchors, or None if they do not depend on each other."""
-    before = _count_before(dataflow, family)
+    before = _count_anchors_before(dataflow, family)
     if any(before[anchor] != i for i, anchor in enumerate(family)):
         if all(before[anchor] == 0 for anchor in family):
             return None
         family = _keep_comparable(dataflow, family)
         if len(family) < 2:
             return None
-        before = _count_before(dataflow, family)
-    after = _count_after(dataflow, family)
-    # An operator of the same kind, with another parameter and in line between the anchors, begins another step.
+        before = _count_anchors_before(dataflow, family)
+    after = _count_anchors_after(dataflow, family)
+    # Another operator of the same kind between two anchors, with another parameter, begins another step.
     kind, total = dataflow.kinds[family[0]], len(family)
     others = [
         o for o in before if dataflow.kinds[o] == kind and o not in family and 0 < before[o] == total - after[o] < total
     ]
     if others:
         longer = sorted((*family, *others))
-        before_longer = _count_before(dataflow, longer)
+        before_longer = _count_anchors_before(dataflow, longer)
         if all(before_longer[anchor] == i for i, anchor in enumerate(longer)):
-            family, total, before, after = longer, len(longer), before_longer, _count_after(dataflow, longer)
+            family, total, before, after = longer, len(longer), before_longer, _count_anchors_after(dataflow, longer)
     steps = {family[0]: 1, family[-1]: total}
     for position in before:
         step = total - after[position]
@@ -196,7 +194,7 @@ class _Comparison:
         found: list[EqualSteps] = []
         for step in (*range(2, last), 1, last):
             for equal in found:
-                counterpart = self._match(equal.reference, step)
+                counterpart = self._match_steps(equal.reference, step)
                 if counterpart is not None:
                     equal.counterparts[step] = counterpart
                     break
@@ -207,8 +205,7 @@ class _Comparison:
     def _is_state(self, operator: int, step: int) -> bool:
         return 0 < self.chain.steps.get(operator, 0) < step
 
-    def _match(self, reference: int, step: int) -> Correspondence | None:
-        """Return the correspondence of two steps, found from their anchors, or None if the steps are not equal."""
+    def _match_steps(self, reference: int, step: int) -> Correspondence | None:
         if reference == self.chain.last:
             return None
         anchors = self.chain.anchors
@@ -229,10 +226,10 @@ class _Comparison:
             if matched is None:
                 return None
             waiting = matched
-        return counterpart if self._is_whole(counterpart, reference) and self._is_whole(back, step) else None
+        return counterpart if self._covers_step(counterpart, reference) and self._covers_step(back, step) else None
 
     def _match_inputs(self, x: int, y: int, reference: int, step: int, waiting: list[tuple[int, int]]) -> bool:
-        """Return True if two operators may correspond by their inputs. Append the pairs that must then correspond to `waiting`."""
+        """Return True if the inputs allow x to correspond to y. Append the pairs that must then correspond to `waiting`."""
         dataflow = self.dataflow
         if dataflow.signatures[x] != dataflow.signatures[y]:
             return False
@@ -259,7 +256,7 @@ class _Comparison:
     def _match_readers(
         self, counterpart: Correspondence, back: Correspondence, reference: int, step: int
     ) -> list[tuple[int, int]] | None:
-        """Return the pairs of readers that must correspond if two steps are equal. None if a reader has no counterpart.
+        """Return the pairs of readers that must correspond, or None if a reader has no counterpart.
 
         Among equal readers, only one pair is returned at a time.
         """
@@ -268,8 +265,8 @@ class _Comparison:
         alike: list[tuple[int, int]] = []
         for x, y in counterpart.items():
             for u, v in zip(operators[x].outputs, operators[y].outputs, strict=True):
-                wanted = self._readers(u, reference, counterpart)
-                offered = self._readers(v, step, back) if wanted else {}
+                wanted = self._list_unmatched_readers(u, reference, counterpart)
+                offered = self._list_unmatched_readers(v, step, back) if wanted else {}
                 for key, left in wanted.items():
                     right = offered.get(key, [])
                     if len(right) < len(left) or (len(right) > len(left) and step != self.chain.last):
@@ -278,8 +275,9 @@ class _Comparison:
                     pairs.append((left[0], right[0]))
         return certain or alike[:1]
 
-    def _readers(self, tensor: int, step: int, known: Correspondence) -> dict[tuple[object, ...], list[int]]:
-        """Return the readers of a tensor in a step that have no counterpart yet, by signature and input number."""
+    def _list_unmatched_readers(
+        self, tensor: int, step: int, known: Correspondence
+    ) -> dict[tuple[object, ...], list[int]]:
         slots: dict[int, list[int]] = defaultdict(list)
         for reader, slot in self.dataflow.readers[tensor]:
             if reader not in known and reader not in self.taken and self._may_belong(reader, step):
@@ -289,8 +287,8 @@ class _Comparison:
             found[(self.dataflow.signatures[reader], *slots[reader])].append(reader)
         return found
 
-    def _is_whole(self, known: Correspondence, step: int) -> bool:
-        """Return True if a correspondence covers a step. In the first step, operators that compute states may be missing."""
+    def _covers_step(self, known: Correspondence, step: int) -> bool:
+        """Return True if all operators of a step are in `known`. In the first step, operators that compute states may be missing."""
         rest = [operator for operator in self.members[step] if operator not in known]
         if step == self.chain.last or not rest:
             return True
@@ -304,7 +302,6 @@ class _Comparison:
         return True
 
     def _split_by_states(self, equal: EqualSteps, classes: list[EqualSteps]) -> list[EqualSteps]:
-        """Split a set of equal steps into sets whose operators read states from the same number of steps ago."""
         class_of = {step: number for number, class_ in enumerate(classes) for step in class_.counterparts}
         local = {
             o: x for class_ in classes for counterpart in class_.counterparts.values() for x, o in counterpart.items()

@@ -5,9 +5,9 @@ split over the top level, the next rounds over the level below it, and so on. A 
 communication instead of bytes:
 
       sum over the levels of (bytes that cross the level) / (bytes per second of the level)
-    + sum over the levels of (fetches that cross the level) x (latency of the level)
+    + sum over the levels of (reads that cross the level) x (latency of the level)
 
-All workers fetch together, so a fetch counts once, and a sum in two stages twice. Neighbouring rounds of equal
+All workers read at the same time, so a read counts once, and a sum in two stages twice. Neighbouring rounds of equal
 bandwidth and latency are one level. In engines that relay (`TransferRules.relays_in_groups`), workers below a level
 count as one worker.
 """
@@ -30,24 +30,24 @@ EXAMPLE = (
     'for example topology=[10e9, 50e9], or a file with {"levels": [{"workers": 2, "bytes_per_second": 10e9}, ...]}'
 )
 
-# Limits in bytes per second, within which the nanoseconds of a byte can be counted.
+# Bytes per second. Within these limits, the nanoseconds of a byte can be counted.
 LEAST_BANDWIDTH, MOST_BANDWIDTH = 1.0, 1e18
 MOST_MICROSECONDS = 1e6
 
 
 @dataclass(frozen=True)
 class Level:
-    """Level of the interconnect.
+    """A level of the interconnect, such as the network between hosts.
 
     Attributes
     ----------
     bytes_per_second
-        Bandwidth that all workers together have across the level.
+        The bandwidth of the level: all bytes that cross it, from all workers, in one second.
     workers
-        The number of groups into which the level divides the level above. With None on all levels, each level is one
-        prime factor of the number of workers, and the search finds the best order.
+        The number of groups into which the level divides the workers of a group above. With None on all levels, each
+        level is one prime factor of the number of workers, and the search finds the best order.
     microseconds
-        Latency of a fetch that crosses the level.
+        The time before a read across the level begins.
     """
 
     bytes_per_second: float
@@ -57,9 +57,10 @@ class Level:
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Rounds of a plan in order: the factor of each, and the bandwidth (bytes per second) and latency (microseconds) of its level.
+    """The order in which a plan splits over the workers: the number of parts in each round, and how fast the parts communicate.
 
-    Without bandwidths, a search minimises bytes. `latencies` is empty if all are zero.
+    `bandwidths` are in bytes per second, and `latencies` in microseconds. Without bandwidths, a search minimises bytes.
+    `latencies` is empty if all are zero.
     """
 
     factors: tuple[int, ...]
@@ -68,7 +69,7 @@ class Arrangement:
 
     @property
     def nanoseconds(self) -> dict[str, tuple[float, ...]]:
-        """The nanoseconds of a byte, and of a fetch, at each level."""
+        """The nanoseconds that a byte takes, and the nanoseconds before a read begins, at each level."""
         return {
             "prices": tuple(1e9 / bandwidth for bandwidth in self.bandwidths),
             "latencies": tuple(1e3 * latency for latency in self.latencies),
@@ -76,18 +77,18 @@ class Arrangement:
 
 
 def read_arrangement(plan: Plan) -> Arrangement:
-    """Return the rounds of a plan, with the interconnect that it was searched for."""
+    """Return the rounds of a plan, and the interconnect for which the plan was searched."""
     return Arrangement(plan.factors, plan.bandwidths, plan.latencies)
 
 
 @dataclass(frozen=True)
 class Topology:
-    """Levels of the interconnect, from the top."""
+    """The levels of the interconnect, from the top."""
 
     levels: tuple[Level, ...]
 
     def to_plain(self) -> list[dict[str, Any]]:
-        """Return the levels in the form in which JSON files have them."""
+        """Return the levels as a list for a JSON file."""
         named = [
             {
                 "workers": level.workers,
@@ -99,9 +100,9 @@ class Topology:
         return [{name: value for name, value in level.items() if value is not None} for level in named]
 
     def arrange(self, workers: int) -> tuple[Arrangement, ...]:
-        """Return the rounds for a number of workers, in all orders that the levels allow.
+        """Return all ways to split over `workers` workers in rounds that follow the levels.
 
-        Raises PlanError if the levels do not multiply to `workers`.
+        Raises PlanError if `workers` is not the product of the levels' numbers of groups.
         """
         if all(level.workers is not None for level in self.levels):
             sizes = [level.workers or 1 for level in self.levels]
@@ -135,7 +136,7 @@ def read_topology(given: Any) -> Topology | None:
     """Read a user's list of levels, or a JSON file with such a list.
 
     Each level is a number (bytes per second) or {"workers": ..., "bytes_per_second": ..., "microseconds": ...}, where
-    only "bytes_per_second" is required. Raises PlanError for anything else.
+    only "bytes_per_second" is required. Raises PlanError for any other value.
 
     >>> read_topology([1e10, 5e10]).arrange(6)[1]
     Arrangement(factors=(2, 3), bandwidths=(10000000000.0, 50000000000.0))

@@ -1,7 +1,8 @@
 """TDL, the tensor description language (section 4.1).
 
-A description is a Python function that states how each element of an output is computed from elements of the inputs. It
-is called once with symbolic tensors, and recorded as a `Trace`. docs/tdl.md explains how to describe an operator.
+A description is a Python function that states how each element of an output is computed from elements of the inputs.
+Tofu calls this function once with symbolic tensors, and records the result as a `Trace`. docs/tdl.md explains how to
+describe an operator.
 """
 
 from tofu.tdl import functions

@@ -1,4 +1,4 @@
-"""Descriptions of operators, and the attributes that a framework passes to its operators."""
+"""Descriptions of operators: formulas that say how each output element is computed."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Format: TypeAlias = Callable[[object], Anything]
 
 
 def keep_value(value: object, default: object = None) -> Anything:
-    """Return an attribute's value unchanged, for frameworks whose attributes are Python values already."""
+    """Return `value` unchanged. This is the `parse` of frameworks whose attributes are Python values already."""
     return value
 
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """Description of an operator: a function of its tensors and attributes that returns a lambda for each output.
+    """A description of an operator: a function that takes the operator's tensors and attributes, and returns a formula for each output.
 
-    `Registry.op` creates descriptions, and explains the attributes that are not listed here.
+    `Registry.op` creates descriptions. It explains the attributes that are not listed here.
 
     Attributes
     ----------
@@ -39,11 +39,11 @@ class Description:
     star
         The name of `*inputs` if the operator takes any number of further inputs, else None.
     defaults
-        The attributes with their default values, or REQUIRED.
+        The operator's attributes (such as `axis`) with their default values. REQUIRED stands for no default.
     parse
-        Converts the framework's form of an attribute to a Python value.
+        Function that converts an attribute from the framework's format, such as a string, to a Python value.
     format
-        Converts a Python value to the framework's form.
+        Function that converts a Python value to the framework's format.
     """
 
     names: tuple[str, ...]
@@ -69,11 +69,11 @@ class Description:
 
     @property
     def name(self) -> str:
-        """The first of the operator's names."""
+        """The operator's name, or the first of several names."""
         return self.names[0]
 
     def parse_attributes(self, attributes: Mapping[str, object]) -> dict[str, Anything]:
-        """Return the values of the described attributes. Others are ignored, and missing ones have their default values."""
+        """Convert an operator's attributes to Python values. Ignore unknown attributes, and add default values for missing ones."""
         parsed: dict[str, Anything] = {}
         for name, default in self.defaults.items():
             if name not in attributes:
@@ -92,12 +92,12 @@ class Description:
         return parsed
 
     def find_fill_value(self, tensor: str, attributes: Mapping[str, Anything]) -> float:
-        """Return the value of an input outside its bounds. It may depend on the parsed attributes."""
+        """Return the number that the operator reads outside the bounds of the input `tensor`, such as a padding of 0."""
         fill = self.fill.get(tensor, 0.0)
         return fill(attributes) if callable(fill) else fill
 
     def name_inputs(self, count: int) -> tuple[str, ...]:
-        """Return the names of `count` inputs."""
+        """Return the names of the first `count` inputs."""
         least_count = len(self.tensors) - self.optional
         if count < least_count or (count > len(self.tensors) and self.star is None):
             input_list = ", ".join((*self.tensors, *([f"*{self.star}"] if self.star else [])))
@@ -112,7 +112,7 @@ class Description:
 
 
 def describe(function: Callable[..., Anything], names: tuple[str, ...] = (), **options: Anything) -> Description:
-    """Return a description that is not in a registry. Takes the options of `Registry.op`, and `parse` and `format`."""
+    """Return a description without adding it to a registry. The options are those of `Registry.op`, `parse` and `format`."""
     parameters = inspect.signature(function).parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     star_parameter = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)

@@ -6,8 +6,8 @@
              | RandomElement(values) | Unread(element)
     indices are Index, WholeDimension or AnyOf; arguments are Value or TensorSlice.
 
-SymPy does the algebra of indices. Values are trees without side effects that compare by identity. Python's operators
-build `Call`s.
+An *extent* is a length in elements. SymPy simplifies indices. Values are trees without side effects, compared by
+identity. Python operators such as `+` build a `Call`.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ PAPER = "(paper section 4.2, Figure 4)"
 
 
 class VariableSymbol(sympy.Symbol):  # type: ignore[misc]
-    """Index variable."""
+    """The SymPy symbol of an index variable, such as i in `t[i, j]`."""
 
 
 class ExtentSymbol(sympy.Symbol):  # type: ignore[misc]
-    """Extent: the length of a dimension (`data.shape[1]`) or of the range of an index variable (`co.extent`)."""
+    """The SymPy symbol of an extent: the length of a dimension (`data.shape[1]`) or of a variable's range (`co.extent`)."""
 
 
 def variable_symbol(name: str) -> VariableSymbol:
-    """Return the symbol of an index variable."""
+    """Return the symbol of the index variable `name`."""
     return VariableSymbol(name, integer=True, nonnegative=True)
 
 
 def extent_symbol(name: str) -> ExtentSymbol:
-    """Return the symbol of the extent that prints as `name`."""
+    """Return the symbol of the extent `name`, for example "data.shape[1]"."""
     return ExtentSymbol(name, integer=True, positive=True)
 
 
@@ -54,7 +54,7 @@ def _make_operator(function: str, is_reflected: bool = False) -> Callable[..., A
 
 
 class ArithmeticOperators:
-    """Python's operators on values and indices."""
+    """Python's operators (+, <, ...), which build expressions."""
 
     __hash__ = object.__hash__
     __add__, __radd__ = _make_operator("add"), _make_operator("add", is_reflected=True)
@@ -80,9 +80,9 @@ class ArithmeticOperators:
 
 
 class Index(ArithmeticOperators):
-    """Integer expression over index variables and extents, affine in the index variables.
+    """An integer expression such as `2 * i + j` over index variables and extents.
 
-    +, -, * and exact // of indices return an index. Every other operation returns a value, in which the index is a
+    +, -, * and exact // of indices return an index. Every other operation returns a value that uses the index as a
     number (`Position`).
     """
 
@@ -91,12 +91,12 @@ class Index(ArithmeticOperators):
 
     @property
     def variables(self) -> frozenset[str]:
-        """The names of the index variables in the expression; empty for an extent."""
+        """The names of the index variables in the expression. Empty for an extent."""
         return frozenset(s.name for s in self.expression.free_symbols if isinstance(s, VariableSymbol))
 
     @property
     def extent(self) -> Index:
-        """The extent of an index variable."""
+        """The length of the range of an index variable."""
         if not isinstance(self.expression, VariableSymbol):
             raise DescriptionError(f"{find_place()}: {self} is not an index variable, so it has no extent")
         return Index(extent_symbol(f"{self.expression.name}.extent"))
@@ -168,7 +168,7 @@ class Index(ArithmeticOperators):
 
 
 class Value(ArithmeticOperators):
-    """Number that depends on index variables."""
+    """A number that depends on index variables."""
 
     def __getitem__(self, key: object) -> NoReturn:
         raise DescriptionError(
@@ -178,23 +178,23 @@ class Value(ArithmeticOperators):
 
 @dataclass(frozen=True, eq=False)
 class Constant(Value):
-    """Constant number, or number from an attribute."""
+    """A constant number, for example an operator's attribute."""
 
     number: float | complex
 
 
 @dataclass(frozen=True, eq=False)
 class Position(Value):
-    """Index used as a number: an absolute position, or an extent."""
+    """An index that is used as a number, as in `i * data[i]`."""
 
     index: Index
 
 
 @dataclass(frozen=True, eq=False)
 class WholeDimension:
-    """Index that depends on data, written `Any`. The analysis assumes that the whole dimension is read.
+    """An index that depends on data, written `Any`. The analysis assumes that the whole dimension is read.
 
-    `Any(value)` also states the index, which the interpreter needs.
+    `Any(value)` also says which index is read. Only the interpreter needs this.
     """
 
     position: Value | None = None
@@ -202,10 +202,10 @@ class WholeDimension:
     def __call__(
         self, position: Operand, first: Index | int | None = None, extent: Index | int | None = None
     ) -> WholeDimension | AnyOf:
-        """Return an index at `position`, which the analysis treats as a read of the whole dimension.
+        """Return an index with the value `position`. The analysis assumes that the whole dimension is read.
 
-        With `first` and `extent`, the analysis assumes that only the `extent` elements from `first` on are read.
-        `position` is then relative to `first`.
+        If `first` and `extent` are passed, the index is `first + position`. The analysis then assumes that only the
+        `extent` elements from `first` on are read.
         """
         if first is None and extent is None:
             return WholeDimension(as_value(position))
@@ -219,7 +219,10 @@ Any = WholeDimension()
 
 @dataclass(frozen=True, eq=False)
 class AnyOf:
-    """Index `first + position`, where `position` depends on data and is below `extent`. Written `Any(position, first, extent)`."""
+    """An index `first + position`, where `position` depends on data and is below `extent`.
+
+    Descriptions write it as `Any(position, first, extent)`.
+    """
 
     position: Value
     first: Index
@@ -232,7 +235,7 @@ class AnyOf:
 
     @property
     def variables(self) -> frozenset[str]:
-        """The names of the index variables that `first` depends on."""
+        """The names of the index variables in `first`."""
         return self.first.variables
 
 
@@ -242,7 +245,7 @@ AnyIndex: TypeAlias = Index | WholeDimension | AnyOf
 
 @dataclass(frozen=True, eq=False)
 class Element(Value):
-    """One element of a tensor."""
+    """One element of a tensor, such as `t[i, j + 1]`."""
 
     tensor: Tensor
     indices: tuple[AnyIndex, ...]
@@ -250,7 +253,7 @@ class Element(Value):
 
 @dataclass(frozen=True, eq=False)
 class TensorSlice:
-    """Slice `t[b, :, :]` of a tensor, as an argument of an opaque function. `:` is stored as None."""
+    """A slice such as `t[b, :, :]`, an argument of an opaque function. None stands for `:` in `indices`."""
 
     tensor: Tensor
     indices: tuple[AnyIndex | None, ...]
@@ -258,7 +261,7 @@ class TensorSlice:
 
 @dataclass(frozen=True, eq=False)
 class Call(Value):
-    """Element-wise function of values. Arithmetic operators are functions, too."""
+    """An element-wise function of values, such as `exp(x)` or `x + y`."""
 
     function: str
     arguments: tuple[Value, ...]
@@ -266,7 +269,7 @@ class Call(Value):
 
 @dataclass(frozen=True, eq=False)
 class Reduction(Value):
-    """Sum, maximum, minimum or product over index variables. `extents` has the extents that the description declares."""
+    """A sum, maximum, minimum or product over index variables. `extents` are the lengths of their ranges, if declared."""
 
     reducer: str
     variables: tuple[str, ...]
@@ -277,7 +280,7 @@ class Reduction(Value):
 
 @dataclass(frozen=True, eq=False)
 class OpaqueElement(Value):
-    """Element of the result of an opaque function, whose computation the description does not show."""
+    """An element of the result of an opaque function, whose computation the description does not show."""
 
     function: Callable[..., object] | None
     name: str
@@ -287,14 +290,14 @@ class OpaqueElement(Value):
 
 @dataclass(frozen=True, eq=False)
 class RandomElement(Value):
-    """Random number for one output element. Its distribution may depend on `arguments`."""
+    """A random number for one output element. The distribution may depend on `arguments`."""
 
     arguments: tuple[Value, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Unread(Value):
-    """Element that the kernel does not read, because it uses only the shape of the input. Its value is zero."""
+    """An element that the kernel does not read, because it uses only the tensor's shape. It counts as zero."""
 
     element: Element
 
@@ -303,13 +306,13 @@ Operand: TypeAlias = Value | Index | int | float | ArithmeticOperators
 
 
 def call(function: str, *operands: Operand) -> Value:
-    """Return the element-wise `function` of `operands`. Raises NotAffineError for a comparison of two indices."""
+    """Return the element-wise `function` of `operands`. Raise NotAffineError for a comparison of two indices."""
     _refuse_comparison(function, operands)
     return Call(function, tuple(as_value(operand) for operand in operands))
 
 
 def as_value(operand: object) -> Value:
-    """Return `operand` as a value."""
+    """Convert a number or an index to a value. Return a value unchanged."""
     if isinstance(operand, Value):
         return operand
     if isinstance(operand, Index):
@@ -324,7 +327,7 @@ def as_value(operand: object) -> Value:
 
 
 def as_index(operand: object) -> Index:
-    """Return `operand` as an index."""
+    """Convert an integer to an index. Return an index unchanged."""
     if isinstance(operand, Index):
         return operand
     if isinstance(operand, int):

@@ -1,7 +1,7 @@
-"""Extents of index variables, the lengths of their ranges.
+"""Extents of index variables: the lengths of their ranges.
 
-A description declares an extent, or Tofu infers it from a dimension that the variable alone indexes. For example, `t[i,
-j + 1]` implies that the extent of i is `t.shape[0]`.
+A description declares an extent, or Tofu infers it from a read `t[i, ...]` whose index is the variable alone. For
+example, `t[i, j + 1]` implies that the extent of i is `t.shape[0]`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tofu.tdl.walk import accesses, children
 
 @dataclass(frozen=True)
 class Definition:
-    """Definition of an index variable's extent. `is_declared` is False if the extent is inferred."""
+    """An expression for the extent of an index variable, either declared in the description or inferred from a read."""
 
     extent: sympy.Expr
     is_declared: bool
@@ -29,12 +29,12 @@ class Definition:
 
     @property
     def is_fixed(self) -> bool:
-        """True if the extent is a number from an attribute."""
+        """True if the extent is a number, for example from an operator's attribute."""
         return not self.extent.free_symbols
 
 
 class _Definitions:
-    """The definitions of each index variable found so far, and the line of the description that uses the variable first."""
+    """The definitions of each index variable found so far, and the source line that first uses the variable."""
 
     def __init__(self) -> None:
         self.by_variable: dict[str, list[Definition]] = {}
@@ -49,7 +49,6 @@ class _Definitions:
             self.by_variable[variable].append(Definition(extent, is_declared, place))
 
     def add_reads(self, variable: str, value: Value | None, place: Place) -> None:
-        """Add a definition for each read in `value` that indexes a dimension by `variable` alone."""
         symbol = variable_symbol(variable)
         for access in accesses(value) if value is not None else ():
             for extent, index in zip(access.tensor.extents, access.indices, strict=True):
@@ -57,7 +56,6 @@ class _Definitions:
                     self.add(variable, extent, place)
 
     def add_reductions(self, value: Value, scope: tuple[str, ...]) -> None:
-        """Add the variables of all reductions in `value`. `scope` has the variables of the lambdas around it."""
         if isinstance(value, Reduction):
             for variable in value.variables:
                 if variable in scope:
@@ -99,7 +97,7 @@ class _Definitions:
 def define_extents(
     outputs: Sequence[Output], output_extents: Sequence[Sequence[ExtentSymbol]]
 ) -> dict[str, tuple[Definition, ...]]:
-    """Return all definitions of each index variable's extent. Raises DescriptionError if a variable has no definition."""
+    """Return all definitions of the extent of each index variable. Raise DescriptionError if a variable has none."""
     definitions = _Definitions()
     for output, extents in zip(outputs, output_extents, strict=True):
         for variable in output.variables:

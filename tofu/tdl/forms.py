@@ -1,7 +1,7 @@
-"""The forms in which a description states an output: a lambda, `output`, `scatter`, and `unwritten`.
+"""The ways in which a description can state an output: a lambda, `output`, `scatter`, and `unwritten`.
 
-A *pattern* such as "b (g co) *s" names the output's dimensions: b, a dimension that merges g and co, and any number of
-further dimensions. Each dimension is a *group* of index variables.
+A *pattern* such as "b (g co) *s" names the output's dimensions: first b, then a dimension that merges g and co, then
+any number of further dimensions. Each dimension is a *group* of index variables.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Coordinate: TypeAlias = Index | WholeDimension
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """Output of a traced description. For all values of `variables`, the element at `coordinates` is `value`.
+    """An output of a traced description. The element at `coordinates` is `value`, for all values of `variables`.
 
     Attributes
     ----------
     groups
         The index variables of each dimension. None for a scatter, which adds values at computed coordinates.
     value
-        None if the kernel never writes the output, or uses it as scratch memory.
+        The formula. None if the kernel never writes the output, or uses it as scratch memory.
     """
 
     variables: tuple[str, ...]
@@ -42,16 +42,16 @@ class Output:
 
 
 class Form:
-    """Output as a description returns it, for any rank."""
+    """A formula for an output with any number of dimensions, as a description returns it."""
 
     def trace(self, rank: int) -> Output:
-        """Return the output of a tensor with `rank` dimensions."""
+        """Return the formula for an output with `rank` dimensions."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class _Dimensions(Form):
-    """Output whose elements a lambda computes. Without a lambda (`body`), the output is unwritten."""
+    """An output whose elements the lambda `body` computes. The output is never written if `body` is None."""
 
     groups: tuple[tuple[str, ...], ...]
     body: Callable[..., Operand] | None
@@ -80,7 +80,6 @@ class _Dimensions(Form):
         return Output(names, groups, coordinates, value, declared_extents, self.place, self.is_scratch)
 
     def _expand_star(self, rank: int) -> tuple[tuple[str, ...], ...]:
-        """Return the groups of an output with `rank` dimensions. `*s` becomes (s0), (s1), ..."""
         star_positions = [n for n, group in enumerate(self.groups) if group[0].startswith("*")]
         star_rank = rank - len(self.groups) + len(star_positions)
         if len(star_positions) > 1 or star_rank < 0 or (star_rank and not star_positions):
@@ -97,8 +96,6 @@ class _Dimensions(Form):
 
 @dataclass(frozen=True)
 class _Scatter(Form):
-    """Output to whose elements a lambda adds values."""
-
     body: Callable[..., tuple[tuple[object, ...], Operand]]
     extents: Mapping[str, Index | int] | None
     names: tuple[str, ...]
@@ -121,8 +118,8 @@ class _Scatter(Form):
 def output(pattern: str, body: Callable[..., Operand], extents: Mapping[str, Index | int] | None = None) -> Form:
     """Describe an output with merged dimensions: `output("b (g co) *s", lambda b, g, co, *s: value, extents={"g": groups})`.
 
-    Variables in parentheses share one dimension in row-major order, so `(g co)` is element `g * co.extent + co`. `*s`
-    stands for all remaining dimensions. If the lambda takes only `*v`, it receives the variables in the pattern's
+    Variables in parentheses share one dimension in row-major order: the pair (g, co) is element `g * co.extent + co`.
+    `*s` stands for all further dimensions. If the lambda takes only `*v`, it receives the variables in the pattern's
     order.
     """
     return _Dimensions(_parse_pattern(pattern), body, extents, find_place())
@@ -131,8 +128,8 @@ def output(pattern: str, body: Callable[..., Operand], extents: Mapping[str, Ind
 def unwritten(pattern: str, extents: Mapping[str, Index | int] | None = None, is_scratch: bool = False) -> Form:
     """Describe an output that the kernel never writes, or fills with zeros: `unwritten("b *s")` for the gradient of a label.
 
-    With `is_scratch=True`, the output is scratch memory: the kernel may write anything to it, and no other operator
-    reads it.
+    With `is_scratch=True`, the output is scratch memory. The kernel may then write anything to it, and no other
+    operator reads it.
     """
     return _Dimensions(_parse_pattern(pattern), None, extents, find_place(), is_scratch)
 
@@ -145,9 +142,9 @@ def scatter(
 ) -> Form:
     """Describe an output to which values are added: `scatter(lambda b, y, ky: ((b, y * 2 + ky - 1), value), extents={"ky": 3})`.
 
-    The lambda returns the coordinates of an element and a value that is added to it. Elements without values are zero,
-    and values outside the tensor are dropped. If the lambda ends in `*s`, pass `rank`, the number of all its variables,
-    or `names`, which lists all of them: "b c y0 y1 d0 d1".
+    The lambda returns the coordinates of an output element, and a value to add to this element. Elements without values
+    are zero. Values outside the output are dropped. If the lambda ends in `*s`, pass the number of all its variables as
+    `rank`, or list all of them: `names="b c y0 y1 d0 d1"`.
     """
     parameters = read_parameters(body)
     if names is not None:
@@ -163,7 +160,7 @@ def scatter(
 
 
 def as_form(result: object, place: Place) -> Form:
-    """Return the result of a description as a form."""
+    """Convert the lambda that a description returned to a form. Return a form unchanged."""
     if isinstance(result, Form):
         return result
     if not callable(result):

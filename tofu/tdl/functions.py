@@ -100,13 +100,13 @@ _FUNCTIONS_BEYOND_NUMPY: dict[str, Callable[..., Anything]] = {
 
 
 def find_numpy_function(name: str) -> Callable[..., Anything]:
-    """Return the NumPy function that computes `name`, for the interpreter."""
+    """Return the NumPy function that computes the element-wise function `name`."""
     function: Callable[..., Anything] = _FUNCTIONS_BEYOND_NUMPY.get(name) or getattr(np, name)
     return function
 
 
 def elementwise(name: str, function: Callable[..., Anything]) -> Callable[..., Value]:
-    """Return a new element-wise function for descriptions. The interpreter computes it with `function`, which takes NumPy arrays."""
+    """Return a new element-wise function for descriptions. To compute it, the interpreter calls `function` with NumPy arrays."""
     if hasattr(np, name) or _FUNCTIONS_BEYOND_NUMPY.setdefault(name, function) is not function:
         raise ValueError(f"the element-wise function {name} exists already")
     return _make_function(name)
@@ -144,12 +144,12 @@ where = _make_function("where")
 
 
 def position(index: Index | int) -> Value:
-    """Return an index as a number. Its variables cannot be split, because the copy on a worker counts from zero."""
+    """Return an index as a number. The index variables then cannot be split, because each worker's kernel counts from zero."""
     return Position(as_index(index))
 
 
 def extent(variable: str) -> Index:
-    """Return the extent of an index variable, to declare the extent of another one.
+    """Return the length of an index variable's range, to declare the extent of another variable.
 
     For example, extents={"ci": data.shape[1] // extent("g")}.
     """
@@ -157,7 +157,7 @@ def extent(variable: str) -> Index:
 
 
 def merge(*variables: Index) -> Index:
-    """Return the position of several index variables in one row-major dimension: `g * co.extent + co` for g and co."""
+    """Return the position of index variables that share a row-major dimension: `g * co.extent + co` for g and co."""
     merged = as_index(0)
     for variable in variables:
         merged = as_index(merged * variable.extent + variable)
@@ -165,13 +165,13 @@ def merge(*variables: Index) -> Index:
 
 
 def unread(element: Element) -> Value:
-    """Mark an element that the kernel never reads, although it needs a tensor of the right shape.
+    """Mark an element as never read by the kernel, which needs only a tensor of the right shape.
 
-    Tofu then passes each worker an array of any numbers.
+    Tofu then passes each worker an array of arbitrary numbers.
     """
     return Unread(element)
 
 
 def constant(number: float) -> Value:
-    """Return a number as a value, for an output that is filled with it."""
+    """Convert a number to a value, for an output that is filled with this number."""
     return as_value(number)

@@ -1,7 +1,7 @@
-"""Interpreter that computes a description with NumPy, to compare it with the framework's kernel on small inputs.
+"""An interpreter that computes a description with NumPy. Tests compare the result with the framework's kernel.
 
-A value inside lambdas over n index variables is computed for all their values at once, as an array of n dimensions. At
-most `MOST_POINTS` elements are allowed.
+A value that depends on n index variables is computed for all their values at once, as an array of n dimensions. An
+array may have at most `MOST_POINTS` elements.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from tofu.tdl.tracing import Trace, trace
 
 Array: TypeAlias = "np.ndarray[Anything, np.dtype[Anything]]"
 MOST_POINTS = 2**24
-"""The largest product of extents that the interpreter computes. It then needs about half a gigabyte."""
+"""The largest number of elements in an array of the interpreter, which then needs about half a gigabyte."""
 
 
 class TooManyPointsError(TofuError):
-    """The description needs too much memory at these shapes."""
+    """The interpreter would need too much memory at these shapes."""
 
 
 _REDUCERS: dict[str, Anything] = {"Sum": np.sum, "Max": np.max, "Min": np.min, "Prod": np.prod}
@@ -56,10 +56,10 @@ def interpret(
     inputs: Sequence[Array],
     output_shapes: Sequence[Sequence[int]],
 ) -> list[Array]:
-    """Compute the outputs of an operator from its description, in float64 or complex128. Unwritten outputs are NaN.
+    """Compute the outputs of an operator from its description, in float64 or complex128. Outputs that are never written are NaN.
 
-    Raises DescriptionError for random numbers, an `Opaque` without a Python function, or an `Any` without an index.
-    Raises TooManyPointsError for shapes that are too large.
+    Raises DescriptionError if the description has random numbers, an `Opaque` without a Python function, or an `Any`
+    without an index. Raises TooManyPointsError if the shapes are too large.
     """
     shapes = [array.shape for array in inputs]
     traced = trace(description, attributes, shapes, [len(shape) for shape in output_shapes], output_shapes)
@@ -70,9 +70,9 @@ def interpret(
 
 
 class Interpreter:
-    """Interpreter of one trace, for inputs and outputs of certain shapes.
+    """An interpreter of one traced description, for inputs and outputs of fixed shapes.
 
-    The *scope* of a value is the index variables of all lambdas around it, the outermost lambda first.
+    The *scope* of a value lists the index variables of all lambdas around the value, the outermost lambda first.
     """
 
     def __init__(self, traced: Trace, inputs: Sequence[Array], output_shapes: Sequence[Sequence[int]]) -> None:
@@ -86,7 +86,7 @@ class Interpreter:
         self._extent_by_variable = self._evaluate_extents()
 
     def compute(self, output: Output, shape: tuple[int, ...]) -> Array:
-        """Compute an output of this shape."""
+        """Compute `output` as an array of the given shape."""
         if output.value is None:
             return np.full(shape, np.nan)
         scope = output.variables

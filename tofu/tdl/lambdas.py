@@ -1,4 +1,4 @@
-"""The parameters of lambdas in descriptions, which name index variables."""
+"""The parameters of lambdas in descriptions. Each parameter is an index variable."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _HAS_STAR_PARAMETER = 0x04  # inspect.CO_VARARGS
 
 @dataclass(frozen=True)
 class Parameters:
-    """Parameters of a lambda: `names`, and the name `star` if the last parameter is `*star`."""
+    """The parameters of a lambda. `star` is "s" if the last parameter is `*s`, else None."""
 
     names: tuple[str, ...]
     star: str | None
     place: Place
 
     def expand(self, total: int) -> tuple[str, ...]:
-        """Return the names of `total` variables. A parameter `*s` becomes s0, s1, ..."""
+        """Return the names of `total` variables. Replace `*s` by s0, s1, ..."""
         missing_count = total - len(self.names)
         if missing_count < 0 or (missing_count and self.star is None):
             raise DescriptionError(
@@ -33,7 +33,7 @@ class Parameters:
 
 
 def read_parameters(function: Callable[..., object]) -> Parameters:
-    """Return the parameters of a lambda that are index variables. Parameters with a default, such as `d=d`, are not."""
+    """Return the parameters of a lambda, except those with a default such as `d=d`, which are no index variables."""
     code = getattr(function, "__code__", None)
     if code is None:
         raise DescriptionError(f"{find_place()}: a lambda over index variables is expected, not {function!r}")
@@ -46,7 +46,7 @@ def read_parameters(function: Callable[..., object]) -> Parameters:
 
 
 def expand_names(parameters: Parameters, names: str) -> tuple[str, ...]:
-    """Return the index variables in `names` ("b c y0 y1"), which must begin with the lambda's named parameters."""
+    """Split `names`, such as "b c y0 y1", into index variables. Check that the lambda's named parameters come first."""
     variables = tuple(names.split())
     if variables[: len(parameters.names)] != parameters.names:
         raise DescriptionError(
@@ -56,14 +56,14 @@ def expand_names(parameters: Parameters, names: str) -> tuple[str, ...]:
 
 
 def call_with_variables(function: Callable[..., Anything], names: tuple[str, ...]) -> Anything:
-    """Call a lambda with one index variable for each of `names`."""
+    """Call a lambda with one index variable for each name."""
     return function(*(Index(variable_symbol(name)) for name in names))
 
 
 def read_extents(extents: Mapping[str, object] | None, names: tuple[str, ...]) -> dict[str, Index]:
-    """Return the extents that a description declares, by index variable. A tuple for `*s` declares s0, s1, ...
+    """Return the extent of each index variable that a description declares. A tuple for `*s` declares s0, s1, ...
 
-    Raises DescriptionError for variables that are not in `names`.
+    Raises DescriptionError for a variable that is not in `names`.
     """
     declared: dict[str, Index] = {}
     for name, extent in (extents or {}).items():

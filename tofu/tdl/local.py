@@ -1,4 +1,4 @@
-"""One worker's copy of an operator, for attributes that depend on the split."""
+"""The part of an operator that one worker (device) computes. Some attributes depend on the size of this part."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from tofu.errors import DescriptionError
 
 @dataclass(frozen=True)
 class LocalTensor:
-    """Tensor on one worker."""
+    """A tensor as one worker stores it."""
 
     shape: tuple[int, ...]
 
 
 class Local:
-    """One worker's copy of an operator: the ranges of its index variables and the shapes of its tensors on this worker.
+    """The part of an operator that one worker computes: the ranges of index variables and the shapes of tensors.
 
-    Functions in `bound` receive it, and return the attribute of the copy:
-    op(..., bound={"num_filter": lambda local: local.extent("g") * local.extent("co")}).
+    A function in `bound` receives this object, and returns the value of an attribute on this worker: op(...,
+    bound={"num_filter": lambda local: local.extent("g") * local.extent("co")}).
 
     Attributes
     ----------
     attributes
         The attributes of the operator on one device.
     asked
-        The index variables whose extents the function has read.
+        The index variables whose extents the function has read so far.
     asked_shapes
         True if the function has read the shapes of inputs or outputs.
     """
@@ -51,41 +51,41 @@ class Local:
 
     @property
     def inputs(self) -> tuple[LocalTensor, ...]:
-        """The inputs of this copy. For example, `local.inputs[0].shape` is the shape of a shard."""
+        """The worker's inputs. For example, `local.inputs[0].shape` is the shape of the first one."""
         self.asked_shapes = True
         return self._inputs
 
     @property
     def outputs(self) -> tuple[LocalTensor, ...]:
-        """The outputs of this copy."""
+        """The worker's outputs."""
         self.asked_shapes = True
         return self._outputs
 
     def extent(self, variable: str) -> int:
-        """Return the extent of an index variable on this worker."""
+        """Return the length of the index variable's range on this worker."""
         whole = self.whole(variable)
         begin, end = self._ranges.get(variable, (0, whole))
         return end - begin
 
     def start(self, variable: str) -> int:
-        """Return the first value of an index variable on this worker; 0 if the variable is not split."""
+        """Return the index variable's first value on this worker. It is 0 if the variable is not split."""
         return self._ranges.get(variable, (0, 0))[0]
 
     def whole(self, variable: str) -> int:
-        """Return the extent of an index variable over all workers."""
+        """Return the length of the index variable's range on all workers together."""
         self.asked.add(variable)
         if variable not in self._extents:
             raise DescriptionError(f"{variable} is no index variable here; they are {', '.join(self._extents)}")
         return self._extents[variable]
 
     def has(self, variable: str) -> bool:
-        """Return True if the description has such an index variable for these attributes and ranks."""
+        """Return True if the description uses this index variable. This may depend on attributes and numbers of dimensions."""
         return variable in self._extents
 
     def is_split(self, variable: str) -> bool:
-        """Return True if this worker has only a part of the range of an index variable."""
+        """Return True if this worker has only a part of the index variable's range."""
         return variable in self._extents and self.extent(variable) != self._extents[variable]
 
 
 Bound: TypeAlias = str | Callable[[Local], Anything]
-"""Rule for an attribute of a worker's copy: the index variable whose extent it is, or a function of `Local`."""
+"""The value of an attribute on a worker: the length of an index variable, by name, or a function of `Local`."""

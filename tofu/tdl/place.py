@@ -11,7 +11,7 @@ _LANGUAGE = os.path.dirname(os.path.abspath(__file__))
 
 @dataclass(frozen=True)
 class Place:
-    """Line of source text. Prints as `file:line`, relative to the working directory if the file is below it."""
+    """A line of source code. It prints as `file:line`, relative to the working directory if possible."""
 
     file: str
     line: int
@@ -22,7 +22,7 @@ class Place:
 
 
 def find_place() -> Place:
-    """Return the line of the description that is being traced: the innermost caller outside `tofu/tdl`."""
+    """Return the line of the description that called Tofu: the innermost caller outside `tofu/tdl`."""
     frame = sys._getframe(1)
     while frame.f_back is not None and os.path.dirname(os.path.abspath(frame.f_code.co_filename)) == _LANGUAGE:
         frame = frame.f_back

@@ -56,10 +56,9 @@ def format_description(
     outputs: Sequence[Output],
     variables: Collection[str],
 ) -> str:
-    """Return a description as text.
+    """Return a description as text: a line with inputs and attributes, then an equation for each output.
 
-    The first line lists the inputs and the attributes that differ from their defaults. Each further line is an output.
-    `variables` are the index variables in order of appearance.
+    Attributes with default values are left out. `variables` are the index variables in order of appearance.
 
     conv1d(data, filters)
         output[b, co, x] = Sum(ci, dx: data[b, ci, x + dx] * filters[ci, co, dx])
@@ -77,13 +76,13 @@ def format_description(
 
 
 class Printer:
-    """Printer of values. `variables` gives the order of the terms of an index."""
+    """A printer of formulas. `variables` is the order in which the terms of an index are printed."""
 
     def __init__(self, variables: Collection[str]) -> None:
         self._positions = {name: position for position, name in enumerate(variables)}
 
     def format_output(self, name: str, output: Output) -> str:
-        """Return an output as an equation. A scatter prints with `+=`."""
+        """Return an output as an equation, with `+=` for a scatter."""
         if output.groups is None:
             element = f"{name}[{self._format_indices(output.coordinates)}]"
             value = "" if output.value is None else self.format_value(output.value)
@@ -93,11 +92,11 @@ class Printer:
         return f"{element} is not written" if output.value is None else f"{element} = {self.format_value(output.value)}"
 
     def format_value(self, value: Value) -> str:
-        """Return a value as an expression."""
+        """Return a value as text."""
         return self._format_with_precedence(value)[0]
 
     def format_index(self, index: Index) -> str:
-        """Return an index as a sum of terms, with constants last."""
+        """Return an index as a sum of terms. Constants come last."""
         terms = sorted(sympy.Add.make_args(sympy.expand(index.expression)), key=self._term_key)
         text = ""
         for term in terms:

@@ -42,9 +42,9 @@ def _reduce(
 def Sum(  # noqa: N802
     body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None, names: str | None = None
 ) -> Value:
-    """Return the sum of `body` over its index variables.
+    """Return the sum of `body` over all values of its index variables.
 
-    If the lambda ends in `*s`, pass `ndim`, the number of all its variables, or `names`, which lists them ("b y0 y1").
+    If the lambda ends in `*s`, pass the number of all its variables as `ndim`, or list all of them: `names="b y0 y1"`.
     With `names=""` there are no variables, and the sum is `body`.
     """
     return _reduce("Sum", body, ndim, extents, names)
@@ -53,26 +53,26 @@ def Sum(  # noqa: N802
 def Max(  # noqa: N802
     body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None, names: str | None = None
 ) -> Value:
-    """Return the largest `body` over its index variables."""
+    """Return the largest value of `body` over all values of its index variables."""
     return _reduce("Max", body, ndim, extents, names)
 
 
 def Min(  # noqa: N802
     body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None, names: str | None = None
 ) -> Value:
-    """Return the smallest `body` over its index variables."""
+    """Return the smallest value of `body` over all values of its index variables."""
     return _reduce("Min", body, ndim, extents, names)
 
 
 def Prod(  # noqa: N802
     body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None, names: str | None = None
 ) -> Value:
-    """Return the product of `body` over its index variables."""
+    """Return the product of `body` over all values of its index variables."""
     return _reduce("Prod", body, ndim, extents, names)
 
 
 class OpaqueResult:
-    """Result of an opaque function."""
+    """The result of an opaque function. An index selects an element."""
 
     def __init__(self, function: Opaque, arguments: tuple[Value | TensorSlice, ...]) -> None:
         self._function = function
@@ -85,10 +85,10 @@ class OpaqueResult:
 
 
 class Opaque:
-    """Computation that the description does not show (section 4.1): f = Opaque(); f(matrix[b, :, :])[i, j].
+    """A computation that the description does not show (section 4.1): f = Opaque(); f(matrix[b, :, :])[i, j].
 
-    Index variables that select the arguments (here b) can be split. Those that index the result (i and j) cannot. The
-    interpreter calls `function` with arrays for slices and numbers for elements.
+    Index variables in the arguments (here b) can be split. Those that index the result (i and j) cannot. The
+    interpreter calls `function` with an array for each slice and a number for each element.
     """
 
     def __init__(self, function: Callable[..., object] | None = None, name: str = "opaque") -> None:
@@ -96,13 +96,13 @@ class Opaque:
         self.name = name
 
     def __call__(self, *arguments: Operand | TensorSlice) -> OpaqueResult:
-        """Return the result of the computation, to be indexed. Arguments are slices `t[b, :, :]` or values."""
+        """Return the result of the computation, which the description then indexes. Arguments are slices `t[b, :, :]` or values."""
         return OpaqueResult(self, tuple(a if isinstance(a, TensorSlice) else as_value(a) for a in arguments))
 
 
 class Random:
-    """Random number for each output element. Its distribution may depend on values: Random()(probability[i])."""
+    """A random number for each output element. The distribution may depend on values: Random()(probability[i])."""
 
     def __call__(self, *arguments: Operand) -> Value:
-        """Return a random number for each output element."""
+        """Return a random number whose distribution depends on `arguments`."""
         return RandomElement(tuple(as_value(argument) for argument in arguments))

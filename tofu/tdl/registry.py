@@ -1,4 +1,4 @@
-"""Registry of descriptions. Each framework has one, and `Registry.op` adds a description to it."""
+"""The registry: all descriptions of one framework's operators. `Registry.op` adds a description."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tofu.tdl.local import Bound
 
 
 class Registry(Mapping[str, Description]):
-    """Descriptions of one framework's operators, by name.
+    """The descriptions of one framework's operators, by name.
 
     Attributes
     ----------
     package
-        The package with the built-in descriptions. It is imported when the registry is first used.
+        The Python package with the built-in descriptions. It is imported when the registry is first used.
     parse, format
-        Functions that convert attributes from the framework's form to Python values, and back.
+        Functions that convert attributes from the framework's format to Python values, and back.
     decorator
         The decorator that error messages tell users to write, such as "@registry.op".
     remedy
-        Further advice for users of an operator without a description.
+        Further advice in the error message about an operator without a description.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class Registry(Mapping[str, Description]):
 
     @property
     def built_in(self) -> frozenset[str]:
-        """The names of operators that the package describes, without those that users registered."""
+        """The names of operators that `package` describes. Operators that users registered are left out."""
         self._load()
         return self._built_in
 
     def _load(self) -> None:
-        """Import the package once. Its modules may look up descriptions while they are imported."""
+        """Import the package once. While it is imported, its modules may use the registry."""
         if self._is_loaded:
             return
         with self._lock:
@@ -93,7 +93,7 @@ class Registry(Mapping[str, Description]):
     def describe(
         self, function: Callable[..., Anything], names: tuple[str, ...] = (), **options: Anything
     ) -> Description:
-        """Return a description without registering it. Takes the options of `op`."""
+        """Return a description without registering it. The options are those of `op`."""
         return describe(function, names, parse=self._parse, format=self._format, **options)
 
     @overload
@@ -135,21 +135,22 @@ class Registry(Mapping[str, Description]):
     ) -> Description | Callable[[Callable[..., Anything]], Description]:
         """Register a description under the framework's names of an operator, or under the name of the function.
 
-        Each worker runs a *copy* of the operator on its part of the tensors.
+        On each worker, the operator's kernel computes one part of the operator from parts of the tensors.
 
-        bound: attributes that differ on a copy. Each is mapped to the index variable whose extent it is, or to a
-        function of `Local`.
-        corrects: index variables whose extents are used as numbers, as in a mean, if bound attributes correct the
-        copies.
-        starts: index variables whose positions are used as numbers. Bound attributes pass the first position to each
-        copy.
-        counts: index variables whose positions one operator saves in an output, and its gradient reads there. Copies
-        count from the start of their part, so both operators are split alike. Both must declare `counts`.
-        pads: index variables along which the operator reads outside its input, or from an offset. Tofu passes each copy
-        all elements that it reads, with the padding. Bound attributes set padding and offset of the copy to 0.
-        fill: the value of elements outside a tensor, or a function of the attributes that returns it. The default is 0.
-        needs: for an output, the other outputs that a copy must also compute.
-        concrete: True if the function needs the extents in t.shape as integers, as for a reshape. A keyword-only
+        bound: attributes that depend on the size of the part. Each is mapped to an index variable, whose length on the
+        worker is the value, or to a function of `Local` that returns the value.
+        corrects: index variables whose lengths are used as numbers, as in a mean, if bound attributes replace the
+        part's length by the whole length.
+        starts: index variables whose positions are used as numbers. Bound attributes pass the first position of the
+        part to the kernel.
+        counts: index variables whose positions one operator saves in an output, from which its gradient reads them.
+        Both count from the start of the part, so they are split alike. Both must declare `counts`.
+        pads: index variables along which the operator reads outside its input, or from an offset. Tofu passes the
+        kernel all elements that the part reads, with the padding. Bound attributes then set padding and offset to 0.
+        fill: the value of elements outside a tensor, or a function of the attributes that returns this value. The
+        default is 0.
+        needs: for an output, the other outputs that the kernel must also compute.
+        concrete: True if the function needs the lengths in t.shape as integers, as for a reshape. A keyword-only
         parameter `output_shapes` receives the outputs' shapes.
         advice: what to do if the tensors that the operator needs whole do not fit on a worker.
         override: True to replace an earlier description of the same name.

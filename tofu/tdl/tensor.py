@@ -1,4 +1,4 @@
-"""Input tensors, as the function of a description receives them."""
+"""Symbolic input tensors, which the function of a description receives."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tofu.tdl.place import find_place
 
 
 class Tensor:
-    """Input tensor of a description: `t[i, j + 1]` is an element, `t.shape[d]` an extent, `t.ndim` the rank.
+    """An input of a description: `t[i, j + 1]` is an element, `t.shape[d]` a length, `t.ndim` the number of dimensions.
 
-    The rank is a number. Extents are symbols, unless the description is registered with op(..., concrete=True).
+    `t.ndim` is a number. Lengths are symbols, or numbers if the description is registered with op(..., concrete=True).
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class Tensor:
         return len(self._extents_are_one)
 
     def is_one(self, dimension: int) -> bool:
-        """Return True if the extent of `dimension` is 1, so that the tensor may be broadcast along it."""
+        """Return True if `dimension` has length 1, so that the tensor may be broadcast along it."""
         return self._extents_are_one[dimension]
 
     def broadcast(self, *indices: Index) -> Value:
-        """Return the element at `indices`, broadcast by NumPy's rules."""
+        """Return the element at `indices` of the tensor, broadcast by NumPy's rules."""
         own_indices = indices[len(indices) - self.ndim :]
         if len(indices) < self.ndim:
             raise DescriptionError(
@@ -57,7 +57,7 @@ class Tensor:
         return element
 
     def __getitem__(self, key: object) -> Element | TensorSlice:
-        """Return the element at `key`, or a slice for an opaque function."""
+        """Return the element at `key`. If `key` contains `:`, return a slice, for an opaque function."""
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) != self.ndim:
             raise DescriptionError(
@@ -69,7 +69,6 @@ class Tensor:
         return Element(self, tuple(index for index in indices if index is not None))
 
     def _read_index(self, dimension: int, key: object) -> AnyIndex | None:
-        """Return the key of one dimension as an index; None for `:`."""
         if isinstance(key, slice):
             if key != slice(None):
                 raise DescriptionError(

@@ -1,4 +1,4 @@
-"""Tracing: call a description's function once with symbolic tensors, and record its outputs in a `Trace`."""
+"""Tracing: call a description's function once with symbolic tensors, and record the outputs in a `Trace`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ _TRACED_ON_SYMBOLS = ". A description is traced on symbols"
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Outputs of a description, traced for one *signature*: the attributes, the ranks, and which input extents are 1.
+    """The outputs of a description, as formulas.
+
+    They are valid for one *signature*: the attributes, the numbers of dimensions, and which input dimensions have
+    length 1.
 
     Attributes
     ----------
     output_extents
-        The symbols of the extents of the outputs, `output_extents[output][dimension]`.
+        The symbols for the lengths of the outputs' dimensions, `output_extents[output][dimension]`.
     definitions
-        All definitions of each index variable's extent. At concrete shapes, they must agree.
+        For each index variable, all expressions for its extent. At given shapes, they must have the same value.
     """
 
     description: Description
@@ -50,10 +53,10 @@ def trace(
     output_ranks: Sequence[int],
     output_shapes: Sequence[Sequence[int]] | None = None,
 ) -> Trace:
-    """Trace a description for an operator with these attributes (strings or values), input shapes and output ranks.
+    """Trace a description of an operator with these attributes, input shapes and numbers of output dimensions.
 
-    The trace depends only on the ranks and on which extents are 1, unless the description is registered with
-    `concrete=True`. `output_shapes` is needed if the description's function has a parameter of that name.
+    The trace depends only on the number of dimensions and on which dimensions have length 1, unless the description is
+    registered with `concrete=True`. Pass `output_shapes` if the description's function has a parameter of that name.
     """
     parsed_attributes = description.parse_attributes(attributes)
     keyword_arguments = dict(parsed_attributes)
@@ -96,10 +99,9 @@ def _call_function(
 def _call_with_place(
     description: Description, function: Anything, *arguments: Anything, **keywords: Anything
 ) -> Anything:
-    """Call a function of a description. Errors become DescriptionErrors with the line of the description."""
     try:
         return function(*arguments, **keywords)
-    except (DescriptionError, UnsupportedError):  # UnsupportedError: attributes that the description does not cover
+    except (DescriptionError, UnsupportedError):  # raised for attributes that the description does not cover
         raise
     except Exception as error:
         place = _find_place_of_error(error) or find_place()

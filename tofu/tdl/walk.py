@@ -1,4 +1,4 @@
-"""Traversal of values (`tofu.tdl.expression`), which are trees."""
+"""Functions that visit all values in a formula."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tofu.tdl.expression import (
 
 
 def positions_inside(indices: tuple[object, ...]) -> tuple[Value, ...]:
-    """Return the values inside data-dependent indices: `value` for each index `Any(value)`."""
+    """Return the values inside indices that depend on data: `value` for each index `Any(value)`."""
     positions = (index.position for index in indices if isinstance(index, (WholeDimension, AnyOf)))
     return tuple(position for position in positions if position is not None)
 
 
 def children(value: Value) -> tuple[Value, ...]:
-    """Return the operands of `value`, including the values inside its data-dependent indices."""
+    """Return the operands of `value`, and the values inside its indices."""
     if isinstance(value, (Call, RandomElement)):
         return value.arguments
     if isinstance(value, Reduction):
@@ -43,7 +43,7 @@ def children(value: Value) -> tuple[Value, ...]:
 
 
 def walk(value: Value) -> Iterator[Value]:
-    """Yield `value`, its operands, their operands, and so on."""
+    """Yield `value`, the operands of `value`, their operands, and so on."""
     stack = [value]
     while stack:
         node = stack.pop()
