@@ -1,8 +1,8 @@
-"""Replace MXNet's RNN operator, which computes a whole sequence, by cells for single time steps.
+"""Replacement of MXNet's RNN operator, which computes a whole sequence, by cells for single time steps.
 
-The operator can only be split by batch. Cells can also be split by hidden units, so that a worker has all gates of its
-units. For this, the rows of the weights, which are taken from the operator's vector of parameters, are ordered by unit.
-Cells with rectifiers are not unrolled, because the operator computes them in single precision.
+The operator can only be split by batch. Cells can also be split by hidden units. A worker then has all gates of some
+units, so the rows of the weights are ordered by unit. Cells with rectifiers are not replaced, because the operator
+computes them in single precision.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ GATES = {"rnn_tanh": 1, "gru": 3, "lstm": 4}
 
 
 def has_recurrences(symbol: Any) -> bool:
-    """Return True if there is an RNN operator that can be unrolled."""
+    """Return True if the symbol has an RNN operator that can be replaced by cells."""
     return any(_is_plain(node) for node in json.loads(symbol.tojson())["nodes"])
 
 
 def unroll_recurrences(symbol: Any, shapes: Shapes, types: Mapping[str, int]) -> Any:
-    """Return the symbol with cells in place of all RNN operators that can be unrolled.
+    """Return the symbol with cells in place of all RNN operators for which this is possible.
 
     `shapes` and `types` describe all variables.
     """
@@ -40,7 +40,7 @@ def unroll_recurrences(symbol: Any, shapes: Shapes, types: Mapping[str, int]) ->
 
 
 def _is_plain(node: Mapping[str, Any]) -> bool:
-    """Return True if an RNN operator can be unrolled: it has whole sequences, and neither projects nor clips states."""
+    """Return True if a node can be replaced: an RNN of whole sequences that neither projects nor clips states."""
     attributes = node.get("attrs", {})
     if node["op"] != "RNN" or attributes.get("mode") not in GATES:
         return False
@@ -52,7 +52,7 @@ def _is_plain(node: Mapping[str, Any]) -> bool:
 
 @dataclass
 class Recurrence:
-    """RNN operator over data of the shape (time, batch, features)."""
+    """An RNN operator on data of the shape (time, batch, features)."""
 
     name: str
     attributes: Mapping[str, str]
@@ -65,10 +65,13 @@ class Recurrence:
         self.directions = 2 if self.attributes.get("bidirectional", "False") in ("True", "1") else 1
         self.gates = GATES[self.mode]
         self.rows = self.gates * self.units
-        self.next_parameter = 0  # first element of the vector of parameters that no weight or bias has yet
+        self.next_parameter = 0  # position in the vector of parameters where the next weight or bias begins
 
     def unroll(self, count: int) -> Any:
-        """Return the cells as a symbol over `count` variables "0", "1", ...: data, parameters, and one or two states."""
+        """Return the cells as a symbol.
+
+        Its `count` variables "0", "1", ... are data, parameters, and one or two states.
+        """
         variables = [mx.sym.Variable(str(n)) for n in range(count)]
         with mx.name.Prefix(f"{self.name}_"):
             return mx.sym.Group(self._build_outputs(*variables))
@@ -106,7 +109,10 @@ class Recurrence:
         return self.data_shape[2] if layer == 0 else self.units * self.directions
 
     def _take_weight(self, parameters: Any, width: int | None = None) -> Any:
-        """Return the next weight, or bias if `width` is None, from the vector of parameters. Rows are ordered by unit."""
+        """Return the next weight from the vector of parameters, or a bias if `width` is None.
+
+        Rows are ordered by unit.
+        """
         size = self.units * (width or 1)
         shape = (self.units, 1) if width is None else (self.units, 1, width)
         parts = []

@@ -46,7 +46,10 @@ def _has_smaller_windows(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _list_divisions(parts: Parts, slot: int) -> list[dict[str, str]]:
-    """Return the attributes of the division along each dimension of input `slot`. Elements from `begin` to `end` count."""
+    """Return attributes of the divisions by which sums in windows become averages, one for each dimension.
+
+    A window is divided by the number of positions in it from `begin` to `end`.
+    """
     attributes = parts.whole.attributes
     shape, is_channels_last = parts.shape(slot), attributes.get("layout") in CHANNELS_LAST
     first_dimension, space = (1, shape[1:-1]) if is_channels_last else (2, shape[2:])
@@ -68,7 +71,7 @@ def _list_divisions(parts: Parts, slot: int) -> list[dict[str, str]]:
 
 
 def _add_divisions(parts: Parts, tensor: int, divisions: list[dict[str, str]], like: int) -> int:
-    """Add the divisions of a tensor, and return the quotient. The tensor has the shape and type of the tensor `like`."""
+    """Divide a tensor, which has the shape and type of `like`, and return the number of the last quotient."""
     shape, dtype = parts.graph_tensors[like].shape, parts.graph_tensors[like].dtype
     for attributes in divisions:
         name = f"average{attributes['axis']}"
@@ -105,7 +108,7 @@ def _resize_attributes(parts: Parts, size: Size) -> dict[str, str]:
 
 
 def _resize_names(old_size: Size, new_size: Size, splittable: str) -> tuple[tuple[str, ...], ...]:
-    """Return the names of the dimensions of a pass. Only the `splittable` dimensions that keep their size get a name."""
+    """Return names for the dimensions of a pass. Rows and columns get one only if splittable and of unchanged size."""
     sizes = zip("ij", old_size, new_size, strict=True)
     names = ("b0", "b1", *(name if name in splittable and old == new else "" for name, old, new in sizes))
     return names, names
