@@ -1,7 +1,7 @@
 """`tofu.frontier`: plans of one model that trade memory per worker for communication.
 
-    tofu.frontier(symbol, 8, data=(32, 3, 224, 224)) python -m tofu frontier model-symbol.json --workers 8 --shape
-    data:32,3,224,224
+    tofu.frontier(symbol, 8, data=(32, 3, 224, 224))
+    python -m tofu frontier model-symbol.json --workers 8 --shape data:32,3,224,224
 
 Each plan of the frontier is the cheapest one found for its memory. `tofu.partition(symbol, plan=plan)` uses one.
 """

@@ -64,10 +64,6 @@ def _read_attributes(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _replace_roll(node: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
-    """Return a roll as slices in another order, or None if it moves nothing.
-
-    Without an axis, the input is flattened.
-    """
     attributes = _read_attributes(node)
     axes, shifts = (_as_tuple(attributes.get(name)) for name in ("axis", "shift"))
     operand_shape = shape if axes else (prod(shape),)
@@ -92,10 +88,7 @@ def _as_tuple(value: Any) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class _BlockedOperator:
-    """An operator along dimension `axis` of an input of this `shape`, which is computed in blocks.
-
-    The input is flattened if the operator has no axis. `result_shape` is the shape of the operator's first output.
-    """
+    """An operator that is computed in blocks along dimension `axis`. `shape` is flat if the operator has no axis."""
 
     op: str
     attributes: Mapping[str, Any]
@@ -109,7 +102,6 @@ class _BlockedOperator:
     def read(
         cls, node: Mapping[str, Any], operand: Operand, result_shape: tuple[int, ...], workers: int
     ) -> _BlockedOperator | None:
-        """Return the operator in blocks, or None if this is impossible or saves nothing."""
         op, (shape, dtype) = node["op"], operand
         attributes = _read_attributes(node)
         axis = attributes.get("axis", {"topk": -1, "argmax_channel": 1}.get(op))
@@ -122,7 +114,6 @@ class _BlockedOperator:
         return self.shape[self.axis] // self.blocks
 
     def _is_useful(self) -> bool:
-        """Return True if a block has more elements than are exchanged, and the result's type has every position."""
         extent, count, position_type = self.shape[self.axis], 1, self.dtype
         if self.op == "topk":
             count, position_type = self.attributes.get("k", 1) or extent, self.attributes.get("dtype", "float32")
@@ -159,10 +150,7 @@ class _BlockedOperator:
         return mx.sym.reshape(mx.sym.broadcast_add(sums_in_block, sums_before), shape=self.shape)
 
     def _find_extreme(self, divided: Any) -> Any:
-        """Find the extreme of each block, and the first block that has the largest or smallest one.
-
-        NaN is an extreme.
-        """
+        """Find the extreme of each block, then the block with the largest or smallest one. NaN is an extreme."""
         extremes = getattr(mx.sym, EXTREMES[self.op])(divided, axis=self.axis + 1)
         positions_in_block = self._find_position(divided, self.axis + 1)
         block = mx.sym.reshape(self._find_position(extremes, self.axis), shape=self._replace_extent(1))

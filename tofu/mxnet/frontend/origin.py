@@ -10,7 +10,7 @@ from tofu.graph import Operator
 
 @dataclass(frozen=True)
 class Origin:
-    """What MXNet needs to know to create the copies of an operator on the workers.
+    """Data that MXNet needs to create the copies of an operator on the workers.
 
     Attributes
     ----------

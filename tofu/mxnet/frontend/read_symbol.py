@@ -36,7 +36,7 @@ GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
 
 @dataclass(frozen=True)
 class SymbolForm:
-    """How a symbol is read: as the user wrote it, or with some operators replaced by others that can be split.
+    """Choice of how to read a symbol: as the user wrote it, or with operators replaced by others that can be split.
 
     Attributes
     ----------
@@ -123,14 +123,11 @@ def read_graph(
 
 
 def _differentiate(symbol: Any, differentiated_names: Sequence[str]) -> tuple[Any, Any]:
-    """Return the symbol and its training graph.
-
-    Repeated outputs are copied first, because MXNet would use the gradient of only the last of equal outputs.
-    """
     if not differentiated_names:
         return symbol, symbol
     training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, differentiated_names))
     arguments = set(training.list_arguments())
+    # Without copies, MXNet would use the gradient of only the last of equal outputs.
     if any(name_head_gradient(output) in arguments for output in find_repeats(symbol)):
         symbol = copy_repeats(symbol)
         training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, differentiated_names))
@@ -257,8 +254,7 @@ class _Reader:
         )
 
     def _make_unique(self, name: str) -> str:
-        """Return a name that no operator has. MXNet gives all sums of gradients the name "sum_grad"."""
-        self.name_counts[name] += 1
+        self.name_counts[name] += 1  # all sums of gradients have the name "sum_grad"
         return name if self.name_counts[name] == 1 else f"{name}~{self.name_counts[name]}"
 
     def _find_ancestors(self, nodes: Iterable[int]) -> set[int]:
@@ -274,10 +270,10 @@ class _Reader:
 
 
 def _list_undeclared_changes(node: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return inputs that an operator changes although MXNet does not declare it.
+    """Return the inputs that an operator changes although MXNet does not declare it.
 
-    BatchNorm_v1 sets a fixed gamma to ones. BatchNorm needs no entry: it is split by channel like its gamma, or
-    replaced by operators that declare the change.
+    BatchNorm_v1 sets a fixed gamma to ones. BatchNorm is split like its gamma, or replaced by parts that declare the
+    change.
     """
     is_fixed = node["op"] == "BatchNorm_v1" and node["attrs"].get("fix_gamma", "True") in ("True", "1")
     return (1,) if is_fixed else ()

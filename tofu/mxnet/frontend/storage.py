@@ -85,10 +85,9 @@ def with_dense_storage(symbol: Any) -> Any:
 
 
 def _read_graph(symbol: Any) -> dict[str, Any]:
-    """Return a symbol's JSON, or a graph without nodes if the text does not mention sparse storage, to save time."""
     text = mx.sym.Symbol.tojson(symbol, remove_amp_cast=False)
     mentions_sparse = any(word in text for word in (STORAGE_KEY, *SPARSE_ATTRIBUTES, *DENSE_FORMS))
-    graph: dict[str, Any] = json.loads(text) if mentions_sparse else {"nodes": []}
+    graph: dict[str, Any] = json.loads(text) if mentions_sparse else {"nodes": []}  # parsing would take time
     return graph
 
 

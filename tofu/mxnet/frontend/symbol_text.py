@@ -35,10 +35,7 @@ def in_plain_form(symbol: Any) -> Any:
 
 
 def _simplify_attributes(attributes: Mapping[str, str], is_free_text: bool = False) -> dict[str, str]:
-    """Return a node's attributes in plain form.
-
-    With `is_free_text`, a Python operator reads them, so texts are kept.
-    """
+    """Return attributes in plain form. With `is_free_text`, a Python operator reads them, so texts are kept."""
     return {
         key: value if is_free_text or key.startswith("__") else PYTHON_BOOLEANS.get(value.lower(), value)
         for key, value in attributes.items()

@@ -145,7 +145,6 @@ class Recurrence:
         return list(mx.sym.SliceChannel(units, num_outputs=self.gates, axis=2, squeeze_axis=True))
 
     def _run_cell(self, input_gates: Sequence[Any], state_gates: Sequence[Any], states: Sequence[Any]) -> list[Any]:
-        """Return the next states. `input_gates` and `state_gates` are the products with the weights of each gate."""
         if self.gates == 1:
             return [mx.sym.tanh(input_gates[0] + state_gates[0])]
         sigmoid, tanh = mx.sym.sigmoid, mx.sym.tanh

@@ -24,14 +24,8 @@ WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes of gradient requests; 0 me
 class BlockCall:
     """The forward and the backward pass of one recorded call. Autograd keeps it as long as the backward may run.
 
-    Parameters
-    ----------
-    operator
-        The operator that was called.
-    bound
-        The executor, which no other call may use until the backward has run.
-    differentiated
-        Names of the inputs whose gradients autograd needs.
+    No other call may use the executor `bound` until then. `differentiated` are the inputs whose gradients autograd
+    needs.
     """
 
     def __init__(self, operator: PartitionedOperator, bound: BoundExecutor, differentiated: Sequence[str]) -> None:

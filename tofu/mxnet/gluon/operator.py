@@ -54,12 +54,7 @@ class BoundExecutor:
 class PartitionedOperator:
     """A block's graph on several devices. It is called like MXNet's CachedOp, with all inputs and parameters in order.
 
-    Parameters
-    ----------
-    symbol
-        The block's partitioned symbol.
-    parameters
-        The Gluon parameters by name, for all arguments and auxiliary states that are not inputs.
+    `parameters` are the Gluon parameters by name, for all arguments and auxiliary states that are not inputs.
     """
 
     def __init__(self, symbol: PartitionedSymbol, parameters: Mapping[str, Sharded]) -> None:
@@ -262,7 +257,6 @@ class PartitionedOperator:
     def _bind(
         self, inputs: Mapping[str, Any], trained: tuple[str, ...] | None, differentiated: tuple[str, ...]
     ) -> BoundExecutor:
-        """Return a free executor for inputs of these shapes. `trained` is None for inference."""
         shapes = {name: tuple(array.shape) for name, array in inputs.items()}
         types = {name: array.dtype for name, array in {**inputs, **self._get_parameter_arrays()}.items()}
         key = (
@@ -352,8 +346,5 @@ def _make_anchor(context: Any) -> Any:
 
 
 def _can_run(executor_key: Any, key: Any) -> bool:
-    """Return True if an executor for `executor_key` can run a call with `key`.
-
-    One for training can also run inference.
-    """
+    # An executor for training can also run inference.
     return bool(executor_key[:2] == key[:2] and (executor_key[2:] == key[2:] or key[2] is None))

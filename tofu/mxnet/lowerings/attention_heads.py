@@ -2,7 +2,7 @@
 
 MXNet stores attention scores in the shape (batch x heads, queries, keys). This pass changes it to (batch, heads,
 queries, keys), from the operators that compute scores to those that use them. Other operators that read or write these
-tensors get a reshape. The new operators are in `csrc/nnvm/parts/attention.cc` and `tdl_ops/mxnet/attention.py`.
+tensors get a reshape. The new operators are in `csrc/nnvm/parts/attention.cc`.
 """
 
 from __future__ import annotations
@@ -93,7 +93,6 @@ class _AttentionSearch:
         return subgraph
 
     def _is_attention(self, subgraph: _Subgraph, heads: int) -> bool:
-        """Return True if the scores weigh values, and all attention operators have this number of heads."""
         operators = [self.graph.operators[number] for number in subgraph.operators]
         attention_operators = [operator for operator in operators if _find_replacement(operator) is not None]
         has_values = any(str(_find_replacement(operator)).endswith("_valatt") for operator in attention_operators)

@@ -28,7 +28,7 @@ def is_true(attributes: Attributes, name: str, default: bool) -> bool:
 
 
 def positive_axis(attributes: Attributes, rank: int, default: int) -> int:
-    """Return the attribute `axis` as a number from 0.
+    """Return the attribute `axis`, where -1 means the last dimension, as a number from 0.
 
     >>> positive_axis({"axis": "-1"}, rank=4, default=0)
     3

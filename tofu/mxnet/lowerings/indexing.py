@@ -1,9 +1,8 @@
 """Lowerings of operators that select by indices, such as Embedding, take, pick and SequenceMask.
 
-They make it possible to split the indexed dimension. Each worker looks up the indices that fall into its shard, and
-computes zeros for all others, so the sum over the workers is exact. In a gradient, each worker computes the rows of its
-shard. The parts are in `csrc/nnvm/parts/take.cc` and `by_position.cc`, and their descriptions in
-`tdl_ops/mxnet/take_parts.py` and `position_parts.py`.
+With them, the indexed dimension can be split. Each worker looks up the indices that fall into its shard, and computes
+zeros for all others, so the sum over the workers is exact. In a gradient, each worker computes the rows of its shard.
+The parts are in `csrc/nnvm/parts/take.cc` and `by_position.cc`.
 """
 
 from __future__ import annotations
@@ -15,11 +14,6 @@ from tofu.mxnet.lowerings.conventions import TYPES, is_true, positive_axis, sele
 
 
 def _lower_lookup(op: str, table_slot: int, indices_slot: int) -> dict[str, Lowering]:
-    """Return the rules for an operator that looks up rows of a table by indices, and for its gradient.
-
-    `table_slot` and `indices_slot` are the numbers of these two inputs.
-    """
-
     def is_possible(operator: Operator, inputs: Inputs) -> bool:
         value_slot = 0 if operator.op.startswith("_backward") else table_slot
         return inputs[value_slot].dtype in TYPES
@@ -106,7 +100,6 @@ def _expand_batch_take(parts: Parts) -> None:
 
 
 def _reads_rows(operator: Operator, inputs: Inputs) -> bool:
-    """Return True if indices refer only to the first dimension."""
     return inputs[0].dtype in TYPES and inputs[1].shape[0] == 1 and len(inputs[1].shape) > 1
 
 

@@ -94,7 +94,6 @@ def _compose(
 
 
 def _overlap(graph: Graph, sources: Sources, target: int) -> bool:
-    """Return True if an element of `target` is the sum of several elements."""
     shape = graph.tensors[target].shape
     boxes = [_clip(_place(graph.tensors[source].shape, distances), shape) for source, distances in sources]
     return any(
@@ -118,7 +117,6 @@ def _is_fetched(graph: Graph, operator: Operator, axes: Sequence[str]) -> bool:
 
 
 def _find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
-    """Return the elements that an operator reads, or None if it is refused later, or replicated."""
     shapes = ([graph.tensors[t].shape for t in tensors] for tensors in (operator.inputs, operator.outputs))
     try:
         return analyse(DESCRIPTIONS[operator.op], operator.attributes, *shapes)

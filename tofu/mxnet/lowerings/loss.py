@@ -2,7 +2,7 @@
 
 For MakeLoss, the workers first count valid elements. For a regression, MXNet's kernel divides grad_scale by the number
 of outputs of a sample, which is smaller in a shard. So a part multiplies the plain differences by the right scale. The
-parts are in `csrc/nnvm/parts/loss.cc`, and their descriptions in `tdl_ops/mxnet/loss_parts.py`.
+parts are in `csrc/nnvm/parts/loss.cc`.
 """
 
 from __future__ import annotations

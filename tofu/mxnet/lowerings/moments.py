@@ -54,7 +54,6 @@ class _Reduction:
         return self.composition.reshape(name, self.composition.read(slot, " ".join(names)), self.lines)
 
     def finish(self, first_value: ComposedValue, *other_values: ComposedValue) -> None:
-        """Compute the operator's outputs from these values, in order. Each value has one number for each line."""
         shape = self.composition.parts.output_shape(0)
         names = " ".join(self.outputs or [ONE] * len(shape))
         op = "_copy" if self.keepdims else "_np_sum" if shape == () else "sum"

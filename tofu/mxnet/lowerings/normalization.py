@@ -1,9 +1,8 @@
 """Lowerings of BatchNorm, to split batch and space, and of LayerNorm, to split the dimension that it normalises.
 
 Workers add their sums in two passes: first the sum of the elements, then the sum of squares around the mean. Two passes
-are exact even if the mean is large, and transfer few numbers. As in MXNet, only the backward operator changes
-BatchNorm's moving statistics. The parts are in `csrc/nnvm/parts/batch_norm.cc` and `layer_norm.cc`, and their
-descriptions in `tdl_ops/mxnet/batch_norm_parts.py` and `layer_norm_parts.py`.
+are exact even if the mean is large. As in MXNet, only the backward operator changes BatchNorm's moving statistics. The
+parts are in `csrc/nnvm/parts/batch_norm.cc` and `layer_norm.cc`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 The workers find the maximum of each line, then its sum of exponentials. For SoftmaxOutput, each worker compares the
 labels with the classes of its shard. If the gradient is divided by the number of valid labels, they are counted first.
-The parts are in `csrc/nnvm/parts/softmax.cc` and `softmax_output.cc`, and their descriptions in
-`tdl_ops/mxnet/softmax_parts.py` and `softmax_output_parts.py`.
+The parts are in `csrc/nnvm/parts/softmax.cc` and `softmax_output.cc`.
 """
 
 from __future__ import annotations

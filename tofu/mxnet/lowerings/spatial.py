@@ -1,17 +1,16 @@
-"""Lowerings of operators over images, to split rows and columns.
+"""Lowerings of operators on images, to split rows and columns.
 
-- Average pooling becomes a sum, and a division by the number of elements in each window, one dimension at a time
-  (`csrc/nnvm/parts/pooling.cc`). If padding does not count, windows at a border are smaller; the stock kernel would
-  treat a shard's border like a border of the data.
-- BilinearResize2D becomes a pass over the rows, which every worker computes whole, and a pass over the columns, which
-  is split by rows. The kernel derives the scale from sizes, so only dimensions of unchanged size can be split.
+- Average pooling becomes a sum, and a division by the number of elements in each window. If padding does not count,
+  windows at a border are smaller, and MXNet's kernel would treat a shard's border like a border of the data.
+- BilinearResize2D becomes a pass over the rows and a pass over the columns. The kernel derives the scale from sizes, so
+  a pass can only be split along a dimension of unchanged size.
 - UpSampling (bilinear) becomes a deconvolution.
 - SpatialTransformer becomes its own kernel, which computes positions, and BilinearSampler, which reads a worker's part
-  of them. Positions must be equal to the last bit, because the gradient between two elements depends on their rounding.
-- DeformableConvolution: each worker reads all data at its part of the offsets (`deformable.cc`).
-- MultiProposal is split by batch: each worker numbers its samples from the beginning of its shard (`proposal.cc`).
+  of the positions. All workers must compute the same bits, because the gradient depends on the rounding of positions.
+- DeformableConvolution: each worker reads all data at its part of the offsets.
+- MultiProposal is split by batch: each worker numbers its samples from the beginning of its shard.
 
-`tdl_ops/mxnet/pooling_parts.py`, `deformable.py` and `proposal.py` describe the parts.
+The parts are in `csrc/nnvm/parts/pooling.cc`, `deformable.cc` and `proposal.cc`.
 """
 
 from __future__ import annotations

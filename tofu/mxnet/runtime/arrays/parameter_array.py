@@ -201,7 +201,6 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._has_untracked_view = True
 
     def _gather(self) -> Any:
-        """Return the whole array on the host. A current one is returned unchanged."""
         self.before_use()
         self._check_validity()
         return self._whole if self._is_current else self._shards.gather()

@@ -1,7 +1,7 @@
 """Whole tensors for monitors, under the names that MXNet uses on one device.
 
 A monitor is a user's callback that receives every tensor of a model. A whole tensor is assembled from the shards that
-the workers compute. If no operator reads a tensor, the workers' results may be partial sums, which are added first.
+the workers compute. If no operator reads a tensor, workers may have partial results, which are combined first.
 """
 
 from __future__ import annotations
@@ -91,20 +91,9 @@ class TensorNames:
 
 
 class WholeTensors:
-    """A callback that receives the shards that workers compute, and passes whole tensors to a monitor.
+    """A callback that receives the shards that workers compute, and passes whole tensors to a monitor's `callback`.
 
-    Parameters
-    ----------
-    program
-        What each worker runs, in order.
-    names
-        MXNet's names of the model's tensors.
-    contexts
-        The workers' devices.
-    callback
-        The monitor's callback.
-    read_variable
-        Function that returns a whole variable. None if the monitor does not see the inputs of operators.
+    `read_variable` returns a whole variable. It is None if the monitor does not see the inputs of operators.
     """
 
     def __init__(
@@ -188,7 +177,6 @@ class WholeTensors:
         return reduce(form.reduce, partial_results)
 
     def _pass_inputs_on(self, tensor: str, read_variable: Callable[[str], Any]) -> None:
-        """Show the inputs of the operator whose first output is `tensor`, and variables also under their own names."""
         op = self._names.writer_type_by_tensor[tensor]
         for read_tensor, name in self._names.inputs_by_output.get(tensor, ()):
             if read_tensor in self._whole_by_tensor:
@@ -205,10 +193,10 @@ class WholeTensors:
 
 
 class _WrittenForm(NamedTuple):
-    """How the workers' copies of an operator write an output.
+    """Form in which the workers' copies of an operator write an output.
 
-    `layout` has the dimension that each round of the plan splits, or -1 for none. In each of the `partial_rounds`,
-    workers compute partial results, which `reduce` combines.
+    `layout` has the dimension that each round of the plan splits, or -1. In each of the `partial_rounds`, workers
+    compute partial results, which `reduce` combines.
     """
 
     layout: list[int]
@@ -217,7 +205,6 @@ class _WrittenForm(NamedTuple):
 
 
 def _list_unread_tensors(program: PlannedProgram) -> Iterator[tuple[int, _WrittenForm | None]]:
-    """Yield each tensor that no node reads and that is no result, with the form in which the workers write it."""
     problem = program.problem
     read_entries = {entry for node in program.nodes for entry in node.inputs}.union(*program.results)
     read_tensors = {_find_tensor_of_entry(program, entry) for entry in read_entries}
@@ -230,10 +217,6 @@ def _list_unread_tensors(program: PlannedProgram) -> Iterator[tuple[int, _Writte
 
 
 def _find_written_form(output: OutputAccess, axes: Sequence[int]) -> _WrittenForm | None:
-    """Return how copies of an operator write an output, or None if their parts overlap.
-
-    Round i of the plan splits the operator along `axes[i]`, or replicates it if `axes[i]` is -1.
-    """
     combine_by_round = [Combine.REPLICATE if axis < 0 else output.combine[axis] for axis in axes]
     if Combine.OVERLAP_ADD in combine_by_round:
         return None
@@ -258,7 +241,7 @@ def _find_copy_name(operator: Operator) -> str:
 
 
 def _list_outputs(program: PlannedProgram) -> Iterator[tuple[str, list[_NodeOutput]]]:
-    """Yield the name of each node with its outputs. Nodes of equal name run in this order."""
+    """Yield each node's name and outputs. Nodes of equal name run in this order."""
     graph = program.graph
     for number, node in enumerate(program.nodes):
         if node.kind is NodeKind.OPERATOR:

@@ -59,7 +59,6 @@ class Cluster:
             self.kvstore.pull(key, out=copies, priority=-number)
 
     def _list_shards(self, tensors: Mapping[str, ShardedTensor]) -> Iterator[tuple[int, list[Any]]]:
-        """Yield the key of each distinct shard, and the copies of the shard on the workers."""
         for name, tensor in tensors.items():
             for number, (_, copies) in enumerate(tensor.list_distinct()):
                 if (name, number) not in self._key_by_shard:

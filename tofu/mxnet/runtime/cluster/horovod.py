@@ -75,7 +75,6 @@ def _update_copies(shards: Iterable[Sequence[Any]]) -> None:
 
 
 def _list_shards(gradient: Any) -> list[tuple[str, list[Any]]]:
-    """Return the region of each distinct shard as text, and the copies of the shard."""
     if not isinstance(gradient, ShardedArray):
         return [("whole", [gradient])]
     shards = gradient.tensor.list_distinct()

@@ -20,12 +20,11 @@ Measure = Callable[[Sequence[Pair]], float]  # total bytes per second of all pai
 
 @dataclass(frozen=True)
 class Interconnect:
-    """Measured bandwidths between GPUs.
+    """Measured bandwidths between GPUs, which form groups of groups.
 
     `devices` are the numbers of the GPUs, in an order in which fast pairs are neighbours. `pairs[i][j]` are the bytes
-    per second at which devices[i] reads from devices[j] while nothing else is read. The GPUs form groups of groups. For
-    each of the `levels`, from the largest groups down, there is the number of groups inside, and the bytes per second
-    of all workers together.
+    per second at which devices[i] reads from devices[j] while nothing else is read. Each of the `levels`, from the
+    largest groups down, is the number of groups inside, and the bytes per second of all workers together.
     """
 
     devices: tuple[int, ...]
@@ -64,7 +63,6 @@ def _find_partner(worker: int, block: int, parts: int) -> int:
 
 
 def _order_devices(count: int, rates: dict[Pair, float]) -> list[int]:
-    """Return the devices in greedy order: the next device is the one that reads fastest from the last devices."""
     order = [0]
     while len(order) < count:
         remaining = [device for device in range(count) if device not in order]

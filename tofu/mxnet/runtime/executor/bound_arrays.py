@@ -16,7 +16,7 @@ from tofu.validation import show_with_type
 
 @dataclass(frozen=True)
 class BoundArrays:
-    """Allocates whole arrays with the shape, type and context that each argument or state of the model needs.
+    """An allocator of whole arrays for the arguments and states of a model.
 
     `buffer` is MXNet's `shared_buffer`: arrays by name, which executors for different input shapes share and enlarge.
     """

@@ -24,16 +24,7 @@ _environment_lock = threading.RLock()
 class BoundGraph:
     """A graph that MXNet runs on all workers. MXNet binds it at its first use, and again after `release`.
 
-    Parameters
-    ----------
-    execution
-        The graph: an MXNet symbol with a copy of each operator for every worker.
-    variables
-        The shards of each argument and auxiliary state, by name.
-    contexts
-        The workers' devices.
-    is_recurrent
-        True if the model has MXNet's fused RNN operator.
+    `variables` are the shards of each argument and state. `is_recurrent` is True if the model has MXNet's RNN operator.
     """
 
     def __init__(

@@ -35,14 +35,6 @@ class Executor:
 
     Parameters
     ----------
-    symbol
-        The partitioned symbol that was bound.
-    partition
-        The plan, and the graph to run.
-    contexts
-        The workers' devices.
-    shapes
-        Shapes of the model's inputs.
     arguments, gradients, states
         Whole arrays by name. None stands for an array that exists only as shards.
     grad_req
@@ -219,7 +211,6 @@ class Executor:
                 self.sharded.variables[name].scatter(whole)
 
     def _was_written(self, name: str, whole: Any) -> bool:
-        """Return True if MXNet counted a write to a whole array since the array was last copied to the shards."""
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
             whole.move(variable)  # copies the values that were written to the whole array

@@ -16,12 +16,7 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 class MonitoredShards:
     """An object that an `mx.mon.Monitor` can watch like an executor. Arrays are assembled one at a time.
 
-    Parameters
-    ----------
-    find_executor
-        Function that returns the executor that is bound now.
-    symbol
-        The model, whose names the monitor shows.
+    `find_executor` returns the executor that is bound now.
     """
 
     def __init__(self, find_executor: Callable[[], ShardedExecutor], symbol: Any) -> None:

@@ -160,10 +160,9 @@ class ShardedExecutor:
         return self._last_graph is not None or self._has_failed
 
     def prepare_backward(self, is_train: bool = True) -> None:
-        """Run the forward again if its results do not suit the next backward.
+        """Run the forward again if it ran in another mode, or if a backward has overwritten its results.
 
-        This is so if it ran in another mode (training or inference), or if a backward has overwritten the results.
-        Raise TofuError if a second forward would compute other numbers.
+        The modes are training and inference. Raise TofuError if a second forward would compute other numbers.
         """
         self._process.check()
         if self._last_graph is None:
@@ -260,7 +259,6 @@ class ShardedExecutor:
         self._gradients, self._earlier_gradients = Gradients.OVERWRITTEN, {}
 
     def _log_unread_failure(self) -> None:
-        """Log a failure of the last run if nobody has read the results. Raise it instead if an update failed."""
         unwritten_parameters, failure = self._find_failures()
         if unwritten_parameters and failure is not None:
             raise self._describe_failure(unwritten_parameters, failure) from failure
@@ -339,10 +337,8 @@ class ShardedExecutor:
     def gradient(self, name: str) -> ShardedTensor:
         """Wait for the gradient of an argument and return its shards.
 
-        As in MXNet, it is zero before the first backward.
-
-        If an optimizer updates the argument, the gradient is split like the argument. Raise TofuError if a later
-        forward may have overwritten the gradient.
+        As in MXNet, the gradient is zero before the first backward. If an optimizer updates the argument, the gradient
+        is split like the argument. Raise TofuError if a later forward may have overwritten the gradient.
         """
         self._process.check()
         self.wait()
@@ -415,7 +411,7 @@ class ShardedExecutor:
     def watch(self, make_callback: Callable[[PlannedProgram], Any]) -> None:
         """Install one callback for training and one for inference.
 
-        `make_callback` returns it for the program of the workers.
+        `make_callback` gets the program of the workers (what each computes, in order) and returns the callback.
         """
         self._training_graph.watch(make_callback(self.partition.program), False)
         self._inference_graph.watch(make_callback(write_inference(self.partition)), False)

@@ -47,12 +47,9 @@ from tofu.validation import show
 
 
 class SharedParameters:
-    """Parameters that several modules share, each with its own executor.
+    """Parameters that several modules share.
 
-    Parameters
-    ----------
-    owner
-        The executor that has the current values.
+    Each module has its own executor; `owner` is the one with the current values.
     """
 
     def __init__(self, owner: ShardedExecutor) -> None:
@@ -204,10 +201,8 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     ) -> None:
         """Plan the model for these shapes and allocate the shards.
 
-        If it was bound before, parameters keep their values.
-
-        The arguments are those of `mx.mod.Module.bind`. `shared_module` is another `tofu.mod.Module` that is bound.
-        Both modules then share parameters and optimizer.
+        If the module was bound before, parameters keep their values. The arguments are those of `mx.mod.Module.bind`.
+        `shared_module` is another `tofu.mod.Module` that is bound. Both modules then share parameters and optimizer.
         """
         if shared_module is not None and not (isinstance(shared_module, ShardedModule) and shared_module.binded):
             raise NotReadyError("shared_module= takes a tofu.mod.Module that is bound. Call its bind(...) first.")

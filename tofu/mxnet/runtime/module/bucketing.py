@@ -96,7 +96,6 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         self._add_bucket(self._default_bucket_key)
 
     def _add_bucket(self, key: Any) -> bool:
-        """Create the module of a bucket, which MXNet's methods bind. Return False if the bucket exists."""
         is_new = key not in self._buckets
         if is_new:
             self._buckets[key] = self._make_module(key)

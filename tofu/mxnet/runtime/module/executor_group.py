@@ -18,18 +18,8 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 class ExecutorGroup:
     """An object with the attributes of MXNet's `DataParallelExecutorGroup` that scripts read.
 
-    MXNet's group has an executor for each device. This group has one executor for all workers.
-
-    Parameters
-    ----------
-    executor
-        The executor that has the shards.
-    data_shapes
-        An `mx.io.DataDesc` for each input.
-    param_names
-        Names of the parameters, in MXNet's order.
-    differentiated
-        Names of the arguments that have gradients.
+    MXNet's group has an executor for each device. This group has one executor for all workers. `differentiated` are the
+    arguments that have gradients.
     """
 
     def __init__(

@@ -342,10 +342,6 @@ class Module(RunningModule):
 
     @property
     def _kvstore(self) -> Any:
-        """MXNet's kvstore if several machines train.
-
-        With several contexts, an object with the updater. Otherwise None.
-        """
         if self._cluster is not None:
             return self._cluster.kvstore
         has_kvstore = self._context_count > 1 and self.optimizer_initialized

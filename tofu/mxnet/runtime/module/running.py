@@ -58,11 +58,7 @@ class RunningModule(ShardedModule):
 
     @property
     def _batch_data_names(self) -> list[str]:
-        """Names of the data inputs, in the order of a batch's arrays.
-
-        As in MXNet, this is the order of the bound shapes.
-        """
-        return [desc.name for desc in self._data_shapes]
+        return [desc.name for desc in self._data_shapes]  # as in MXNet, a batch has the order of the bound shapes
 
     @property
     def _batch_label_names(self) -> list[str]:

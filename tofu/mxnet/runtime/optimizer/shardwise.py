@@ -1,8 +1,8 @@
-"""MXNet's imperative operators on arrays that are split over workers.
+"""MXNet's imperative operators on arrays that are split over workers, for the code of MXNet's optimizers.
 
-The code of MXNet's optimizers calls these operators and runs unchanged. Inside `on_shards()`, this module replaces the
-function through which MXNet calls an operator. Element-wise operators then run on each worker's shards. For a sum or
-norm, each worker reduces its shards, and the results are added. Any other operator runs on whole arrays, on the host.
+Inside `on_shards()`, this module replaces the function through which MXNet calls an operator. Element-wise operators
+then run on each worker's shards. For a sum or norm, each worker reduces its shards, and the results are added. Any
+other operator runs on whole arrays, on the host.
 """
 
 from __future__ import annotations
@@ -112,10 +112,7 @@ def _find_operator_name(handle: int) -> str:
 
 
 def _is_elementwise(name: str, inputs: int, rank: int, attributes: Mapping[str, Any]) -> bool:
-    """Return True if an element of the result depends only on the same element of each input.
-
-    The answer must hold for all values of numeric attributes.
-    """
+    """Return True if an element of the result depends only on the same element of each input."""
     texts = {key: str(value) for key, value in attributes.items() if not isinstance(value, (int, float, np.number))}
     return name.startswith(UPDATE_KERNELS) or _is_described_elementwise(
         name, inputs, rank, tuple(texts.items()), tuple(sorted(attributes.keys() - texts.keys()))
@@ -186,11 +183,6 @@ def _find_common_layout(arrays: Sequence[Any]) -> ShardedTensor | None:
 def _run_on_each_worker(
     run: Invocation, inputs: list[Any], out: Any, outputs: list[Any], layout: ShardedTensor, cuts_whole_arrays: bool
 ) -> Any:
-    """Run an operator on each worker's shards.
-
-    Arrays that are not split are cut into the same regions, or passed whole.
-    """
-
     def take_part(array: Any, worker: int) -> Any:
         if isinstance(array, ShardedArray):
             return array.tensor.arrays[worker]
@@ -214,7 +206,6 @@ def _align_region(array: Any, region: Region) -> Region:
 
 
 def _reduce_shards(name: str, tensor: ShardedTensor, attributes: Mapping[str, Any]) -> Any:
-    """Return a sum, mean or norm of a sharded tensor. Each worker reduces its shard, and the host adds the results."""
     reduced, keepdims = _read_reduced_dimensions(len(tensor.shape), attributes)
 
     def reduce_dimensions(items: Sequence[Any], reduced_item: Any) -> tuple[Any, ...]:
@@ -254,7 +245,6 @@ def _sum_of_squares(array: Any) -> Any:
 
 
 def _run_on_whole_arrays(run: Invocation, inputs: list[Any], out: Any, outputs: list[Any]) -> Any:
-    """Run an operator on whole arrays on the host, and send the arrays that it wrote back to the workers."""
     sharded = {id(array): array for array in (*inputs, *outputs) if isinstance(array, ShardedArray)}
     wholes = {key: array.tensor.gather() for key, array in sharded.items()}
     input_keys = {id(array) for array in inputs}

@@ -137,7 +137,8 @@ def _advise_name(name: str, names: Collection[str], options: Collection[str]) ->
 def read_bound_shapes(symbol: Any, keywords: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return the shape of each input that the keywords of `simple_bind` name.
 
-    As in MXNet, a keyword that names no input is ignored. If its value is not a shape, a warning is logged.
+    As in MXNet, a keyword that names no input is ignored if the name ends with "label". It is also ignored, with a
+    warning, if the value is not a shape.
     """
     names = symbol.list_arguments()
     ignored = [name for name, shape in keywords.items() if name not in names and not isinstance(shape, (tuple, list))]

@@ -1,7 +1,7 @@
 """Symbols that MXNet builds from a partitioned symbol, such as `sym[0]`.
 
-They are partitioned with the same settings. If that is impossible, an error is raised, because they would silently run
-on one device.
+They are partitioned with the same settings. If this is impossible, an error is raised, so that nothing silently runs on
+one device.
 """
 
 from __future__ import annotations

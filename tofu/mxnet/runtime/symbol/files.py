@@ -68,7 +68,6 @@ def read_symbol(path: str) -> Any:
 
 
 def _find_version(model: dict[str, Any]) -> str:
-    """Return the version of MXNet that saved a model, or the present version if the file has no valid number."""
     typed_number = model.get("attrs", {}).get("mxnet_version")
     number = typed_number[1] if isinstance(typed_number, list) and len(typed_number) == 2 else None
     if isinstance(number, bool) or not isinstance(number, int):

@@ -59,11 +59,9 @@ def add_partition(text: str, settings: Settings, contexts: Sequence[Any], plan: 
 
 
 def read_partition(text: str) -> SavedPartition | None:
-    """Return the settings and the model in the JSON text of a partitioned symbol.
+    """Return the model and the settings in the JSON text of a partitioned symbol.
 
-    Raise TofuError if the text is damaged.
-
-    Return None if the text is an ordinary symbol.
+    Return None for an ordinary symbol. Raise TofuError if the text is damaged.
     """
     try:
         model = parse_json(text)

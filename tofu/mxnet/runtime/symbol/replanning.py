@@ -18,7 +18,7 @@ MOST_PARTITIONS = 4
 
 
 class Replanner:
-    """Finds the plan of a model when the shapes of the inputs change, and keeps the plans that were used last.
+    """A store of the plans that a model used last, which finds a plan when the shapes of the inputs change.
 
     The plan for the first shapes is used whenever it fits. For example, if only the last batch is smaller and needs
     another plan, the next full batch uses the first plan again.
@@ -53,10 +53,10 @@ class Replanner:
         shapes, types
             Shapes and types of the inputs.
         settings
-            The user's options. They are used as they are if no earlier plan exists. If earlier plans do not fit, the
-            search runs again.
+            The user's options. They are used unchanged if no earlier plan exists. If no earlier plan fits, the search
+            runs again.
         compile_with
-            Function that returns the plan and graph for these shapes under the settings passed to it.
+            Function that returns the plan and graph for these shapes under other settings.
         present_plan
             The plan that the model runs now. It is tried if the first plan does not fit.
         """
