@@ -40,8 +40,8 @@ class Frontier:
     Attributes
     ----------
     points
-        The plans of the frontier, sorted by memory per worker, the smallest first. Each plan needs more memory than
-        the plan before it, and its communication costs less.
+        The plans, sorted by memory per worker, the smallest first. Each plan needs more memory than the plan before,
+        and its communication costs less.
     split_all
         The plan of `tofu.partition` without a memory limit. It splits every tensor that can be split, except that it
         may replicate tensors below 64 KiB.

@@ -42,8 +42,8 @@ def divide_into_blocks(
 ) -> Any:
     """Return the symbol with operators along a dimension in blocks. `shapes` and `types` describe all variables.
 
-    If `may_divide` returns False for an operator's name, it stays whole. The last operator of the blocks gets the name
-    of the original operator, unless it has two outputs.
+    An operator stays whole if `may_divide` returns False for its name. The last operator of the blocks gets the name of
+    the original operator, unless it has two outputs.
     """
 
     def find_replacement(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:

@@ -23,7 +23,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 DTYPE_NAMES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
 """NumPy's names of MXNet's types, in the order of MXNet's type flags (mshadow/base.h)."""
 PARAMETER_ENDINGS = ("_weight", "_bias", "_gamma", "_beta", "_parameters")  # endings of MXNet's names of parameters
-MOST_NAMES = 8  # in an error message
+MOST_NAMES = 8  # in an error
 ATTRIBUTE_SEPARATOR = "$"
 MOST_ELEMENTS = 2**47  # of a tensor; products with item sizes and numbers of workers fit into 64 bits
 

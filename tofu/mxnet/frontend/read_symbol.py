@@ -72,7 +72,7 @@ def shares_state(op: str) -> bool:
 
 
 def wrap_symbol(handle: int) -> Any:
-    """Return an `mx.sym.Symbol` for a pointer to MXNet's symbol. It frees the symbol later."""
+    """Return an `mx.sym.Symbol` that owns the MXNet symbol at the address `handle`."""
     return mx.sym.Symbol(ctypes.c_void_p(handle))
 
 

@@ -22,25 +22,24 @@ GATES = {"rnn_tanh": 1, "gru": 3, "lstm": 4}
 
 def has_recurrences(symbol: Any) -> bool:
     """Return True if the symbol has an RNN operator that can be replaced by cells."""
-    return any(_is_plain(node) for node in json.loads(symbol.tojson())["nodes"])
+    return any(_can_be_unrolled(node) for node in json.loads(symbol.tojson())["nodes"])
 
 
 def unroll_recurrences(symbol: Any, shapes: Shapes, types: Mapping[str, int]) -> Any:
-    """Return the symbol with cells in place of all RNN operators for which this is possible.
+    """Return the symbol with cells in place of RNN operators, where possible.
 
     `shapes` and `types` describe all variables.
     """
 
     def find_cells(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:
-        if not _is_plain(node):
+        if not _can_be_unrolled(node):
             return None
         return Recurrence(node["name"], node.get("attrs", {}), operands[0][0]).unroll(len(operands))
 
     return rewrite_operators(symbol, shapes, types, {"RNN": find_cells})
 
 
-def _is_plain(node: Mapping[str, Any]) -> bool:
-    """Return True if a node can be replaced: an RNN of whole sequences that neither projects nor clips states."""
+def _can_be_unrolled(node: Mapping[str, Any]) -> bool:
     attributes = node.get("attrs", {})
     if node["op"] != "RNN" or attributes.get("mode") not in GATES:
         return False

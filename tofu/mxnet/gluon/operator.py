@@ -64,7 +64,7 @@ class PartitionedOperator:
         self._arguments = frozenset(symbol.list_arguments())
         self._states = frozenset(symbol.list_auxiliary_states())
         self._replanner = Replanner()
-        self._training_gradients: Any = None  # names of parameters and inputs, whose gradients the last training needed
+        self._training_gradients: Any = None  # parameters and inputs with gradients in the last training
         self._executors: list[BoundExecutor] = []  # in order of last use
         self._operator_hook: tuple[Any, bool] | None = None
         self.finished: list[BlockCall] = []  # calls whose backward was started since the last `settle`

@@ -17,8 +17,7 @@ from tofu.mxnet.runtime.cluster.cluster import compare_plans, make_key
 from tofu.mxnet.runtime.cluster.exchange import ExchangeLayout, agree, parameter_array
 from tofu.mxnet.runtime.cluster.horovod import HorovodShardTrainer, is_horovod_trainer
 
-# Optimizers that update each element of a weight alone. They need no norms or random numbers, nor, as Nadam, a count of
-# calls.
+# Optimizers that update each element of a weight alone, without norms, random numbers, or (as Nadam) a count of calls.
 ELEMENTWISE_OPTIMIZERS = frozenset(
     getattr(mx.optimizer, name)
     for name in ("SGD", "ccSGD", "NAG", "Signum", "FTML", "Adam", "AdaGrad", "RMSProp", "AdaDelta", "Ftrl", "Adamax")

@@ -60,8 +60,6 @@ class _Subgraph:
 
 
 class _AttentionSearch:
-    """Search for scores, and for tensors that element-wise or line-wise operators compute from them."""
-
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.operators_by_tensor: dict[int, list[int]] = {}

@@ -76,7 +76,7 @@ def _list_sources(
 def _compose(
     graph: Graph, between: int, distances: Shape, target: int, sources: Sources
 ) -> list[tuple[int, Shape]] | None:
-    """Return the sources of tensor `between`, shifted by both distances, or None if `between` hides a part of them."""
+    """Return the sources of `between`, shifted by both distances, or None if `between` hides a part of them."""
     result, shape = graph.tensors[target], graph.tensors[between].shape
     found = []
     for source, inner_distances in sources:

@@ -41,8 +41,8 @@ class ShardedTensor:
     Attributes
     ----------
     source
-        The number of writes to the executor's whole array, and its digest or None, when it was last copied to the
-        shards. Several executors may share the shards.
+        The number of writes to an executor's whole array, and a digest of the array or None, when it was last copied to
+        the shards.
     """
 
     def __init__(

@@ -112,7 +112,7 @@ class WholeTensors:
         self._form_by_unread_tensor = dict(_list_unread_tensors(program))
         self._copied_operators = {o.name for o in program.graph.operators if names.type_by_operator.get(o.name) == o.op}
         self._calls_by_node: Counter[str] = Counter()
-        self._waiting_shards: dict[int, dict[int, Any]] = {}  # tensor -> worker -> shard, until all are computed
+        self._waiting_shards: dict[int, dict[int, Any]] = {}  # by tensor and worker, until all shards exist
         self._whole_by_tensor: dict[str, Any] = {}
 
     def __call__(self, name: bytes, handle: Any) -> None:

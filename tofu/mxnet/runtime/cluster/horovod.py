@@ -95,8 +95,6 @@ def _compare_plans(process_set: Any, text: str) -> None:
 
 @dataclass(frozen=True)
 class _Shard:
-    """A shard of a gradient, with the attributes of a parameter that Horovod's Trainer reads."""
-
     array: Any
     grad_req: str = "write"
 

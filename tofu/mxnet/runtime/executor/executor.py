@@ -27,7 +27,7 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.pipeline import Partition
 from tofu.validation import show_with_type
 
-Compile = Callable[[Mapping[str, tuple[int, ...]]], Partition]  # from the shapes of the inputs to a planned graph
+Compile = Callable[[Mapping[str, tuple[int, ...]]], Partition]  # plans for shapes of the inputs
 
 
 class Executor:
@@ -166,7 +166,7 @@ class Executor:
 
         `out_grads` has the gradient of every output that is not a loss. As in MXNet, arguments such as labels may be
         set between forward and backward. If no forward has run, it runs first. Raise TofuError if the last forward ran
-        in another mode (training or inference) in which an operator computes something else.
+        in another mode (training or inference), and an operator computes other numbers in that mode.
         """
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)

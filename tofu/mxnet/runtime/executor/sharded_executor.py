@@ -89,10 +89,10 @@ class ShardedExecutor:
         self.sums: dict[str, ShardedTensor] = {}
         self._process = BirthProcess()
         self._last_graph: BoundGraph | None = None  # None before the first forward, and after a failure
-        self._ran_in_training_mode = False  # in the last forward
+        self._ran_in_training_mode = False  # True if the last forward ran in training mode
         self._has_failed = False
         self._has_unread_results = False  # True if operators were started that nobody has waited for
-        self._is_forward_overwritten = False  # by a backward
+        self._is_forward_overwritten = False  # True if a backward has overwritten results of the forward
         self._gradients = Gradients.NONE
         self._earlier_gradients: dict[str, ShardedTensor] = {}
         make_room(partition.plan, self.contexts)

@@ -130,7 +130,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         self._replanner = Replanner()
         self._data_shapes: list[Any] = []
         self._label_shapes: list[Any] = []
-        self._grad_requests: dict[str, str] = {}  # argument with a gradient -> "write" or "add"
+        self._grad_requests: dict[str, str] = {}  # "write" or "add", by argument
         self._shared_parameters: SharedParameters | None = None
         self._monitors: list[Any] = []
 

@@ -91,10 +91,7 @@ class Module(RunningModule):
         return self._parameter_file is not None and not self.binded
 
     def fit(self, *args: Any, **kwargs: Any) -> None:
-        """Train the model as MXNet's `fit` does.
-
-        A callback receives parameters that are assembled only if it reads them.
-        """
+        """Train the model as MXNet's `fit` does. A parameter is assembled only if a callback reads it."""
         check_iterator("fit", args, kwargs, "train_data")
         self._is_fitting = True
         try:

@@ -128,7 +128,7 @@ class ShardOptimizer:
                 ) from error
 
     def place_states(self, executor: ShardedExecutor) -> None:
-        """Split every state of the optimizer over the workers in the same way as the weight."""
+        """Split each state of the optimizer over the workers like its weight."""
         states = self.updater.states
         with uninterrupted(), on_shards():
             for index, name in self.names.items():

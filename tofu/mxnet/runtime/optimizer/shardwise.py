@@ -40,7 +40,7 @@ CONSTANTS = frozenset(("_zeros", "_ones", "_full"))
 SUMS = frozenset(("sum", "mean", "norm"))
 
 _invoke_whole, _set_whole_item = register._imperative_invoke, mx.nd.NDArray.__setitem__
-Invocation = Callable[[list[Any], Any], Any]  # (inputs, outputs or None) -> MXNet's result
+Invocation = Callable[[list[Any], Any], Any]  # called with inputs, and with outputs or None
 
 
 class _OpenContexts(threading.local):

@@ -17,9 +17,9 @@ from tofu.mxnet.memory.optimizer_states import OptimizerStates
 
 Shapes = Mapping[str, tuple[int, ...]]
 COPIES = 5
-"""Memory of a verification, in multiples of the memory that the model needs on one device in float32.
+"""Memory of a verification, in multiples of the model's memory on one device in float32.
 
-A verification uses float64, and stores each array several times: whole, as shards, and as copies.
+A verification stores each array in float64, and several times: whole, as shards, and as copies.
 """
 
 
