@@ -55,7 +55,7 @@ class Frontier:
 
     @property
     def smallest_bytes(self) -> int:
-        """Bytes that the plan with the smallest memory needs on each worker."""
+        """The smallest memory per worker of all plans, in bytes."""
         return most_bytes(self.points[0])
 
     def best_within(self, limit_bytes: float) -> Plan:
@@ -72,7 +72,10 @@ class Frontier:
         return fitting[-1]
 
     def __str__(self) -> str:
-        """Return a table with a row for each plan, which names the tensors that it newly replicates or keeps."""
+        """Return a table with a row for each plan.
+
+        It names the tensors that the plan replicates or keeps in memory, if the plan before does not.
+        """
         rows = [
             ("", "memory per worker", "of the smallest", "moved per step", "of the first", "replicated", "kept", "new")
         ]
@@ -214,8 +217,8 @@ def frontier(
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
     """Return the frontier of a symbol that is not partitioned.
 
-    The search uses only one order of the factors of the number of workers. Raise PlanError for one worker, and if
-    `settings` name an algorithm that does not search.
+    Each round of the search splits the model by one prime factor of the number of workers. Only one order of the rounds
+    is tried. Raise PlanError for one worker, and if `settings` name an algorithm that does not search.
     """
     if settings.workers == 1:
         raise PlanError("ngpus is 1; a frontier needs 2 workers or more.")

@@ -23,7 +23,7 @@ def find_head(name: str) -> int | None:
 
 
 def list_head_gradients(graph: Graph) -> dict[int, str]:
-    """Return the names of the variables for the gradients of outputs, by number of the output."""
+    """Return the names of the variables for gradients that callers pass, by number of the output."""
     names = (tensor.name for tensor in graph.tensors if tensor.kind is TensorKind.HEAD_GRADIENT)
     return {output: name for name in names if (output := find_head(name)) is not None}
 

@@ -15,13 +15,13 @@ class Origin:
     Attributes
     ----------
     node
-        Position of the node to copy in MXNet's graph, or -1 if the operator is created by name.
+        Position of the node to copy in MXNet's graph, or -1 if the operator copies none.
     rewritten
         Attributes whose values differ from the node's.
     asked
         Outputs that a worker must compute even if nobody reads them.
     replaced
-        Position of the node that an operator created by name replaces, or -1. Monitors show this node.
+        Position of the node that the operator replaces without a copy, or -1. Monitors show this node.
     """
 
     node: int = -1
@@ -39,5 +39,5 @@ MADE_BY_NAME = Origin()
 
 
 def find_origin(operator: Operator) -> Origin:
-    """Return the origin of an operator. If the operator has none, it is created by its name."""
+    """Return the origin of an operator. An operator without one copies no node."""
     return operator.origin if isinstance(operator.origin, Origin) else MADE_BY_NAME

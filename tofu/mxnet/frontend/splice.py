@@ -32,7 +32,7 @@ def rewrite_operators(
     """Return the symbol with some operators replaced by symbols. `shapes` and `types` describe all variables.
 
     `find_by_op` has a function for each type of operator that may be replaced. With `keeps_names`, the last operator of
-    a new symbol with one output gets the name of the operator that it replaces.
+    a replacement with one output gets the old operator's name.
     """
     graph, nodes = json.loads(symbol.tojson()), _mxnet.nodes(symbol.handle.value)
     assert [node["name"] for node in graph["nodes"]] == [node["name"] for node in nodes]

@@ -64,7 +64,10 @@ def _list_sources(
     sources: dict[tuple[int, Phase], Sources],
     read_counts: Counter[int],
 ) -> Sources:
-    """Return the tensors from which `target` can be joined, behind operators whose outputs nobody else reads."""
+    """Return the tensors whose sum is `target`.
+
+    If nobody else reads a source, the sources of this source replace it.
+    """
     found: list[tuple[int, Shape]] = []
     for tensor, distances in own:
         is_private = read_counts[tensor] == 1 and (tensor, phase) in sources
@@ -111,7 +114,7 @@ def _clip(box: Sequence[tuple[int, int]], shape: Shape) -> list[tuple[int, int]]
 
 
 def _is_fetched(graph: Graph, operator: Operator, axes: Sequence[str]) -> bool:
-    """Return True if a transfer always computes the operator, and it has all these axes, which hints may name."""
+    """Return True if a transfer always computes the operator, and it has these `axes`, which hints may name."""
     access = _find_access(graph, operator)
     return access is not None and access.is_always_fetched and set(axes) <= set(access.axes)
 

@@ -31,7 +31,7 @@ class _Reduction:
     elements, lines
         Names of the dimensions of the data, and of a tensor with one number for each line.
     reduced, outputs
-        Names of the reduced dimensions, and of all dimensions of the operator's outputs.
+        Names of the reduced dimensions of the data, and of the dimensions of the outputs.
     """
 
     def __init__(self, parts: Parts, slot: int, axes_attribute: str) -> None:

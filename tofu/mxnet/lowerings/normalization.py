@@ -67,7 +67,7 @@ def _request_mean(operator: Operator) -> Operator:
 
 
 def _uses_batch_statistics(operator: Operator, inputs: Inputs) -> bool:
-    """Return False if the statistics are constants. Then MXNet's own gradient can be split by batch and space."""
+    """Return True if the statistics depend on the batch. Otherwise MXNet's gradient can be split by batch and space."""
     return not is_true(operator.attributes, "use_global_stats", False)
 
 

@@ -103,7 +103,7 @@ def _label_names(parts: Parts, names: str) -> list[str]:
 
 
 def _output_scale(parts: Parts) -> float:
-    """Return the factor of all elements, without the number of valid labels, rounded as in MXNet's kernel."""
+    """Return the factor of the gradient, without the number of valid labels, rounded as in MXNet's kernel."""
     attributes, out_shape, label_shape = parts.whole.attributes, parts.shape(0), parts.shape(1)
     scale = np.float32(attributes.get("grad_scale", "1"))
     normalization = attributes.get("normalization", "null")

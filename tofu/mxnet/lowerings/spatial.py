@@ -45,9 +45,9 @@ def _has_smaller_windows(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _list_divisions(parts: Parts, slot: int) -> list[dict[str, str]]:
-    """Return attributes of the divisions by which sums in windows become averages, one for each dimension.
+    """Return attributes of the divisions that turn sums in windows into averages, one for each dimension.
 
-    A window is divided by the number of positions in it from `begin` to `end`.
+    A sum is divided by the number of positions of the window from `begin` to `end`.
     """
     attributes = parts.whole.attributes
     shape, is_channels_last = parts.shape(slot), attributes.get("layout") in CHANNELS_LAST
@@ -70,7 +70,7 @@ def _list_divisions(parts: Parts, slot: int) -> list[dict[str, str]]:
 
 
 def _add_divisions(parts: Parts, tensor: int, divisions: list[dict[str, str]], like: int) -> int:
-    """Divide a tensor, which has the shape and type of `like`, and return the number of the last quotient."""
+    """Add divisions of a tensor that has the shape and type of `like`. Return the number of the last quotient."""
     shape, dtype = parts.graph_tensors[like].shape, parts.graph_tensors[like].dtype
     for attributes in divisions:
         name = f"average{attributes['axis']}"
@@ -97,7 +97,7 @@ def _expand_pooling_backward(parts: Parts) -> None:
 
 
 def _has_one_gradient(operator: Operator, inputs: Inputs) -> bool:
-    """Return False if the operator has a second gradient: zeros for a tensor that only determines the size."""
+    """Return False if the operator also computes zeros, as the gradient of a tensor that only sets the size."""
     return not operator.op.startswith("_backward") or operator.attributes.get("mode") != "like"
 
 
@@ -107,7 +107,7 @@ def _resize_attributes(parts: Parts, size: Size) -> dict[str, str]:
 
 
 def _resize_names(old_size: Size, new_size: Size, splittable: str) -> tuple[tuple[str, ...], ...]:
-    """Return names for the dimensions of a pass. Rows and columns get one only if splittable and of unchanged size."""
+    """Return names for the dimensions of a pass. Only `splittable` dimensions that keep their size get one."""
     sizes = zip("ij", old_size, new_size, strict=True)
     names = ("b0", "b1", *(name if name in splittable and old == new else "" for name, old, new in sizes))
     return names, names
@@ -116,7 +116,7 @@ def _resize_names(old_size: Size, new_size: Size, splittable: str) -> tuple[tupl
 def _expand_resize(parts: Parts) -> None:
     """Resize the rows first. In the gradient, resize them last.
 
-    Each pass of the gradient is a copy of the model's node, because MXNet infers no shapes for a new node of this type.
+    Each pass of the gradient copies the model's node, because MXNet infers no shapes for a new node of this type.
     """
     op, (data, *_) = parts.whole.op, parts.whole.inputs
     old_size, new_size = parts.shape(0)[2:], parts.output_shape(0)[2:]

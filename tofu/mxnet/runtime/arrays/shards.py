@@ -131,7 +131,7 @@ class ShardedTensor:
         return [(self.regions[worker], self.list_holding(self.regions[worker])) for worker in self.owners]
 
     def scatter(self, whole: Any) -> None:
-        """Copy a whole tensor into the shards, and convert its type. It may be anything that NumPy can read.
+        """Copy `whole`, an NDArray or anything that NumPy can read, into the shards, and convert its type.
 
         A memory-mapped file is read in small pieces, to save memory.
         """

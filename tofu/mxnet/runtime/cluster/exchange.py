@@ -24,7 +24,7 @@ class ExchangeLayout:
         self.layout = array.layout.zeros_like()
 
     def is_of(self, array: ParameterArray) -> bool:
-        """Return True if the array is split into these shards at present."""
+        """Return True if the array is now split as the machines exchange it."""
         return self.layout.matches(array.layout)
 
     def read(self, array: ParameterArray) -> ShardedTensor:

@@ -57,7 +57,7 @@ def measure_interconnect(count: int, measure: Measure) -> Interconnect:
 
 
 def _find_partner(worker: int, block: int, parts: int) -> int:
-    """Return a worker of another group at this level: their numbers differ in the digit of the level only."""
+    """Return a worker of another group at this level. The workers' numbers differ only in the level's digit."""
     digit = worker // block % parts
     return worker + ((digit + 1) % parts - digit) * block
 
@@ -86,7 +86,7 @@ def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
 
 
 def _is_level(block: int, larger_block: int, rates: dict[Pair, float]) -> bool:
-    """Return True if all pairs of blocks within a larger block are about as fast as the fastest pair."""
+    """Return True if pairs of blocks within a larger block are about as fast as the fastest pair of blocks."""
     between_blocks = {(a, b): rate for (a, b), rate in rates.items() if a // block != b // block}
     within_larger = [rate for (a, b), rate in between_blocks.items() if a // larger_block == b // larger_block]
     return min(within_larger) >= SAME_LEVEL * max(between_blocks.values())

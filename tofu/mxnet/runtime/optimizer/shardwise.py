@@ -138,7 +138,7 @@ def _is_described_elementwise(
 
 
 def _create_constant(name: str, attributes: Mapping[str, Any]) -> Any:
-    """Return the constant of an operator such as zeros, if it is created in a sharded array's context.
+    """Return the constant that an operator such as zeros creates in a sharded array's context.
 
     The constant is split like this array. Return None for any other operator.
     """

@@ -140,7 +140,7 @@ class PartitionedSymbol(DerivedSymbols):
     def bind_shards(self, partition: Partition, shared: Mapping[str, ShardedTensor] | None = None) -> ShardedExecutor:
         """Return an executor that runs `partition` and stores each array as shards.
 
-        `plan` then returns the plan of `partition`.
+        From now on, the attribute `plan` is the plan of `partition`.
         """
         self._partition = partition
         return ShardedExecutor(partition, self.contexts, shared)
