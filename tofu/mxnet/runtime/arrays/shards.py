@@ -41,8 +41,7 @@ class ShardedTensor:
     Attributes
     ----------
     source
-        The number of writes to an executor's whole array, and a digest of the array or None, when it was last copied to
-        the shards.
+        The executor's whole array when it was last copied to the shards: the number of writes, and a digest or None.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ class Interconnect:
 
     `devices` are the numbers of the GPUs, in an order in which fast pairs are neighbours. `pairs[i][j]` are the bytes
     per second at which devices[i] reads from devices[j] while nothing else is read. Each of the `levels`, from the
-    largest groups down, is the number of groups inside, and the bytes per second of all workers together.
+    largest groups down, has the number of groups inside, and the bytes per second of all workers together.
     """
 
     devices: tuple[int, ...]

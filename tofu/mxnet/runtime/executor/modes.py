@@ -42,9 +42,9 @@ def has_two_modes(graph: Graph) -> bool:
 def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
     """Raise TofuError if backward(is_train=False) would not match the results of forward(is_train=False).
 
-    This happens for operators that compute something else in training, for RNN, which saves nothing for a gradient in
-    inference, and for operators that would draw other random numbers in a second run. Dropout is allowed, because it
-    returns inputs and gradients unchanged in inference.
+    This happens if an operator computes something else in training, or would draw other random numbers in a second run.
+    It also happens for RNN, which saves nothing for a gradient in inference. Dropout is allowed, because it returns
+    inputs and gradients unchanged in inference.
     """
     raise_together(
         TofuError,

@@ -1,7 +1,6 @@
 """`PartitionedSymbol`: an MXNet symbol that runs on several devices.
 
-Every method by which MXNet can run a symbol uses all workers or raises an error, so no model silently runs on one
-device.
+MXNet's methods that run a symbol use all workers or raise an error, so no model silently runs on one device.
 """
 
 from __future__ import annotations
