@@ -1,7 +1,7 @@
 """Tofu for MXNet: reads symbols, plans them, and runs the plans on several devices.
 
-Importing this package imports MXNet, and checks that Tofu was built for this version of it. The import extends two
-parts of MXNet: its loaders of symbols return saved partitions, and its Updaters update shards.
+Importing this package imports MXNet, and checks that Tofu was built for this version of it. The import changes two
+parts of MXNet: its loaders return a partitioned symbol from a file that has one, and its Updaters update shards.
 """
 
 from tofu.imports.mxnet import load

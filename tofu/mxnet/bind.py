@@ -1,4 +1,4 @@
-"""`tofu.bind`: bind a model to an executor over shards."""
+"""`tofu.bind`: a function that binds a model to several devices and returns an executor."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def bind(
 ) -> ShardedExecutor:
     """Bind a model to several devices without ever allocating a whole tensor.
 
-    Call it if you write the training loop yourself, over shards. Modules and Gluon blocks bind their models themselves.
+    Call it if you write the training loop yourself. Modules and Gluon blocks bind their models themselves.
 
     Parameters
     ----------
     symbol
         The model, or a symbol returned by `tofu.partition`.
     contexts
-        The workers' devices. By default, the devices that a partitioned symbol has already.
+        The workers' devices. A partitioned symbol has them already.
     plan
         A plan to apply instead of searching, as in `tofu.partition`.
     fixed
@@ -45,9 +45,9 @@ def bind(
     differentiated_inputs
         Names of inputs whose gradients are computed as well.
     type_dict
-        Argument -> type, for arguments that are not float32.
+        Types of the arguments that are not float32, by name.
     for_training
-        If False, bind the forward graph alone.
+        If False, compute no gradients.
     **shapes
         The shape of each input, by name. Inputs are the data and the labels.
 

@@ -1,4 +1,4 @@
-"""Answer the commands about a model that is saved as a symbol. Only `verify` allocates arrays."""
+"""Answers to commands about a model in a symbol file. Only `verify` allocates arrays."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tofu.validation import MOST_WORKERS
 
 @dataclass(frozen=True)
 class SymbolRequest:
-    """Model on the command line: the symbol from a file, the shapes of its inputs, and the planning options."""
+    """A model on the command line: the symbol from a file, the shapes of its inputs, and the planning options."""
 
     name: str
     symbol: Any
@@ -40,14 +40,17 @@ class SymbolRequest:
     settings: Settings
 
     states = DEFAULT_STATES
-    """Number of tensors that an optimizer keeps for each weight, unless the user passes another."""
+    """Number of tensors that an optimizer keeps for each weight, unless the user passes another number."""
 
     def read(self, observe: Observer | None = None) -> Task:
         """Return the analysed training step. All arguments of the symbol except the inputs are trained."""
         return read_trained(self.symbol, self.shapes, self.settings, observe)
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Plan the model and return its partition; `observe` is called after every pass. Raise PlanError for one worker."""
+        """Plan the model and return the plan with its graph. Raise PlanError for one worker.
+
+        `observe` is called after every pass of the planner.
+        """
         if self.settings.workers == 1:
             raise PlanError(f"--workers is 1; plans are made for 2 to {MOST_WORKERS} workers.")
         with search_progress(self.settings.workers) as progress:
@@ -59,7 +62,7 @@ class SymbolRequest:
         return replace(self, settings=self.settings.over(workers))
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Return a simulation for each number of workers in `counts` (`tofu.advise`)."""
+        """Simulate the model on each number of workers in `counts`, as `tofu.advise` does."""
         make_partition = plan_in_best_form(self.symbol, self.shapes)
         return advise(self.over(1).read(), machine, counts, states, report, make_partition)
 
@@ -83,7 +86,7 @@ class SymbolRequest:
         return lambda console: print_plans(console, f"{self.name} on {self.settings.workers} workers", plans)
 
     def report_memory(self, optimizer: tuple[str | None, Mapping[str, Any]]) -> MemoryReport:
-        """Return the memory report of a training step. `optimizer` is the optimizer's name and its arguments."""
+        """Return the memory that training needs. `optimizer` is the optimizer's name and its arguments."""
         states = OptimizerStates(*optimizer)
         if self.settings.workers == 1:
             return report_one_device(self.symbol, self.shapes, states)
@@ -99,7 +102,10 @@ def read_request(
     unroll: str,
     **_: Any,
 ) -> None:
-    """Read the symbol in the file `model`, and call `use` with the request. Raise TofuError if file or shapes are missing."""
+    """Read the symbol in the file `model` and call `use` with it, the shapes and the options.
+
+    Raise TofuError if the file or the shapes are missing.
+    """
     if not Path(model).is_file():
         raise TofuError(
             f"There is no file {model}. MODEL is a symbol that MXNet saved, such as model-symbol.json, or a step for JAX, such as "

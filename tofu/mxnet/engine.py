@@ -1,4 +1,4 @@
-"""MXNet as an engine of the planner: a front end that knows MXNet's operators, and a backend that builds its graphs."""
+"""The two objects through which the planner uses MXNet: one knows operators, the other builds graphs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class MXNetFrontEnd:
 
 
 class MXNetBackend:
-    """Builder and checker of execution graphs, which are MXNet symbols that run on all workers."""
+    """Functions that build and check the graph of all workers, which is an MXNet symbol."""
 
     measured = "memory"
     unmeasured = "optimizer states and workspace"
@@ -45,11 +45,11 @@ class MXNetBackend:
     measure_whole = predict_whole_peak = staticmethod(measure_one_device)
 
     def measure(self, source: Source, choices: Choices) -> Measured:
-        """Return each worker's bytes, computed by the memory planner that also places buffers when a graph is bound."""
+        """Return the bytes that each worker needs, without optimizer states and workspace."""
         return Measured(measure_workers(source, choices))
 
     def predict_peak(self, build: Callable[[], ExecutionGraph]) -> None:
-        """Return None: the bytes of `measure` already include all buffers."""
+        """Return None, because the bytes of `measure` already include all buffers."""
 
     def check(
         self,
@@ -58,7 +58,7 @@ class MXNetBackend:
         worker_bytes: Sequence[int] | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Raise InternalError if the execution graph breaks a rule of `tofu.mxnet.check`."""
+        """Raise InternalError if the graph of all workers breaks a rule of `tofu.mxnet.check`."""
         planned = plan_buffers(choices, execution)
         shapes: list[Shape] = []
         for output in execution.outputs:
@@ -70,7 +70,7 @@ class MXNetBackend:
             check_traffic(planned, communication_bytes)
 
     def find_kernel_bytes(self, program: Program) -> None:
-        """Return None: MXNet calls a kernel for each operator."""
+        """Return None, because MXNet calls a kernel for each operator."""
 
 
 MXNET = Engine(MXNetFrontEnd(), MXNetBackend())

@@ -3,7 +3,7 @@
     tofu.frontier(symbol, 8, data=(32, 3, 224, 224))
     python -m tofu frontier model-symbol.json --workers 8 --shape data:32,3,224,224
 
-Each plan of the frontier is the cheapest one found for its memory. `tofu.partition(symbol, plan=plan)` applies one.
+Each plan of the frontier is the cheapest one found for its memory. `tofu.partition(symbol, plan=plan)` uses one.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ OPTIMALITY = "a point of the frontier; nothing is proved"
 
 @dataclass(frozen=True)
 class Frontier:
-    """Trade-off between memory and communication: plans of one model for one number of workers.
+    """Plans of one model that trade memory for communication, for one number of workers.
 
     Attributes
     ----------
     points
-        The plans of the frontier, sorted by memory per worker, the smallest first. Each plan needs more memory than
-        the plan before it, and its communication costs less.
+        The plans, sorted by memory per worker, the smallest first. Each plan needs more memory than the plan before,
+        and its communication costs less.
     split_all
         The plan of `tofu.partition` without a memory limit. It splits every tensor that can be split, except that it
         may replicate tensors below 64 KiB.
@@ -55,13 +55,13 @@ class Frontier:
 
     @property
     def smallest_bytes(self) -> int:
-        """Memory per worker of the plan that needs least, in bytes."""
+        """The smallest memory per worker of all plans, in bytes."""
         return most_bytes(self.points[0])
 
     def best_within(self, limit_bytes: float) -> Plan:
         """Return the plan with the least communication that needs at most `limit_bytes` on every worker.
 
-        Raises InfeasibleError if the limit is below `smallest_bytes`.
+        Raise InfeasibleError if the limit is below `smallest_bytes`.
         """
         fitting = [plan for plan in self.points if most_bytes(plan) <= limit_bytes]
         if not fitting:
@@ -72,7 +72,10 @@ class Frontier:
         return fitting[-1]
 
     def __str__(self) -> str:
-        """Return a table with a row for each plan, which names the tensors that it newly replicates or keeps."""
+        """Return a table with a row for each plan.
+
+        It names the tensors that the plan replicates or keeps in memory, if the plan before does not.
+        """
         rows = [
             ("", "memory per worker", "of the smallest", "moved per step", "of the first", "replicated", "kept", "new")
         ]
@@ -104,7 +107,7 @@ class Frontier:
     def draw(self, path: str | Path) -> None:
         """Write a picture of the frontier to a file; the suffix of `path` selects the format (.png, .svg).
 
-        Raises TofuError if matplotlib is not installed, or for another suffix.
+        Raise TofuError if matplotlib is not installed, or for another suffix.
         """
         figure = new_figure(path, 7, 4.5)
         axes = figure.add_subplot()
@@ -131,12 +134,12 @@ class Frontier:
 
 
 def most_bytes(plan: Plan) -> int:
-    """Return the memory of the worker that needs most, in bytes."""
+    """Return the bytes that the plan needs on the worker with the most memory."""
     return max(plan.worker_bytes)
 
 
 def describe_point(plan: Plan) -> str:
-    """Return a plan's memory and communication as a text."""
+    """Return a plan's memory and communication as text."""
     seconds = plan.communication_seconds
     time = "" if seconds is None else f", {format_seconds(seconds)} on this interconnect"
     return f"{format_bytes(most_bytes(plan))} per worker, {format_bytes(plan.communication_bytes)} moved per step{time}"
@@ -214,8 +217,8 @@ def frontier(
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
     """Return the frontier of a symbol that is not partitioned.
 
-    Only the first order of the rounds is searched. Raises PlanError for one worker, and for an algorithm without a
-    search.
+    Each round of the search splits the model by one prime factor of the number of workers. Only one order of the rounds
+    is tried. Raise PlanError for one worker, and if `settings` name an algorithm that does not search.
     """
     if settings.workers == 1:
         raise PlanError("ngpus is 1; a frontier needs 2 workers or more.")

@@ -55,9 +55,9 @@ def memory_report(
     Returns
     -------
     MemoryReport
-        The report, which prints as a table. `one_device` and `workers` have the numbers, and `fits(device_bytes)`
-        tells if they fit into a device. `tofu.mxnet.memory.plot.plot_memory` draws it. Parameters, gradients,
-        optimizer states, activations and fetch buffers are exact; the workspace of kernels is an estimate.
+        The report, which prints as a table. `one_device` and `workers` have the numbers. `fits(device_bytes)` is True
+        if each worker needs at most so many bytes. `tofu.mxnet.memory.plot.plot_memory` draws the report. The workspace
+        of kernels is an estimate; all other bytes are exact.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def memory_report(
 
 
 def report_workers(partition: Partition, states: OptimizerStates) -> MemoryReport:
-    """Return the report on a partition that an optimizer with these states trains."""
+    """Return how much memory the workers of a plan need to train with this optimizer."""
     return MemoryReport(
         account_one_device(partition.source, states),
         account_workers(partition, states),
@@ -105,7 +105,7 @@ def report_workers(partition: Partition, states: OptimizerStates) -> MemoryRepor
 
 
 def report_one_device(symbol: Any, shapes: Mapping[str, tuple[int, ...]], states: OptimizerStates) -> MemoryReport:
-    """Return the report on a model trained on one device."""
+    """Return how much memory one device needs to train the model."""
     check_names(symbol, shapes)
     inputs, trained = read_training(symbol, shapes)
     source = read_graph(symbol, inputs, None, trained, trained)

@@ -53,17 +53,17 @@ def partition(
         A plan to apply instead of searching. It is a `Plan`, its JSON, or the path of its JSON file. The options
         `algorithm`, `search_seconds` and `topology`, which are for the search, cannot be combined with it.
     hints
-        Choices that the plan must contain, such as {"fc1_weight": 0}. A tensor's name maps to the dimension to split,
-        an operator's name to the axis. A list has a choice for each round. Each *round* splits the model further, by
+        Splits that the plan must contain, such as {"fc1_weight": 0}. A tensor's name maps to the dimension to split,
+        an operator's name to the axis. A list has a split for each round. Each *round* splits the model further, by
         one prime factor of the number of workers.
     for_training
-        If False, plan the forward graph alone.
+        If False, plan the model for inference.
     undescribed
-        Treatment of operators that Tofu has no description of. "replicate" runs them on every worker. "error" raises an
-        error that names them.
+        What to do with operators that Tofu has no description of. "replicate" runs them on every worker. "error" raises
+        an error that names them.
     on_infeasible
-        Response if the model cannot be split between so many workers. "replicate" lets workers compute the same, with
-        a warning. "error" raises an error that reports how many workers are possible.
+        What to do if the model cannot be split between so many workers. "replicate" lets workers compute the same,
+        with a warning. "error" raises an error that reports how many workers are possible.
     cache
         If False, search again even for a graph that was planned before.
     algorithm
@@ -72,8 +72,8 @@ def partition(
         BASELINES (docs/search.md).
     search_seconds
         Limit on the effort of the exact search, in seconds. Effort is counted in operations, so that every run finds
-        the same plan. Beyond the limit the search ends with the best plan found so far; `plan.optimality` reports
-        what is proved about it. Tables of costs count towards the limit, but are always completed.
+        the same plan. At the limit, the search returns the best plan found so far, and `plan.optimality` reports what
+        is proved about it. Tables of costs count towards the limit, but are always completed.
     topology
         Bandwidth of each level of the interconnect, in bytes per second, as a list or in a JSON file
         (docs/search.md). The top level comes first. The search then minimises seconds instead of bytes, and tries
@@ -86,9 +86,9 @@ def partition(
         "small" replicates only tensors below 64 KiB. "free" replicates any tensor if that saves communication,
         whatever memory it takes.
     unroll
-        For RNN operators (LSTM, GRU, tanh), which can only be split by batch: "always" plans the cells that they
-        compute, which can also be split by hidden units. "cheaper" plans both forms and uses the one with less
-        communication. "never" keeps the operators.
+        An RNN operator (LSTM, GRU, tanh) can only be split by batch. "always" replaces it by cells for single time
+        steps, which can also be split by hidden units. "cheaper" plans both and uses the plan with less communication.
+        "never" keeps the operator.
     **shapes
         The shape of each input, by name. If they are passed, the search runs now; otherwise it runs when the symbol
         is bound.

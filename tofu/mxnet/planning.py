@@ -1,4 +1,4 @@
-"""Plan a symbol for given shapes."""
+"""Planning of a symbol for given shapes."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ def read_task(
     observe: Observer | None = None,
     states: int = 0,
 ) -> Task:
-    """Read and analyse a symbol, up to the strategies of each operator. Takes the arguments of `compile_partition`.
+    """Read and analyse a symbol: find out how each operator can be split.
 
-    Plans within a memory limit leave room for `states` tensors for each weight, which an optimizer keeps.
+    The arguments are those of `compile_partition`. If there is a memory limit, `states` is the number of tensors that
+    an optimizer keeps for each weight.
     """
     observe = observe or observe_by_environment()
     differentiated = differentiated if settings.for_training else ()
@@ -71,8 +72,8 @@ def read_task(
 def _list_forms(symbol: Any, settings: Settings) -> list[SymbolForm]:
     """Return the forms in which a symbol may be planned. The first one needs no search.
 
-    RNN operators may be unrolled, and operators along a dimension may be computed in blocks, one for each worker. If a
-    plan was passed, it determines which operators are in blocks. Operators with a hint are never in blocks.
+    RNN operators may be replaced by cells, and operators along a dimension may be computed in blocks. If a plan was
+    passed, it determines which operators are in blocks. An operator with a hint is never in blocks.
     """
     unroll = find_unroll(settings) if has_recurrences(symbol) else "never"
     unroll_choices = {"never": (False,), "always": (True,), "cheaper": (False, True)}[unroll]
@@ -97,10 +98,10 @@ def _choose_form(
     read: Callable[[SymbolForm], Source],
     analyse: Callable[[Source], Task],
 ) -> Task:
-    """Return the task of the form whose plan has the least communication, or the first of several equal ones.
+    """Return the form of the symbol whose plan has the least communication, or the first of several equal ones.
 
-    With an interconnect, the time of communication is compared. If the best plan replicates the blocks of an operator,
-    this operator is left whole.
+    If the user describes an interconnect, the time of communication is compared. If the best plan does not split the
+    blocks of an operator, this operator is left whole.
     """
     best_task, best_form, best_plan = first_task, AS_WRITTEN, _plan_form(first_task)
     if isinstance(best_plan, Plan) and best_plan.communication_bytes == 0:
@@ -163,9 +164,10 @@ def read_trained(
     observe: Observer | None = None,
     states: int = 0,
 ) -> Task:
-    """Return the task of a plain symbol in which every argument is trained, except the inputs and labels.
+    """Read a symbol in which every argument except inputs and labels is trained.
 
-    `states` is described in `read_task`. Raises a TofuError for a model that cannot be partitioned, and for unknown names and wrong shapes.
+    `states` is described in `read_task`. Raise a TofuError if the model cannot be split, or if names or shapes are
+    wrong.
     """
     refuse_unpartitionable(symbol)
     check_names(symbol, shapes)
@@ -183,10 +185,10 @@ def compile_partition(
     updated: Collection[str] = (),
     progress: Progress | None = None,
 ) -> Partition:
-    """Run the pipeline for one model at given shapes.
+    """Plan a model for these shapes, and return the plan with its graph.
 
-    `differentiated` names the arguments that get gradients, and `updated` the arguments that an optimizer updates.
-    Raises the TofuError of the pass that fails.
+    `differentiated` names the arguments that get gradients. `updated` names those that an optimizer updates. Raise a
+    TofuError if the model cannot be planned.
     """
     observe = observe_by_environment()
     task = read_task(
@@ -196,7 +198,7 @@ def compile_partition(
 
 
 def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Callable[[Task], Partition]:
-    """Return a function that plans a plain symbol in the form that suits the settings of a task."""
+    """Return a function that plans a symbol with other settings, and chooses again which operators to replace."""
 
     def plan(task: Task) -> Partition:
         if len(_list_forms(symbol, task.settings)) == 1:
@@ -207,5 +209,5 @@ def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Cal
 
 
 def plan_task(task: Task, progress: Progress | None = None, observe: Observer | None = None) -> Partition:
-    """Select the plan of a task, and build its partition."""
+    """Plan a model that `read_task` has analysed, and return the plan with its graph."""
     return make_partition(task, observe or observe_by_environment(), progress)

@@ -1,4 +1,4 @@
-"""Planning options of MXNet models: those of all engines, and `unroll`."""
+"""Planning options of MXNet models: those that JAX has as well, and `unroll`."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class MXNetSettings(Settings):
 
 
 MXNET_OPTIONS: Mapping[str, Option] = {**OPTIONS, "unroll": Option(_read_unroll)}
-"""Readers of all planning options, by name."""
+"""All planning options by name, with the functions that check and convert a user's value."""
 
 
 def find_unroll(settings: Settings) -> str:
-    """Return the option `unroll`; "never" for settings of another engine."""
+    """Return the option `unroll`, or "never" if the settings are not for MXNet."""
     return settings.unroll if isinstance(settings, MXNetSettings) else "never"

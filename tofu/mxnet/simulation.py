@@ -1,4 +1,4 @@
-"""`tofu.simulate` and `tofu.advise` for symbols: predict the time of a training step, and the best number of devices."""
+"""`tofu.simulate` and `tofu.advise` for symbols: the time of a training step, and the best number of devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tofu.simulation.simulate import DEFAULT_STATES, read_states, simulate_one_d
 from tofu.simulation.timeline import Simulation
 
 EXAMPLE = "data=(64, 3, 224, 224)"
-ONE_WORKER = 1  # with the graph of one device
+ONE_WORKER = 1
 
 
 @explain_call(f'tofu.simulate(symbol, "8xH100", {EXAMPLE})')
@@ -72,8 +72,8 @@ def advise(
     """Find the number of devices of a machine on which a model should train, and the plan. The result prints as a table.
 
     `workers` are the numbers of devices to try, by default the powers of 2 up to the machine's number. If the symbol
-    is partitioned, its hints are used, but not its number of workers, plan, interconnect and memory limit. `simulate`
-    describes the other arguments and the errors.
+    is partitioned, its hints apply, but not its number of workers, plan, interconnect and memory limit. The other
+    arguments and the errors are as in `simulate`.
     """
     settings = symbol.settings.over(ONE_WORKER) if isinstance(symbol, PartitionedSymbol) else read_settings(ONE_WORKER)
     model = _read_model(symbol, shapes, list_keyword_arguments(advise))

@@ -1,1 +1,1 @@
-"""Front end: reads MXNet symbols into Tofu's graph of a training step, and refuses models that cannot be partitioned."""
+"""Functions that read an MXNet symbol into Tofu's graph of a training step, and refuse models that cannot be split."""

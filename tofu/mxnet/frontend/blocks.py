@@ -1,7 +1,7 @@
-"""MXNet's operators along a dimension, such as cumsum, argmax and topk, in one block for each worker.
+"""MXNet's operators along a dimension, such as cumsum, argmax and topk, split along this dimension.
 
-An operator *in blocks* is replaced by operators over an operand whose dimension is divided into blocks. Each worker
-computes its own block, and workers exchange one partial result of each block. A roll becomes slices in another order.
+The dimension is divided into blocks, one for each worker. Each worker computes its own block, and workers exchange one
+partial result of each block. A roll becomes slices in another order.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from tofu.mxnet.frontend.inference import Shapes
 from tofu.mxnet.frontend.splice import Operand, rewrite_operators
 
 EXTREMES = {"argmax": "max", "argmin": "min", "argmax_channel": "max", "_npi_argmax": "max", "_npi_argmin": "min"}
-"""Operators that find the position of an extreme, and the operator that returns the extreme."""
+"""For each operator that finds the position of a maximum or minimum, the operator that returns the value."""
 BLOCKED = ("_np_cumsum", "topk", *EXTREMES)
 ROLL = "_np_roll"
 MOST_POSITIONS = {"float16": 1 << 11, "float32": 1 << 24, "float64": 1 << 53, "uint8": 1 << 8, "int8": 1 << 7}
 MOST_POSITIONS |= {"int32": 1 << 31, "int64": 1 << 63}
-"""Number of elements up to which a type represents every position."""
+"""For each type, the number of elements up to which it represents every position exactly."""
 
 
 def has_blocks(symbol: Any) -> bool:
-    """Return True if there is an operator that may be computed in blocks."""
+    """Return True if the symbol has an operator that may be computed in blocks."""
     text = symbol.tojson()
     return any(f'"op": "{op}"' in text for op in (*BLOCKED, ROLL))
 
 
 def name_blocks(name: str) -> str:
-    """Return the name of the operator that divides the operand of operator `name` into blocks."""
+    """Return the name of the reshape that divides the input of operator `name` into blocks."""
     return f"{name}_reshape0"
 
 
@@ -42,8 +42,8 @@ def divide_into_blocks(
 ) -> Any:
     """Return the symbol with operators along a dimension in blocks. `shapes` and `types` describe all variables.
 
-    An operator stays whole if `may_divide` returns False for its name. The last operator of the blocks gets this name,
-    unless the operator has two outputs.
+    An operator stays whole if `may_divide` returns False for its name. The last operator of the blocks gets the name of
+    the original operator, unless it has two outputs.
     """
 
     def find_replacement(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:
@@ -64,7 +64,6 @@ def _read_attributes(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _replace_roll(node: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
-    """Return a roll as slices in another order, or None if it moves nothing. Without an axis, the operand is flat."""
     attributes = _read_attributes(node)
     axes, shifts = (_as_tuple(attributes.get(name)) for name in ("axis", "shift"))
     operand_shape = shape if axes else (prod(shape),)
@@ -89,10 +88,7 @@ def _as_tuple(value: Any) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class _BlockedOperator:
-    """Operator in blocks along dimension `axis` of an operand of this `shape`.
-
-    The operand is flat if the operator has no axis. `result_shape` is the shape of the operator's first output.
-    """
+    """An operator that is computed in blocks along dimension `axis`. `shape` is flat if the operator has no axis."""
 
     op: str
     attributes: Mapping[str, Any]
@@ -106,7 +102,6 @@ class _BlockedOperator:
     def read(
         cls, node: Mapping[str, Any], operand: Operand, result_shape: tuple[int, ...], workers: int
     ) -> _BlockedOperator | None:
-        """Return an operator in blocks, or None if it has no such form or gains nothing."""
         op, (shape, dtype) = node["op"], operand
         attributes = _read_attributes(node)
         axis = attributes.get("axis", {"topk": -1, "argmax_channel": 1}.get(op))
@@ -119,7 +114,6 @@ class _BlockedOperator:
         return self.shape[self.axis] // self.blocks
 
     def _is_useful(self) -> bool:
-        """Return True if a block has more elements than are exchanged, and the result's type can represent every position."""
         extent, count, position_type = self.shape[self.axis], 1, self.dtype
         if self.op == "topk":
             count, position_type = self.attributes.get("k", 1) or extent, self.attributes.get("dtype", "float32")
@@ -145,7 +139,7 @@ class _BlockedOperator:
         return (*self.shape[: self.axis], *extents, *self.shape[self.axis + 1 :])
 
     def _accumulate(self, divided: Any) -> Any:
-        """Accumulate within blocks, and add to each element the sum of the blocks before it."""
+        """Compute sums within blocks, and add to each element the sum of the blocks before it."""
         axis, dtype = self.axis, self.attributes.get("dtype")
         sums_in_block = mx.sym.cumsum(divided, axis=axis + 1, **({"dtype": dtype} if dtype else {}))
         totals = mx.sym.slice_axis(sums_in_block, axis=axis + 1, begin=self.block_size - 1, end=self.block_size)
@@ -156,7 +150,7 @@ class _BlockedOperator:
         return mx.sym.reshape(mx.sym.broadcast_add(sums_in_block, sums_before), shape=self.shape)
 
     def _find_extreme(self, divided: Any) -> Any:
-        """Find the extreme of each block, and the first block that has the largest or smallest one. NaN is an extreme."""
+        """Find the extreme of each block, then the block with the largest or smallest one. NaN is an extreme."""
         extremes = getattr(mx.sym, EXTREMES[self.op])(divided, axis=self.axis + 1)
         positions_in_block = self._find_position(divided, self.axis + 1)
         block = mx.sym.reshape(self._find_position(extremes, self.axis), shape=self._replace_extent(1))
@@ -169,7 +163,6 @@ class _BlockedOperator:
         return getattr(mx.sym, self.op.removesuffix("_channel"))(data, axis=axis)
 
     def _find_largest(self, divided: Any) -> Any:
-        """Find the largest elements of each block, then the largest of these candidates."""
         count, returned = self.attributes.get("k", 1), self.attributes.get("ret_typ", "indices")
         dtype = "float32" if self.shape[self.axis] <= MOST_POSITIONS["float32"] else "float64"
         options = {"k": count, "is_ascend": self.attributes.get("is_ascend", False), "dtype": dtype}

@@ -1,4 +1,4 @@
-"""Distinguish data from parameters if the shapes of all arguments are known, as in `bind` with whole arrays."""
+"""Tell data from parameters if the shapes of all arguments are known, as in `bind` with whole arrays."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ MOST_INFERENCES = 32
 def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset[str]:
     """Return the names of the arguments that are data. All others are parameters.
 
-    If some shapes are missing, data are the labels and all arguments with shapes. Otherwise, data are the labels, the
-    arguments whose shape grows with the batch, and the arguments whose shape cannot be inferred from earlier arguments.
+    If some shapes are missing, labels and all arguments with shapes are data. Otherwise, three kinds of arguments are
+    data: labels, arguments whose shape grows with the batch, and arguments whose shape does not follow from earlier
+    arguments.
     """
     names = symbol.list_arguments()
     named = frozenset(shapes).union(labels)
@@ -39,9 +40,9 @@ def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset
 
 
 def _find_needed_shapes(symbol: Any, shapes: Shapes, groups: Sequence[Sequence[str]]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes that cannot be inferred from the shapes of earlier arguments.
+    """Return the shapes that do not follow from the shapes of earlier arguments.
 
-    After `MOST_INFERENCES` inferences, only the end of a group triggers another one.
+    After `MOST_INFERENCES` inferences, MXNet infers shapes only at the end of each group, to save time.
     """
     needed: dict[str, tuple[int, ...]] = {}
     inferred: Mapping[str, tuple[int, ...]] = {}

@@ -1,4 +1,4 @@
-"""Head gradients, which callers of `backward` pass for a symbol's outputs, as variables of the training graph."""
+"""Gradients that callers of `backward` pass for a symbol's outputs, which are variables of the graph for training."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tofu.graph import Graph, TensorKind
 
 
 def name_head_gradient(output: int) -> str:
-    """Return the name of the variable for the gradient of a symbol's output."""
+    """Return the name of the variable for the gradient of output number `output`."""
     return f"{_mxnet.HEAD_GRADIENT_PREFIX}{output}"
 
 
 def find_head(name: str) -> int | None:
-    """Return the output to which a head gradient of this name belongs, or None for other names."""
+    """Return the number of the output whose gradient has this name, or None for any other name."""
     match = re.fullmatch(rf"{_mxnet.HEAD_GRADIENT_PREFIX}(\d+)", name)
     return None if match is None else int(match[1])
 
 
 def list_head_gradients(graph: Graph) -> dict[int, str]:
-    """Return output -> name of its head gradient, for all head gradients in the graph."""
+    """Return the names of the variables for gradients that callers pass, by number of the output."""
     names = (tensor.name for tensor in graph.tensors if tensor.kind is TensorKind.HEAD_GRADIENT)
     return {output: name for name in names if (output := find_head(name)) is not None}
 
@@ -35,7 +35,7 @@ def find_repeats(symbol: Any) -> list[int]:
 
 
 def copy_repeats(symbol: Any) -> Any:
-    """Return the symbol with copies of repeated outputs, so that each output has a separate gradient."""
+    """Return the symbol with copies of repeated outputs, so that each output has its own gradient."""
     names, repeats = symbol.list_outputs(), find_repeats(symbol)
     if not repeats:
         return symbol

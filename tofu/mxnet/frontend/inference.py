@@ -1,6 +1,6 @@
-"""Check the names, shapes and types of a symbol's arguments, and infer the missing ones by MXNet.
+"""Checks of the names, shapes and types of a symbol's arguments. MXNet infers those that are missing.
 
-Errors list all mistakes at once.
+An error lists all mistakes at once.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ Shapes = Mapping[str, tuple[int, ...]]
 DTYPE_NAMES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
 """NumPy's names of MXNet's types, in the order of MXNet's type flags (mshadow/base.h)."""
 PARAMETER_ENDINGS = ("_weight", "_bias", "_gamma", "_beta", "_parameters")  # endings of MXNet's names of parameters
-MOST_NAMES = 8  # in a message
+MOST_NAMES = 8  # in an error
 ATTRIBUTE_SEPARATOR = "$"
 MOST_ELEMENTS = 2**47  # of a tensor; products with item sizes and numbers of workers fit into 64 bits
 
 
 class ShapeInferenceError(ShapeError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped
-    """Shapes or types that MXNet refuses. The error is also an MXNetError."""
+    """An error for shapes or types that MXNet refuses. Scripts can also catch it as an MXNetError."""
 
 
 def dtype_code(dtype: Any) -> int:
-    """Return MXNet's type flag of a NumPy type or name."""
+    """Return MXNet's number for a NumPy type or the name of a type."""
     try:
         name = np.dtype(dtype).name
     except TypeError:
@@ -44,7 +44,7 @@ def dtype_code(dtype: Any) -> int:
 
 
 def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = ()) -> None:
-    """Raise ShapeError for duplicate names, names that MXNet cannot parse, and shapes or gradients of unknown names."""
+    """Raise ShapeError if names are duplicate or unknown, or if MXNet cannot parse them."""
     arguments = symbol.list_arguments() + symbol.list_auxiliary_states()
     nodes = [node["name"] for node in _mxnet.nodes(symbol.handle.value)]
     raise_together(
@@ -64,14 +64,17 @@ def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = (
 
 
 def list_inputs(symbol: Any) -> str:
-    """Return the arguments that are probably the model's inputs, as text: those without MXNet's endings of parameters."""
+    """Return the names of the model's inputs as text.
+
+    Arguments whose names end like MXNet's parameters do not count.
+    """
     names = symbol.list_arguments()
     inputs = [name for name in names if not name.endswith(PARAMETER_ENDINGS)] or names
     return (", ".join(inputs[:MOST_NAMES]) or "none") + (", ..." if inputs[MOST_NAMES:] else "")
 
 
 def check_shapes(shapes: Shapes) -> None:
-    """Raise ShapeError for invalid shapes, and for shapes with more than `MOST_ELEMENTS`."""
+    """Raise ShapeError for invalid shapes, and for shapes with more than `MOST_ELEMENTS` elements."""
     wrong = [
         f"{name}={show(shape)}{_advise_shape(name, shape)}" for name, shape in shapes.items() if not is_shape(shape)
     ]
@@ -88,7 +91,7 @@ def _advise_shape(name: str, value: Any) -> str:
 
 
 def is_shape(shape: Any) -> bool:
-    """Return True for a tuple or list of positive integers, of Python or of NumPy."""
+    """Return True for a tuple, list or array of positive integers."""
     return isinstance(shape, (tuple, list, np.ndarray)) and all(
         isinstance(extent, (int, np.integer)) and not isinstance(extent, bool) and extent > 0 for extent in shape
     )
@@ -105,7 +108,10 @@ def _declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
 def infer_arguments(
     symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """Return the shapes and type flags of all arguments, auxiliary states and head gradients of a forward symbol."""
+    """Return the shapes and MXNet's numbers of the types, by name.
+
+    The names are those of arguments, auxiliary states and gradients of the symbol's outputs.
+    """
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
     codes = _declared_types(symbol, set(names))
     codes |= {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}

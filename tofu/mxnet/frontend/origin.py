@@ -1,4 +1,4 @@
-"""Link from an operator of Tofu's graph to the node of MXNet's training graph that its copies are made from."""
+"""The link from an operator of Tofu's graph to the operator (*node*) of MXNet's graph that it stands for."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tofu.graph import Operator
 
 @dataclass(frozen=True)
 class Origin:
-    """Data of an operator that only the execution graph needs (`Operator.origin`).
+    """Data that MXNet needs to create the copies of an operator on the workers.
 
     Attributes
     ----------
     node
-        Position in the training graph of the node to copy; -1 for an operator that is created by name.
+        Position of the node to copy in MXNet's graph, or -1 if the operator copies none.
     rewritten
-        Attributes that differ from the node's.
+        Attributes whose values differ from the node's.
     asked
-        Outputs that a worker's copy must compute even if nobody reads them.
+        Outputs that a worker must compute even if nobody reads them.
     replaced
-        Position of the node that an operator created by name replaces, or -1. Monitors see this node.
+        Position of the node that the operator replaces without a copy, or -1. Monitors show this node.
     """
 
     node: int = -1
@@ -31,7 +31,7 @@ class Origin:
 
     @property
     def monitored_node(self) -> int:
-        """Position of the node that the operator copies or replaces; -1 for none."""
+        """Position of the node that the operator copies or replaces, or -1."""
         return max(self.node, self.replaced)
 
 
@@ -39,5 +39,5 @@ MADE_BY_NAME = Origin()
 
 
 def find_origin(operator: Operator) -> Origin:
-    """Return the origin of an operator. An operator without one is created by its name."""
+    """Return the origin of an operator. An operator without one copies no node."""
     return operator.origin if isinstance(operator.origin, Origin) else MADE_BY_NAME

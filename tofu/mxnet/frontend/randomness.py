@@ -1,4 +1,4 @@
-"""Find MXNet's operators that draw random numbers, in training or in inference."""
+"""Functions that tell which of MXNet's operators draw random numbers, in training or in inference."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from tofu import _mxnet
 from tofu.graph.semantic import Operator
 
 DROP_PROBABILITIES = {"Dropout": 0.5, "RNN": 0.0}
-"""Operators that drop elements at random -> their default probability."""
+"""For each operator that drops elements at random, the default probability."""
 TRAINING_ONLY = ("Dropout", "LeakyReLU", "RNN")
-"""Operators that draw random numbers in training alone, unless mode="always"."""
+"""Operators that draw random numbers only in training, unless their attribute `mode` is "always"."""
 
 
 def is_marked_random(operator: Operator) -> bool:
-    """Return True if MXNet gives the operator a source of random numbers, whatever its attributes."""
+    """Return True if MXNet gives the operator a source of random numbers, whatever the attributes are."""
     return not operator.op.startswith("_tofu_") and bool(_mxnet.operator_info(operator.op)["is_random"])
 
 
@@ -26,14 +26,14 @@ def draws(operator: Operator) -> bool:
 
 
 def draws_in(operator: Operator, for_training: bool) -> bool:
-    """Return True if a random operator draws numbers in training or, without `for_training`, in inference."""
+    """Return True if a random operator draws numbers in training (`for_training`), or in inference."""
     return for_training or operator.attributes.get("mode") == "always" or operator.op not in TRAINING_ONLY
 
 
 def draws_undescribed(operator: Operator, is_whole: bool) -> bool:
-    """Return True if an operator draws random numbers that its description does not mention.
+    """Return True if an operator draws random numbers that Tofu's description of it does not mention.
 
-    The description of RNN does not mention its dropout, and a replicated operator may have no description.
+    The description of RNN does not mention dropout. An operator that is not split (`is_whole`) may have no description.
     """
     if operator.op in ("RNN", "LeakyReLU"):
         return draws(operator)

@@ -1,7 +1,7 @@
-"""Read a symbol of MXNet into Tofu's graph of a training step.
+"""Reading of an MXNet symbol into Tofu's graph of a training step.
 
-NNVM's own passes add the gradients and infer shapes and types. Their result, the *training graph*, is an MXNet symbol
-of the outputs and gradients. It is kept, because execution graphs consist of copies of its nodes.
+MXNet's own passes add the gradients and infer shapes and types. The result is the *training graph*, an MXNet symbol of
+the outputs and gradients. It is kept, because the graph of all workers consists of copies of its operators.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from tofu.mxnet.frontend.symbol_text import in_plain_form
 from tofu.mxnet.frontend.unrolled import unroll_recurrences
 
 GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
-"""Operators by which NNVM adds the gradients of several readers of a tensor."""
+"""Operators by which MXNet adds the gradients of a tensor that several operators read."""
 
 
 @dataclass(frozen=True)
 class SymbolForm:
-    """Form in which a symbol is planned: as the user wrote it, or with some operators replaced.
+    """Choice of how to read a symbol: as the user wrote it, or with operators replaced by others that can be split.
 
     Attributes
     ----------
     is_unrolled
-        True if RNN operators are replaced by the cells that they compute.
+        True if each RNN operator is replaced by cells for single time steps.
     block_count
-        The number of workers for which operators along a dimension, such as cumsum, are computed in blocks.
+        The number of blocks into which the dimension of an operator such as cumsum is divided, one for each worker.
     may_divide
-        Returns True for the name of an operator that may be computed in blocks.
+        Function that returns True for the name of an operator that may be computed in blocks.
     """
 
     is_unrolled: bool = False
@@ -59,20 +59,20 @@ AS_WRITTEN = SymbolForm()
 def infer_operator_shapes(
     op: str, attributes: dict[str, str], inputs: list[tuple[int, ...]]
 ) -> list[tuple[int, ...]] | None:
-    """Return the output shapes that MXNet infers; None for most backward operators."""
+    """Return the output shapes that MXNet infers, or None for most backward operators."""
     shapes = _mxnet.infer_operator(op, attributes, inputs)
     return None if shapes is None else [tuple(shape or ()) for shape in shapes]
 
 
 def shares_state(op: str) -> bool:
-    """Return True if a gradient reads hidden state of its forward operator. The two must then be split in the same way."""
+    """Return True if a gradient reads hidden state of the forward operator. Then both must be split in the same way."""
     description = DESCRIPTIONS.get(op)
     counts = description is not None and bool(description.counts)
     return counts or bool(_mxnet.operator_info(op)["is_layer_backward"])
 
 
 def wrap_symbol(handle: int) -> Any:
-    """Return an `mx.sym.Symbol` that owns `handle`."""
+    """Return an `mx.sym.Symbol` that owns the MXNet symbol at the address `handle`."""
     return mx.sym.Symbol(ctypes.c_void_p(handle))
 
 
@@ -84,22 +84,22 @@ def read_graph(
     updated: Collection[str] = (),
     form: SymbolForm = AS_WRITTEN,
 ) -> Source:
-    """Build the training graph of `symbol` and read it.
+    """Read a model into Tofu's graph of a training step.
 
     Parameters
     ----------
     symbol
-        An `mx.sym.Symbol`: the forward model.
+        The model, an `mx.sym.Symbol`.
     shapes
-        Whole shapes of the inputs, at least as many as MXNet needs to infer all others.
+        Whole shapes of inputs. There must be enough for MXNet to infer all others.
     dtypes
-        Argument -> type, for arguments that are not float32.
+        Types of the arguments that are not float32, by name.
     differentiated
-        Names of the arguments whose gradients are computed. It is empty for inference.
+        Names of the arguments whose gradients are computed. They are empty for inference.
     updated
         Names of the differentiated arguments that an optimizer updates.
     form
-        The form in which the symbol is read.
+        The operators to replace by others that can be split.
 
     Raises
     ------
@@ -123,14 +123,11 @@ def read_graph(
 
 
 def _differentiate(symbol: Any, differentiated_names: Sequence[str]) -> tuple[Any, Any]:
-    """Return the symbol and its training graph.
-
-    Repeated outputs are copied first, because NNVM would use only the head gradient of the last one.
-    """
     if not differentiated_names:
         return symbol, symbol
     training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, differentiated_names))
     arguments = set(training.list_arguments())
+    # Without copies, MXNet would use the gradient of only the last of equal outputs.
     if any(name_head_gradient(output) in arguments for output in find_repeats(symbol)):
         symbol = copy_repeats(symbol)
         training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, differentiated_names))
@@ -150,7 +147,7 @@ class _Reader:
     ) -> None:
         handle = training.handle.value
         self.nodes = _mxnet.nodes(handle)
-        # Outputs of the training graph as (node, output): outputs of the model, then gradients.
+        # Outputs of the model, then gradients. Each is a node and the number of the node's output.
         self.output_entries: list[tuple[int, int]] = [(node, index) for node, index in _mxnet.outputs(handle)]
         self.output_count = len(symbol.list_outputs())
         variables = {node["name"] for node in self.nodes if node["op"] == "null"}
@@ -257,8 +254,7 @@ class _Reader:
         )
 
     def _make_unique(self, name: str) -> str:
-        """Return a unique name. MXNet gives all sums of gradients the name "sum_grad"."""
-        self.name_counts[name] += 1
+        self.name_counts[name] += 1  # all sums of gradients have the name "sum_grad"
         return name if self.name_counts[name] == 1 else f"{name}~{self.name_counts[name]}"
 
     def _find_ancestors(self, nodes: Iterable[int]) -> set[int]:
@@ -274,16 +270,17 @@ class _Reader:
 
 
 def _list_undeclared_changes(node: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return inputs that the operator changes although MXNet does not declare it: BatchNorm_v1 sets a fixed gamma to ones.
+    """Return the inputs that an operator changes although MXNet does not declare it.
 
-    BatchNorm needs no entry: it is split by channel like its gamma, or lowered to parts that declare the change.
+    BatchNorm_v1 sets a fixed gamma to ones. BatchNorm is split like its gamma, or replaced by parts that declare the
+    change.
     """
     is_fixed = node["op"] == "BatchNorm_v1" and node["attrs"].get("fix_gamma", "True") in ("True", "1")
     return (1,) if is_fixed else ()
 
 
 def find_labels(symbol: Any) -> frozenset[str]:
-    """Return the arguments that operators only read as inputs called "label". They are data, not parameters."""
+    """Return the arguments that operators read only as inputs called "label". They are data, not parameters."""
     nodes = _mxnet.nodes(symbol.handle.value)
     input_names_by_op: dict[str, list[str]] = {}
     labels, others = set[str](), set[str]()
@@ -301,9 +298,9 @@ def find_labels(symbol: Any) -> frozenset[str]:
 
 
 def read_training(symbol: Any, shapes: Shapes) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """Return the shapes of a model's inputs, labels included, and the names of all other arguments, which are trained.
+    """Return the shapes of a model's inputs and labels, and the names of all other arguments, which are trained.
 
-    Raises ShapeError if the labels' shapes cannot be inferred.
+    Raise ShapeError if the shapes of labels cannot be inferred.
     """
     labels = find_labels(symbol)
     all_shapes, _ = infer_arguments(symbol, shapes, {})

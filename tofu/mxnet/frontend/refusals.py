@@ -1,6 +1,6 @@
-"""Errors for models that cannot be partitioned, or that MXNet itself computes wrong.
+"""Errors for models that cannot be split, or that MXNet itself computes wrong.
 
-Operators that cannot be partitioned are found in the symbol, and all of a kind are named at once. Wrong kernels are
+Operators that cannot be split are found in the symbol, and an error names all of a kind at once. Wrong kernels are
 found in the graph, because they depend on types.
 """
 
@@ -32,7 +32,10 @@ SYNCHRONIZED = {
 
 
 def refuse_broken(symbol: Any) -> None:
-    """Raise TofuError for a symbol with edges to missing nodes, which MXNet may load from a damaged file."""
+    """Raise TofuError if operators of the symbol read missing operators.
+
+    MXNet may load such a symbol from a damaged file.
+    """
     try:
         _mxnet.check_edges(symbol.handle.value)
     except RuntimeError as error:
@@ -40,7 +43,7 @@ def refuse_broken(symbol: Any) -> None:
 
 
 def refuse_unpartitionable(symbol: Any) -> None:
-    """Raise UnsupportedError, with an alternative for each operator, if a forward symbol cannot be partitioned."""
+    """Raise UnsupportedError if an operator of the symbol cannot be split. The message advises what to use instead."""
     nodes = _mxnet.nodes(symbol.handle.value)
     raise_together(
         UnsupportedError,
@@ -70,7 +73,7 @@ def refuse_unpartitionable(symbol: Any) -> None:
 
 
 def refuse_wrong_kernels(graph: Graph) -> None:
-    """Raise UnsupportedError for operators whose kernel computes wrong numbers on one device."""
+    """Raise UnsupportedError for operators for which MXNet computes wrong numbers even on one device."""
     _refuse_fractional_reshapes(graph)
     _refuse_shared_gammas(graph)
     has_onednn = os.environ.get("MXNET_MKLDNN_ENABLED", "1") != "0"
@@ -90,7 +93,7 @@ def refuse_wrong_kernels(graph: Graph) -> None:
 
 
 def refuse_outputs_without_dimensions(graph: Graph) -> None:
-    """Raise UnsupportedError for outputs of shape (), if MXNet takes it for an unknown shape."""
+    """Raise UnsupportedError for outputs of shape (), if MXNet takes this shape for an unknown one."""
     outputs = [] if mx.util.is_np_shape() else [graph.tensors[position] for position in graph.outputs]
     raise_together(
         UnsupportedError,
@@ -103,7 +106,7 @@ def refuse_outputs_without_dimensions(graph: Graph) -> None:
 def _refuse_shared_gammas(graph: Graph) -> None:
     """Refuse operators that read the gamma of a BatchNorm with fix_gamma.
 
-    BatchNorm sets gamma to ones while it runs. MXNet does not know this, and orders other readers arbitrarily.
+    BatchNorm sets gamma to ones while it runs. MXNet does not know this, and runs other readers before or after it.
     """
     setters = {number for number, operator in enumerate(graph.operators) if _sets_gamma(operator)}
     setter_by_gamma = {graph.operators[number].inputs[1]: graph.operators[number] for number in setters}
@@ -126,7 +129,7 @@ def _sets_gamma(operator: Operator) -> bool:
 
 
 def _refuse_fractional_reshapes(graph: Graph) -> None:
-    """Refuse reshapes with a fractional extent for -1. MXNet would round it and read outside the tensors."""
+    """Refuse reshapes in which -1 stands for a fraction. MXNet would round it and read outside the tensors."""
     shapes = [tensor.shape for tensor in graph.tensors]
     raise_together(
         UnsupportedError,

@@ -1,4 +1,4 @@
-"""Replacement of operators by symbols in MXNet's JSON of a graph."""
+"""Replacement of operators by symbols in a graph, which is read and written as MXNet's JSON."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tofu.mxnet.frontend.inference import DTYPE_NAMES, Shapes
 Operand = tuple[tuple[int, ...], str]
 """Shape and type of an operator's input."""
 FindReplacement = Callable[[Mapping[str, Any], Sequence[Operand], tuple[int, ...]], Any]
-"""Function of a node in MXNet's JSON, its operands and the shape of its first output.
+"""Function of an operator in MXNet's JSON, the shapes and types of the inputs, and the shape of the first output.
 
-It returns a symbol over the variables "0", "1", .., or None if the node stays.
+It returns a symbol whose variables "0", "1", ... stand for the inputs, or None if the operator stays.
 """
 _CONSTANTS = ("_zeros", "_ones")
-"""Operators that may have no shape, such as first states. MXNet infers it from their readers."""
+"""Operators that may have no shape, such as first states. MXNet infers the shape from the operators that read them."""
 
 
 def rewrite_operators(
@@ -31,8 +31,8 @@ def rewrite_operators(
 ) -> Any:
     """Return the symbol with some operators replaced by symbols. `shapes` and `types` describe all variables.
 
-    `find_by_op` has a function for each type of operator that may be replaced. With `keeps_names`, the operator that
-    computes the only output of a new symbol gets the name of the operator that it replaces.
+    `find_by_op` has a function for each type of operator that may be replaced. With `keeps_names`, the last operator of
+    a replacement with one output gets the old operator's name.
     """
     graph, nodes = json.loads(symbol.tojson()), _mxnet.nodes(symbol.handle.value)
     assert [node["name"] for node in graph["nodes"]] == [node["name"] for node in nodes]
@@ -61,17 +61,17 @@ def rewrite_operators(
 
 
 class Splice:
-    """MXNet's JSON of a graph, rewritten node by node.
+    """A graph in MXNet's JSON that is rewritten operator by operator.
 
-    An *entry* is the output of a node, as the node's number, the output's number and 0.
+    An *entry* is an output of a node (operator or variable), as three numbers: the node's, the output's, and 0.
     """
 
     def __init__(self) -> None:
         self.nodes: list[dict[str, Any]] = []
-        self._find_new_entry: list[Callable[[int], list[int]]] = []  # old node -> function of its output's number
+        self._find_new_entry: list[Callable[[int], list[int]]] = []  # for each old node, called with an output's number
 
     def entry(self, old_entry: Sequence[int]) -> list[int]:
-        """Return the new entry of an old node's output."""
+        """Return the entry in the new graph for an entry in the old graph."""
         return self._find_new_entry[old_entry[0]](old_entry[1])
 
     def add(self, node: dict[str, Any]) -> None:
@@ -82,10 +82,10 @@ class Splice:
     def replace(self, symbol: Any, inputs: Sequence[list[int]], name: str | None = None) -> None:
         """Replace the next node by a symbol, whose variables "0", "1", ... stand for the node's inputs.
 
-        If the symbol has one output, its operator gets the `name`.
+        If the symbol has one output, the operator that computes it gets the `name`.
         """
         symbol_graph = json.loads(symbol.tojson())
-        find_entry: list[Callable[[int], list[int]]] = []  # node of the symbol -> function of its output's number
+        find_entry: list[Callable[[int], list[int]]] = []  # for each node of `symbol`
         for node in symbol_graph["nodes"]:
             if node["op"] == "null":
                 find_entry.append([inputs[int(node["name"])]].__getitem__)
@@ -98,7 +98,7 @@ class Splice:
         self._find_new_entry.append(outputs.__getitem__)
 
     def symbol(self, graph: Mapping[str, Any]) -> Any:
-        """Return the result as a symbol with the outputs of the original graph."""
+        """Return the new graph as a symbol with the outputs of the old graph."""
         variables = [n for n, node in enumerate(self.nodes) if node["op"] == "null"]
         pointers = list(range(len(self.nodes) + 1))
         new_graph = {

@@ -12,14 +12,13 @@ from tofu.mxnet.frontend.splice import Splice
 
 STORAGE_KEY = "__storage_type__"
 STORAGES = {"1": "row_sparse", "2": "csr"}
-"""Value of a variable's storage attribute -> name of the storage."""
+"""Names of sparse storage, by the value of a variable's attribute."""
 SPARSE_ATTRIBUTES = ("sparse_grad", "forward_stype")
 """Attributes by which an operator requests sparse gradients or results."""
 DENSE = "default"
 
 
 def _sum_squares(attributes: Mapping[str, str], name: str) -> Any:
-    """Return the symbol of `_square_sum`, which has no kernel for dense tensors."""
     return mx.sym.sum(mx.sym.square(mx.sym.Variable("0"), name=f"{name}_square"), name=name, **attributes)
 
 
@@ -38,11 +37,11 @@ DENSE_FORMS: dict[str, Callable[[Mapping[str, str], str], Any]] = {
     "_square_sum": _sum_squares,
     "cast_storage": _copy,
 }
-"""Operator for sparse tensors -> function of its attributes and name that returns it as a symbol over dense tensors."""
+"""For each operator on sparse tensors, a function of its attributes and name that returns a symbol on dense tensors."""
 
 
 def list_storages(symbol: Any) -> dict[str, str]:
-    """Return variable -> "row_sparse" or "csr", for all variables that are not dense."""
+    """Return "row_sparse" or "csr" for each variable that is not dense."""
     codes = {name: attributes.get(STORAGE_KEY, "") for name, attributes in symbol.attr_dict().items()}
     return {name: STORAGES[code] for name, code in codes.items() if code in STORAGES}
 
@@ -50,7 +49,7 @@ def list_storages(symbol: Any) -> dict[str, str]:
 def list_sparse_gradients(symbol: Any) -> set[str]:
     """Return the variables whose gradients MXNet would store as row_sparse.
 
-    All their readers are lookups, or products with csr arrays, that request sparse gradients.
+    They are read only by lookups, or by products with csr arrays, that request sparse gradients.
     """
     nodes = _read_graph(symbol)["nodes"]
     dense: set[str] = set()
@@ -68,7 +67,7 @@ def has_sparse_storage(symbol: Any) -> bool:
 
 
 def with_dense_storage(symbol: Any) -> Any:
-    """Return the same model over dense tensors, with the same names and numbers."""
+    """Return the same model with dense tensors, and with the same names and numbers."""
     graph = _read_graph(symbol)
     if not any(map(_is_sparse, graph["nodes"])):
         return symbol
@@ -86,10 +85,9 @@ def with_dense_storage(symbol: Any) -> Any:
 
 
 def _read_graph(symbol: Any) -> dict[str, Any]:
-    """Return a symbol's JSON, or a graph without nodes if the text does not mention sparse storage, which saves parsing."""
     text = mx.sym.Symbol.tojson(symbol, remove_amp_cast=False)
     mentions_sparse = any(word in text for word in (STORAGE_KEY, *SPARSE_ATTRIBUTES, *DENSE_FORMS))
-    graph: dict[str, Any] = json.loads(text) if mentions_sparse else {"nodes": []}
+    graph: dict[str, Any] = json.loads(text) if mentions_sparse else {"nodes": []}  # parsing would take time
     return graph
 
 

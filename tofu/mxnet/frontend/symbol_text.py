@@ -1,4 +1,4 @@
-"""Checks of MXNet's JSON of a symbol before MXNet reads it.
+"""Checks of a symbol's JSON before MXNet reads it.
 
 MXNet's own errors name neither the place nor the mistake, and MXNet accepts cycles and missing outputs.
 """
@@ -22,7 +22,7 @@ PYTHON_BOOLEANS = {"true": "True", "false": "False"}
 def in_plain_form(symbol: Any) -> Any:
     """Return the same model without `ctx_group`, with dense storage, and with booleans as Python writes them.
 
-    `ctx_group` places operators, which is the plan's task. MXNet also accepts true and TRUE for True.
+    The plan, not `ctx_group`, decides where operators run. MXNet also accepts true and TRUE for True.
     """
     symbol = with_dense_storage(symbol)
     if not any(_simplify_attributes(attributes) != attributes for attributes in symbol.attr_dict().values()):
@@ -35,7 +35,7 @@ def in_plain_form(symbol: Any) -> Any:
 
 
 def _simplify_attributes(attributes: Mapping[str, str], is_free_text: bool = False) -> dict[str, str]:
-    """Return a node's attributes in plain form. With `is_free_text`, a Python operator reads the texts, so they are kept."""
+    """Return attributes in plain form. With `is_free_text`, a Python operator reads them, so texts are kept."""
     return {
         key: value if is_free_text or key.startswith("__") else PYTHON_BOOLEANS.get(value.lower(), value)
         for key, value in attributes.items()
@@ -44,7 +44,7 @@ def _simplify_attributes(attributes: Mapping[str, str], is_free_text: bool = Fal
 
 
 def read_model(text: str) -> dict[str, Any]:
-    """Parse the JSON of a symbol. Raise a ValueError that names the wrong node and the mistake."""
+    """Parse the JSON of a symbol. If it is wrong, raise a ValueError that names the node and the mistake."""
     model = parse_json(text)
     if not isinstance(model, dict):
         raise ValueError(f"it is {show(model)}, not an object with nodes")

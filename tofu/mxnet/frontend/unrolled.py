@@ -1,8 +1,8 @@
-"""Replace MXNet's RNN operator, which computes a whole sequence, by cells for single time steps.
+"""Replacement of MXNet's RNN operator, which computes a whole sequence, by cells for single time steps.
 
-The operator can only be split by batch. Cells can also be split by hidden units, so that a worker has all gates of its
-units. For this, the rows of the weights, which are taken from the operator's vector of parameters, are ordered by unit.
-Cells with rectifiers are not unrolled, because the operator computes them in single precision.
+The operator can only be split by batch. Cells can also be split by hidden units. A worker then has all gates of some
+units, so the rows of the weights are ordered by unit. Cells with rectifiers are not replaced, because the operator
+computes them in single precision.
 """
 
 from __future__ import annotations
@@ -21,26 +21,25 @@ GATES = {"rnn_tanh": 1, "gru": 3, "lstm": 4}
 
 
 def has_recurrences(symbol: Any) -> bool:
-    """Return True if there is an RNN operator that can be unrolled."""
-    return any(_is_plain(node) for node in json.loads(symbol.tojson())["nodes"])
+    """Return True if the symbol has an RNN operator that can be replaced by cells."""
+    return any(_can_be_unrolled(node) for node in json.loads(symbol.tojson())["nodes"])
 
 
 def unroll_recurrences(symbol: Any, shapes: Shapes, types: Mapping[str, int]) -> Any:
-    """Return the symbol with cells in place of all RNN operators that can be unrolled.
+    """Return the symbol with cells in place of RNN operators, where possible.
 
     `shapes` and `types` describe all variables.
     """
 
     def find_cells(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:
-        if not _is_plain(node):
+        if not _can_be_unrolled(node):
             return None
         return Recurrence(node["name"], node.get("attrs", {}), operands[0][0]).unroll(len(operands))
 
     return rewrite_operators(symbol, shapes, types, {"RNN": find_cells})
 
 
-def _is_plain(node: Mapping[str, Any]) -> bool:
-    """Return True if an RNN operator can be unrolled: it has whole sequences, and neither projects nor clips states."""
+def _can_be_unrolled(node: Mapping[str, Any]) -> bool:
     attributes = node.get("attrs", {})
     if node["op"] != "RNN" or attributes.get("mode") not in GATES:
         return False
@@ -52,7 +51,7 @@ def _is_plain(node: Mapping[str, Any]) -> bool:
 
 @dataclass
 class Recurrence:
-    """RNN operator over data of the shape (time, batch, features)."""
+    """An RNN operator on data of the shape (time, batch, features)."""
 
     name: str
     attributes: Mapping[str, str]
@@ -65,10 +64,13 @@ class Recurrence:
         self.directions = 2 if self.attributes.get("bidirectional", "False") in ("True", "1") else 1
         self.gates = GATES[self.mode]
         self.rows = self.gates * self.units
-        self.next_parameter = 0  # first element of the vector of parameters that no weight or bias has yet
+        self.next_parameter = 0  # position in the vector of parameters where the next weight or bias begins
 
     def unroll(self, count: int) -> Any:
-        """Return the cells as a symbol over `count` variables "0", "1", ...: data, parameters, and one or two states."""
+        """Return the cells as a symbol.
+
+        Its `count` variables "0", "1", ... are data, parameters, and one or two states.
+        """
         variables = [mx.sym.Variable(str(n)) for n in range(count)]
         with mx.name.Prefix(f"{self.name}_"):
             return mx.sym.Group(self._build_outputs(*variables))
@@ -106,7 +108,10 @@ class Recurrence:
         return self.data_shape[2] if layer == 0 else self.units * self.directions
 
     def _take_weight(self, parameters: Any, width: int | None = None) -> Any:
-        """Return the next weight, or bias if `width` is None, from the vector of parameters. Rows are ordered by unit."""
+        """Return the next weight from the vector of parameters, or a bias if `width` is None.
+
+        Rows are ordered by unit.
+        """
         size = self.units * (width or 1)
         shape = (self.units, 1) if width is None else (self.units, 1, width)
         parts = []
@@ -139,7 +144,6 @@ class Recurrence:
         return list(mx.sym.SliceChannel(units, num_outputs=self.gates, axis=2, squeeze_axis=True))
 
     def _run_cell(self, input_gates: Sequence[Any], state_gates: Sequence[Any], states: Sequence[Any]) -> list[Any]:
-        """Return the next states. `input_gates` and `state_gates` are the products with the weights of each gate."""
         if self.gates == 1:
             return [mx.sym.tanh(input_gates[0] + state_gates[0])]
         sigmoid, tanh = mx.sym.sigmoid, mx.sym.tanh

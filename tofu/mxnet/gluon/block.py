@@ -46,15 +46,15 @@ def partition(
 
     The script around the block need not change: attributes, parameters, Trainers and parameter files work as before.
     Inputs and outputs are whole arrays in the context of the inputs. The loss may be part of the block or not. The
-    plan is made at the first call of the block; the plan for training at the first call inside `autograd.record()`.
+    first call plans the block for inference, and the first call inside `autograd.record()` plans it for training.
 
     Parameters
     ----------
     block
         A `mx.gluon.HybridBlock` or SymbolBlock. It is changed in place.
     ngpus, contexts, plan, hints, undescribed, on_infeasible, cache, algorithm, search_seconds, topology, memory_limit, replicate, unroll
-        As in `tofu.partition`, with one exception: inference always uses on_infeasible="replicate", since a single
-        image, for instance, cannot be split between many workers.
+        As in `tofu.partition`, with one exception: inference always uses on_infeasible="replicate". For example, a
+        single image cannot be split between many workers.
 
     Returns
     -------
@@ -129,17 +129,17 @@ def _advise_block(value: Any) -> str:
 
 
 class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is untyped
-    """Base class that `partition` adds to a block's class, so that the block's graph runs on several devices."""
+    """A class that `partition` adds to the bases of a block's class, so that the block runs on several devices."""
 
     _settings: Settings
     _devices: tuple[Any, ...]
     _cached_op: Any
     _cached_graph: Any
-    _last_operator: PartitionedOperator | None = None  # reused if tracing after hybridize() gives the same graph
+    _last_operator: PartitionedOperator | None = None  # used again if hybridize() leads to the same graph
 
     @property
     def partitioned_symbol(self) -> PartitionedSymbol:
-        """Partitioned symbol of the block's graph. Raises PlanError before the first call."""
+        """The block's graph as a partitioned symbol. Raises PlanError before the first call."""
         return self._require_operator().symbol
 
     def _require_operator(self) -> PartitionedOperator:
@@ -152,7 +152,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
 
     @property
     def plan(self) -> Plan:
-        """Plan of training. Before the first call inside `autograd.record()`, the plan of inference."""
+        """The plan for training, or for inference before the first call inside `autograd.record()`."""
         operator = self._require_operator()
         return operator.training_plan or operator.symbol.plan
 
@@ -161,7 +161,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
         self.partitioned_symbol.save_report(path, title or self.name)
 
     def why(self, operator: str) -> str:
-        """Return a table of alternative splits of an operator in the last plan, as `PartitionedSymbol.why` does."""
+        """Return a table with every way to split an operator, and the communication that it would cause."""
         return self.partitioned_symbol.why(operator)
 
     def _build_cache(self, *args: Any) -> None:
@@ -189,7 +189,11 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
         )
 
     def forward(self, x: Any, *args: Any) -> Any:
-        """Run the block on the workers. Raise UnsupportedError inside the graph of another block, which runs on one device."""
+        """Run the block on the workers.
+
+        Raise UnsupportedError if the input is a symbol, because then another block, which runs on one device, calls
+        this block.
+        """
         if isinstance(x, mx.sym.Symbol):
             raise UnsupportedError(
                 f"{self.name} is partitioned but is called with a symbol, probably by a hybridized block around it, which would run it on "
@@ -216,7 +220,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
                 block._active = True
 
     def hybridize(self, active: bool = True, *args: Any, **kwargs: Any) -> None:
-        """Trace the block again at the next call. It always runs as a graph; options such as static_alloc have no effect."""
+        """Trace the block again at the next call. Options such as static_alloc have no effect."""
         if not active:
             raise UnsupportedError(
                 f"{self.name} is partitioned and runs as a graph: hybridize(False), operator by operator, is not possible."

@@ -1,4 +1,4 @@
-"""Recorded calls of a partitioned block. Autograd sees each call as one operator."""
+"""Calls of a partitioned block inside `autograd.record()`. Autograd sees each call as one operator."""
 
 from __future__ import annotations
 
@@ -22,16 +22,10 @@ WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes of gradient requests; 0 me
 
 
 class BlockCall:
-    """Forward and backward pass of one recorded call. Autograd keeps it as long as its backward may run.
+    """The forward and the backward pass of one recorded call. Autograd keeps it as long as the backward may run.
 
-    Parameters
-    ----------
-    operator
-        The operator that was called.
-    bound
-        The executor. It belongs to this call until the backward has run.
-    differentiated
-        Names of the inputs whose gradients autograd wants.
+    No other call may use the executor `bound` until then. `differentiated` are the inputs whose gradients autograd
+    needs.
     """
 
     def __init__(self, operator: PartitionedOperator, bound: BoundExecutor, differentiated: Sequence[str]) -> None:
@@ -96,5 +90,5 @@ def _write_gradient(value: Any, request: int, gradient: Any) -> None:
 
 
 def needs_gradient(array: Any) -> bool:
-    """Return True if autograd has a path from this array to something that wants a gradient."""
+    """Return True if autograd needs a gradient of this array, for itself or for arrays from which it was computed."""
     return _mxnet.needs_gradient(_read_handle(array))

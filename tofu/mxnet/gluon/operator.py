@@ -1,8 +1,8 @@
-"""Operator that runs the graph of a partitioned block. It replaces MXNet's CachedOp.
+"""The operator that runs the graph of a partitioned block, instead of MXNet's CachedOp.
 
 The graph is bound once for each shape of the inputs. A call inside `autograd.record()` needs an executor until its
-backward has run, so several recorded calls need several executors. They share the parameters' shards. If one backward
-runs through several calls, their gradients are added.
+backward has run, so several recorded calls need several executors. They share the shards of the parameters. If one
+backward runs through several calls, the gradients of all calls are added.
 """
 
 from __future__ import annotations
@@ -31,35 +31,30 @@ from tofu.plan import Plan
 from tofu.planning.settings import Settings
 
 MOST_EXECUTORS = 4
-"""Number of executors that are kept without a call, so that several shapes of the inputs may alternate."""
+"""Number of unused executors that are kept, so that inputs of several shapes may alternate."""
 
 
 class BoundExecutor:
-    """Executor of a block's graph, and the recorded call that uses it."""
+    """An executor of a block's graph, and the recorded call that uses it."""
 
     def __init__(self, key: Any, executor: ShardedExecutor) -> None:
         self.key = key
         self.executor = executor
         self.call: Any = None  # a weak reference to the last call
-        # Parameter -> (array, shards) of gradients in this executor's memory. The array may no longer belong to the parameter.
+        # Gradients in this executor's memory, by parameter. The array may no longer belong to the parameter.
         self.gradients: dict[str, tuple[weakref.ref[ParameterArray], ShardedTensor]] = {}
 
     @property
     def is_free(self) -> bool:
-        """True if no recorded call can still run its backward on this executor."""
+        """True if no recorded call can still run a backward on this executor."""
         call = None if self.call is None else self.call()
         return call is None or call.is_done
 
 
 class PartitionedOperator:
-    """Graph of a block over several devices. It is called like a CachedOp, with inputs and parameters in the graph's order.
+    """A block's graph on several devices. It is called like MXNet's CachedOp, with all inputs and parameters in order.
 
-    Parameters
-    ----------
-    symbol
-        The block's partitioned symbol.
-    parameters
-        Name -> parameter, for all arguments and auxiliary states that are not inputs.
+    `parameters` are the Gluon parameters by name, for all arguments and auxiliary states that are not inputs.
     """
 
     def __init__(self, symbol: PartitionedSymbol, parameters: Mapping[str, Sharded]) -> None:
@@ -69,10 +64,10 @@ class PartitionedOperator:
         self._arguments = frozenset(symbol.list_arguments())
         self._states = frozenset(symbol.list_auxiliary_states())
         self._replanner = Replanner()
-        self._training_gradients: Any = None  # names of the parameters and inputs with gradients in the last training
+        self._training_gradients: Any = None  # parameters and inputs with gradients in the last training
         self._executors: list[BoundExecutor] = []  # in order of last use
         self._operator_hook: tuple[Any, bool] | None = None
-        self.finished: list[BlockCall] = []  # backward passes issued since the last `settle`
+        self.finished: list[BlockCall] = []  # calls whose backward was started since the last `settle`
         self.anchor = _make_anchor(mx.cpu(0))
         self.lock = threading.RLock()  # lets one thread run at a time
         for parameter in self.parameters.values():
@@ -80,7 +75,7 @@ class PartitionedOperator:
 
     @property
     def training_plan(self) -> Plan | None:
-        """Plan of training for the first shapes, or None before training."""
+        """The plan that was made first for training, or None before training."""
         return self._replanner.first_plan(self._training_gradients)
 
     def runs(self, symbol: Any, parameters: Mapping[str, Any]) -> bool:
@@ -92,7 +87,8 @@ class PartitionedOperator:
 
     def __call__(self, *arrays: Any) -> Any:
         """Run the forward pass, and record the call if autograd records. Return the output, or a list of several."""
-        # MXNet's own threads run Python operators, such as an autograd.Function's backward, on which gradients here may depend.
+        # MXNet's own threads run Python operators, such as the backward of an autograd.Function. If such a thread waited
+        # here, the gradients that depend on it would never be computed.
         is_mxnet_thread = isinstance(threading.current_thread(), threading._DummyThread)
         if (is_mxnet_thread and self.finished) or not self.lock.acquire(blocking=not is_mxnet_thread):
             raise UnsupportedError(
@@ -140,9 +136,9 @@ class PartitionedOperator:
     def count_before_parameters(self, differentiated: Collection[str]) -> int:
         """Return how many of the inputs in `differentiated` the block reads before its first trained parameter.
 
-        The *anchor* is an array that represents all parameters in autograd. This number is its position among the
-        inputs. The position determines which of several calls runs its backward first, and so the order in which the
-        calls update moving averages.
+        In autograd, one array stands for all parameters: the *anchor*. The number returned is its position among the
+        inputs. It determines which of several calls runs its backward first, and so in which order calls update moving
+        averages.
         """
         trained = set(self._list_trained())
         first_trained = next((position for position, name in enumerate(self.names) if name in trained), 0)
@@ -162,7 +158,7 @@ class PartitionedOperator:
     # ---- running
 
     def forward(self, bound: BoundExecutor, inputs: Mapping[str, Any], is_train: bool) -> list[Any]:
-        """Scatter the inputs, run the forward pass, and gather the outputs in the context of the inputs."""
+        """Copy inputs to the workers, run the forward pass, and return whole outputs in the context of the inputs."""
         executor = bound.executor
         if is_train:
             self._save_gradients(bound)
@@ -179,14 +175,14 @@ class PartitionedOperator:
         return outputs
 
     def write_parameters(self, executor: ShardedExecutor) -> None:
-        """Copy the parameters into an executor's shards, because a backward uses values written after the forward."""
+        """Copy the parameters to an executor's shards. A backward uses values that were written after the forward."""
         for name, array in self._get_parameter_arrays().items():
             current = array.tensor
             if executor.variables[name] is not current:
                 executor.variables[name].scatter(current.gather())
 
     def take_changes(self, executor: ShardedExecutor) -> None:
-        """Copy the states that an executor changed, such as moving averages, to parameters that are sharded differently."""
+        """Copy states that an executor changed, such as moving averages, to parameters that are split otherwise."""
         for name in self._list_changed_variables(executor):
             array = self.parameters[name].array
             if array is not None and executor.variables[name] is not array.layout:
@@ -207,7 +203,7 @@ class PartitionedOperator:
         return bool(self.finished) or not all(bound.is_free for bound in self._executors)
 
     def settle(self) -> None:
-        """Move the gradients of all finished backward passes to the parameters."""
+        """Copy the gradients of all finished backward passes to the parameters."""
         if self.finished:
             with self.lock:
                 self._settle()
@@ -226,7 +222,6 @@ class PartitionedOperator:
     def _put_gradient(
         self, name: str, finished_calls: Sequence[BlockCall], calls_of_last_backward: Sequence[BlockCall]
     ) -> None:
-        """Write a parameter's gradient: the sum over the last backward pass, or over all of them with grad_req="add"."""
         parameter = self.parameters[name]
         array, gradient = parameter.array, parameter.gradient
         assert array is not None
@@ -245,7 +240,7 @@ class PartitionedOperator:
         array._fresh_grad = True
 
     def _save_gradients(self, bound: BoundExecutor) -> None:
-        """Copy the gradients that no optimizer has used yet, because the next forward reuses their memory."""
+        """Copy gradients that no optimizer has used yet, because the next forward reuses their memory."""
         for name, (reference, tensor) in bound.gradients.items():
             gradient, parameter = reference(), self.parameters[name]
             if gradient is None or gradient.layout is not tensor:
@@ -262,7 +257,6 @@ class PartitionedOperator:
     def _bind(
         self, inputs: Mapping[str, Any], trained: tuple[str, ...] | None, differentiated: tuple[str, ...]
     ) -> BoundExecutor:
-        """Return a free executor for inputs of these shapes. `trained` is None for inference."""
         shapes = {name: tuple(array.shape) for name, array in inputs.items()}
         types = {name: array.dtype for name, array in {**inputs, **self._get_parameter_arrays()}.items()}
         key = (
@@ -333,7 +327,6 @@ class PartitionedOperator:
             array.move(bound.executor.variables[name])
 
     def _drop_executors(self, last_bound: BoundExecutor) -> None:
-        """Drop free executors with outdated layouts of parameters, and those used least recently."""
         arrays = self._get_parameter_arrays()
         current = [
             bound
@@ -353,5 +346,5 @@ def _make_anchor(context: Any) -> Any:
 
 
 def _can_run(executor_key: Any, key: Any) -> bool:
-    """Return True if an executor bound for `executor_key` can run a call with `key`. Executors for training also run inference."""
+    # An executor for training can also run inference.
     return bool(executor_key[:2] == key[:2] and (executor_key[2:] == key[2:] or key[2] is None))

@@ -17,7 +17,7 @@ from tofu.mxnet.runtime.arrays.shards import as_legacy
 
 
 class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
-    """Base class that `shard_parameter` adds to a parameter's class, so that its arrays can be sharded."""
+    """A class that becomes a base of a parameter's class, so that the parameter's arrays can be split over workers."""
 
     _operators: tuple[Any, ...] = ()
     has_sparse_gradient = False
@@ -26,12 +26,12 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def array(self) -> ParameterArray | None:
-        """Array of the values, or None before they are initialized."""
+        """The array of the values, or None before they are initialized."""
         return self._data[0] if self._data else None
 
     @property
     def gradient(self) -> ParameterArray | None:
-        """Array of the gradient, or None if the parameter has none."""
+        """The array of the gradient, or None if the parameter has none."""
         return self._grad[0] if self._grad else None
 
     def data(self, ctx: Any = None) -> Any:
@@ -45,12 +45,12 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
     def follow(self, operator: Any) -> None:
         """Call `operator.settle()` whenever values or gradients are about to be read.
 
-        Operators that were followed before are still settled, until the backward of their calls has run.
+        An operator that was passed to an earlier call is also settled, until all its backward passes have run.
         """
         self._operators = (*self._operators, operator)
 
     def settle(self) -> None:
-        """Move finished gradients of all followed operators to their parameters."""
+        """Copy the gradients of finished backward passes to the parameters."""
         for operator in self._operators:
             operator.settle()
         if len(self._operators) > 1:
@@ -59,19 +59,22 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def grad_req(self) -> str:
-        """Gradient request."""
+        """Gradient request: "write", "add" or "null"."""
         request: str = super().grad_req
         return request
 
     @grad_req.setter
     def grad_req(self, request: str) -> None:
-        self.settle()  # finished backward passes write the gradient as requested before
+        self.settle()  # finished backward passes still follow the old request
         super(Sharded, type(self)).grad_req.fset(self, request)
         if self.array is not None:
             self.array.gradient = self.gradient
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Initialize as in Gluon. The new array takes over the shards. The old one gets a copy, because callers may hold it."""
+        """Initialize the parameter as in Gluon. The new array uses the shards.
+
+        The old array gets a copy of them, because callers may still hold it.
+        """
         self.settle()
         old_array = self.array
         super().initialize(*args, **kwargs)
@@ -93,7 +96,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self._init_grad()
 
     def _set_context(self, contexts: Sequence[Any]) -> None:
-        """Store the user's context. Until there is a plan, the arrays are on the host; then they are on the workers."""
+        """Store the user's context. Arrays are on the host until there is a plan, and then on the workers."""
         _check_single_context(self.name, contexts)
         context = contexts[0]
         self._ctx_list = [context]
@@ -110,7 +113,6 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
             self.array.gradient = self.gradient
 
     def _check_use(self) -> None:
-        """Raise UnsupportedError if autograd would record a use of the whole array, because the gradient would lack it."""
         if autograd.is_recording() and self.grad_req != "null":
             raise UnsupportedError(
                 f"{self.name} is used inside autograd.record() but outside of its partitioned block, and its gradient would lack that "
@@ -120,13 +122,19 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self.settle()
 
     def _check_gradient_use(self) -> None:
-        """Wait for pending writes, then settle. Otherwise a Trainer could pull a gradient in place of an initial value."""
+        """Wait for pending writes, then settle.
+
+        Otherwise a Trainer could pull a gradient in place of an initial value.
+        """
         if self.array is not None:
             self.array.wait_for_writes()
         self.settle()
 
     def reset_ctx(self, ctx: Any) -> None:
-        """Set the parameter's context. The shards stay where they are. The gradient becomes zero, as in MXNet."""
+        """Set the context of the parameter and, as in MXNet, set the gradient to zeros.
+
+        The shards stay where they are.
+        """
         if self._data is None:
             super().reset_ctx(ctx)
         else:
@@ -142,7 +150,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
             self.gradient.put(self.gradient.layout.zeros_like())
 
     def cast(self, dtype: Any) -> None:
-        """Cast values and gradient to another type. The next call plans the model again."""
+        """Convert values and gradient to another type. The next call plans the model again."""
         whole = None if self.array is None else self.array.astype(dtype)
         gradient = None if self.gradient is None or self.gradient.is_invalid else self.gradient.astype(dtype)
         self._data = self._grad = None
@@ -168,13 +176,12 @@ def reading_shards() -> Iterator[None]:
 
 
 def _as_user_array(array: Any) -> Any:
-    """Return the array as the user reads it: an array of `mx.np` if `mx.npx.set_np()` is on, else an NDArray."""
     is_numpy = mx.util.is_np_array() and not getattr(_reading, "reads_shards", False)
     return array.as_np_ndarray() if is_numpy else array
 
 
 def check_parameter(parameter: Any) -> None:
-    """Raise a TofuError for a parameter that cannot be sharded."""
+    """Raise a TofuError if a parameter cannot be split over workers."""
     if isinstance(parameter, Sharded):
         raise UnsupportedError(
             f"{parameter.name} already belongs to a partitioned block. Partition one block with all of the model's parameters."
@@ -207,7 +214,7 @@ _zero_whole_gradients = mx.gluon.ParameterDict.zero_grad
 
 
 def _zero_gradients(parameters: Any) -> None:
-    """Set all gradients to zeros. Replaces `ParameterDict.zero_grad`, which would gather the sharded gradients."""
+    """Set all gradients to zeros. This replaces MXNet's method, which would assemble the whole gradients."""
     ordinary = mx.gluon.ParameterDict(parameters.prefix)
     for name, parameter in parameters.items():
         if isinstance(parameter, Sharded):

@@ -1,7 +1,7 @@
-"""Gluon Trainers on several machines, which exchange the shards of a partitioned block's parameters.
+"""Gluon Trainers on several machines, which exchange shards of parameters and gradients.
 
-MXNet's Trainer exchanges whole arrays through a kvstore. `send_shards` puts a `ShardStore` in front of the kvstore,
-which sends each distinct shard once.
+MXNet's Trainer exchanges whole arrays through a kvstore. `send_shards` puts a `ShardStore` in front of the kvstore. It
+sends each distinct shard once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tofu.mxnet.runtime.cluster.cluster import compare_plans, make_key
 from tofu.mxnet.runtime.cluster.exchange import ExchangeLayout, agree, parameter_array
 from tofu.mxnet.runtime.cluster.horovod import HorovodShardTrainer, is_horovod_trainer
 
-# Optimizers that update each element of a weight alone: without norms, random numbers, or Nadam's count of calls
+# Optimizers that update each element of a weight alone, without norms, random numbers, or (as Nadam) a count of calls.
 ELEMENTWISE_OPTIMIZERS = frozenset(
     getattr(mx.optimizer, name)
     for name in ("SGD", "ccSGD", "NAG", "Signum", "FTML", "Adam", "AdaGrad", "RMSProp", "AdaDelta", "Ftrl", "Adamax")
@@ -25,7 +25,7 @@ ELEMENTWISE_OPTIMIZERS = frozenset(
 
 
 def send_shards(trainer: Any) -> None:
-    """Change a Trainer in place, so that it sends shards of partitioned blocks' parameters from its first step on."""
+    """Change a Trainer in place, so that it exchanges the parameters of partitioned blocks as shards."""
     trainer_class: Any = type(trainer)
     if not issubclass(trainer_class, (ShardTrainer, HorovodShardTrainer)):
         mixin = HorovodShardTrainer if is_horovod_trainer(trainer) else ShardTrainer
@@ -34,12 +34,12 @@ def send_shards(trainer: Any) -> None:
 
 @cache
 def extend_class(mxnet_class: Any, mixin: Any, prefix: str = "Sharded") -> Any:
-    """Return a subclass of an MXNet class and of `mixin`, whose methods come first."""
+    """Return a subclass of `mixin` and of a class of MXNet. The methods of `mixin` replace MXNet's."""
     return type(f"{prefix}{mxnet_class.__name__}", (mixin, mxnet_class), {"__module__": mxnet_class.__module__})
 
 
 class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
-    """Base class that `send_shards` adds to a Trainer's class, so that its kvstore receives shards."""
+    """A class that becomes a base of a Trainer's class, so that the Trainer's kvstore receives shards."""
 
     _kvstore: Any
     _params_to_init: list[Any]
@@ -68,22 +68,22 @@ class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
 
 
 def is_elementwise(optimizer: Any) -> bool:
-    """Return True if servers may update each shard like a separate weight."""
+    """Return True if the optimizer may update each shard like a separate weight."""
     return type(optimizer) in ELEMENTWISE_OPTIMIZERS and not (
         optimizer.idx2name or optimizer.lr_mult or optimizer.wd_mult
     )
 
 
 class ShardStore:
-    """Kvstore that receives whole parameters, and passes each of their distinct shards to another kvstore under a new key.
+    """A kvstore that receives whole parameters, and passes each distinct shard to another kvstore under a new key.
 
-    Arrays without shards keep their key.
+    An array that is not split keeps its key.
     """
 
     def __init__(self, kvstore: Any) -> None:
         self._kvstore = kvstore
-        self._layouts: dict[int, ExchangeLayout] = {}  # parameter -> layout in which machines exchange it
-        self._keys: dict[int, list[int]] = {}  # parameter -> keys of its distinct shards
+        self._layouts: dict[int, ExchangeLayout] = {}  # by parameter
+        self._keys: dict[int, list[int]] = {}  # of the distinct shards, by parameter
         self._settled: set[int] = set()  # parameters whose layout no longer changes
 
     def __getattr__(self, name: str) -> Any:
@@ -109,13 +109,19 @@ class ShardStore:
         self._layouts |= layouts
 
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
-        """Fix the layouts to exchange, before the first gradients are sent. Parameters may have been shared before there was a plan."""
+        """Fix the shards that machines exchange, before the first gradients are sent.
+
+        Parameters may have been sent before there was a plan, in other shards. They are sent again.
+        """
         unsettled = {i: array for i, array in arrays.items() if i in self._layouts and i not in self._settled}
         self.share({i: array for i, array in unsettled.items() if not self._layouts[i].is_of(array)})
         self._settled |= unsettled.keys()
 
     def pushpull(self, key: int, value: Any, out: Any = None, priority: int = 0) -> None:
-        """Exchange a gradient as a kvstore does. For a sharded parameter, `value` and `out` are lists of one array."""
+        """Exchange a gradient as a kvstore does.
+
+        For a parameter with shards, `value` and `out` are lists of one array.
+        """
         layout = self._layouts.get(key)
         if layout is None:
             self._kvstore.pushpull(key, value, out=out, priority=priority)

@@ -1,7 +1,7 @@
-"""Lowerings, which replace an operator by several *parts* if its stock kernel, MXNet's own, cannot be split as needed.
+"""Rules (*lowerings*) that replace an operator by several smaller operators, which can be split in other ways.
 
-Each part is an operator of MXNet or a kernel of `csrc/nnvm/parts`. The package also has four passes that run on every
-graph.
+The smaller operators are called *parts*. A part is an operator of MXNet, or has a kernel in `csrc/nnvm/parts` and a
+description in `tdl_ops/mxnet`. The package also has four passes that run on every graph.
 """
 
 from tofu.lowering import Lowering
@@ -19,6 +19,6 @@ LOWERINGS: dict[str, Lowering] = {
     **softmax.LOWERINGS,
     **spatial.LOWERINGS,
 }
-"""Operator -> its lowering."""
+"""The rule for each operator, by the operator's type."""
 
 __all__ = ["LOWERINGS", "fill_unwritten", "read_through_slices", "replace_scratch_reads", "unmerge_heads"]

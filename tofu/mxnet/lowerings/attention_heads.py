@@ -2,8 +2,7 @@
 
 MXNet stores attention scores in the shape (batch x heads, queries, keys). This pass changes it to (batch, heads,
 queries, keys), from the operators that compute scores to those that use them. Other operators that read or write these
-tensors get a reshape. The new operators are in `csrc/nnvm/parts/attention.cc`, and their descriptions in
-`tdl_ops/mxnet/attention.py`.
+tensors get a reshape. The new operators are in `csrc/nnvm/parts/attention.cc`.
 """
 
 from __future__ import annotations
@@ -20,15 +19,18 @@ _REPLACEMENT_BY_PREFIX = {
     "_contrib_interleaved_matmul_": "_tofu_{}",
     "_backward_interleaved_matmul_": "_tofu_{}_backward",
 }
-"""Prefix of the types of MXNet's attention operators -> the types that replace them."""
+"""First letters of the types of MXNet's attention operators, and the types that replace them."""
 _SCORE_SLOTS = {"qk": ((), (0,)), "qk_backward": ((0,), ()), "valatt": ((1,), ()), "valatt_backward": ((2,), (1,))}
-"""End of a replacement's type -> slots of the inputs, and of the outputs, that have the shape of the scores."""
+"""For each new type, by its ending, the numbers of the inputs and of the outputs that have the shape of the scores."""
 _LINE_WISE_OPERATORS = ("softmax", "log_softmax", "softmin", "Dropout")
 """Operators that allow another leading dimension, besides element-wise and broadcasting ones."""
 
 
 def unmerge_heads(graph: Graph) -> Graph:
-    """Return the graph with a dimension for the heads where scores are computed and used. Tensors keep their positions."""
+    """Return the graph with a dimension for the heads where scores are computed and used.
+
+    Tensors keep their numbers.
+    """
     subgraph = _AttentionSearch(graph).find_attention()
     return _Rewriting(graph, subgraph).rewrite() if subgraph.heads_by_tensor else graph
 
@@ -58,8 +60,6 @@ class _Subgraph:
 
 
 class _AttentionSearch:
-    """Search for scores, and for tensors that element-wise or line-wise operators compute from them."""
-
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.operators_by_tensor: dict[int, list[int]] = {}
@@ -91,7 +91,6 @@ class _AttentionSearch:
         return subgraph
 
     def _is_attention(self, subgraph: _Subgraph, heads: int) -> bool:
-        """Return True if the scores weigh values, and all attention operators of the subgraph have this number of heads."""
         operators = [self.graph.operators[number] for number in subgraph.operators]
         attention_operators = [operator for operator in operators if _find_replacement(operator) is not None]
         has_values = any(str(_find_replacement(operator)).endswith("_valatt") for operator in attention_operators)
@@ -100,7 +99,7 @@ class _AttentionSearch:
     def _list_tensors_with_heads(self, operator: Operator, tensor: int) -> list[int]:
         """Return the operator's tensors that need a dimension for the heads if `tensor` gets one.
 
-        For an attention operator, these are only the scores. Return an empty list if `tensor` cannot get the dimension.
+        For an attention operator, these are only the scores. The list is empty if `tensor` cannot get the dimension.
         """
         replacement = _find_replacement(operator)
         if replacement is not None:
@@ -122,7 +121,7 @@ class _AttentionSearch:
 
 
 def _has_separate_batch(access: OperatorAccess, position: int) -> bool:
-    """Return True if the first dimension of a tensor is an axis of the operator that occurs in no other dimension."""
+    """Return True if splitting the first dimension of a tensor splits no other dimension of the operator's tensors."""
     rows_of_tensors = [*(read.rows for read in access.inputs), *(written.rows for written in access.outputs)]
     terms, lower, upper = rows_of_tensors[position][0]
     if len(terms) != 1 or terms[0][1] != 1 or (lower, upper) != (0, 1):
@@ -133,8 +132,7 @@ def _has_separate_batch(access: OperatorAccess, position: int) -> bool:
 class _Rewriting:
     """Adds a dimension for the heads to the tensors of a subgraph.
 
-    Inputs of the subgraph, and tensors that other operators read, exist in both shapes. A reshape makes the second
-    shape.
+    Inputs of the subgraph, and tensors that other operators read, exist in both shapes. A reshape makes the second one.
     """
 
     def __init__(self, graph: Graph, subgraph: _Subgraph) -> None:
@@ -184,7 +182,6 @@ class _Rewriting:
         return (merged // heads, heads, *line)
 
     def _add_reshaped_copy(self, tensor: int, phase: Phase) -> None:
-        """Add the copy of a tensor in its second shape, unless an earlier operator needed it."""
         if tensor in self.reshaped_copies:
             return
         original = self.graph.tensors[tensor]

@@ -19,7 +19,10 @@ from tofu.mxnet.lowerings.indexing import pick_by_lengths
 
 
 def replace_scratch_reads(graph: Graph) -> Graph:
-    """Return the graph with constant lengths for gradients that would read scratch memory. Tensors keep their positions."""
+    """Return the graph with constant lengths for gradients that would read scratch memory.
+
+    Tensors keep their numbers.
+    """
     operators: list[Operator] = []
     tensors = list(graph.tensors)
     new_positions: dict[int, int] = {}
@@ -59,11 +62,11 @@ def _add_lengths(operator: Operator, tensors: list[Tensor]) -> tuple[Operator, O
 
 
 UNWRITTEN_SUFFIX = "/unwritten"
-"""Suffix of the name of an unwritten output that zeros replace."""
+"""Ending of the name of an unwritten output that an operator now fills with zeros."""
 
 
 def fill_unwritten(graph: Graph) -> Graph:
-    """Return the graph with zeros for outputs that are read but never written. Tensors keep their positions."""
+    """Return the graph with zeros for outputs that are read but never written. Tensors keep their numbers."""
     read_tensors = graph.results.union(*(operator.inputs for operator in graph.operators))
     operators: list[Operator] = []
     tensors = list(graph.tensors)

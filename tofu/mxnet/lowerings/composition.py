@@ -1,4 +1,4 @@
-"""Tools for lowerings that consist of MXNet's own operators.
+"""Tools for lowerings whose parts are MXNet's own operators.
 
 The dimensions of every tensor have names, such as "b c s0 s1". Dimensions of equal name are split together. Three marks
 stand for dimensions without a name: `ONE` has extent 1 and is broadcast, `UNNAMED` is never split, and `MERGED`, in an
@@ -20,7 +20,7 @@ ONE, UNNAMED, MERGED = "1", "_", "-"
 
 @dataclass(frozen=True)
 class ComposedValue:
-    """Tensor of a composition: its position in the graph and the names of its dimensions."""
+    """A tensor: its number in the graph, and the names of its dimensions."""
 
     position: int
     names: tuple[str, ...]
@@ -31,21 +31,24 @@ Values = Sequence[ComposedValue]
 
 @dataclass
 class Composition:
-    """Parts of one operator, in the order in which they are added. All tensors between parts have the type `dtype`."""
+    """The small operators (parts) that replace one operator, in order.
+
+    All tensors between parts have the type `dtype`.
+    """
 
     parts: Parts
     dtype: str
     extents: dict[str, int] = field(default_factory=lambda: {ONE: 1})
 
     def read(self, slot: int, names: str) -> ComposedValue:
-        """Return input `slot` of the lowered operator, with names for its dimensions."""
+        """Return input number `slot` of the replaced operator, with names for its dimensions."""
         dimensions = tuple(names.split())
         for name, extent in zip(dimensions, self.parts.shape(slot), strict=True):
             self.extents.setdefault(name, extent)
         return ComposedValue(self.parts.whole.inputs[slot], dimensions)
 
     def add(self, name: str, op: str, inputs: Values, names: Sequence[str], **attributes: object) -> ComposedValue:
-        """Add a part called `name`, an operator of MXNet, and return its output."""
+        """Add a part of MXNet's type `op` and return its output, whose dimensions have these `names`."""
         output = ComposedValue(self.parts.inner_tensor(name, self.shape(names), self.dtype), tuple(names))
         self._add_operator(name, op, attributes, inputs, output)
         return output
@@ -60,35 +63,35 @@ class Composition:
     def set_output(
         self, slot: int, value: ComposedValue, names: str, op: str = "Reshape", **attributes: object
     ) -> None:
-        """Compute output `slot` of the lowered operator from a value, by a reshape or by `op`."""
+        """Compute output number `slot` of the replaced operator from `value`, by a reshape or by `op`."""
         output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
         attributes = attributes if op != "Reshape" else {"shape": self.parts.output_shape(slot)}
         self._add_operator(f"output{slot}", op, attributes, (value,), output)
 
     def finish(self, op: str, inputs: Values, names: str, slot: int = 0, **attributes: object) -> None:
-        """Add the last part, which computes output `slot` of the lowered operator."""
+        """Add the last part, which computes output number `slot` of the replaced operator."""
         output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
         dimensions = _name_dimensions((*inputs, output))
         texts, positions = _as_texts(attributes), _list_positions(inputs)
         self.parts.last_operator(op, texts, positions, outputs=(output.position,), names=dimensions)
 
     def reshape(self, name: str, value: ComposedValue, names: Sequence[str]) -> ComposedValue:
-        """Return a value with the same elements in other dimensions."""
+        """Return the same elements in a tensor with other dimensions."""
         return self.add(name, "Reshape", (value,), names, shape=self.shape(names))
 
     def sum(self, name: str, value: ComposedValue, reduced: Sequence[str]) -> ComposedValue:
-        """Return the sum over the dimensions `reduced`, which stay with extent 1."""
+        """Return the sum over the dimensions in `reduced`, which keep the extent 1."""
         axes = tuple(d for d, dimension in enumerate(value.names) if dimension in reduced)
         names = [ONE if dimension in reduced else dimension for dimension in value.names]
         return self.add(name, "sum", (value,), names, axis=axes, keepdims=True) if axes else value
 
     def shape(self, names: Sequence[str]) -> tuple[int, ...]:
-        """Return the extents of named dimensions."""
+        """Return the extents of the dimensions with these names."""
         return tuple(self.extents[name] for name in names)
 
 
 def round_single(text: str) -> float:
-    """Return the number in an attribute in single precision, as MXNet stores it."""
+    """Return the number in an attribute, rounded to single precision, as MXNet stores it."""
     return float(np.float32(text))
 
 
@@ -106,29 +109,30 @@ def _as_texts(attributes: Mapping[str, object]) -> dict[str, str]:
 
 
 SUMMED_TYPES = ("float32", "float64")
-"""Types whose sums are exact enough. MXNet's sum of float16 is less precise than the stock kernels."""
+"""Types whose sums are exact enough. MXNet's sum of float16 is less precise than the replaced operators."""
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """Mean, deviation and variance along some dimensions, which have extent 1 in `mean` and `variance`."""
+    """The mean, the deviation from it, and the variance along some dimensions, which keep the extent 1."""
 
     mean: ComposedValue
-    deviation: ComposedValue
+    deviation: ComposedValue  # with all dimensions
     variance: ComposedValue
 
 
 def have_exact_sums(inputs: Inputs) -> bool:
-    """Return True if all inputs have one type, in which a composition may compute sums."""
+    """Return True if all inputs have the same type, and sums in this type are exact enough."""
     return all(tensor.dtype == inputs[0].dtype for tensor in inputs) and inputs[0].dtype in SUMMED_TYPES
 
 
 def compute_statistics(
     composition: Composition, data: ComposedValue, reduced: Sequence[str], ddof: int = 0
 ) -> Statistics:
-    """Return the statistics of `data` over the dimensions `reduced`. Two passes keep them exact even if the mean is large.
+    """Return the mean, deviation and variance of `data` over the dimensions in `reduced`.
 
-    The sum of squares is divided by the number of elements minus `ddof`.
+    The variance is the sum of squared deviations, divided by the number of elements minus `ddof`. A first pass computes
+    the mean, so the variance is exact even if the mean is large.
     """
     count = prod(composition.shape(reduced))
     total = composition.sum("total", data, reduced)

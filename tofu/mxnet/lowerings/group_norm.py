@@ -29,10 +29,10 @@ class _Layout:
 
     Attributes
     ----------
-    data
-        The data before grouping, as a text.
-    elements, lines
-        The grouped data, and a tensor with one number for each line, whose other extents are 1.
+    data, elements
+        The data before and after grouping.
+    lines
+        A tensor with one number for each line.
     parameter
         The only dimension of gamma and beta.
     reduced

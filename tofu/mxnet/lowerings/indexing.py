@@ -1,8 +1,8 @@
-"""Lowerings of Embedding, take, pick, gather_nd, one_hot, SequenceMask and SequenceLast, to split the indexed dimension.
+"""Lowerings of operators that select by indices, such as Embedding, take, pick and SequenceMask.
 
-Each worker looks up the indices that fall into its shard, and computes zeros for all others, so the sum over the
-workers is exact. In a gradient, each worker computes the rows of its shard. The parts are in `csrc/nnvm/parts/take.cc`
-and `by_position.cc`, and their descriptions in `tdl_ops/mxnet/take_parts.py` and `position_parts.py`.
+With them, the indexed dimension can be split. Each worker looks up the indices that fall into its shard, and computes
+zeros for all others, so the sum over the workers is exact. In a gradient, each worker computes the rows of its shard.
+The parts are in `csrc/nnvm/parts/take.cc` and `by_position.cc`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from tofu.mxnet.lowerings.conventions import TYPES, is_true, positive_axis, sele
 
 
 def _lower_lookup(op: str, table_slot: int, indices_slot: int) -> dict[str, Lowering]:
-    """Return the lowerings of an operator that looks rows of a table up by indices, and of its gradient."""
-
     def is_possible(operator: Operator, inputs: Inputs) -> bool:
         value_slot = 0 if operator.op.startswith("_backward") else table_slot
         return inputs[value_slot].dtype in TYPES
@@ -102,7 +100,6 @@ def _expand_batch_take(parts: Parts) -> None:
 
 
 def _reads_rows(operator: Operator, inputs: Inputs) -> bool:
-    """Return True if indices refer to the first dimension alone."""
     return inputs[0].dtype in TYPES and inputs[1].shape[0] == 1 and len(inputs[1].shape) > 1
 
 
@@ -128,7 +125,7 @@ def _name_rows(parts: Parts) -> tuple[str, ...]:
 
 
 def _read_rows(parts: Parts) -> int:
-    """Return the indices as input of the parts, without the first dimension, which has extent 1."""
+    """Return the indices without their first dimension, which has extent 1."""
     indices, shape, names = parts.whole.inputs[1], parts.shape(1)[1:], _name_rows(parts)
     rows = parts.inner_tensor("rows", shape, parts.graph_tensors[indices].dtype)
     parts.inner_operator("rows", "Reshape", {"shape": str(shape)}, (indices,), (rows,), names=(("", *names), names))
@@ -136,7 +133,7 @@ def _read_rows(parts: Parts) -> int:
 
 
 MOST_EXACT_DEPTH = {"float16": 1 << 11, "float32": 1 << 24, "float64": 1 << 53}
-"""Largest depth up to which a type represents every position exactly."""
+"""For each type, the largest depth up to which it represents every position exactly."""
 
 
 def _is_exact(operator: Operator, inputs: Inputs) -> bool:
@@ -206,7 +203,10 @@ def _time_attributes(attributes: Attributes) -> dict[str, str]:
 
 
 def pick_by_lengths(attributes: Attributes, shape: tuple[int, ...]) -> dict[str, str]:
-    """Return the attributes of a pick by lengths from data of this shape. Its index variables have the stock operator's names."""
+    """Return the attributes of a part that picks elements at the lengths, from data of this shape.
+
+    The names of its dimensions are those in the description of the replaced operator.
+    """
     time = _time_attributes(attributes)
     names = ["b", *(f"i{d}" for d in range(len(shape) - 2))]
     return {**time, "rows": str(shape[int(time["axis"])]), "names": " ".join(names)}

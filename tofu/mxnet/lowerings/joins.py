@@ -1,11 +1,11 @@
-"""Let operators that only move elements read through others, so that a concatenation of slices reads the sliced tensors.
+"""Let operators that only move elements read the inputs of other such operators, such as slices.
 
 A slice of one row cannot be split by rows, so its elements would be transferred twice: to the worker that computes the
-slice, and to the worker that reads it.
+slice, and to the worker that reads it. A concatenation of slices becomes one operator, `_tofu_join`:
 
     concat(x[7:8], x[0:7]) -> y[i] = x[i + 7] + x[i - 1], where elements outside x are zero
 
-The new operator is described as `_tofu_join`. It has no kernel, because a fetch always computes it.
+It has no kernel, because the transfer from other workers computes it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tofu.graph import Graph, Operator, Phase
 
 Shape = tuple[int, ...]
 Sources = tuple[tuple[int, Shape], ...]
-"""Tensors whose sum another tensor is, each with the distances by which its elements are shifted."""
+"""Tensors whose sum is another tensor. Each has the distances by which its elements are shifted."""
 JOIN = "_tofu_join"
 ZEROS = ("_zeros", "_npi_zeros", "zeros_like")
 
 
 def read_through_slices(graph: Graph) -> Graph:
-    """Return the graph with joins. Operators whose outputs nobody reads any more stay in it."""
+    """Return the graph with joins. An operator whose outputs nobody reads any more stays in the graph."""
     accesses = [_find_access(graph, operator) for operator in graph.operators]
     with_state = {operator.forward for operator in graph.operators if operator.stateful}
     read_counts = Counter(graph.results)
@@ -64,7 +64,10 @@ def _list_sources(
     sources: dict[tuple[int, Phase], Sources],
     read_counts: Counter[int],
 ) -> Sources:
-    """Return the sources of `target`, if the operator reads through operators whose outputs nobody else reads."""
+    """Return the tensors whose sum is `target`.
+
+    If nobody else reads a source, the sources of this source replace it.
+    """
     found: list[tuple[int, Shape]] = []
     for tensor, distances in own:
         is_private = read_counts[tensor] == 1 and (tensor, phase) in sources
@@ -76,7 +79,7 @@ def _list_sources(
 def _compose(
     graph: Graph, between: int, distances: Shape, target: int, sources: Sources
 ) -> list[tuple[int, Shape]] | None:
-    """Return the sources of tensor `between`, shifted by both distances, or None if `between` hides a part of them."""
+    """Return the sources of `between`, shifted by both distances, or None if `between` hides a part of them."""
     result, shape = graph.tensors[target], graph.tensors[between].shape
     found = []
     for source, inner_distances in sources:
@@ -94,7 +97,6 @@ def _compose(
 
 
 def _overlap(graph: Graph, sources: Sources, target: int) -> bool:
-    """Return True if an element of `target` is the sum of several elements."""
     shape = graph.tensors[target].shape
     boxes = [_clip(_place(graph.tensors[source].shape, distances), shape) for source, distances in sources]
     return any(
@@ -112,13 +114,12 @@ def _clip(box: Sequence[tuple[int, int]], shape: Shape) -> list[tuple[int, int]]
 
 
 def _is_fetched(graph: Graph, operator: Operator, axes: Sequence[str]) -> bool:
-    """Return True if a fetch always computes the operator, and it has all these axes, which hints may name."""
+    """Return True if a transfer always computes the operator, and it has these `axes`, which hints may name."""
     access = _find_access(graph, operator)
     return access is not None and access.is_always_fetched and set(axes) <= set(access.axes)
 
 
 def _find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
-    """Return the access of an operator, or None if it is refused later, or replicated."""
     shapes = ([graph.tensors[t].shape for t in tensors] for tensors in (operator.inputs, operator.outputs))
     try:
         return analyse(DESCRIPTIONS[operator.op], operator.attributes, *shapes)

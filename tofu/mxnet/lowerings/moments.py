@@ -1,4 +1,4 @@
-"""Lowerings of means, variances and L2 norms to MXNet's sums, so that their reduced dimensions can be split."""
+"""Lowerings of means, variances and L2 norms to MXNet's sums, so that the reduced dimensions can be split."""
 
 from __future__ import annotations
 
@@ -24,15 +24,14 @@ def _has_squares(operator: Operator, inputs: Inputs) -> bool:
 
 
 class _Reduction:
-    """Composition of a reduction. Its dimensions have the names of the stock operator's index variables.
+    """A reduction, such as a mean, that is replaced by MXNet's operators. A *line* is what is reduced to one number.
 
     Attributes
     ----------
     elements, lines
-        The data, which are input `slot` of the operator, and a tensor with one number for each line. A line is a set of
-        elements that are reduced to one number.
+        Names of the dimensions of the data, and of a tensor with one number for each line.
     reduced, outputs
-        The reduced dimensions of the data, and all dimensions of the operator's outputs.
+        Names of the reduced dimensions of the data, and of the dimensions of the outputs.
     """
 
     def __init__(self, parts: Parts, slot: int, axes_attribute: str) -> None:
@@ -55,7 +54,6 @@ class _Reduction:
         return self.composition.reshape(name, self.composition.read(slot, " ".join(names)), self.lines)
 
     def finish(self, first_value: ComposedValue, *other_values: ComposedValue) -> None:
-        """Compute the operator's outputs from these values, in order. Each value has one number for each line."""
         shape = self.composition.parts.output_shape(0)
         names = " ".join(self.outputs or [ONE] * len(shape))
         op = "_copy" if self.keepdims else "_np_sum" if shape == () else "sum"

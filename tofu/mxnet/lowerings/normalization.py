@@ -1,9 +1,8 @@
 """Lowerings of BatchNorm, to split batch and space, and of LayerNorm, to split the dimension that it normalises.
 
-The statistics are summed over the workers in two passes: first the sum, then the squares around the mean. Two passes
-are exact even if the mean is large, and transfer a few numbers per channel or line. As in MXNet, only the backward
-operator changes BatchNorm's moving statistics. The parts are in `csrc/nnvm/parts/batch_norm.cc` and `layer_norm.cc`,
-and their descriptions in `tdl_ops/mxnet/batch_norm_parts.py` and `layer_norm_parts.py`.
+Workers add their sums in two passes: first the sum of the elements, then the sum of squares around the mean. Two passes
+are exact even if the mean is large. As in MXNet, only the backward operator changes BatchNorm's moving statistics. The
+parts are in `csrc/nnvm/parts/batch_norm.cc` and `layer_norm.cc`.
 """
 
 from __future__ import annotations
@@ -58,14 +57,17 @@ def _use_moving_statistics(attributes: Attributes) -> Attributes:
 
 
 def _request_mean(operator: Operator) -> Operator:
-    """Return the operator with a request for output 1, the mean. Otherwise the stock kernel does not set a fixed gamma to ones."""
+    """Return the operator with a request for output 1, the mean.
+
+    Without the request, MXNet's kernel does not set a fixed gamma to ones.
+    """
     gamma = _written_gamma(operator.attributes)
     origin = replace(find_origin(operator), asked=gamma)
     return replace(operator, mutates=tuple(sorted({*operator.mutates, *gamma})), origin=origin)
 
 
 def _uses_batch_statistics(operator: Operator, inputs: Inputs) -> bool:
-    """Return False if the statistics are constants. Then the stock gradient can be split by batch and space."""
+    """Return True if the statistics depend on the batch. Otherwise MXNet's gradient can be split by batch and space."""
     return not is_true(operator.attributes, "use_global_stats", False)
 
 

@@ -2,8 +2,7 @@
 
 The workers find the maximum of each line, then its sum of exponentials. For SoftmaxOutput, each worker compares the
 labels with the classes of its shard. If the gradient is divided by the number of valid labels, they are counted first.
-The parts are in `csrc/nnvm/parts/softmax.cc` and `softmax_output.cc`, and their descriptions in
-`tdl_ops/mxnet/softmax_parts.py` and `softmax_output_parts.py`.
+The parts are in `csrc/nnvm/parts/softmax.cc` and `softmax_output.cc`.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def _label_names(parts: Parts, names: str) -> list[str]:
 
 
 def _output_scale(parts: Parts) -> float:
-    """Return the factor of all elements, without the number of valid labels, rounded as in MXNet's kernel."""
+    """Return the factor of the gradient, without the number of valid labels, rounded as in MXNet's kernel."""
     attributes, out_shape, label_shape = parts.whole.attributes, parts.shape(0), parts.shape(1)
     scale = np.float32(attributes.get("grad_scale", "1"))
     normalization = attributes.get("normalization", "null")

@@ -1,17 +1,16 @@
-"""Lowerings of operators over images, to split rows and columns.
+"""Lowerings of operators on images, to split rows and columns.
 
-- Average pooling becomes a sum, and a division by the number of elements in each window, one dimension at a time
-  (`csrc/nnvm/parts/pooling.cc`). If padding does not count, windows at a border are smaller; the stock kernel would
-  treat a shard's border like a border of the data.
-- BilinearResize2D becomes a pass over the rows, which every worker computes whole, and a pass over the columns, which
-  is split by rows. The kernel derives the scale from sizes, so only dimensions of unchanged size can be split.
+- Average pooling becomes a sum, and a division by the number of elements in each window. If padding does not count,
+  windows at a border are smaller, and MXNet's kernel would treat a shard's border like a border of the data.
+- BilinearResize2D becomes a pass over the rows and a pass over the columns. The kernel derives the scale from sizes, so
+  a pass can only be split along a dimension of unchanged size.
 - UpSampling (bilinear) becomes a deconvolution.
 - SpatialTransformer becomes its own kernel, which computes positions, and BilinearSampler, which reads a worker's part
-  of them. Positions must be equal to the last bit, because the gradient between two elements depends on their rounding.
-- DeformableConvolution: each worker reads all data at its part of the offsets (`deformable.cc`).
-- MultiProposal is split by batch: each worker numbers its samples from the beginning of its shard (`proposal.cc`).
+  of the positions. All workers must compute the same bits, because the gradient depends on the rounding of positions.
+- DeformableConvolution: each worker reads all data at its part of the offsets.
+- MultiProposal is split by batch: each worker numbers its samples from the beginning of its shard.
 
-`tdl_ops/mxnet/pooling_parts.py`, `deformable.py` and `proposal.py` describe the parts.
+The parts are in `csrc/nnvm/parts/pooling.cc`, `deformable.cc` and `proposal.cc`.
 """
 
 from __future__ import annotations
@@ -46,7 +45,10 @@ def _has_smaller_windows(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _list_divisions(parts: Parts, slot: int) -> list[dict[str, str]]:
-    """Return the attributes of the division along each dimension of input `slot`. Elements from `begin` to `end` count."""
+    """Return attributes of the divisions that turn sums in windows into averages, one for each dimension.
+
+    A sum is divided by the number of positions of the window from `begin` to `end`.
+    """
     attributes = parts.whole.attributes
     shape, is_channels_last = parts.shape(slot), attributes.get("layout") in CHANNELS_LAST
     first_dimension, space = (1, shape[1:-1]) if is_channels_last else (2, shape[2:])
@@ -68,7 +70,7 @@ def _list_divisions(parts: Parts, slot: int) -> list[dict[str, str]]:
 
 
 def _add_divisions(parts: Parts, tensor: int, divisions: list[dict[str, str]], like: int) -> int:
-    """Add the divisions of a tensor, and return the quotient. The tensor has the shape and type of the tensor `like`."""
+    """Add divisions of a tensor that has the shape and type of `like`. Return the number of the last quotient."""
     shape, dtype = parts.graph_tensors[like].shape, parts.graph_tensors[like].dtype
     for attributes in divisions:
         name = f"average{attributes['axis']}"
@@ -95,7 +97,7 @@ def _expand_pooling_backward(parts: Parts) -> None:
 
 
 def _has_one_gradient(operator: Operator, inputs: Inputs) -> bool:
-    """Return False if the operator has a second gradient: zeros for a tensor that only determines the size."""
+    """Return False if the operator also computes zeros, as the gradient of a tensor that only sets the size."""
     return not operator.op.startswith("_backward") or operator.attributes.get("mode") != "like"
 
 
@@ -105,7 +107,7 @@ def _resize_attributes(parts: Parts, size: Size) -> dict[str, str]:
 
 
 def _resize_names(old_size: Size, new_size: Size, splittable: str) -> tuple[tuple[str, ...], ...]:
-    """Return the names of the dimensions of a pass. Only the `splittable` dimensions that keep their size get a name."""
+    """Return names for the dimensions of a pass. Only `splittable` dimensions that keep their size get one."""
     sizes = zip("ij", old_size, new_size, strict=True)
     names = ("b0", "b1", *(name if name in splittable and old == new else "" for name, old, new in sizes))
     return names, names
@@ -114,7 +116,7 @@ def _resize_names(old_size: Size, new_size: Size, splittable: str) -> tuple[tupl
 def _expand_resize(parts: Parts) -> None:
     """Resize the rows first. In the gradient, resize them last.
 
-    Each pass of the gradient is a copy of the model's node, because MXNet infers no shapes for a new node of this type.
+    Each pass of the gradient copies the model's node, because MXNet infers no shapes for a new node of this type.
     """
     op, (data, *_) = parts.whole.op, parts.whole.inputs
     old_size, new_size = parts.shape(0)[2:], parts.output_shape(0)[2:]

@@ -1,1 +1,1 @@
-"""Runs partitions: shards on devices, executors, and replacements of MXNet's symbol and module."""
+"""Code that runs a planned model with MXNet: shards on devices, executors, symbols and modules."""

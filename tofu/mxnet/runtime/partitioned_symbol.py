@@ -1,4 +1,4 @@
-"""Old location of `PartitionedSymbol`, for pickles of versions up to 0.2."""
+"""The old location of `PartitionedSymbol`, for symbols that were pickled by versions up to 0.2."""
 
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol, load_json
 

@@ -1,1 +1,1 @@
-"""Sharded tensors: the shards on the workers' devices, arrays over them, and whole tensors at the interface."""
+"""Tensors that are split over the workers' devices, and arrays through which users read and write them."""

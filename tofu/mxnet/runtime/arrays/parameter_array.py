@@ -1,7 +1,7 @@
-"""Arrays that `parameter.data()` and `parameter.grad()` return for a sharded Gluon parameter.
+"""Arrays that `parameter.data()` and `parameter.grad()` return for a Gluon parameter that is split over workers.
 
-Users may read and write such an array at any time. It is gathered when it is read. MXNet counts the writes, and Tofu
-scatters the array before it uses the shards.
+Users may read and write such an array at any time. A read assembles the whole array from the shards. MXNet counts the
+writes, and Tofu copies a changed array to the shards before they are used.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class LikeNDArray(type):
 
 
 class ParameterArray(ShardedArray, metaclass=LikeNDArray):
-    """Values of a parameter, or its gradient, as an NDArray.
+    """The values of a parameter, or its gradient, as an NDArray.
 
     Parameters
     ----------
     tensor
         The shards. Before a model is bound, the only shard is the whole array on the host.
     before_use
-        Function that is called before each use. It may replace the shards, or raise.
+        Function that is called before each use. It may replace the shards, or raise an error.
     """
 
     def __init__(self, tensor: ShardedTensor, before_use: Callable[[], None] = lambda: None) -> None:
@@ -56,11 +56,11 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         self.name = tensor.name
         self.before_use = before_use
         self._whole: Any = None
-        self._is_current = False  # True if the whole array has the shards' values, apart from later writes to it
-        self._writes = 0  # MXNet's count of writes to the whole array when it last equalled the shards
+        self._is_current = False  # True if the shards have not changed since the whole array was assembled
+        self._writes = 0  # how often MXNet had written to the whole array when it last equalled the shards
         self._digest: int | None = None  # last computed digest of the whole array
         self._views: list[weakref.ref[Any]] = []  # arrays that share the whole array's memory
-        self._has_untracked_view = False  # True if an object that is not a View shares this memory too
+        self._has_untracked_view = False  # True if an object that is not a View shares the whole array's memory
         self._is_invalid = False  # True if the shards' values have been overwritten
         self._has_new_gradient = False
         self.gradient: ParameterArray | None = None  # gradient of these values
@@ -69,7 +69,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def tensor(self) -> ShardedTensor:
-        """Shards, up to date with writes to the whole array."""
+        """The shards. If the user has changed the whole array, its values are copied to the shards first."""
         if self._is_current and count_writes(self._whole) != self._writes:
             self._shards.scatter(self._whole)
             self._writes = count_writes(self._whole)
@@ -82,16 +82,19 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def layout(self) -> ShardedTensor:
-        """Shards, possibly with outdated values."""
+        """The shards, whose values may be outdated. Use them only to see how the array is split."""
         return self._shards
 
     def put(self, tensor: ShardedTensor) -> None:
-        """Replace the shards and their values."""
+        """Use `tensor` as the new shards with the new values."""
         self._shards, self._is_invalid = tensor, False
         self.note_change()
 
     def invalidate(self) -> None:
-        """Mark the shards' values as invalid, because their memory will be reused. A whole array that was gathered stays readable."""
+        """Mark the values as invalid, because the memory of the shards will be reused.
+
+        If the user holds a part of the whole array, the array is assembled before, and stays readable.
+        """
         if self._is_viewed:
             self._read_shards()
         self._shards, self._is_invalid = self._shards.zeros_like(), True
@@ -115,7 +118,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return bool(self._views) or self._has_untracked_view
 
     def move(self, tensor: ShardedTensor) -> None:
-        """Copy the values into the shards of `tensor`, which replace the present shards."""
+        """Copy the values into the shards of `tensor`, and use these shards from now on."""
         old_tensor = self.tensor
         if tensor is old_tensor:
             return
@@ -127,7 +130,10 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._whole, self._is_current = None, False
 
     def scatter_uncounted_writes(self) -> None:
-        """Scatter the whole array if it was written through a pointer, which MXNet does not count."""
+        """Copy the whole array to the shards if a user has changed it through a pointer.
+
+        MXNet does not count such writes.
+        """
         if self._is_current:
             new_digest = digest(self._whole)
             if new_digest != self._digest:
@@ -135,12 +141,15 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._digest = new_digest
 
     def wait_for_writes(self) -> None:
-        """Block until pending writes to the whole array are done."""
+        """Block until MXNet has finished all writes to the whole array."""
         if self._is_current:
             self._whole.wait_to_read()
 
     def note_change(self) -> None:
-        """Note that the shards changed. They are gathered at the next read, or now if another array shares the whole array's memory."""
+        """Note that the shards have changed, so that the next read assembles the whole array again.
+
+        If the user holds a part of the whole array, it is assembled at once.
+        """
         self._is_current = False
         if self._is_viewed:
             self._read_shards()
@@ -154,21 +163,24 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def handle(self) -> Any:
-        """MXNet's handle of the whole array, up to date."""
+        """Pointer to MXNet's whole array, with the present values."""
         self.before_use()
         self._read_shards()
         return self._whole.handle
 
     @property
     def context(self) -> Any:
-        """Context of the whole array: the host."""
+        """Context of the whole array, which is on the host."""
         return mx.cpu(0)
 
     ctx = context
 
     @property
     def _fresh_grad(self) -> bool:
-        """True if a backward has written the gradient since the last update. A Trainer reads and resets it."""
+        """True if a backward has written this gradient since the last update.
+
+        A Trainer reads and resets the attribute.
+        """
         self.before_use()
         return self._has_new_gradient
 
@@ -178,51 +190,53 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def grad(self) -> ParameterArray | None:
-        """Gradient that a backward writes for these values."""
+        """The array into which a backward writes the gradient of these values."""
         return self.gradient
 
     def watch_view(self, view: Any) -> None:
-        """Keep the whole array up to date while another array shares its memory."""
+        """Keep the whole array up to date as long as `view`, an array that shares its memory, exists."""
         if isinstance(view, View):
             self._views.append(weakref.ref(view))
         elif view is not self:
             self._has_untracked_view = True
 
     def _gather(self) -> Any:
-        """Return the whole array on the host. A current one is returned unchanged."""
         self.before_use()
         self._check_validity()
         return self._whole if self._is_current else self._shards.gather()
 
     def asnumpy(self) -> Any:
-        """Return the whole array."""
+        """Return the whole array as a NumPy array."""
         return self._gather().asnumpy()
 
     def wait_to_read(self) -> None:
-        """Block until the array is computed."""
+        """Block until the values have been computed."""
         self.before_use()
         super().wait_to_read()
 
     def copyto(self, other: Any) -> Any:
-        """Copy to a context, or into another array."""
+        """Copy the whole array to a device (a context), or into another array."""
         return self._gather().copyto(other)
 
     def copy(self) -> Any:
-        """Return a copy on the host."""
+        """Return a copy of the whole array on the host."""
         return self.copyto(mx.cpu(0))
 
     def as_in_context(self, context: Any) -> Any:
-        """Return the array itself for the host's context, else a copy."""
+        """Return this array if `context` is the host, otherwise a copy of the whole array in the context."""
         return self if context == mx.cpu(0) else self.copyto(context)
 
     @property
     def indices(self) -> Any:
-        """Indices of the non-zero rows of a gradient that is sparse on one device."""
+        """Numbers of the rows that are not zero.
+
+        Only gradients that one device would store as sparse arrays have them.
+        """
         return self._get_sparse_part("indices")
 
     @property
     def data(self) -> Any:
-        """Non-zero rows of a gradient that is sparse on one device."""
+        """The rows that are not zero. Only gradients that one device would store as sparse arrays have them."""
         return self._get_sparse_part("data")
 
     def _get_sparse_part(self, attribute: str) -> Any:
@@ -231,11 +245,11 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return getattr(self.tostype("row_sparse"), attribute)
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
-        """Return a copy of another type."""
+        """Return a copy of the whole array with another type."""
         return mx.nd.NDArray.astype(self, dtype, copy)
 
     def detach(self) -> ParameterArray:
-        """Return the array itself. Autograd records nothing that leads to it."""
+        """Return this array, because autograd records no operation that computes it."""
         return self
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -253,7 +267,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         self.put(self._shards)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle it as an ordinary NDArray."""
+        """Pickle the whole array as an ordinary NDArray."""
         return mx.nd.NDArray, (None,), self._gather().__getstate__()
 
     def __repr__(self) -> str:
@@ -261,7 +275,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
 
 class View(mx.nd.NDArray, metaclass=LikeNDArray):  # type: ignore[misc]  # MXNet is untyped
-    """NDArray that shares the memory of a `ParameterArray`'s whole array."""
+    """An NDArray that shares the memory of a `ParameterArray`'s whole array."""
 
     def __init__(self, owner: ParameterArray, array: Any) -> None:
         super().__init__(array.handle, array.writable)
@@ -274,13 +288,12 @@ class View(mx.nd.NDArray, metaclass=LikeNDArray):  # type: ignore[misc]  # MXNet
 
 
 def _returning_view(method: Any) -> Any:
-    """Return the method of NDArray, changed so that its result is a `View`, or is noted as sharing the array's memory."""
+    """Return a method of NDArray whose result is a `View`, or is noted as sharing the array's memory."""
 
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         owner = self.owner if isinstance(self, View) else self
-        # An ordinary array over the same memory, because MXNet compares classes and creates results of the array's
-        # class.
+        # An ordinary array in the same memory. Otherwise MXNet would create a result of this array's class.
         result = method(mx.nd.NDArray.detach(self), *args, **kwargs)
         if type(result) is mx.nd.NDArray:
             return View(owner, result)
@@ -296,7 +309,7 @@ for _name in VIEW_METHODS:
 
 
 def on_host(name: str, whole: Any) -> ShardedTensor:
-    """Return a tensor with one shard, the whole array on the host."""
+    """Return a tensor whose only shard is the whole array on the host."""
     region = tuple((0, extent) for extent in whole.shape)
     array = whole.copyto(mx.cpu(0)) if whole.context != mx.cpu(0) else whole
     return ShardedTensor(name, tuple(whole.shape), whole.dtype.__name__, [region], [mx.cpu(0)], [array])
@@ -318,7 +331,7 @@ def add_to(array: Any, tensor: ShardedTensor) -> None:
 
 
 def copy_into(pairs: Sequence[tuple[ParameterArray, ShardedTensor]]) -> None:
-    """Copy the tensor of each pair into the pair's array, before the tensor's memory is reused.
+    """Copy the tensor of each pair into the array of the pair, before the memory of the tensor is reused.
 
     One operator copies all float32 shards of a device, because hundreds of small copies would take as long as an
     update. The operator has no float64 on CPUs.
@@ -339,7 +352,7 @@ def copy_into(pairs: Sequence[tuple[ParameterArray, ShardedTensor]]) -> None:
 
 
 def add(tensors: Sequence[ShardedTensor]) -> ShardedTensor:
-    """Return the sum of tensors of equal shape, in the layout of the first tensor."""
+    """Return the sum of tensors of equal shape. The sum is split like the first tensor."""
     first, *others = tensors
     sum_shards = [shard.copy() for shard in first.arrays]
     for tensor in others:

@@ -1,6 +1,6 @@
-"""Sharded arrays with the interface of `mx.nd.NDArray`: the weights, gradients and states that optimizers receive.
+"""Arrays with the interface of `mx.nd.NDArray` that are split over workers. MXNet's optimizers receive them.
 
-A sharded array has the shape of the whole tensor. Operators on it run on the workers' shards
+A sharded array has the shape of the whole tensor. Operators run on the shards of each worker
 (`tofu/mxnet/runtime/optimizer/shardwise.py`).
 """
 
@@ -16,7 +16,7 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 
 class ShardedContext(mx.Context):  # type: ignore[misc]  # MXNet is untyped
-    """Context of a sharded array. Constants that are created in it are sharded like `layout`; other arrays are on the host."""
+    """The context of a sharded array. A constant that is created in it is split like `layout`."""
 
     def __init__(self, layout: ShardedTensor) -> None:
         super().__init__("cpu", 0)
@@ -24,7 +24,7 @@ class ShardedContext(mx.Context):  # type: ignore[misc]  # MXNet is untyped
 
 
 class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
-    """NDArray over the shards of `tensor`."""
+    """An NDArray whose elements are the shards of `tensor`."""
 
     def __init__(self, tensor: ShardedTensor) -> None:
         self.tensor = tensor
@@ -32,7 +32,10 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def handle(self) -> None:
-        """Raise UnsupportedError. MXNet's C functions ask for the handle of one array, but there are several."""
+        """Raise UnsupportedError.
+
+        MXNet's C functions ask for a pointer to one array, but a sharded array is several arrays.
+        """
         raise UnsupportedError(
             "This use of an array is not possible for shards, for example a reshaped view in an optimizer, or an operator outside of it. "
             "Copy it with array.asnumpy() and write array[:] = numbers, or train with mx.mod.Module over the partitioned symbol, whose "
@@ -44,7 +47,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def layout(self) -> ShardedTensor:
-        """Tensor that has the layout, shape and type of the shards."""
+        """A tensor with the same shape, type and regions of the shards."""
         return self.tensor
 
     @property
@@ -54,7 +57,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def ndim(self) -> int:
-        """Number of dimensions."""
+        """Number of dimensions of the whole tensor."""
         return len(self.layout.shape)
 
     @property
@@ -64,41 +67,41 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def dtype(self) -> Any:
-        """NumPy type, as MXNet's arrays have it."""
+        """Type of the elements, as a NumPy type."""
         return np.dtype(self.layout.dtype).type
 
     @property
     def stype(self) -> str:
-        """Storage type, always dense."""
+        """Storage type, which is always "default" (dense)."""
         return "default"
 
     @property
     def context(self) -> Any:
-        """A context in which MXNet creates zeros with the same shards."""
+        """Context in which MXNet creates zeros that are split in the same way."""
         return ShardedContext(self.tensor)
 
     ctx = context
 
     def asnumpy(self) -> Any:
-        """Return the whole tensor on the host."""
+        """Return the whole tensor as a NumPy array."""
         return self.tensor.gather().asnumpy()
 
     def wait_to_read(self) -> None:
-        """Block until all shards are computed."""
+        """Block until all shards have been computed."""
         for array in self.tensor.arrays:
             array.wait_to_read()
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
-        """Return a copy of another type, shard by shard."""
+        """Return a copy with another type, which is split in the same way."""
         return self if not copy and np.dtype(dtype) == self.dtype else mx.nd.cast(self, dtype=dtype)
 
     def copy(self) -> ShardedArray:
-        """Return a copy on the same devices."""
+        """Return a copy of all shards on the same devices."""
         tensor = self.tensor
         return ShardedArray(tensor.like(tensor.shape, tensor.dtype, [array.copy() for array in tensor.arrays]))
 
     def copyto(self, other: Any) -> Any:
-        """Copy into another array, whole or sharded, or to a context."""
+        """Copy the values into another array, whole or sharded, or to a device (a context)."""
         if isinstance(other, mx.Context):
             return self.copy() if isinstance(other, ShardedContext) else self.tensor.gather().as_in_context(other)
         if not isinstance(other, ShardedArray):
@@ -111,15 +114,15 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
         return other
 
     def as_in_context(self, context: Any) -> Any:
-        """Return the array itself: its shards stay where they are."""
+        """Return this array, because the shards stay on their devices."""
         return self
 
     def __getitem__(self, key: Any) -> Any:
-        """Return the array itself for `array[:]`, else a copy of a part on the host."""
+        """Return this array for `array[:]`, otherwise a copy of the selected elements on the host."""
         return self if is_everything(key) else self.tensor.gather()[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Set the whole array. A part of it is set by way of the host."""
+        """Set all elements, or some of them. If `key` selects only some, the whole array is changed on the host."""
         if value is self:
             return
         if not is_everything(key):
@@ -137,7 +140,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
             self.tensor.scatter(whole)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle it as an ordinary NDArray."""
+        """Pickle the whole tensor as an ordinary NDArray."""
         return mx.nd.NDArray, (None,), self.tensor.gather().__getstate__()
 
     def __repr__(self) -> str:
@@ -145,5 +148,5 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
 
 def is_everything(key: Any) -> bool:
-    """Return True if a key selects a whole array."""
+    """Return True if a key selects a whole array, as `:` and `...` do."""
     return key is Ellipsis or (isinstance(key, slice) and key == slice(None))

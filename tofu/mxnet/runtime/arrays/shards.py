@@ -1,6 +1,6 @@
-"""Tensors whose shards are on the workers' devices.
+"""Tensors that are split over the workers' devices.
 
-`scatter` copies a whole array into the shards, `gather` copies the shards into a whole array.
+`scatter` copies a whole array into the shards. `gather` copies the shards into a whole array.
 """
 
 from __future__ import annotations
@@ -20,29 +20,28 @@ from tofu.errors import ShapeError
 Region = tuple[tuple[int, int], ...]
 MOST_SLICED_DIMENSIONS = 5  # largest number of dimensions that MXNet's kernels can slice
 PIECE_BYTES = 1 << 22
-"""Bytes of a piece, when the host reads or writes a tensor in pieces."""
+"""Largest number of bytes that the host reads or writes at once, to save memory."""
 
 
 class ShardedTensor:
-    """Shards of one tensor.
+    """A tensor of which each worker stores a shard.
 
     Parameters
     ----------
     name, shape, dtype
         Name, shape and type of the whole tensor.
     regions
-        The region of each worker's shard, as an array [workers, dimensions, (begin, end)]. Several workers may hold the
-        same region.
+        The region of the tensor that each worker stores, as an array [workers, dimensions, (begin, end)]. Several
+        workers may store the same region.
     contexts
         The workers' devices.
     arrays
-        The shards, if they exist already, such as an executor's outputs. Otherwise zeros are allocated when needed.
+        The shards, if they exist already. Otherwise zeros are allocated when they are first needed.
 
     Attributes
     ----------
     source
-        State of the executor's whole array at the last scatter: the number of writes to it, and its digest or None.
-        Several executors may share the shards.
+        The executor's whole array when it was last copied to the shards: the number of writes, and a digest or None.
     """
 
     def __init__(
@@ -64,18 +63,18 @@ class ShardedTensor:
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """Shard of each worker, on its device; allocated when first read."""
+        """The shard of each worker, on the worker's device. They are allocated when they are first read."""
         if self._arrays is None:
             self._arrays = self._allocate()
         return self._arrays
 
     def matches(self, other: ShardedTensor) -> bool:
-        """Return True if the shards of both have the same shapes, types and devices."""
+        """Return True if the other tensor has the same shape, type and devices, and is split in the same way."""
         attributes = ("shape", "dtype", "regions", "contexts")
         return all(getattr(self, attribute) == getattr(other, attribute) for attribute in attributes)
 
     def like(self, shape: tuple[int, ...], dtype: Any, arrays: Sequence[Any] | None = None) -> ShardedTensor:
-        """Return a tensor with the same layout and another type. Extents of 1 in `shape` are not split."""
+        """Return a tensor that is split in the same way, of another type. An extent of 1 in `shape` is not split."""
         if not self.is_like(shape):
             raise ShapeError(f"{self.name} has shape {self.shape}; {tuple(shape)} cannot have the same layout.")
         regions = [
@@ -94,11 +93,14 @@ class ShardedTensor:
         )
 
     def zeros_like(self) -> ShardedTensor:
-        """Return zeros with the same layout, allocated when they are first read."""
+        """Return a tensor of zeros that is split in the same way. The zeros are allocated when they are first read."""
         return self.like(self.shape, self.dtype)
 
     def in_layout_of(self, other: ShardedTensor) -> ShardedTensor:
-        """Return this tensor with the layout and type of `other`. If its shards match already, nothing is copied."""
+        """Return this tensor, split like `other` and with the type of `other`.
+
+        If it is so already, nothing is copied.
+        """
         if self.matches(other):
             return self
         copied = other.zeros_like()
@@ -113,24 +115,24 @@ class ShardedTensor:
 
     @cached_property
     def owners(self) -> tuple[int, ...]:
-        """For each distinct region, the first worker that holds it. Together these workers hold the whole tensor."""
+        """For each distinct region, the first worker that stores it. Together these workers store the whole tensor."""
         worker_by_region: dict[Region, int] = {}
         for worker, region in enumerate(self.regions):
             worker_by_region.setdefault(region, worker)
         return tuple(worker_by_region.values())
 
     def list_holding(self, region: Region) -> list[Any]:
-        """Return the shards of all workers that hold a region."""
+        """Return the shards of all workers that store this region."""
         return [shard for shard, held in zip(self.arrays, self.regions, strict=True) if held == region]
 
     def list_distinct(self) -> list[tuple[Region, list[Any]]]:
-        """Return each region once, with the shards of all workers that hold it."""
+        """Return each region once, with the shards of all workers that store it."""
         return [(self.regions[worker], self.list_holding(self.regions[worker])) for worker in self.owners]
 
     def scatter(self, whole: Any) -> None:
-        """Copy a whole tensor into the shards, cast to their type: an NDArray, or anything that NumPy can read.
+        """Copy `whole`, an NDArray or anything that NumPy can read, into the shards, and convert its type.
 
-        Memory-mapped files are read piece by piece.
+        A memory-mapped file is read in small pieces, to save memory.
         """
         whole = as_legacy(whole) if isinstance(whole, mx.nd.NDArray) else np.asanyarray(whole)
         if tuple(whole.shape) != self.shape:
@@ -163,7 +165,7 @@ class ShardedTensor:
         return mx.nd.array(whole[tuple(slice(*span) for span in region)], dtype=self.dtype)
 
     def gather(self, out: Any | None = None) -> Any:
-        """Return the whole tensor, in the NDArray `out` or in a new one on the host."""
+        """Copy the shards into the whole array `out`, or into a new array on the host, and return the array."""
         if out is not None and out.stype != "default":
             self.gather().tostype(out.stype).copyto(out)
             return out
@@ -174,7 +176,7 @@ class ShardedTensor:
         return out
 
     def gather_region(self, region: Region) -> npt.NDArray[Any]:
-        """Return the elements of a region, on the host. Raise ShapeError if it is not inside the tensor."""
+        """Return the elements of a region, on the host. Raise ShapeError if the region is not inside the tensor."""
         spans = [tuple(span) for span in region]
         if len(spans) != len(self.shape) or any(
             not 0 <= begin <= end <= extent for (begin, end), extent in zip(spans, self.shape, strict=True)
@@ -195,7 +197,7 @@ class ShardedTensor:
         return elements
 
     def gather_pieces(self) -> Iterator[npt.NDArray[Any]]:
-        """Yield the elements of the whole tensor in memory order, piece by piece."""
+        """Yield all elements of the whole tensor in memory order, a few megabytes at a time."""
         for region in list_pieces(self.shape, np.dtype(self.dtype).itemsize):
             yield self.gather_region(region)
 
@@ -204,12 +206,15 @@ class ShardedTensor:
 
 
 def as_legacy(array: Any) -> Any:
-    """Return an `mx.np` array as an NDArray over the same memory; other arrays unchanged."""
+    """Return an `mx.np` array as an NDArray in the same memory. Return any other array unchanged."""
     return array.as_nd_ndarray() if isinstance(array, mx.np.ndarray) else array
 
 
 def list_pieces(shape: tuple[int, ...], item_bytes: int, most_bytes: int = PIECE_BYTES) -> Iterator[Region]:
-    """Yield consecutive regions that cover a tensor. Each has at most `most_bytes`, or one element of the last dimension."""
+    """Yield consecutive regions that together cover a tensor. Each has at most `most_bytes` bytes.
+
+    If a single element of the last dimension is larger, a region has one element.
+    """
     if not shape:
         yield ()
         return
@@ -224,7 +229,10 @@ def list_pieces(shape: tuple[int, ...], item_bytes: int, most_bytes: int = PIECE
 
 
 def cut(whole: Any, region: Region) -> Any:
-    """Return the part of an array in `region`. It is a view if only the first dimension is cut."""
+    """Return the elements of an array in `region`.
+
+    If only the first dimension is cut, they share the array's memory.
+    """
     if all(part == (0, extent) for part, extent in zip(region[1:], whole.shape[1:], strict=True)):
         return whole[region[0][0] : region[0][1]] if region else whole
     if whole.ndim > MOST_SLICED_DIMENSIONS:
@@ -234,7 +242,7 @@ def cut(whole: Any, region: Region) -> Any:
 
 
 def paste(part: Any, whole: Any, region: Region) -> None:
-    """Write `part`, from any device, into the region of a whole array."""
+    """Write `part`, which may be on any device, into a region of a whole array."""
     if all(span == (0, extent) for span, extent in zip(region[1:], whole.shape[1:], strict=True)):
         part.copyto(whole[region[0][0] : region[0][1]] if region else whole)
         return
@@ -247,7 +255,9 @@ def paste(part: Any, whole: Any, region: Region) -> None:
 
 
 def merge_dimensions(shape: Sequence[int], region: Region) -> tuple[tuple[int, ...], Region]:
-    """Return shape and region with fewer dimensions. Each dimension that the region covers is merged into the previous one.
+    """Merge each dimension that the region covers completely into the previous dimension.
+
+    Return the new shape and region, which have the same elements but fewer dimensions.
 
     >>> merge_dimensions((4, 2, 3, 5), ((1, 3), (0, 2), (0, 1), (0, 5)))
     ((8, 15), ((2, 6), (0, 5)))
@@ -270,11 +280,14 @@ def merge_dimensions(shape: Sequence[int], region: Region) -> tuple[tuple[int, .
 
 
 def count_writes(array: Any) -> int:
-    """Wait for pending writes to an NDArray, and return how many writes MXNet's engine has counted."""
+    """Wait for pending writes to an NDArray, and return how many writes MXNet has counted."""
     array.wait_to_read()
     return int(_mxnet.array_version(array.handle.value))
 
 
 def digest(array: Any) -> int:
-    """Return a digest of an NDArray's contents; 0 if it is not on the host or has sparse storage."""
+    """Return a number that changes if the contents of an NDArray change.
+
+    Return 0 if the array is not on the host, or is sparse.
+    """
     return 0 if array.stype != "default" else _mxnet.array_digest(array.handle.value)

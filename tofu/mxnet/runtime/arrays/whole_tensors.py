@@ -1,8 +1,7 @@
-"""Whole tensors for monitors, under the names that MXNet gives them on one device.
+"""Whole tensors for monitors, under the names that MXNet uses on one device.
 
-A monitor is a user's callback that receives every tensor of a model. Whole tensors are assembled from the outputs of an
-execution graph's nodes. If no operator reads a tensor, such as a gradient of data, it is assembled from the results of
-the operator's copies, which may be partial sums.
+A monitor is a user's callback that receives every tensor of a model. A whole tensor is assembled from the shards that
+the workers compute. If no operator reads a tensor, workers may have partial results, which are combined first.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ OUTPUT_NAMES = {
     "GroupNorm": ("output", "mean", "std"),
     "SpatialTransformer": ("output", "grid_dst", "grid_src"),
 }
-"""MXNet's names of the outputs of operators that may run in parts. Outputs of other operators are numbered."""
+"""MXNet's names of the outputs of operators that may run as several smaller ones. Other outputs are numbered."""
 Callback = Callable[[bytes, str, int], None]
-"""Function of a tensor's name, its operator (empty for a variable) and the handle of an array, which the function frees."""
+"""Function that gets a tensor's name, its operator ("" for a variable) and a pointer to an array, which it must free."""
 
 
 class _NodeOutput(NamedTuple):
-    """Output of a node: the tensor and the worker that it belongs to.
+    """Output of a node in the graph of all workers: the number of the tensor, and the worker.
 
-    An output *in transit* is not a shard of the tensor, but a fetched region or a partial result.
+    It is *in transit* if it is not a shard of the tensor, but a fetched region or a partial sum.
     """
 
     tensor: int
@@ -48,14 +47,14 @@ class _NodeOutput(NamedTuple):
 
 
 class TensorNames:
-    """Names that MXNet gives a model's tensors on one device.
+    """The names that MXNet gives to a model's tensors on one device.
 
     Attributes
     ----------
     node_by_operator, type_by_operator
-        For each operator, the name of MXNet's node, and the type of the operator.
+        For each operator, MXNet's name of it, and its type, such as "Convolution".
     inputs_by_output
-        For the first output of an operator, the tensors that the operator reads, each with MXNet's name of the input.
+        For the first output of an operator, the tensors that the operator reads, and MXNet's name of each as an input.
     name_by_tensor, writer_type_by_tensor
         For each computed tensor, MXNet's name of it, and the type of the operator that computes it.
     shape_by_tensor
@@ -92,20 +91,9 @@ class TensorNames:
 
 
 class WholeTensors:
-    """Callback that receives the outputs of an execution graph's nodes, and passes whole tensors on to a monitor.
+    """A callback that receives the shards that workers compute, and passes whole tensors to a monitor's `callback`.
 
-    Parameters
-    ----------
-    program
-        The program that the execution graph runs.
-    names
-        MXNet's names of the model's tensors.
-    contexts
-        The workers' devices.
-    callback
-        The monitor's callback.
-    read_variable
-        Function that returns a whole variable. None if the monitor does not see the operators' inputs.
+    `read_variable` returns a whole variable. It is None if the monitor does not see the inputs of operators.
     """
 
     def __init__(
@@ -124,11 +112,11 @@ class WholeTensors:
         self._form_by_unread_tensor = dict(_list_unread_tensors(program))
         self._copied_operators = {o.name for o in program.graph.operators if names.type_by_operator.get(o.name) == o.op}
         self._calls_by_node: Counter[str] = Counter()
-        self._waiting_shards: dict[int, dict[int, Any]] = {}  # tensor -> worker -> shard, until all are computed
+        self._waiting_shards: dict[int, dict[int, Any]] = {}  # by tensor and worker, until all shards exist
         self._whole_by_tensor: dict[str, Any] = {}
 
     def __call__(self, name: bytes, handle: Any) -> None:
-        """Receive one output of a node. MXNet calls this in the order of execution."""
+        """Receive one array that a worker computes. MXNet calls this in the order in which operators run."""
         array = mx.nd.NDArray(ctypes.c_void_p(getattr(handle, "value", handle)), writable=False)
         operator, _, worker_and_output = name.decode().rpartition("@")
         worker, _, output_name = worker_and_output.partition("_")
@@ -167,7 +155,7 @@ class WholeTensors:
         self._call_back(self._names.name_by_tensor[tensor.name], self._names.writer_type_by_tensor[tensor.name], whole)
 
     def _assemble(self, position: int, arrays: Sequence[Any]) -> Any:
-        """Return the whole tensor, assembled from the workers' arrays; None if nobody reads it and the arrays overlap."""
+        """Return the whole tensor, assembled from the workers' arrays. Return None if the arrays overlap."""
         tensor, factors = self._get_tensor(position), self._program.problem.factors
         form = self._form_by_unread_tensor.get(position, _WrittenForm(self._program.choices.layout(position)))
         if form is None:
@@ -189,7 +177,6 @@ class WholeTensors:
         return reduce(form.reduce, partial_results)
 
     def _pass_inputs_on(self, tensor: str, read_variable: Callable[[str], Any]) -> None:
-        """Show the inputs of the operator whose first output is `tensor`, and variables also under their own names."""
         op = self._names.writer_type_by_tensor[tensor]
         for read_tensor, name in self._names.inputs_by_output.get(tensor, ()):
             if read_tensor in self._whole_by_tensor:
@@ -206,10 +193,10 @@ class WholeTensors:
 
 
 class _WrittenForm(NamedTuple):
-    """Form in which the copies of an operator write an output.
+    """Form in which the workers' copies of an operator write an output.
 
-    `layout` has the dimension that each round splits, or -1 for none. `partial_rounds` are the rounds that leave
-    partial results, which `reduce` combines.
+    `layout` has the dimension that each round of the plan splits, or -1. In each of the `partial_rounds`, workers
+    compute partial results, which `reduce` combines.
     """
 
     layout: list[int]
@@ -218,7 +205,6 @@ class _WrittenForm(NamedTuple):
 
 
 def _list_unread_tensors(program: PlannedProgram) -> Iterator[tuple[int, _WrittenForm | None]]:
-    """Yield the tensors that no node reads, except results, with the form in which they are written; None if parts overlap."""
     problem = program.problem
     read_entries = {entry for node in program.nodes for entry in node.inputs}.union(*program.results)
     read_tensors = {_find_tensor_of_entry(program, entry) for entry in read_entries}
@@ -231,7 +217,6 @@ def _list_unread_tensors(program: PlannedProgram) -> Iterator[tuple[int, _Writte
 
 
 def _find_written_form(output: OutputAccess, axes: Sequence[int]) -> _WrittenForm | None:
-    """Return the form in which copies write an output. Round i splits `axes[i]`, or replicates the operator if it is -1."""
     combine_by_round = [Combine.REPLICATE if axis < 0 else output.combine[axis] for axis in axes]
     if Combine.OVERLAP_ADD in combine_by_round:
         return None
@@ -251,13 +236,12 @@ def _find_tensor_of_entry(program: PlannedProgram, entry: Entry) -> int:
 
 
 def _find_copy_name(operator: Operator) -> str:
-    """Return the name of an operator's copies, which is the node's name if a part copies a node of the model."""
     is_copy = operator.is_inner and find_origin(operator).node >= 0
     return operator.name.rpartition("/")[0] if is_copy else operator.name
 
 
 def _list_outputs(program: PlannedProgram) -> Iterator[tuple[str, list[_NodeOutput]]]:
-    """Yield the name of each node with its outputs. Nodes of equal name run in this order."""
+    """Yield each node's name and outputs. Nodes of equal name run in this order."""
     graph = program.graph
     for number, node in enumerate(program.nodes):
         if node.kind is NodeKind.OPERATOR:

@@ -1,4 +1,4 @@
-"""Index of the arrays in a `.params` file. Sizes are checked before anything is allocated.
+"""Positions of the arrays in a `.params` file of MXNet. Sizes are checked before anything is allocated.
 
 The file is little-endian. It has two 64-bit words (0x112, 0), the number of arrays, the arrays, the number of names,
 and the names with their lengths. An array is its magic number, storage type, shape, context, element type and elements.
@@ -25,14 +25,15 @@ TYPES = [np.dtype(n) for n in ("float32", "float64", "float16", "uint8", "int32"
 
 MOST_SPARSE_BYTES = 2**36  # of a sparse array in dense form
 
-Unpack = Callable[[str], tuple[Any, ...]]  # format of `struct` -> the values that follow in the file
+Unpack = Callable[[str], tuple[Any, ...]]  # reads the next values of the file, in a format of `struct`
 
 
 @dataclass(frozen=True)
 class StoredArray:
-    """Array in a file, whose elements start at byte `offset`.
+    """An array in a file, whose elements start at byte `offset`.
 
-    A sparse array has `indices`, and only its non-zero elements or rows are in the file.
+    If the array is sparse, the file has only the non-zero elements or rows. `indices` are the arrays of their
+    positions.
     """
 
     shape: tuple[int, ...]
@@ -41,9 +42,9 @@ class StoredArray:
     indices: tuple[StoredArray, ...] = ()
 
     def map(self, file: IO[bytes]) -> Any:
-        """Return the elements, memory-mapped. A sparse array is read into memory in dense form.
+        """Return the elements as a memory-mapped array. A sparse array is read into memory and becomes dense.
 
-        Raises ValueError for wrong indices.
+        Raise ValueError if indices are wrong.
         """
         if self.indices:
             return self._read_dense(file)
@@ -72,7 +73,10 @@ class StoredArray:
 
 
 def find_arrays(file: IO[bytes]) -> tuple[dict[str, StoredArray], int]:
-    """Return name -> array, and the position after the last name. Raise ValueError for another kind of file."""
+    """Return the arrays of the file by name, and the position after the last name.
+
+    Raise ValueError if the file is of another kind or damaged.
+    """
     size = os.fstat(file.fileno()).st_size
     file.seek(0)
 

@@ -1,7 +1,7 @@
-"""MXNet's `.params` files, written and read in pieces, so that the host never holds a whole model or tensor.
+"""Functions that write and read MXNet's `.params` files part by part. The host never holds a whole model or tensor.
 
-A *seal* follows the names, where MXNet stops reading (`seal.py`). It reveals damage, and files of optimizer states from
-another step.
+After the last array, where MXNet stops reading, the file has a *seal* with a checksum (`seal.py`). It reveals damage,
+and optimizer states that were saved at another step.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CPU = 1  # MXNet's code of the array's device type
 
 
 def save_shards(path: str, tensors: Mapping[str, ShardedTensor], steps: int | None = None) -> str:
-    """Write tensors under their names like `mx.nd.save`, gathered piece by piece. Return the file's digest.
+    """Write tensors under their names in the format of `mx.nd.save`. Return a digest of the file.
 
     `steps` is the number of updates that the optimizer has made.
     """
@@ -56,11 +56,10 @@ def _write_tensor(file: SealedWriter, tensor: ShardedTensor) -> None:
 
 
 class ParameterFile(Mapping[str, Any]):
-    """Arrays of a `.params` file by name. An array is read on access; `shapes` has all shapes.
+    """The arrays of a `.params` file by name. An array is read when it is accessed; `shapes` has all shapes.
 
-    The file is compared with its seal first. If it has none, `seal` is None, and a warning is logged. The file stays
-    open, so that another file under its name is not read by mistake. Raises TofuError for a damaged file or a file of
-    another kind.
+    If the file has no checksum, `seal` is None, and a warning is shown. The file stays open, so that a new file of the
+    same name is not read by mistake. Raises TofuError if the file is damaged or of another kind.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -70,7 +69,7 @@ class ParameterFile(Mapping[str, Any]):
         self.seal = read_seal(self._file, self.path)
         arrays = self._find_arrays()
         self.shapes = {name: array.shape for name, array in arrays.items()}
-        self._readers: dict[str, Callable[[], Any]] = {}  # name -> function that returns the memory-mapped elements
+        self._readers: dict[str, Callable[[], Any]] = {}  # by name, functions that return memory-mapped elements
         for name, array in arrays.items():
             self._readers[name] = partial(array.map, self._file) if not array.indices else self._read_sparse(array)
         if self.seal is None:
@@ -97,7 +96,7 @@ class ParameterFile(Mapping[str, Any]):
         return lambda: elements
 
     def select(self, kind: str) -> ParameterFile:
-        """Return the arrays whose names begin with `kind:` ("arg" or "aux"), without that prefix."""
+        """Return the arrays whose names begin with `kind` ("arg" or "aux") and a colon, without this prefix."""
         selection, prefix = object.__new__(ParameterFile), kind + ":"
         selection.path, selection.seal, selection._file = self.path, self.seal, self._file
         selection._whole_file = self  # type: ignore[attr-defined]  # keeps the file open
@@ -107,7 +106,7 @@ class ParameterFile(Mapping[str, Any]):
         return selection
 
     def elements(self, name: str) -> Any:
-        """Return an array's elements, memory-mapped, for `ShardedTensor.scatter`, which reads them shard by shard."""
+        """Return the elements of an array as a memory-mapped array, of which parts can be read."""
         return self._readers[name]()
 
     def __getitem__(self, name: str) -> Any:
@@ -125,7 +124,7 @@ class ParameterFile(Mapping[str, Any]):
 
 
 def warn_of_no_seal(path: str) -> None:
-    """Warn that damage cannot be detected in a file without a seal. MXNet and Tofu 0.1 write such files."""
+    """Warn that a file without a checksum may be damaged. MXNet and Tofu 0.1 write such files."""
     warnings.warn(
         f"{path} has no checksum, like all files of MXNet and Tofu 0.1: damage to its numbers would not be noticed. "
         "Save it again with Tofu to add one.",

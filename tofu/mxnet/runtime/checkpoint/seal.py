@@ -1,9 +1,9 @@
-"""Seal at the end of a checkpoint file: a digest of the file, and facts such as the training step.
+"""The seal at the end of a checkpoint file: a checksum, and facts such as the training step.
 
     content | facts, as JSON | BLAKE2b of both, 32 bytes | length of the facts, 8 bytes | MAGIC
 
-MXNet reads the content and ignores the rest. Tofu compares the file with its seal before it loads anything. So it
-detects damaged files, and parameters that are loaded with the optimizer states of another step.
+MXNet reads the content and ignores the rest. Tofu checks the seal before it loads anything. So it detects damaged
+files, and parameters that are loaded with the optimizer states of another step.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REMEDY = "Use an undamaged copy, or another epoch."
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about a file, which its seal stores.
+    """Facts that the seal of a file stores.
 
     `steps` is the number of updates that the optimizer had made, or None if there was no optimizer. In a file of
     optimizer states, `parameters` is the digest of the file of parameters that was saved with it.
@@ -41,7 +41,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Seal:
-    """Seal of an undamaged file: its facts, its digest, and the position where its content ends."""
+    """The seal of an undamaged file: the facts, the digest, and the position where the content ends."""
 
     facts: Facts
     digest: str
@@ -49,19 +49,19 @@ class Seal:
 
 
 class SealedWriter:
-    """File that computes a digest of everything that is written into it."""
+    """A file that computes a digest of all bytes that are written into it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._hash = hashlib.blake2b(digest_size=DIGEST_BYTES)
 
     def write(self, data: Any) -> int:
-        """Write bytes, or an object with a buffer."""
+        """Write bytes, or an object with a buffer, such as a NumPy array."""
         self._hash.update(data)
         return self._file.write(data)
 
     def seal(self, facts: Facts) -> str:
-        """Write the seal and return the digest."""
+        """Write the seal at the end of the file, and return the digest as text."""
         text = json.dumps(asdict(facts), sort_keys=True).encode()
         self.write(text)
         self._file.write(TAIL.pack(self._hash.digest(), len(text), MAGIC))
@@ -69,7 +69,7 @@ class SealedWriter:
 
 
 def read_seal(file: IO[bytes], path: str) -> Seal | None:
-    """Read the whole file and return its seal, or None without one. Raise TofuError if the digest differs."""
+    """Check the whole file and return its seal, or None if it has none. Raise TofuError if the file is damaged."""
     size = os.fstat(file.fileno()).st_size
     if size < TAIL.size:
         return None
@@ -103,7 +103,7 @@ def _compute_digest(file: IO[bytes], length: int) -> bytes:
 
 
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a regular file for reading. Raise TofuError if it cannot be read; opening a pipe would block."""
+    """Open a file for reading. Raise TofuError if it cannot be read, or if it is a pipe, whose opening would block."""
     name = os.fspath(path)
     try:
         if stat.S_ISREG(os.stat(name).st_mode):

@@ -1,7 +1,7 @@
-"""Files of optimizer states: Python pickles as MXNet writes them, followed by a seal.
+"""Files of optimizer states: Python pickles as MXNet writes them, with a seal (a checksum) at the end.
 
-A pickle can run any code, so only the classes that such files need are allowed. A file without a seal is scanned
-before it is loaded.
+A pickle can run any code when it is loaded, so only the classes that optimizers need are allowed. A file without a seal
+is scanned before it is loaded.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ ALLOWED_CLASSES = {
     "numpy.core.multiarray": {"scalar", "_reconstruct"},
     "numpy._core.multiarray": {"scalar", "_reconstruct"},
 }
-"""Module -> classes that MXNet's optimizers, their states and NumPy's numbers consist of."""
+"""By module, the classes that pickles of MXNet's optimizers, of their states and of NumPy's numbers contain."""
 MXNET_MODULES = ("mxnet.ndarray.", "mxnet.optimizer.", "mxnet.lr_scheduler", "mxnet.numpy.")
 MEMO_OPCODES = {"PUT", "BINPUT", "LONG_BINPUT"}
 
 
 def save_states(path: str, content: Any, facts: Facts) -> None:
-    """Write the content of MXNet's Updater in MXNet's format. One whole state is gathered at a time."""
+    """Write the optimizer and its states in MXNet's format. At most one whole state is in the host's memory."""
     with replace_atomically(path) as raw:
         file = SealedWriter(raw)
         pickler = pickle.Pickler(file)
-        pickler.fast = True  # without a memo, which would keep every array in memory
+        pickler.fast = True  # otherwise the pickler would keep every array in memory
         pickler.dump(content)
         file.seal(facts)
 
 
 def load_states(path: str | os.PathLike[str], user_classes: Collection[type]) -> tuple[Any, Seal | None]:
-    """Return the content of a file of states, and its seal.
+    """Return the contents of a file of optimizer states, and the seal.
 
-    Classes from the modules of the `user_classes` are allowed as well. Raises TofuError for a damaged file or one of
-    another kind. Warns if the file has no seal.
+    Classes from the modules of the `user_classes` are allowed as well. Raise TofuError if the file is damaged or of
+    another kind. Show a warning if the file has no seal.
     """
     name = os.fspath(path)
     with open_regular(name) as file:
@@ -71,7 +71,7 @@ def load_states(path: str | os.PathLike[str], user_classes: Collection[type]) ->
 
 
 def _check_lengths(file: IO[bytes], size: int) -> None:
-    """Raise ValueError for a length in the pickle that exceeds the file, because loading would allocate so much memory."""
+    """Raise ValueError if loading the pickle would allocate more memory than the file has bytes."""
     for opcode, argument, _ in pickletools.genops(file):
         if opcode.name in MEMO_OPCODES and isinstance(argument, int) and argument > size:
             raise ValueError(f"it refers to {argument} values and has {size} bytes")
@@ -98,5 +98,5 @@ class _StatesReader(pickle.Unpickler):
 
 
 def optimizer_types(optimizer: mx.optimizer.Optimizer) -> set[type]:
-    """Return the class of an optimizer and the classes of its attributes."""
+    """Return the class of an optimizer and the classes of its attributes, which its pickle contains."""
     return {type(optimizer), *(type(value) for value in vars(optimizer).values())}

@@ -1,1 +1,1 @@
-"""Training on several machines: each partitions the model over its devices, and the machines exchange gradients."""
+"""Training on several machines. Each machine splits the model over its devices, and the machines exchange gradients."""

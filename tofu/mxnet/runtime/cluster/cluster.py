@@ -1,6 +1,6 @@
-"""Data parallelism between machines by MXNet's distributed kvstore. Each machine partitions the model over its devices.
+"""Training on several machines that exchange gradients by MXNet's distributed kvstore.
 
-All machines run the same plan, each on a part of the batch. Each gradient shard goes to the servers and back once.
+All machines run the same plan, each on a part of the batch. Each shard of a gradient is sent to a server and back once.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ class Cluster:
     Parameters
     ----------
     kvstore
-        A kvstore of MXNet with "dist" and "sync" in its type. Environment variables (DMLC_ROLE, DMLC_PS_ROOT_URI,
-        ...) name the machines.
+        A kvstore of MXNet with "dist" and "sync" in its type. Environment variables such as DMLC_PS_ROOT_URI name the
+        machines.
     """
 
     def __init__(self, kvstore: Any) -> None:
         self.kvstore = kvstore
-        self._key_by_shard: dict[tuple[str, int], int] = {}  # name of a tensor and number of a distinct shard -> key
+        self._key_by_shard: dict[tuple[str, int], int] = {}  # a shard is a tensor's name and a number
 
     @property
     def machines(self) -> int:
-        """Number of machines, which is the number of processes that train."""
+        """Number of machines that train, each with one process."""
         return int(self.kvstore.num_workers)
 
     def share(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
-        """Copy the first machine's parameters to all machines. Raise PlanError if their plans differ."""
+        """Copy the first machine's parameters to all machines. Raise PlanError if the machines have different plans."""
         compare_plans(self.kvstore, executor.partition.plan.to_json())
         shards = list(self._list_shards({name: executor.variables[name] for name in names}))
         for key, copies in shards:
@@ -52,14 +52,13 @@ class Cluster:
                 array.wait_to_read()
 
     def sum_gradients(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
-        """Replace the gradients by their sums over all machines."""
+        """Replace the gradients in `names` by their sums over all machines."""
         shards = self._list_shards({name: executor.gradient(name) for name in names})
         for number, (key, copies) in enumerate(shards):
             self.kvstore.push(key, copies[0], priority=-number)
             self.kvstore.pull(key, out=copies, priority=-number)
 
     def _list_shards(self, tensors: Mapping[str, ShardedTensor]) -> Iterator[tuple[int, list[Any]]]:
-        """Yield each distinct shard once: its key in the kvstore, and its copies on the workers that hold it."""
         for name, tensor in tensors.items():
             for number, (_, copies) in enumerate(tensor.list_distinct()):
                 if (name, number) not in self._key_by_shard:
@@ -73,7 +72,7 @@ def make_key() -> int:
 
 
 def compare_plans(kvstore: Any, text: str) -> None:
-    """Raise PlanError if this machine's description of a plan differs from the first machine's."""
+    """Raise PlanError if `text`, which describes this machine's plan, differs from the first machine's text."""
     digest = zlib.crc32(text.encode()) % (1 << 20)  # a float32 holds it exactly
     first_digest = mx.nd.array([digest])
     kvstore.broadcast(make_key(), first_digest, first_digest)
@@ -85,9 +84,9 @@ def compare_plans(kvstore: Any, text: str) -> None:
 
 
 def read_kvstore(kvstore: Any) -> Cluster | None:
-    """Return the cluster of a kvstore, or None for a single machine.
+    """Return the machines of a kvstore as a `Cluster`, or None for a single machine.
 
-    Raises UnsupportedError for asynchronous kvstores, where each machine updates alone.
+    Raise UnsupportedError for an asynchronous kvstore, which updates the parameters for one machine at a time.
     """
     kvstore_type = str(getattr(kvstore, "type", kvstore))
     if "dist" not in kvstore_type:

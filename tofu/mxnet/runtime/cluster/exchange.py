@@ -1,7 +1,7 @@
-"""Layouts in which machines exchange the parameters of a Gluon block, agreed when the machines compare their plans.
+"""Shards in which machines exchange the parameters of a Gluon block.
 
-Later the layout of a parameter may change on one machine alone, for example after a batch of another size. Machines
-still exchange shards in the agreed layout, so that all send the same shards.
+The machines agree on these shards when they compare their plans. Later one machine alone may split a parameter in
+another way, for example after a batch of another size. It still sends the shards that were agreed on.
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 
 class ExchangeLayout:
-    """Shards in which machines exchange an array. `layout` has their regions, without values."""
+    """The shards in which machines exchange an array.
+
+    `layout` is a tensor with the same regions, and values of no meaning.
+    """
 
     def __init__(self, array: ParameterArray) -> None:
         self.layout = array.layout.zeros_like()
 
     def is_of(self, array: ParameterArray) -> bool:
-        """Return True if the array has this layout now."""
+        """Return True if the array is now split as the machines exchange it."""
         return self.layout.matches(array.layout)
 
     def read(self, array: ParameterArray) -> ShardedTensor:
-        """Return the array's values in this layout: the array's shards, or copies.
+        """Return the array's values as the shards to exchange. They may be copies.
 
-        Raises UnsupportedError if the array's type has changed.
+        Raise UnsupportedError if the array's type has changed.
         """
         array.before_use()
         tensor = array.tensor
@@ -47,7 +50,7 @@ class ExchangeLayout:
 
 
 def agree(arrays: Mapping[int, ParameterArray]) -> tuple[dict[int, ExchangeLayout], str]:
-    """Return each array's present layout, and a text that describes all layouts, to be compared between machines."""
+    """Return how each array is split at present, and a text about it that the machines can compare."""
     agreed = {index: ExchangeLayout(array) for index, array in arrays.items()}
     lines = []
     for index, exchange in agreed.items():
@@ -57,6 +60,6 @@ def agree(arrays: Mapping[int, ParameterArray]) -> tuple[dict[int, ExchangeLayou
 
 
 def parameter_array(parameter: Any) -> ParameterArray | None:
-    """Return a Gluon parameter's values if they are sharded, else None."""
+    """Return the values of a Gluon parameter if they are split over workers, otherwise None."""
     values = parameter._data
     return values[0] if values and isinstance(values[0], ParameterArray) else None

@@ -1,7 +1,7 @@
-"""Training on several machines by Horovod. Each machine partitions the model; Horovod averages the gradient shards.
+"""Training on several machines by Horovod. Each machine splits the model over its devices.
 
-Horovod's DistributedOptimizer averages arrays by their handles, which only shards have, and then calls MXNet's
-optimizer. This module separates these two steps.
+Horovod's DistributedOptimizer averages gradients between machines and then calls MXNet's optimizer. To average, it
+needs pointers to arrays, which only shards have. This module separates these two steps.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ def _is_instance(value: Any, class_name: str) -> bool:
 
 
 def own_optimizer(optimizer: Any) -> Any:
-    """Return the MXNet optimizer that updates the weights, which Horovod's optimizer contains."""
+    """Return the MXNet optimizer inside Horovod's optimizer. Any other optimizer is returned unchanged."""
     return optimizer._optimizer if is_distributed(optimizer) else optimizer
 
 
 def scaled_machines(optimizer: Any) -> int:
-    """Return the number of machines by which Horovod divides the optimizer's `rescale_grad`."""
+    """Return the number of machines by which Horovod divides the gradients (`rescale_grad`), or 1."""
     is_scaled = is_distributed(optimizer) and optimizer._average_in_framework
     return int(optimizer._process_set.size()) if is_scaled else 1
 
 
 def average_gradients(optimizer: Any, indices: Sequence[Any], gradients: Sequence[Any]) -> None:
-    """Average each distinct gradient shard between machines, if the optimizer is a DistributedOptimizer.
+    """Average each distinct shard of the gradients between machines. Do nothing without Horovod's DistributedOptimizer.
 
-    Raises PlanError if machines have different plans.
+    Raise PlanError if the machines have different plans.
     """
     if not is_distributed(optimizer) or not optimizer._process_set.included() or optimizer._process_set.size() == 1:
         return
@@ -75,7 +75,6 @@ def _update_copies(shards: Iterable[Sequence[Any]]) -> None:
 
 
 def _list_shards(gradient: Any) -> list[tuple[str, list[Any]]]:
-    """Return the distinct shards of a gradient: the region as text, and the copies of the shard."""
     if not isinstance(gradient, ShardedArray):
         return [("whole", [gradient])]
     shards = gradient.tensor.list_distinct()
@@ -96,8 +95,6 @@ def _compare_plans(process_set: Any, text: str) -> None:
 
 @dataclass(frozen=True)
 class _Shard:
-    """Shard of a gradient, with the attributes of a parameter that Horovod's Trainer reads."""
-
     array: Any
     grad_req: str = "write"
 
@@ -106,7 +103,10 @@ class _Shard:
 
 
 class HorovodShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
-    """Base class that is added to the class of a Horovod Trainer, so that it averages each distinct shard once."""
+    """A class that becomes a base of the class of a Horovod Trainer.
+
+    The Trainer then averages each distinct shard once.
+    """
 
     _params: list[Any]
     _process_set: Any

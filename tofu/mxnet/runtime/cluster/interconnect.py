@@ -1,4 +1,4 @@
-"""Measure the bandwidth between GPUs, as the levels of `topology=`."""
+"""Measurement of the bandwidth between GPUs. The result is a file for the option `topology=`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Measure = Callable[[Sequence[Pair]], float]  # total bytes per second of all pai
 
 @dataclass(frozen=True)
 class Interconnect:
-    """Measured interconnect.
+    """Measured bandwidths between GPUs, which form groups of groups.
 
-    `devices` are GPUs, ordered so that fast pairs are neighbours. `pairs[i][j]` is the bandwidth in bytes per second at
-    which devices[i] reads from devices[j] while nothing else is read. Each of the `levels`, the top first, is a number
-    of parts and the bytes per second of all workers together.
+    `devices` are the numbers of the GPUs, in an order in which fast pairs are neighbours. `pairs[i][j]` are the bytes
+    per second at which devices[i] reads from devices[j] while nothing else is read. Each of the `levels`, from the
+    largest groups down, has the number of groups inside, and the bytes per second of all workers together.
     """
 
     devices: tuple[int, ...]
@@ -32,7 +32,7 @@ class Interconnect:
     levels: tuple[tuple[int, float], ...]
 
     def to_json(self) -> str:
-        """Return the JSON file that `topology=` reads."""
+        """Return the text of a JSON file that `topology=` reads."""
         plain = {
             "levels": [{"workers": parts, "bytes_per_second": round(rate)} for parts, rate in self.levels],
             "devices": self.devices,
@@ -57,13 +57,12 @@ def measure_interconnect(count: int, measure: Measure) -> Interconnect:
 
 
 def _find_partner(worker: int, block: int, parts: int) -> int:
-    """Return the worker's partner in a level: their numbers differ in the digit of that level only."""
+    """Return a worker of another group at this level. The workers' numbers differ only in the level's digit."""
     digit = worker // block % parts
     return worker + ((digit + 1) % parts - digit) * block
 
 
 def _order_devices(count: int, rates: dict[Pair, float]) -> list[int]:
-    """Return the devices in greedy order. The next device is the one that reads fastest from the last devices."""
     order = [0]
     while len(order) < count:
         remaining = [device for device in range(count) if device not in order]
@@ -72,7 +71,10 @@ def _order_devices(count: int, rates: dict[Pair, float]) -> list[int]:
 
 
 def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
-    """Return the number of parts of each level, the top first. Devices of one speed form blocks, and blocks form levels."""
+    """Return the number of parts of each level, from the largest.
+
+    Devices of equal speed form blocks, and blocks form levels.
+    """
     level_parts: list[int] = []
     block = 1
     while block < count:
@@ -84,14 +86,17 @@ def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
 
 
 def _is_level(block: int, larger_block: int, rates: dict[Pair, float]) -> bool:
-    """Return True if all pairs of blocks within a larger block are about as fast as the fastest pair."""
+    """Return True if pairs of blocks within a larger block are about as fast as the fastest pair of blocks."""
     between_blocks = {(a, b): rate for (a, b), rate in rates.items() if a // block != b // block}
     within_larger = [rate for (a, b), rate in between_blocks.items() if a // larger_block == b // larger_block]
     return min(within_larger) >= SAME_LEVEL * max(between_blocks.values())
 
 
 def measure_with_cupy() -> tuple[int, Measure]:
-    """Return the number of GPUs that CuPy sees, and a function that measures them. Raise DeviceError for fewer than two."""
+    """Return the number of GPUs that CuPy sees, and a function that measures them.
+
+    Raise DeviceError if there are fewer than two GPUs.
+    """
     try:
         import cupy
     except ImportError as error:

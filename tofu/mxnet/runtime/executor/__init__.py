@@ -1,1 +1,1 @@
-"""Executors, which run execution graphs that are bound to devices."""
+"""Executors: objects that run a planned model on the workers' devices."""

@@ -1,4 +1,4 @@
-"""Whole arrays of an executor. They are allocated, or shared with other executors, as in MXNet's `simple_bind`."""
+"""Allocation of the whole arrays of an executor, as in MXNet's `simple_bind`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tofu.validation import show_with_type
 
 @dataclass(frozen=True)
 class BoundArrays:
-    """Allocator of whole arrays, which knows shape, type and context of each argument and state.
+    """An allocator of whole arrays for the arguments and states of a model.
 
-    `buffer` is MXNet's `shared_buffer`: arrays by name that executors for different input shapes share and enlarge.
+    `buffer` is MXNet's `shared_buffer`: arrays by name, which executors for different input shapes share and enlarge.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
@@ -31,7 +31,7 @@ class BoundArrays:
             raise ArgumentTypeError(f"shared_buffer is a dict of names and arrays, not {show_with_type(self.buffer)}.")
 
     def take(self, name: str, pool: Mapping[str, Any], stype: str) -> Any:
-        """Return the array of this name in `pool` if it fits, else zeros."""
+        """Return the array called `name` in `pool` if shape and type fit, otherwise an array of zeros."""
         existing = pool.get(name)
         if (
             existing is None
@@ -42,9 +42,9 @@ class BoundArrays:
         return existing
 
     def share(self, name: str, key: str, stype: str) -> Any:
-        """Return the beginning of the array `key` in the buffer. If it is too small, return zeros and put them into the buffer.
+        """Return an array that uses the beginning of the memory of `buffer[key]`.
 
-        Sparse arrays are not shared.
+        If `buffer[key]` is too small, an array of zeros replaces it. A sparse array is never shared.
         """
         if self.buffer is None or stype != "default":
             return self._allocate(name, stype)
@@ -58,5 +58,5 @@ class BoundArrays:
 
 
 def view_beginning(array: Any, shape: tuple[int, ...]) -> Any:
-    """Return the first elements of an array as an array of this shape, in the same memory."""
+    """Return the first elements of an array as an array of another shape, in the same memory."""
     return array if tuple(array.shape) == shape else array.reshape((-1,))[: prod(shape)].reshape(shape)

@@ -1,4 +1,4 @@
-"""Binding of execution graphs to devices by MXNet."""
+"""Graphs of all workers that MXNet has bound to devices."""
 
 from __future__ import annotations
 
@@ -22,18 +22,9 @@ _environment_lock = threading.RLock()
 
 
 class BoundGraph:
-    """Execution graph with the shards of its variables. It is bound at its first use, and again after `release`.
+    """A graph that MXNet runs on all workers. MXNet binds it at its first use, and again after `release`.
 
-    Parameters
-    ----------
-    execution
-        The execution graph: an MXNet symbol that runs on all workers.
-    variables
-        Name -> shards of each argument and auxiliary state.
-    contexts
-        The workers' devices.
-    is_recurrent
-        True if the model has MXNet's fused RNN operator.
+    `variables` are the shards of each argument and state. `is_recurrent` is True if the model has MXNet's RNN operator.
     """
 
     def __init__(
@@ -52,14 +43,14 @@ class BoundGraph:
 
     @property
     def bound(self) -> Any:
-        """MXNet's executor of the graph."""
+        """MXNet's executor of this graph."""
         if self._bound is None:
             self._bound = self._bind()
         return self._bound
 
     @property
     def handle(self) -> int:
-        """Handle of MXNet's executor, for calls into C++."""
+        """Pointer to MXNet's executor, for calls into C++."""
         return int(self.bound.handle.value)
 
     def _bind(self) -> Any:
@@ -67,8 +58,8 @@ class BoundGraph:
         for name, variable in self._variables.items():
             shards.update({shard_name(name, worker): array for worker, array in enumerate(variable.arrays)})
         prepare_gpus(self._contexts, symbol)
-        # The RNN operator gets MXNet's own kernels. oneDNN's backward kernel would read through pointers that the
-        # forward kernel kept, but here its inputs are fetched again.
+        # The RNN operator gets MXNet's own kernels. oneDNN's backward kernel would read the inputs at the addresses of
+        # the forward pass, but here the backward pass fetches them again, to other addresses.
         with setting_variable(ONEDNN_RECURRENCE, "0") if self._is_recurrent else nullcontext():
             bound = symbol.bind(
                 ctx=unused_context(self._contexts),
@@ -83,20 +74,20 @@ class BoundGraph:
         return bound
 
     def release(self) -> None:
-        """Free the memory of the bound graph. Arrays that callers hold stay valid."""
+        """Free the memory of the graph. Output arrays that a caller still holds stay valid."""
         self._bound = None
 
     def watch(self, callback: Any, monitor_all: bool) -> None:
-        """Install MXNet's monitor callback."""
+        """Call `callback` for each output of each operator while the graph runs, as MXNet's executors do."""
         self._monitor = callback, monitor_all
         self.bound.set_monitor_callback(callback, monitor_all)
 
 
 @contextmanager
 def setting_variable(name: str, value: str) -> Iterator[None]:
-    """Set an environment variable inside the context, for all threads.
+    """Set an environment variable inside the context. Other threads see it too.
 
-    One thread at a time may enter, and interrupts wait until it leaves.
+    Only one thread at a time may enter the context. Ctrl-C has no effect until the context ends.
     """
     with uninterrupted(), _environment_lock:
         old_value = os.environ.get(name)
@@ -111,10 +102,10 @@ def setting_variable(name: str, value: str) -> Iterator[None]:
 
 
 def unused_context(contexts: Sequence[Any]) -> Any:
-    """Return a context that no worker uses, as the default context of an execution graph.
+    """Return a context that no worker uses, as the default context of a graph for all workers.
 
-    MXNet's CPU backend rewrites a graph without gradients for inference if nodes run in the default context. An
-    execution graph seems to have no gradients, because they are ordinary outputs, but it must not be rewritten.
+    MXNet's CPU backend rewrites a graph without gradients for inference if operators run in the default context. Here
+    gradients are ordinary outputs, so MXNet finds no gradients. But the graph must not be rewritten.
     """
     used = {context.device_id for context in contexts if context.device_type == "cpu"}
     return mx.cpu(max(used, default=0) + 1000)

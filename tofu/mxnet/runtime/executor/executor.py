@@ -1,8 +1,8 @@
-"""Executor with the interface of `mx.executor.Executor`, for unchanged scripts and modules of MXNet.
+"""An executor with the interface of `mx.executor.Executor`, so that scripts and modules of MXNet run unchanged.
 
-Callers see whole arrays on the host, and the workers have shards. Arrays that a caller changed are scattered before a
-step, and results are gathered after it. Parameters that `simple_bind` allocated, and their gradients, exist only as
-shards until MXNet reads them.
+Callers see whole arrays on the host, and each worker stores shards. Before a step, arrays that a caller changed are
+copied to the shards. After the step, results are copied to the whole arrays. Parameters that `simple_bind` allocated,
+and their gradients, exist only as shards until they are read.
 """
 
 from __future__ import annotations
@@ -27,31 +27,22 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.pipeline import Partition
 from tofu.validation import show_with_type
 
-Compile = Callable[[Mapping[str, tuple[int, ...]]], Partition]  # shapes of the inputs -> partition
+Compile = Callable[[Mapping[str, tuple[int, ...]]], Partition]  # plans for shapes of the inputs
 
 
 class Executor:
-    """Partitioned model bound to whole arrays.
+    """A partitioned model that callers use through whole arrays.
 
     Parameters
     ----------
-    symbol
-        The partitioned symbol that was bound.
-    partition
-        The plan and execution graph to run.
-    contexts
-        The workers' devices.
-    shapes
-        Shapes of the inputs that the partition is for.
     arguments, gradients, states
-        Name -> whole NDArray, for arguments, their gradients and auxiliary states. None stands for an array that only
-        exists as shards.
+        Whole arrays by name. None stands for an array that exists only as shards.
     grad_req
-        Name -> "write", "add" or "null".
+        "write", "add" or "null" for each argument.
     compile_for
-        Function that returns the partition for other input shapes; `reshape` calls it.
+        Function that plans for other input shapes. `reshape` calls it.
     shared
-        An executor with the same parameters. Its shards are shared if they have the same layout.
+        An executor with the same parameters. Its shards are used again if this plan splits them in the same way.
     """
 
     def __init__(
@@ -127,7 +118,7 @@ class Executor:
 
     @property
     def output_dict(self) -> dict[str, Any]:
-        """Output name -> whole output."""
+        """Whole outputs by name."""
         return dict(zip(self._symbol.list_outputs(), self.outputs, strict=True))
 
     def forward(self, is_train: bool = False, **kwargs: Any) -> list[Any]:
@@ -162,7 +153,7 @@ class Executor:
 
     @cached_property
     def _saves_random_inference(self) -> bool:
-        """True if a backward after an inference forward needs random numbers that this forward drew."""
+        """True if a backward pass after inference needs the random numbers that this forward pass drew."""
         sharded = self.sharded
         return (
             bool(sharded.differentiated)
@@ -171,11 +162,11 @@ class Executor:
         )
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
-        """Run the backward pass and put the gradients into `grad_dict`, according to each argument's grad_req.
+        """Run the backward pass and write or add the gradients to `grad_dict`, as `grad_req` asks.
 
         `out_grads` has the gradient of every output that is not a loss. As in MXNet, arguments such as labels may be
-        set between forward and backward. If no forward has run, it runs first. Raises TofuError if the last forward ran
-        in another mode (training or inference), and an operator computes something else in that mode.
+        set between forward and backward. If no forward has run, it runs first. Raise TofuError if the last forward ran
+        in another mode (training or inference), and an operator computes other numbers in that mode.
         """
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)
@@ -220,10 +211,9 @@ class Executor:
                 self.sharded.variables[name].scatter(whole)
 
     def _was_written(self, name: str, whole: Any) -> bool:
-        """Return True if MXNet counted a write to a whole array since the array was last scattered."""
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
-            whole.move(variable)  # with the values that were written to the whole array
+            whole.move(variable)  # copies the values that were written to the whole array
             return False
         writes = count_writes(whole)
         if variable.source is not None and variable.source[0] == writes:
@@ -234,8 +224,8 @@ class Executor:
     def _may_differ(self, name: str, whole: Any) -> bool:
         """Return True if a whole array may differ from its shards.
 
-        MXNet counts its own writes to an array. Writes through DLPack or a pointer are found by a digest of the array.
-        It takes time, so it is only computed if no write was counted.
+        MXNet counts its own writes to an array. A write through DLPack or a pointer only changes the digest of the
+        array. Computing a digest takes time, so it is done only if no write was counted.
         """
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
@@ -263,7 +253,10 @@ class Executor:
         aux_params: Mapping[str, Any] | None = None,
         allow_extra_params: bool = False,
     ) -> None:
-        """Copy parameters by name into the whole arrays, cast to the arrays' types. All names are checked first."""
+        """Copy parameters by name into the whole arrays, and convert their types.
+
+        All names and shapes are checked first.
+        """
         arguments = [(self.arg_dict, name, value, "arguments") for name, value in arg_params.items()]
         states = [(self.aux_dict, name, value, "auxiliary states") for name, value in (aux_params or {}).items()]
         parameters = [*arguments, *states]
@@ -287,8 +280,8 @@ class Executor:
     ) -> Executor:
         """Return an executor for other input shapes. As in MXNet, it shares the arrays of this executor.
 
-        Raises ShapeError if an argument that is not named changes its shape, unless `partial_shaping` is set, and if an
-        array is too small, unless `allow_up_sizing` is set.
+        Raise ShapeError if the shape of an argument that is not named would change, unless `partial_shaping` is set.
+        Raise ShapeError as well if an array is too small, unless `allow_up_sizing` is set.
         """
         check_shapes(kwargs)
         shapes = {**self._shapes, **{name: tuple(shape) for name, shape in kwargs.items()}}
@@ -332,12 +325,12 @@ class Executor:
         return reshaped
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Call `callback(name, handle)` for each output of each node, with the whole array, as on one device."""
+        """Call `callback(name, handle)` with each whole array that an operator computes, as on one device."""
         self._monitor = callback, monitor_all
         watch_whole(self.sharded, callback, monitor_all)
 
     def debug_str(self) -> str:
-        """MXNet's description of the execution graph."""
+        """Return MXNet's description of the graph that runs on all workers."""
         return self.sharded.debug_str()
 
 

@@ -1,7 +1,7 @@
 """Errors while a model runs: failed operators, lack of memory, and forked processes.
 
-MXNet reports the failure of an operator when an array that it wrote is waited for. This module collects these errors,
-so that each failure is raised once.
+MXNet reports that an operator failed when somebody waits for an array that the operator should have written. This
+module waits for all such arrays, so that each failure is raised once.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ SMALL_FRACTION = 0.25  # plans below this fraction of the free memory cause no g
 
 
 class OperatorFailureError(ExecutionError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped
-    """An operator failed. The error is also an MXNetError, for scripts that catch one."""
+    """An error for an operator that failed. Scripts can also catch it as an MXNetError."""
 
 
 class AllocationFailureError(OutOfMemoryError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped
-    """Memory could not be allocated. The error is also an MXNetError, for scripts that catch one."""
+    """An error for a lack of memory. Scripts can also catch it as an MXNetError."""
 
 
 def find_failure(arrays: Sequence[Any]) -> Exception | None:
-    """Return the first error of the operators that wrote the arrays, and clear it in MXNet; None without an error."""
+    """Return the first error of the operators that write the arrays, or None. MXNet then forgets these errors."""
     failure: Exception | None = None
     for array in arrays:
         try:
@@ -49,7 +49,10 @@ def find_failure(arrays: Sequence[Any]) -> Exception | None:
 
 
 def forget_failures(failure: Exception) -> Exception:
-    """Clear all pending errors in MXNet, because it cannot fork with one. Return `failure`, or an error that reports all."""
+    """Make MXNet forget all pending errors, because it cannot fork while there is one.
+
+    Return `failure`, or an error that reports another pending error as well.
+    """
     try:
         mx.nd.waitall()
     except mx.base.MXNetError as other:
@@ -59,7 +62,7 @@ def forget_failures(failure: Exception) -> Exception:
 
 
 def raise_failure(arrays: Sequence[Any]) -> None:
-    """Raise the first error of the operators that wrote the arrays, if there is one."""
+    """Wait for the arrays. If an operator that writes them has failed, raise the first error."""
     failure = find_failure(arrays)
     if failure is not None:
         try:
@@ -69,19 +72,19 @@ def raise_failure(arrays: Sequence[Any]) -> None:
 
 
 def summarise(error: BaseException) -> str:
-    """Return an MXNet error in one line, without MXNet's files and calls."""
+    """Return an MXNet error in one line, without MXNet's file names and stack trace."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1].removeprefix("MXNetError: ") if lines else type(error).__name__
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True if MXNet's error is a failed allocation."""
+    """Return True if MXNet's error means that memory could not be allocated."""
     return NO_MEMORY.search(str(error)) is not None
 
 
 @contextmanager
 def explaining_memory(plan: Plan, contexts: Sequence[Any], activity: str) -> Iterator[None]:
-    """Raise an OutOfMemoryError, with the bytes needed and free, if an allocation fails inside the context."""
+    """Raise an OutOfMemoryError that shows the bytes needed and free if an allocation fails inside the context."""
     free = read_free_bytes()
     try:
         yield
@@ -94,8 +97,8 @@ def explaining_memory(plan: Plan, contexts: Sequence[Any], activity: str) -> Ite
 def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
     """Collect garbage if the plan needs much of the free memory.
 
-    Only a collection frees the reference cycles of MXNet's blocks and modules. Raises OutOfMemoryError if the plan
-    needs more than the machine's memory, because the system would kill the process.
+    MXNet's blocks and modules contain reference cycles, which only a collection frees. Raise OutOfMemoryError if the
+    plan needs more than the machine's memory, because the system would kill the process.
     """
     host_bytes = _count_host_bytes(plan, contexts)
     if host_bytes > SMALL_FRACTION * read_free_bytes() or any(c.device_type != "cpu" for c in contexts):
@@ -105,7 +108,7 @@ def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
 
 
 def describe_lack(plan: Plan, contexts: Sequence[Any], activity: str, free: float) -> str:
-    """Return a message with the bytes needed, the bytes free, and a remedy."""
+    """Return an error message that shows the bytes needed and free, and what the user can do."""
     largest = max(plan.worker_bytes, default=0)
     host_bytes = _count_host_bytes(plan, contexts)
     on_host = f", {format_bytes(host_bytes)} on this machine's CPU together" if host_bytes else ""
@@ -121,13 +124,16 @@ def _count_host_bytes(plan: Plan, contexts: Sequence[Any]) -> int:
 
 
 class BirthProcess:
-    """Process in which a model was bound. The model cannot run in a fork, which lacks MXNet's threads and their memory."""
+    """The process in which a model was bound.
+
+    The model cannot run in a forked process, because a fork has no copy of MXNet's threads.
+    """
 
     def __init__(self) -> None:
         self._process_id = os.getpid()
 
     def check(self) -> None:
-        """Raise UnsupportedError in a forked process."""
+        """Raise UnsupportedError if the current process was forked from the one that bound the model."""
         if os.getpid() != self._process_id:
             raise UnsupportedError(
                 f"This model was bound in process {self._process_id} and cannot run in {os.getpid()}, which was forked from it: a fork has "

@@ -1,4 +1,4 @@
-"""Check and prepare GPUs before a graph is bound. Otherwise MXNet would fail later, or run slowly."""
+"""Checks and preparation of GPUs before a model is bound. Without them, MXNet would fail later or run slowly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAJOR_VERSIONS = range(5, 9)
 
 
 def check_gpus(contexts: Sequence[Any]) -> None:
-    """Raise DeviceError for GPUs that MXNet has no kernels for, and for workers on both CPUs and GPUs."""
+    """Raise DeviceError if MXNet has no kernels for a GPU, or if some workers run on CPUs and others on GPUs."""
     gpus = [context for context in contexts if context.device_type == "gpu"]
     if not gpus:
         return
@@ -52,10 +52,10 @@ def _find_model(context: Any) -> tuple[str, int]:
 
 
 def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
-    """Raise OutOfMemoryError for GPUs with less free memory than their workers need.
+    """Raise OutOfMemoryError if a GPU has less free memory than its workers need.
 
-    Otherwise MXNet would fail at the first run. The memory that MXNet caches is freed first. The rounding of its memory
-    pool is included.
+    Without this check, MXNet would fail in the first run. Memory that MXNet has cached is freed before. The bytes
+    needed include the rounding of MXNet's memory pool.
     """
     if all(context.device_type != "gpu" for context in contexts):
         return
@@ -76,11 +76,10 @@ def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
 
 
 def prepare_gpus(contexts: Sequence[Any], execution_symbol: Any) -> None:
-    """Prepare GPUs for an execution graph: test access between them, compile kernels, and copy the list of fetches there.
+    """Compile GPU kernels for a graph, and test that GPUs can read each other's memory. On CPUs, do nothing.
 
-    Does nothing on CPUs. If two GPUs cannot read each other's memory, each fetch between them copies the data first,
-    and a warning says so. Raises DeviceError with the message of the driver or NVRTC, or if a GPU reads wrong bytes
-    from another GPU.
+    If one GPU cannot read another GPU's memory, a warning is shown, and the data is copied before each transfer. Raise
+    DeviceError if the driver or compiler fails, or if a GPU reads wrong bytes from another GPU.
     """
     if any(context.device_type != "gpu" for context in contexts):
         return

@@ -1,8 +1,8 @@
-"""Refusal of backward calls whose gradients would be wrong.
+"""Errors for backward passes whose gradients would be wrong.
 
-MXNet allows a backward after any forward. If the last forward ran for inference, or another backward has overwritten
-its results, Tofu runs the forward again. The functions here raise an error if this second forward would compute other
-numbers.
+MXNet allows a backward after any forward. If the last forward ran for inference, or if another backward has overwritten
+the results, Tofu runs the forward again. The functions here raise an error if the second forward would compute other
+numbers than the first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tofu.graph.semantic import Graph, Operator, Phase
 from tofu.mxnet.frontend.randomness import draws, draws_in
 
 TWO_MODE_OPERATORS = frozenset(("BatchNorm", "BatchNorm_v1", "CuDNNBatchNorm", "Custom", "IdentityAttachKLSparseReg"))
-"""Operators that compute something else in training than in inference. Operators that draw random numbers are not listed."""
+"""Operators that compute something else in training than in inference, except those that draw random numbers."""
 
 
 def _has_two_modes(operator: Operator) -> bool:
@@ -42,9 +42,9 @@ def has_two_modes(graph: Graph) -> bool:
 def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
     """Raise TofuError if backward(is_train=False) would not match the results of forward(is_train=False).
 
-    This happens if an operator has two modes, saves nothing for a gradient in inference (RNN), or would draw other
-    random numbers in a second run. Dropout is allowed, because in inference it passes inputs and gradients on
-    unchanged.
+    This happens if an operator computes something else in training, or would draw other random numbers in a second run.
+    It also happens for RNN, which saves nothing for a gradient in inference. Dropout is allowed, because it returns
+    inputs and gradients unchanged in inference.
     """
     raise_together(
         TofuError,
@@ -60,7 +60,10 @@ def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
 
 
 def refuse_other_mode(graph: Graph, call: str) -> None:
-    """Raise TofuError, naming the `call` that mixes the modes, if an operator computes something else in training."""
+    """Raise TofuError if an operator computes something else in training than in inference.
+
+    The message names the user's `call`, such as "backward(is_train=False)".
+    """
     raise_together(
         TofuError,
         f"{call} is not possible: these operators compute something else in training. Call forward(is_train=True) and then backward():",
@@ -69,7 +72,7 @@ def refuse_other_mode(graph: Graph, call: str) -> None:
 
 
 def refuse_second_run(graph: Graph) -> None:
-    """Raise TofuError if an operator would draw other numbers, or change a state again, in a second forward."""
+    """Raise TofuError if an operator would draw other random numbers, or change a state twice, in a second forward."""
     raise_together(
         TofuError,
         "backward() was called twice after one forward(is_train=True). The first call reused the memory of the forward results, and these "

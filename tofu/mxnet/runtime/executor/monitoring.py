@@ -1,4 +1,4 @@
-"""Monitoring of a partitioned model by `mx.mon.Monitor`, which sees the names and whole arrays of one device."""
+"""Monitors (`mx.mon.Monitor`) of a partitioned model. They see whole arrays with the names of one device."""
 
 from __future__ import annotations
 
@@ -14,23 +14,18 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class MonitoredShards:
-    """Executor as an `mx.mon.Monitor` sees it. Arrays are gathered one at a time.
+    """An object that an `mx.mon.Monitor` can watch like an executor. Arrays are assembled one at a time.
 
-    Parameters
-    ----------
-    find_executor
-        Function that returns the executor that is bound now.
-    symbol
-        The model, whose names are shown.
+    `find_executor` returns the executor that is bound now.
     """
 
     def __init__(self, find_executor: Callable[[], ShardedExecutor], symbol: Any) -> None:
         self._find_executor = find_executor
         self._symbol = symbol
-        self._callback: tuple[Any, bool] | None = None  # with True if it also sees the inputs of operators
+        self._callback: tuple[Any, bool] | None = None  # the bool is True if it also sees the inputs of operators
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Show whole tensors to the callback."""
+        """Call `callback` with each whole tensor that the model computes."""
         self._callback = callback, monitor_all
         self.attach()
 
@@ -55,9 +50,10 @@ class MonitoredShards:
 
 
 def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None], monitor_all: bool = False) -> None:
-    """Call `callback` with the name of each whole tensor that an executor computes, and the handle of an array.
+    """Call `callback` with the name of each whole tensor that an executor computes, and a pointer to an array.
 
-    The callback frees the array. With monitor_all=True it also sees each operator's inputs, before the outputs.
+    The callback must free the array. With monitor_all=True, it also sees the inputs of each operator before the
+    outputs.
     """
     _install_callback(executor, lambda name, _, handle: callback(name, handle), monitor_all)
 
@@ -65,9 +61,9 @@ def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None
 def watch_operators(
     executor: ShardedExecutor, callback: Callable[[bytes, bytes, int], None], monitor_all: bool
 ) -> None:
-    """Call a Gluon hook like the callback of `watch_whole`, with the operator's name as well.
+    """Call a Gluon hook with the name, the operator and a pointer to the array of each whole tensor.
 
-    The hook sees variables only as inputs of operators.
+    The hook sees a variable only as an input of an operator.
     """
 
     def show(name: bytes, op: str, handle: int) -> None:

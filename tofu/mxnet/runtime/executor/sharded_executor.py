@@ -1,7 +1,7 @@
-"""`ShardedExecutor`, which runs a partition over shards, without ever creating a whole tensor.
+"""`ShardedExecutor`, which runs a planned model on shards and never creates a whole tensor.
 
-The graph for training has the forward and the backward pass. It runs in two phases, because callers may compute the
-head gradients in between. Inference has a second graph over the same shards.
+One graph has the forward and the backward pass. It runs in two phases, because callers may compute gradients of the
+outputs in between. Inference has another graph on the same shards.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ logger = logging.getLogger("tofu")
 
 
 class Gradients(Enum):
-    """State of the gradients' memory."""
+    """State of the memory that holds the gradients."""
 
     NONE = "zeros: there was no backward yet"
     EARLIER = "gradients of another executor, before a reshape"
@@ -54,25 +54,25 @@ class Gradients(Enum):
 
 
 class ShardedExecutor:
-    """Partition bound to devices; `tofu.bind` returns one.
+    """A planned model on the workers' devices. `tofu.bind` returns it.
 
     Parameters
     ----------
     partition
-        The plan and execution graph to run.
+        The plan, and the graph to run.
     contexts
         The workers' devices.
     shared
-        Variables of another executor. They are shared if they have the same layout here.
+        Variables of another executor. Their shards are used again if this plan splits them in the same way.
     keeps_gradients
-        True if gradients need separate memory, so that they stay valid until the next backward (`kept_gradients`).
+        True if gradients get their own memory, so that they stay valid until the next backward (`kept_gradients`).
 
     Attributes
     ----------
     variables
-        Name -> shards, of every argument, auxiliary state, and gradient of an output that a caller sets.
+        The shards of each argument, each auxiliary state, and each gradient of an output that a caller sets, by name.
     sums
-        Argument with grad_req="add" -> shards of the gradient that every backward adds to.
+        For each argument with grad_req="add", the shards to which every backward adds the gradient.
     """
 
     def __init__(
@@ -89,10 +89,10 @@ class ShardedExecutor:
         self.sums: dict[str, ShardedTensor] = {}
         self._process = BirthProcess()
         self._last_graph: BoundGraph | None = None  # None before the first forward, and after a failure
-        self._ran_in_training_mode = False  # in the last forward
+        self._ran_in_training_mode = False  # True if the last forward ran in training mode
         self._has_failed = False
         self._has_unread_results = False  # True if operators were started that nobody has waited for
-        self._is_forward_overwritten = False  # by a backward
+        self._is_forward_overwritten = False  # True if a backward has overwritten results of the forward
         self._gradients = Gradients.NONE
         self._earlier_gradients: dict[str, ShardedTensor] = {}
         make_room(partition.plan, self.contexts)
@@ -132,9 +132,9 @@ class ShardedExecutor:
         return self._make_graph(build_inference(self.partition))
 
     def forward(self, is_train: bool, for_backward: bool = False) -> None:
-        """Start the forward pass, without waiting for it.
+        """Start the forward pass, without waiting for it to end.
 
-        With `for_backward`, a forward in inference mode keeps what a backward in inference mode needs.
+        With `for_backward`, a forward for inference keeps the values that a backward needs.
         """
         self._process.check()
         self._log_unread_failure()
@@ -156,13 +156,13 @@ class ShardedExecutor:
 
     @property
     def has_begun(self) -> bool:
-        """True if a forward was called, even if it failed."""
+        """True if `forward` was called, even if it failed."""
         return self._last_graph is not None or self._has_failed
 
     def prepare_backward(self, is_train: bool = True) -> None:
-        """Run the forward again if the last one ran in another mode, or if a backward has overwritten its results.
+        """Run the forward again if it ran in another mode, or if a backward has overwritten its results.
 
-        Raises TofuError if the second forward would compute something else.
+        The modes are training and inference. Raise TofuError if a second forward would compute other numbers.
         """
         self._process.check()
         if self._last_graph is None:
@@ -183,7 +183,10 @@ class ShardedExecutor:
         self.forward(is_train, for_backward=True)
 
     def scatter_head_gradients(self, gradients: Sequence[Any], names: Sequence[str]) -> None:
-        """Scatter the gradients of the outputs `names`. Raise TofuError if one is missing."""
+        """Copy the gradients of the model's outputs to the workers. Raise TofuError if one is missing.
+
+        `names` are the names of all outputs, for the error message.
+        """
         variable_by_output = list_head_gradients(self.partition.graph)
         missing = [n for n in variable_by_output if n >= len(gradients) or gradients[n] is None]
         raise_together(
@@ -195,7 +198,10 @@ class ShardedExecutor:
             self.variables[name].scatter(gradients[output])
 
     def backward(self, is_train: bool = True) -> None:
-        """Run the backward part of the training step, after `prepare_backward`."""
+        """Start the backward pass.
+
+        If the results of the forward are missing or of another mode, run the forward again first.
+        """
         self.prepare_backward(is_train)
         with uninterrupted():
             self._has_unread_results, self._gradients, self._earlier_gradients = True, Gradients.CURRENT, {}
@@ -214,7 +220,7 @@ class ShardedExecutor:
             raise self._describe_failure(unwritten_parameters, failure) from failure
 
     def _find_failures(self) -> tuple[list[str], Exception | None]:
-        """Return the parameters that an update failed to write, and the first error of any operator, and forget both."""
+        """Return the names of parameters that an update failed to write, and the first error. Forget both."""
         if self._last_graph is None or not self._has_unread_results:
             return [], None
         parameters = {t.name for t in self.partition.graph.tensors if t.kind is TensorKind.PARAMETER}
@@ -253,7 +259,6 @@ class ShardedExecutor:
         self._gradients, self._earlier_gradients = Gradients.OVERWRITTEN, {}
 
     def _log_unread_failure(self) -> None:
-        """Log a failure of a run whose results nobody read. Raise it if it was a failed update."""
         unwritten_parameters, failure = self._find_failures()
         if unwritten_parameters and failure is not None:
             raise self._describe_failure(unwritten_parameters, failure) from failure
@@ -277,7 +282,7 @@ class ShardedExecutor:
 
     @cached_property
     def _changes_by_device(self) -> list[tuple[list[int], list[int]]]:
-        """For each device, handles of the states that operators change, and of the outputs that must wait for the changes."""
+        """For each device, pointers to the states that change, and to the outputs that must wait for the changes."""
         devices: dict[Any, tuple[list[int], list[int]]] = {context: ([], []) for context in self.contexts}
         for state in self._training_graph.bound.aux_arrays:
             devices[state.context][0].append(state.handle.value)
@@ -287,14 +292,14 @@ class ShardedExecutor:
 
     @cached_property
     def changed_arguments(self) -> tuple[str, ...]:
-        """Names of the arguments that training changes in place, such as the gamma of a BatchNorm with fix_gamma."""
+        """Names of the arguments that training overwrites, such as the gamma of a BatchNorm with fix_gamma."""
         graph = self.partition.problem.graph
         changed = [graph.tensors[position] for position in sorted(graph.written_in_place)]
         return tuple(t.name for t in changed if t.kind in (TensorKind.PARAMETER, TensorKind.INPUT))
 
     @cached_property
     def states_changed_by_forward(self) -> tuple[str, ...]:
-        """Names of the auxiliary states that only the forward pass changes."""
+        """Names of the auxiliary states that the forward pass changes and the backward pass does not."""
         graph = self.partition.problem.graph
         changed: dict[bool, set[int]] = {True: set(), False: set()}
         for operator in graph.operators:
@@ -303,7 +308,10 @@ class ShardedExecutor:
         return tuple(tensor.name for tensor in states if tensor.kind is TensorKind.AUXILIARY)
 
     def output(self, index: int) -> ShardedTensor:
-        """Wait for a model output and return its shards. Raise TofuError before a successful forward."""
+        """Wait for output number `index` of the model and return its shards.
+
+        Raise TofuError before a successful forward.
+        """
         self._process.check()
         count = len(self.partition.graph.outputs)
         if not 0 <= index < count:
@@ -327,10 +335,10 @@ class ShardedExecutor:
         return frozenset(name for name in self.differentiated if self._gradient_index(name) in kept)
 
     def gradient(self, name: str) -> ShardedTensor:
-        """Wait for the gradient of an argument and return its shards. As in MXNet, it is zero before the first backward.
+        """Wait for the gradient of an argument and return its shards.
 
-        The gradient has the argument's layout if an optimizer updates the argument. Raises TofuError if a later forward
-        may have overwritten the gradient.
+        As in MXNet, the gradient is zero before the first backward. If an optimizer updates the argument, the gradient
+        is split like the argument. Raise TofuError if a later forward may have overwritten the gradient.
         """
         self._process.check()
         self.wait()
@@ -350,7 +358,7 @@ class ShardedExecutor:
         return self._earlier_gradients[name]
 
     def keep_gradients(self, earlier: ShardedExecutor) -> None:
-        """Copy another executor's gradients. They stay valid until the next forward in training mode."""
+        """Copy the gradients of the `earlier` executor. They stay valid until the next forward in training mode."""
         if earlier._gradients is Gradients.OVERWRITTEN:
             self._gradients = Gradients.OVERWRITTEN
         elif earlier._gradients is not Gradients.NONE:
@@ -362,12 +370,15 @@ class ShardedExecutor:
                     self._earlier_gradients[name] = gradient
 
     def forget_gradients(self, earlier: ShardedExecutor) -> None:
-        """Mark the gradients as invalid until the next backward, if the earlier executor had gradients."""
+        """Mark the gradients as invalid until the next backward, if the `earlier` executor had gradients."""
         if earlier._gradients is not Gradients.NONE:
             self._gradients = Gradients.OVERWRITTEN
 
     def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
-        """Let every backward add to the gradients of these arguments, which start as the `shared` ones or zeros."""
+        """Let every backward add to the gradients of the arguments in `names`, instead of overwriting them.
+
+        The sums start as the shards in `shared` if these are split in the same way, otherwise as zeros.
+        """
         for name in names:
             zeros, shared_sum = self._zero_gradient(name), shared.get(name)
             self.sums[name] = shared_sum if shared_sum is not None and shared_sum.matches(zeros) else zeros
@@ -393,15 +404,18 @@ class ShardedExecutor:
         return ShardedTensor(tensor.name, tensor.shape, tensor.dtype, regions, self.contexts, arrays)
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Install MXNet's monitor callback for the workers' nodes."""
+        """Call `callback` with each shard that an operator computes on a worker, as MXNet's executors do."""
         for graph in (self._training_graph, self._inference_graph):
             graph.watch(callback, monitor_all)
 
     def watch(self, make_callback: Callable[[PlannedProgram], Any]) -> None:
-        """Install a callback for the training graph and one for inference; `make_callback` gets the graph's program."""
+        """Install one callback for training and one for inference.
+
+        `make_callback` gets the program of the workers (what each computes, in order) and returns the callback.
+        """
         self._training_graph.watch(make_callback(self.partition.program), False)
         self._inference_graph.watch(make_callback(write_inference(self.partition)), False)
 
     def debug_str(self) -> str:
-        """Return MXNet's own description of the bound training graph."""
+        """Return MXNet's own description of the graph for training."""
         return str(self._training_graph.bound.debug_str())

@@ -1,1 +1,1 @@
-"""Replacements of MXNet's modules that run on several devices and store parameters as shards."""
+"""MXNet's modules for several devices. They store parameters as shards."""

@@ -1,7 +1,7 @@
-"""Binding of modules: plans a module for the shapes of its inputs, and allocates its shards.
+"""The part of `tofu.mod.Module` that plans a model for the shapes of its inputs and allocates shards.
 
 Several modules may share parameters, as the buckets of `mx.mod.BucketingModule` do. A parameter that two plans split in
-the same way exists once. Otherwise each module has shards of it, and values are copied when another module is used.
+the same way exists once. Otherwise each module has shards of it, and the values are copied when another module is used.
 """
 
 from __future__ import annotations
@@ -47,31 +47,28 @@ from tofu.validation import show
 
 
 class SharedParameters:
-    """Parameters that the executors of several modules share. It knows which executor has the current values.
+    """Parameters that several modules share.
 
-    Parameters
-    ----------
-    owner
-        The executor that has the current values.
+    Each module has its own executor; `owner` is the one with the current values.
     """
 
     def __init__(self, owner: ShardedExecutor) -> None:
         self._owner = owner
 
     def copy_to(self, executor: ShardedExecutor, names: Collection[str]) -> None:
-        """Copy the current values of the parameters in `names`, and of gradients with grad_req="add", into an executor."""
+        """Copy the current values of the parameters in `names`, and the sums of gradients, to another executor."""
         old_owner, self._owner = self._owner, executor
         if old_owner is not executor:
             copy_values(old_owner.variables, {name: executor.variables[name] for name in names})
             copy_values(old_owner.sums, executor.sums)
 
     def set_owner(self, executor: ShardedExecutor) -> None:
-        """Set the executor that has the current values."""
+        """Note that this executor has the current values."""
         self._owner = executor
 
 
 def copy_values(old_tensors: Mapping[str, ShardedTensor], new_tensors: Mapping[str, ShardedTensor]) -> None:
-    """Copy values between tensors of the same name and shape, unless both are the same tensor."""
+    """Copy the values of each old tensor to the new tensor of the same name, if the shapes are equal."""
     for name, new_tensor in new_tensors.items():
         old_tensor = old_tensors.get(name, new_tensor)
         if old_tensor is not new_tensor and old_tensor.shape == new_tensor.shape:
@@ -79,7 +76,7 @@ def copy_values(old_tensors: Mapping[str, ShardedTensor], new_tensors: Mapping[s
 
 
 class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
-    """Part of `Module` that binds a model to several devices."""
+    """The part of `Module` that binds a model to several devices."""
 
     @explain_call("tofu.mod.Module(symbol, ngpus=4); other options of plans go to tofu.partition(symbol, ...)")
     def __init__(
@@ -133,18 +130,18 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         self._replanner = Replanner()
         self._data_shapes: list[Any] = []
         self._label_shapes: list[Any] = []
-        self._grad_requests: dict[str, str] = {}  # argument with a gradient -> "write" or "add"
+        self._grad_requests: dict[str, str] = {}  # "write" or "add", by argument
         self._shared_parameters: SharedParameters | None = None
         self._monitors: list[Any] = []
 
     @property
     def plan(self) -> Any:
-        """Plan that the module runs."""
+        """The plan that the module runs: how each operator and tensor is split."""
         return self.executor.partition.plan
 
     @property
     def executor(self) -> ShardedExecutor:
-        """Executor of the bound model; its `variables` are the shards. Raises TofuError before `bind`."""
+        """The object that runs the model. Its `variables` are the shards. Raises TofuError before `bind`."""
         if self._executor is None:
             raise NotReadyError("The module is not bound: call bind(data_shapes=..., label_shapes=...) first.")
         if self._shared_parameters is not None:
@@ -153,7 +150,6 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def _kept_names(self) -> list[str]:
-        """Names of the parameters and auxiliary states, whose values are kept when the module is bound again."""
         return [*self._param_names, *self._symbol.list_auxiliary_states()]
 
     @property
@@ -163,7 +159,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def label_names(self) -> list[str]:
-        """Names of the model's label inputs."""
+        """Names of the label inputs that the model has."""
         return self._label_names
 
     @property
@@ -173,12 +169,12 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def data_shapes(self) -> list[Any]:
-        """`mx.io.DataDesc` of each data input."""
+        """An `mx.io.DataDesc` for each data input."""
         return self._data_shapes
 
     @property
     def label_shapes(self) -> list[Any]:
-        """`mx.io.DataDesc` of each label input."""
+        """An `mx.io.DataDesc` for each label input."""
         return self._label_shapes
 
     @property
@@ -203,10 +199,10 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Plan the model for these shapes and allocate the shards. Parameters keep their values when it is bound again.
+        """Plan the model for these shapes and allocate the shards.
 
-        It takes the arguments of `mx.mod.Module.bind`. `shared_module` is another `tofu.mod.Module` that is bound;
-        the two modules then share parameters and optimizer.
+        If the module was bound before, parameters keep their values. The arguments are those of `mx.mod.Module.bind`.
+        `shared_module` is another `tofu.mod.Module` that is bound. Both modules then share parameters and optimizer.
         """
         if shared_module is not None and not (isinstance(shared_module, ShardedModule) and shared_module.binded):
             raise NotReadyError("shared_module= takes a tofu.mod.Module that is bound. Call its bind(...) first.")
@@ -238,7 +234,10 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         pass
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Bind for other input shapes. Types, parameters, gradients and optimizer stay, and so does the plan if it fits."""
+        """Bind the model for other input shapes. If the plan fits them, it stays the same.
+
+        Types, parameters, gradients and optimizer are kept.
+        """
         old_executor = self.executor
         with self._restoring_on_error():
             types = {desc.name: desc.dtype for desc in [*self._data_shapes, *self._label_shapes]}
@@ -270,17 +269,17 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         self._label_shapes = labels or []
 
     def _rebind(self, shared_module: ShardedModule | None = None, resets_sums: bool = False) -> None:
-        """Bind for the current shapes, with the same plan if it fits.
+        """Bind the model for the current shapes, with the same plan if it fits.
 
-        Parameters and gradients with grad_req="add" keep their values, or come from `shared_module`. With
-        `resets_sums`, these gradients start at zero.
+        Parameters and sums of gradients keep their values, or come from `shared_module`. With `resets_sums`, the sums
+        start at zero.
         """
         descriptions = [*self._data_shapes, *self._label_shapes]
         shapes = {desc.name: tuple(desc.shape) for desc in descriptions}
         check_shapes(shapes)
         dtypes = {desc.name: desc.dtype for desc in descriptions}
         unknown = [name for name in [*self._label_names, *self._state_names] if name not in shapes]
-        if unknown:  # shapes of states are never passed, and of labels not in inference
+        if unknown:  # users never pass the shapes of states, and in inference they pass none of labels
             inferred, _ = infer_arguments(self._symbol, shapes, {})
             shapes.update({name: inferred[name] for name in unknown})
         old_executor = shared_module.executor if shared_module is not None else self._executor and self.executor
@@ -312,7 +311,6 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         shared_variables: Mapping[str, ShardedTensor],
         shared_module: ShardedModule | None,
     ) -> ShardedExecutor:
-        """Return an executor for inputs of these shapes. It shares the variables for which its plan has the same layout."""
         trained = [name for name in self._grad_requests if name in self._param_names]
         differentiated = [*trained, *(name for name in self._grad_requests if name not in trained)]
         symbol, settings = self._symbol, self._symbol.settings
@@ -332,13 +330,13 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
             return bind(settings, self._executor.partition.plan)
         self._replanner = Replanner()
         if shared_module is not None:
-            with suppress(PlanError, InfeasibleError):  # with another layout, values are copied between the modules
+            with suppress(PlanError, InfeasibleError):  # if the splits differ, values are copied between the modules
                 return bind(_pin_parameters(settings, shared_module, shapes))
         return bind(settings)
 
 
 def _pin_parameters(settings: Settings, module: ShardedModule, shapes: Mapping[str, Any]) -> Settings:
-    """Return the settings with hints, by which parameters get the same layouts as in another module."""
+    """Return settings under which a new plan splits each parameter as the plan of `module` does."""
     names = [name for name in module._kept_names if name not in shapes]
     layouts = {name: module.plan.tensors[name] for name in names if name in module.plan.tensors}
     return replace(settings, hints={**layouts, **(settings.hints or {})})
@@ -349,6 +347,6 @@ def _with_type(desc: Any, types: dict[str, Any]) -> Any:
 
 
 def _take_first_contexts(group2ctxs: Any) -> dict[str, Any]:
-    """Return one context for each `ctx_group`. MXNet takes a list of them, one for each device of a data-parallel model."""
+    """Return one context for each `ctx_group`. MXNet takes a list, with one context for each data-parallel device."""
     groups = group2ctxs[0] if isinstance(group2ctxs, (list, tuple)) else group2ctxs or {}
     return {name: contexts[0] if isinstance(contexts, (list, tuple)) else contexts for name, contexts in groups.items()}

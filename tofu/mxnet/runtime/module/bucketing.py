@@ -15,9 +15,9 @@ from tofu.plan import Plan
 
 
 class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is untyped
-    """Model over several devices with the interface of `mx.mod.BucketingModule`.
+    """A model on several devices with the interface of `mx.mod.BucketingModule`.
 
-    Each bucket, usually one length of the data, has a `tofu.mod.Module`. All buckets share the parameters and the
+    Each bucket is a `tofu.mod.Module`, usually for one length of the data. All buckets share the parameters and the
     optimizer of the default bucket.
 
     Parameters
@@ -25,7 +25,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
     sym_gen
         Function that takes a bucket's key and returns the symbol, the names of the data and the names of the labels.
     default_bucket_key
-        Key of the bucket that is bound first, the one with the longest data.
+        Key of the bucket with the longest data, which is bound first.
     logger, fixed_param_names, state_names
         As in `tofu.mod.Module`.
     context
@@ -96,14 +96,13 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         self._add_bucket(self._default_bucket_key)
 
     def _add_bucket(self, key: Any) -> bool:
-        """Create the module of a bucket, which MXNet's methods bind. Return False if the bucket exists."""
         is_new = key not in self._buckets
         if is_new:
             self._buckets[key] = self._make_module(key)
         return is_new
 
     def bind(self, *args: Any, **kwargs: Any) -> None:
-        """Bind the default bucket, as in MXNet. Other buckets are bound at their first batch."""
+        """Bind the default bucket, as in MXNet. Any other bucket is bound when its first batch arrives."""
         self._add_bucket(self._default_bucket_key)
         super().bind(*args, **kwargs)
         if self._loaded_parameters is not None:
@@ -125,13 +124,13 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
 
     @property
     def plan(self) -> Plan:
-        """Plan of the current bucket. Raises TofuError before `bind`."""
+        """The plan of the current bucket: how each operator and tensor is split. Raises TofuError before `bind`."""
         self._require_bound()
         plan: Plan = self._curr_module.plan
         return plan
 
     def save_params(self, fname: str) -> None:
-        """Write the parameters, which all buckets share, as `tofu.mod.Module` does. Raise TofuError before `bind`."""
+        """Write the parameters, which all buckets share, to a file. Raise TofuError before `bind`."""
         self._buckets[self._require_bound()].save_params(fname)
 
     def _require_bound(self) -> Any:
@@ -143,9 +142,9 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
     def load(
         cls, prefix: str, epoch: int, sym_gen: Any = None, default_bucket_key: Any = None, **kwargs: Any
     ) -> BucketingModule:
-        """Return a module with the parameters of a checkpoint by Tofu or MXNet, which are read when the module is bound.
+        """Return a module with the parameters of a checkpoint that Tofu or MXNet wrote.
 
-        The symbols come from `sym_gen`, not from the checkpoint.
+        The symbols come from `sym_gen`, not from the checkpoint. The parameters are read when the module is bound.
         """
         file = ParameterFile(f"{prefix}-{epoch:04d}.params")
         return cls._make_with((file.select("arg"), file.select("aux")), sym_gen, default_bucket_key, kwargs)
@@ -160,7 +159,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         aux_params: Any = None,
         **kwargs: Any,
     ) -> BucketingModule:
-        """Return a module with these parameters, which are set when it is bound. The symbols come from `sym_gen`."""
+        """Return a module with these parameters. The symbols come from `sym_gen`."""
         return cls._make_with((arg_params or {}, aux_params or {}), sym_gen, default_bucket_key, kwargs)
 
     @classmethod

@@ -1,7 +1,7 @@
-"""Access to a module's arrays for scripts that read MXNet's private `module._exec_group`.
+"""A module's arrays for scripts that read MXNet's private attribute `module._exec_group`.
 
-The arrays are sharded. They can be printed, converted with `asnumpy()` and set with `array[:] = 0`, as in MXNet.
-Operations that need the whole array raise an error that explains how to copy it.
+The arrays are split over workers. As in MXNet, they can be printed, converted with `asnumpy()` and set with `array[:] =
+0`. An operation that needs the whole array raises an error that explains how to copy it.
 """
 
 from __future__ import annotations
@@ -16,20 +16,10 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class ExecutorGroup:
-    """Replacement of MXNet's `DataParallelExecutorGroup`, with the attributes that scripts read.
+    """An object with the attributes of MXNet's `DataParallelExecutorGroup` that scripts read.
 
-    MXNet's group has an executor for each device; this one has a single executor for all workers.
-
-    Parameters
-    ----------
-    executor
-        The executor over shards.
-    data_shapes
-        `mx.io.DataDesc` of each input.
-    param_names
-        Names of the parameters, in MXNet's order.
-    differentiated
-        Names of the arguments that have gradients.
+    MXNet's group has an executor for each device. This group has one executor for all workers. `differentiated` are the
+    arguments that have gradients.
     """
 
     def __init__(
@@ -53,32 +43,35 @@ class ExecutorGroup:
 
     @property
     def arg_dict(self) -> Mapping[str, Any]:
-        """Argument -> its array."""
+        """The array of each argument, by name."""
         return self._get_arrays(self._executor.partition.source.native.list_arguments())
 
     @property
     def aux_dict(self) -> Mapping[str, Any]:
-        """Auxiliary state -> its array."""
+        """The array of each auxiliary state, by name."""
         return self._get_arrays(self._executor.partition.source.native.list_auxiliary_states())
 
     @property
     def grad_dict(self) -> Mapping[str, Any]:
-        """Argument -> array of its gradient, or None. Raises TofuError if a later forward has overwritten the gradients."""
+        """The array of each argument's gradient, or None, by name.
+
+        Raises TofuError if a later forward has overwritten it.
+        """
         return {name: self._get_gradient(name) for name in self.arg_dict}
 
     @property
     def param_arrays(self) -> list[list[Any]]:
-        """For each parameter, a list with its array."""
+        """For each parameter, a list with one element: the array."""
         return [[ShardedArray(self._executor.variables[name])] for name in self.param_names]
 
     @property
     def grad_arrays(self) -> list[list[Any]]:
-        """For each parameter, a list with the array of its gradient."""
+        """For each parameter, a list with one element: the array of the gradient, or None."""
         return [[self._get_gradient(name)] for name in self.param_names]
 
     @property
     def aux_arrays(self) -> list[list[Any]]:
-        """For each auxiliary state, a list with its array."""
+        """For each auxiliary state, a list with one element: the array."""
         return [[array] for array in self.aux_dict.values()]
 
     def _get_gradient(self, name: str) -> Any:

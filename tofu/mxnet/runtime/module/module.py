@@ -1,7 +1,7 @@
 """`tofu.mod.Module`, which trains and runs a model on several devices, with the interface of `mx.mod.Module`.
 
-Devices hold only shards of the parameters. The host initialises, gathers, reads and writes one parameter at a time, or
-a piece of it.
+Each device stores only shards of the parameters. The host initialises, reads and writes one parameter at a time, or a
+part of one.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ DEFAULT_INITIALIZER = mx.init.Uniform(0.01)
 
 
 class Module(RunningModule):
-    """Model over several devices with the interface of `mx.mod.Module`.
+    """A model on several devices with the interface of `mx.mod.Module`.
 
     Parameters
     ----------
     symbol
         The model, or a symbol returned by `tofu.partition`.
     data_names, label_names
-        Names of the inputs that a batch contains, data and labels.
+        Names of the inputs that a batch contains.
     logger
-        The logger that `fit` writes its progress to.
+        The logger to which `fit` reports progress.
     context
         The workers' devices, as a list of MXNet contexts. A partitioned symbol needs neither `context` nor `ngpus`.
     ngpus
@@ -52,9 +52,9 @@ class Module(RunningModule):
         Names of inputs that are not in the batch, such as the first states of a recurrent model. They are zeros until
         `set_states` is called.
     work_load_list
-        Accepted as in `mx.mod.Module`, without effect, since the plan decides which worker computes what.
+        Has no effect, because the plan decides which worker computes what.
     group2ctxs
-        Contexts in which gradients of inputs are returned, by the inputs' `ctx_group`. Otherwise without effect.
+        Contexts in which gradients of inputs are returned, for each `ctx_group` of inputs. It has no other effect.
     compression_params
         Not supported: raises UnsupportedError.
 
@@ -72,13 +72,12 @@ class Module(RunningModule):
 
     _shard_optimizer: ShardOptimizer | None = None
     _cluster: Cluster | None = None
-    _parameter_file: ParameterFile | None = None  # of a checkpoint, until the module is bound
-    _state_file: str | None = None  # of a checkpoint, until there is an optimizer
+    _parameter_file: ParameterFile | None = None  # of a checkpoint, to be read when the module is bound
+    _state_file: str | None = None  # of a checkpoint, to be read when there is an optimizer
     _is_fitting = False
-    _last_read_file: ParameterFile | None = None  # the file that the parameters were read from, until they change
+    _last_read_file: ParameterFile | None = None  # the parameters were read from it and have not changed since
 
     def _after_bind(self) -> None:
-        """Fill the parameters of a module that was loaded from a checkpoint before it was bound."""
         if self._parameter_file is not None:
             file, self._parameter_file = self._parameter_file, None
             try:
@@ -92,7 +91,7 @@ class Module(RunningModule):
         return self._parameter_file is not None and not self.binded
 
     def fit(self, *args: Any, **kwargs: Any) -> None:
-        """Train the model as MXNet's `fit` does. Parameters are gathered only if a callback reads them."""
+        """Train the model as MXNet's `fit` does. A parameter is assembled only if a callback reads it."""
         check_iterator("fit", args, kwargs, "train_data")
         self._is_fitting = True
         try:
@@ -111,10 +110,10 @@ class Module(RunningModule):
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Fill the parameters' shards, from arrays by name or by the initializer.
+        """Fill the shards of the parameters, from the arrays passed or by the initializer.
 
-        Random values are drawn in MXNet's order, so equal seeds give the same values as on one device. If some arrays are
-        missing, the initializer fills their parameters, but only with allow_missing=True. As in MXNet, arrays of
+        Random values are drawn in MXNet's order, so equal seeds give the same values as on one device. With
+        allow_missing=True, the initializer fills parameters for which no array was passed. As in MXNet, arrays of
         unknown names are ignored.
         """
         if self._is_loaded_unbound and not force_init:
@@ -153,10 +152,10 @@ class Module(RunningModule):
         super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def get_params(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Return the parameters and the auxiliary states as whole arrays on the host, by name.
+        """Return the parameters and the auxiliary states as two mappings from names to whole arrays on the host.
 
-        In a loaded module that is not bound yet, they are read from the checkpoint's file. Callbacks of `fit` receive
-        mappings that gather an array only when it is read.
+        If the module was loaded but is not bound yet, the arrays are read from the checkpoint. Callbacks of `fit`
+        receive mappings that assemble an array only when it is read.
         """
         if self._is_loaded_unbound and self._parameter_file is not None:
             return dict(self._parameter_file.select("arg")), dict(self._parameter_file.select("aux"))
@@ -171,11 +170,11 @@ class Module(RunningModule):
 
     @classmethod
     def load(cls, prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
-        """Return a module from a checkpoint by Tofu or MXNet, for any number of workers.
+        """Return a module from a checkpoint that Tofu or MXNet wrote. The number of workers may differ.
 
-        `kwargs` are arguments of the constructor. A partitioned symbol runs on the workers it was saved with, unless
-        `ngpus` or `context` is passed. Raises TofuError if a file is missing or damaged, or if the files belong to
-        different checkpoints.
+        `kwargs` are arguments of the constructor. A partitioned symbol runs on the workers for which it was saved,
+        unless `ngpus` or `context` is passed. Raise TofuError if a file is missing or damaged, or if the files belong
+        to different checkpoints.
         """
         check_checkpoint(prefix, epoch, ["params", *(["states"] if load_optimizer_states else [])])
         symbol = read_symbol(f"{prefix}-symbol.json")
@@ -194,7 +193,7 @@ class Module(RunningModule):
     ) -> None:
         """Write PREFIX-symbol.json, PREFIX-EPOCH.params and, with `save_optimizer_states`, PREFIX-EPOCH.states.
 
-        Each file is replaced atomically.
+        If writing a file fails, the old file of this name stays unchanged.
         """
         self._symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
         digest = self._save_params(f"{prefix}-{epoch:04d}.params")
@@ -203,7 +202,10 @@ class Module(RunningModule):
         self.logger.info('Saved checkpoint to "%s-%04d.params"', prefix, epoch)
 
     def save_params(self, fname: str) -> None:
-        """Write the parameters to a file that MXNet can read. They are gathered in pieces; a checksum follows them."""
+        """Write the parameters to a file that MXNet can read, with a checksum at the end.
+
+        They are assembled part by part.
+        """
         self._save_params(fname)
 
     def _save_params(self, fname: str) -> str:
@@ -216,7 +218,7 @@ class Module(RunningModule):
         return None if self._shard_optimizer is None else int(self._shard_optimizer.optimizer.num_update)
 
     def load_params(self, fname: str) -> None:
-        """Read the parameters, in pieces, from a file written by `save_params` or by MXNet."""
+        """Read the parameters, part by part, from a file that Tofu or MXNet wrote."""
         self._fill_from(ParameterFile(fname))
 
     def _fill_from(self, file: ParameterFile) -> None:
@@ -224,7 +226,7 @@ class Module(RunningModule):
         self._last_read_file = file
 
     def save_optimizer_states(self, fname: str) -> None:
-        """Write the optimizer and its states in MXNet's format. One whole state is gathered at a time; a checksum follows."""
+        """Write the optimizer and its states in MXNet's format, with a checksum at the end."""
         self._save_states(fname, None)
 
     def _save_states(self, fname: str, parameters_digest: str | None) -> None:
@@ -233,10 +235,10 @@ class Module(RunningModule):
         save_states(fname, optimizer.content, Facts(self._count_updates(), parameters_digest))
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Read optimizer states from a file written by `save_optimizer_states` or by MXNet.
+        """Read optimizer states from a file that `save_optimizer_states` or MXNet wrote.
 
-        `save_optimizer_states` also saves the optimizer and its number of steps, so that training continues exactly.
-        Raises TofuError for states of another optimizer, or of another step than the parameters.
+        `save_optimizer_states` also saves the number of steps, so that training continues exactly. Raise TofuError if
+        the states are of another optimizer, or of another step than the parameters.
         """
         optimizer = self._require_optimizer()
         content, seal = load_states(fname, optimizer_types(optimizer.optimizer))
@@ -255,9 +257,9 @@ class Module(RunningModule):
     ) -> None:
         """Create the optimizer. Its states are created as shards at the first update.
 
-        To train on several machines, pass a distributed synchronous `kvstore` ("dist_sync") or Horovod's
-        DistributedOptimizer as `optimizer`, but not both, which raises UnsupportedError. A kvstore starts all machines
-        with the first machine's parameters and sums their gradients; Horovod averages the gradients.
+        To train on several machines, pass a synchronous distributed `kvstore` ("dist_sync"), or Horovod's
+        DistributedOptimizer as `optimizer`. Both together raise UnsupportedError. With a kvstore, all machines start
+        with the first machine's parameters, and their gradients are added. Horovod averages the gradients instead.
         """
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring...")
@@ -281,7 +283,7 @@ class Module(RunningModule):
             self._state_file = None
 
     def borrow_optimizer(self, shared_module: Module) -> None:
-        """Use another module's optimizer, with its states and its counts of steps."""
+        """Use another module's optimizer, with the states and the counts of steps."""
         self._shard_optimizer = shared_module._require_optimizer().borrow(self._param_names)
         self._cluster = shared_module._cluster
         self.optimizer_initialized = True
@@ -293,12 +295,15 @@ class Module(RunningModule):
 
     @property
     def optimizer(self) -> Any:
-        """MXNet's optimizer. Its learning rate can be read and set. Raises TofuError before `init_optimizer`."""
+        """MXNet's optimizer, whose learning rate can be read and set. Raises TofuError before `init_optimizer`."""
         return self._require_optimizer().optimizer
 
     @property
     def optimizer_states(self) -> dict[str, Any]:
-        """Parameter -> the optimizer's state for it, whose arrays are sharded. Parameters without an update are left out."""
+        """The optimizer's states, by name of the parameter. Their arrays are split over workers.
+
+        A parameter that was never updated is left out.
+        """
         optimizer = self._require_optimizer()
         optimizer.place_states(self.executor)
         states = optimizer.updater.states
@@ -334,7 +339,6 @@ class Module(RunningModule):
 
     @property
     def _kvstore(self) -> Any:
-        """MXNet's kvstore if several machines train; on one machine with several contexts, an object with the updater; otherwise None."""
         if self._cluster is not None:
             return self._cluster.kvstore
         has_kvstore = self._context_count > 1 and self.optimizer_initialized

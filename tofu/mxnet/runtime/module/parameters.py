@@ -1,4 +1,4 @@
-"""Initial values of a sharded model's parameters, from an initializer, from arrays or from a file.
+"""Initial values of parameters that are split over workers. They come from an initializer, from arrays or from a file.
 
 Files are read shard by shard. An initializer fills one whole array at a time on the host, because its random numbers
 depend on the whole shape.
@@ -22,9 +22,9 @@ MOST_LISTED_NAMES = 5  # of unknown parameters, in a message
 
 
 class LiveParameters(Mapping[str, Any]):
-    """Parameters of an executor by name, for callbacks of `fit`. A parameter is gathered when it is read.
+    """The parameters of an executor by name. A callback of `fit` receives them and assembles an array by reading it.
 
-    If the model has sparse storage for a parameter, `storages` names it.
+    `storages` has the storage type of each parameter that the model stores as a sparse array.
     """
 
     def __init__(self, executor: ShardedExecutor, names: Sequence[str], storages: Mapping[str, str]) -> None:
@@ -48,12 +48,12 @@ class LiveParameters(Mapping[str, Any]):
         return len(self._names)
 
     def copy(self) -> dict[str, Any]:
-        """Return a dictionary with all parameters, gathered."""
+        """Return a dictionary with the whole arrays of all parameters."""
         return dict(self)
 
 
 class ParameterGroup(NamedTuple):
-    """Tensors to fill, either arguments or auxiliary states, and the arrays that a user passed for them, or None."""
+    """Arguments or auxiliary states to fill, and the arrays that a user passed for them, or None."""
 
     arrays: Mapping[str, Any] | None
     tensors: list[Tensor]
@@ -68,7 +68,7 @@ def group_parameters(
 ) -> list[ParameterGroup]:
     """Return the parameters in `names` and the auxiliary states, each with the arrays that a user passed for them.
 
-    Raises TofuError for missing arrays, and ShapeError for arrays of another shape.
+    Raise TofuError if an array is missing, and ShapeError if an array has another shape.
     """
     for arrays in (arguments, states):
         check_arrays(arrays)
@@ -78,7 +78,7 @@ def group_parameters(
 
 
 def check_arrays(arrays: Any) -> None:
-    """Raise ArgumentTypeError unless `arrays` maps names to arrays."""
+    """Raise ArgumentTypeError if `arrays` is not a mapping from names to arrays."""
     example = "Write {'fc_weight': mx.nd.array(...)}, a name and an array for each."
     if arrays is not None and not isinstance(arrays, Mapping):
         raise ArgumentTypeError(f"Parameters are passed by name, not as {show_with_type(arrays)}. {example}")
@@ -126,7 +126,7 @@ def refuse_extra(
     arguments: Mapping[str, Any] | None,
     states: Mapping[str, Any] | None,
 ) -> None:
-    """Raise TofuError for arrays that are neither for a parameter in `names` nor for an auxiliary state."""
+    """Raise TofuError if an array is neither for a parameter in `names` nor for an auxiliary state."""
     groups = _make_groups(executor, names, arguments, states)
     extra_names = [name for group in groups for name in _list_extra(group)]
     raise_together(TofuError, "The model does not have these parameters (allow_extra=True ignores them):", extra_names)

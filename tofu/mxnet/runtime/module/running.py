@@ -1,4 +1,4 @@
-"""Part of `tofu.mod.Module` that runs batches and returns outputs, gradients and states as whole arrays."""
+"""The part of `tofu.mod.Module` that runs batches and returns outputs, gradients and states as whole arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tofu.validation import show_with_type
 
 
 class RunningModule(ShardedModule):
-    """Part of `Module` that runs a bound model with parameters."""
+    """The part of `Module` that runs a bound model."""
 
     def _rebind_for(self, data_batch: Any) -> None:
         labels = getattr(data_batch, "label", None) or []
@@ -41,11 +41,10 @@ class RunningModule(ShardedModule):
             self.executor.forget_gradients(old_executor)
 
     def _infer_label_shapes(self, data: Sequence[Any]) -> list[tuple[int, ...]]:
-        """Return the labels' shapes for a batch without labels: inferred, or the bound shapes with the new batch size."""
         shapes = {desc.name: tuple(array.shape) for desc, array in zip(self._data_shapes, data, strict=True)}
         try:
             inferred, _ = infer_arguments(self._symbol, shapes, {})
-        except ShapeError:
+        except ShapeError:  # use the bound shapes with the new batch size
             bound_samples, samples = self._data_shapes[0].shape[0], data[0].shape[0]
             return [(desc.shape[0] * samples // bound_samples, *desc.shape[1:]) for desc in self._label_shapes]
         return [inferred[desc.name] for desc in self._label_shapes]
@@ -59,15 +58,17 @@ class RunningModule(ShardedModule):
 
     @property
     def _batch_data_names(self) -> list[str]:
-        """Names of the data inputs, in the order of a batch's arrays. As in MXNet, this is the order of the bound shapes."""
-        return [desc.name for desc in self._data_shapes]
+        return [desc.name for desc in self._data_shapes]  # as in MXNet, a batch has the order of the bound shapes
 
     @property
     def _batch_label_names(self) -> list[str]:
         return [desc.name for desc in self._label_shapes] or self._label_names
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Scatter a batch and run the forward pass. If the batch has other shapes, the module is bound again before."""
+        """Copy a batch to the workers and run the forward pass.
+
+        If the batch has other shapes than the last one, the module is bound for the new shapes first.
+        """
         self._check_ready()
         if not hasattr(data_batch, "data"):
             raise ArgumentTypeError(
@@ -83,7 +84,7 @@ class RunningModule(ShardedModule):
         self.executor.forward(self.for_training if is_train is None else is_train)
 
     def score(self, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate a metric on all batches of an iterator, as in MXNet."""
+        """Compute a metric on all batches of an iterator, as in MXNet."""
         self._check_ready()
         check_iterator("score", args, kwargs, "eval_data")
         return super().score(*args, **kwargs)
@@ -107,7 +108,10 @@ class RunningModule(ShardedModule):
         return executor
 
     def backward(self, out_grads: Any = None) -> None:
-        """Run the backward pass. `out_grads`, an array or a list, has the gradient of every output that is not a loss."""
+        """Run the backward pass.
+
+        `out_grads` has the gradient of each output that is not a loss, as an array or a list.
+        """
         if self.binded and not self.for_training:
             raise NotReadyError(
                 "The module was bound with for_training=False: bind it with for_training=True to run backward()."
@@ -122,8 +126,7 @@ class RunningModule(ShardedModule):
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the whole outputs.
 
-        With merge_multi_context=False, each output is a list instead: its slices of the batch for the devices in
-        `context=`.
+        With merge_multi_context=False, each output is a list of slices instead, one for each device in `context=`.
         """
         whole = [self.executor.output(index).gather() for index in range(len(self.output_names))]
         if merge_multi_context:
@@ -138,7 +141,10 @@ class RunningModule(ShardedModule):
         return cut_batch(whole, find_batch_axis(layout), self._exec_group.batch_size, self._context_count)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the gradients of the data inputs, in the form of `get_outputs`. Needs bind(inputs_need_grad=True)."""
+        """Return the gradients of the data inputs. The module must be bound with inputs_need_grad=True.
+
+        `merge_multi_context` works as in `get_outputs`.
+        """
         if not self.inputs_need_grad:
             raise NotReadyError("The inputs have no gradients: bind with inputs_need_grad=True.")
         whole = [self.executor.gradient(name).gather() for name in self._batch_data_names]
@@ -151,7 +157,10 @@ class RunningModule(ShardedModule):
         return [self._slice_batch(array, desc.layout) for array, desc in zip(whole, self._data_shapes, strict=True)]
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update a metric with the labels and the whole outputs. With pre_sliced=True, `labels` has a list for each device."""
+        """Update a metric with the labels and the whole outputs.
+
+        With pre_sliced=True, `labels` has a list for each device.
+        """
         if not hasattr(eval_metric, "update_dict"):
             raise ArgumentTypeError(
                 f"update_metric takes a metric, not {show_with_type(eval_metric)}. Write mx.metric.create('acc')."
@@ -164,12 +173,12 @@ class RunningModule(ShardedModule):
     # ---- states
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the values of the inputs in `state_names`, in the form of `get_outputs`."""
+        """Return the values of the inputs in `state_names`. `merge_multi_context` works as in `get_outputs`."""
         whole = [self._check_ready().variables[name].gather() for name in self._state_names]
         return whole if merge_multi_context else [self._slice_batch(array, None) for array in whole]
 
     def set_states(self, states: Any = None, value: float | None = None) -> None:
-        """Set the inputs in `state_names` from the arrays `states`, or all to the number `value`."""
+        """Set the inputs in `state_names` to the arrays `states`, or all their elements to the number `value`."""
         variables = self._check_ready().variables
         if (states is None) == (value is None):
             raise TofuError("set_states takes either states=, an array for each of state_names, or value=, a number.")
@@ -186,13 +195,12 @@ class RunningModule(ShardedModule):
             variables[name].scatter(array)
 
     def install_monitor(self, mon: Any) -> None:
-        """Install an `mx.mon.Monitor`. It sees whole arrays as on one device, each gathered when it is shown."""
+        """Install an `mx.mon.Monitor`. It sees whole arrays, as on one device."""
         mon.install(MonitoredShards(lambda: self.executor, self._symbol.whole))
         self._monitors.append(mon.exes[-1])
 
 
 def _sort_like(batch_descriptions: Any, bound_descriptions: list[Any]) -> list[Any]:
-    """Return the bound inputs in the order of a batch's inputs, if the batch names the same inputs."""
     names = [description[0] for description in batch_descriptions or ()]
     bound_by_name = {desc.name: desc for desc in bound_descriptions}
     return [bound_by_name[name] for name in names] if sorted(names) == sorted(bound_by_name) else bound_descriptions
@@ -203,14 +211,20 @@ def _with_shape(desc: Any, shape: Sequence[int]) -> Any:
 
 
 def find_batch_axis(layout: str | None) -> int:
-    """Return the batch dimension in a layout such as "TNC": 0 if `layout` is None, -1 if it has no batch dimension."""
+    """Return the position of the batch dimension in a layout.
+
+    The position is 0 if `layout` is None, and -1 if the layout has no batch dimension.
+
+    >>> find_batch_axis("TNC")
+    1
+    """
     return int(mx.io.DataDesc.get_batch_axis(layout))
 
 
 def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
-    """Return slices of an array along the batch dimension, of the sizes that MXNet uses.
+    """Cut an array along the batch dimension into slices of the sizes that MXNet uses.
 
-    An array without a batch dimension is repeated whole.
+    If the array has no batch dimension, each slice is the whole array.
     """
     if axis < 0 or not whole.shape or whole.shape[axis] % samples or samples < slices:
         return [whole] * slices
@@ -221,7 +235,7 @@ def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
 
 
 def join_batch(slices: Sequence[Any], axis: int) -> Any:
-    """Return the concatenation of the slices of `cut_batch`. A whole array is returned unchanged."""
+    """Concatenate the slices that `cut_batch` returned. A whole array is returned unchanged."""
     if not isinstance(slices, (list, tuple)):
         return slices
     return slices[0] if len(slices) == 1 or axis < 0 else mx.nd.concat(*slices, dim=axis)

@@ -1,7 +1,7 @@
 """`tofu.mod.SVRGModule`: MXNet's SVRGModule (stochastic variance reduced gradients) on several devices.
 
-The method keeps earlier weights in a second module. From each batch's gradient, it subtracts the batch's gradient at
-the earlier weights, and adds the average of these gradients over all batches.
+A second module keeps earlier weights. From the gradient of each batch, the method subtracts the gradient at the earlier
+weights. Then it adds the average of these gradients over all batches.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tofu.validation import show
 
 
 class SVRGModule(Module):
-    """Model over several devices with the interface of `mx.contrib.svrg_optimization.svrg_module.SVRGModule`.
+    """A model on several devices with the interface of `mx.contrib.svrg_optimization.svrg_module.SVRGModule`.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class SVRGModule(Module):
         self._averages: dict[str, ShardedTensor] = {}
 
     def bind(self, *args: Any, **kwargs: Any) -> None:
-        """Bind both modules as `tofu.mod.Module.bind` does. Raise UnsupportedError for `shared_module`."""
+        """Bind the modules with the current and the earlier weights. Raise UnsupportedError for `shared_module`."""
         if kwargs.get("shared_module") is not None or args[5:6] not in ((), (None,)):
             raise UnsupportedError(
                 "A SVRGModule cannot share parameters with another module. Leave shared_module= out."
@@ -56,12 +56,15 @@ class SVRGModule(Module):
         self._mod_aux.bind(*args, **kwargs)
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Bind both modules for inputs of other shapes."""
+        """Bind the modules with the current and the earlier weights for inputs of other shapes."""
         super().reshape(data_shapes, label_shapes)
         self._mod_aux.reshape(data_shapes, label_shapes)
 
     def init_optimizer(self, kvstore: Any = "local", *args: Any, **kwargs: Any) -> None:
-        """Create the optimizer as `tofu.mod.Module.init_optimizer` does. Raise UnsupportedError for a distributed kvstore."""
+        """Create the optimizer as `tofu.mod.Module.init_optimizer` does.
+
+        Raise UnsupportedError for a distributed kvstore.
+        """
         super().init_optimizer(kvstore, *args, **kwargs)
         if self._cluster is not None:
             raise UnsupportedError(
@@ -71,19 +74,19 @@ class SVRGModule(Module):
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
         """Run the forward pass with the current weights and, in training, also with the earlier weights.
 
-        Raises NotReadyError before `update_full_grads` in training.
+        In training, raise NotReadyError if `update_full_grads` was not called before.
         """
         super().forward(data_batch, is_train)
         if is_train or (is_train is None and self.for_training):
             self._mod_aux.forward(data_batch, is_train=True)
 
     def backward(self, out_grads: Any = None) -> None:
-        """Run the backward pass of both modules."""
+        """Run the backward pass with the current and with the earlier weights."""
         super().backward(out_grads)
         self._mod_aux.backward(out_grads)
 
     def update(self) -> None:
-        """Correct the gradients of the last backward, and update the parameters."""
+        """Correct the gradients of the last backward by those at the earlier weights, and update the parameters."""
         for name in self._list_differentiated_parameters():
             gradient = self.executor.gradient(name)
             earlier_gradient = self._mod_aux.executor.gradient(name).in_layout_of(gradient)
@@ -96,7 +99,7 @@ class SVRGModule(Module):
         super().update()
 
     def update_full_grads(self, train_data: Any) -> None:
-        """Copy the current weights to the earlier ones, and average their gradients over all batches.
+        """Use the current weights as the earlier weights, and average their gradients over all batches.
 
         As in MXNet, the sum starts with the previous average instead of zero.
         """
@@ -117,7 +120,7 @@ class SVRGModule(Module):
                 shard /= count
 
     def fit(self, train_data: Any, *args: Any, begin_epoch: int = 0, **kwargs: Any) -> None:
-        """Train as MXNet's `fit` does. Every `update_freq` epochs, `update_full_grads` is called."""
+        """Train as MXNet's `fit` does. Every `update_freq` epochs, call `update_full_grads`."""
         super().fit(_DataWithUpdates(self, train_data, begin_epoch), *args, begin_epoch=begin_epoch, **kwargs)
 
     def _list_differentiated_parameters(self) -> list[str]:

@@ -1,1 +1,1 @@
-"""MXNet's optimizers on shards."""
+"""MXNet's optimizers for weights that are split over workers."""

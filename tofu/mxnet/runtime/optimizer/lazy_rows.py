@@ -1,7 +1,7 @@
-"""Lazy optimizers, which do not change rows of a weight that a sparse gradient lacks.
+"""Lazy optimizers: those that leave a row of a weight unchanged if the sparse gradient lacks this row.
 
-Workers compute sparse gradients as dense arrays, and update their shards by dense operators. These also decay momentum
-and weights in rows with zero gradient, so such rows are restored after the update.
+Workers store sparse gradients as dense arrays and update weights by dense operators. Dense operators also decay the
+momentum and weight of a row whose gradient is zero. So the old values of such rows are restored after the update.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 LAZY_FOR_SPARSE = (mx.optimizer.AdaGrad, mx.optimizer.Ftrl)
-"""Optimizers of MXNet that are lazy if weight and gradient are sparse. Others are lazy if their `lazy_update` is set."""
+"""MXNet's optimizers that are lazy if weight and gradient are sparse. Most others are lazy if `lazy_update` is set."""
 
 
 def list_read_gradients(
     optimizer: Any, index: Any, gradient: ShardedTensor, has_sparse_weight: bool
 ) -> list[ShardedTensor]:
-    """Return the sparse gradients that decide which rows an update changes, or none if the optimizer is not lazy.
+    """Return the gradients whose zero rows decide which rows of a weight stay unchanged.
 
-    NAG without momentum and LBSGD use operators that are lazy by default. LBSGD also reads its accumulated gradient.
+    The list is empty if the optimizer is not lazy. NAG without momentum and LBSGD use operators that are lazy by
+    default. LBSGD also reads the sum of earlier gradients.
     """
     if isinstance(optimizer, LAZY_FOR_SPARSE):
         is_lazy = has_sparse_weight
@@ -44,7 +45,7 @@ def list_read_gradients(
 def keeping_rows(
     gradients_by_weight: Sequence[Sequence[ShardedTensor]], arrays_by_weight: Sequence[Sequence[Any]]
 ) -> Iterator[None]:
-    """Restore the rows of weights and states whose gradients are all zero, at the end of the context."""
+    """Restore rows of weights and states at the end of the context if all gradients of the row are zero."""
     with ExitStack() as stack:
         for gradients, arrays in zip(gradients_by_weight, arrays_by_weight, strict=True):
             if not gradients:
@@ -57,7 +58,7 @@ def keeping_rows(
 
 
 def find_rows(gradient: ShardedTensor) -> npt.NDArray[np.bool_]:
-    """Return True for each row of a gradient that has a non-zero element."""
+    """Return an array with True for each row of the gradient that has a non-zero element."""
     is_nonzero = np.zeros(gradient.shape[0], bool)
     for worker in gradient.owners:
         (begin, end), shard = gradient.regions[worker][0], gradient.arrays[worker]

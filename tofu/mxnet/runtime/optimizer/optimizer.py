@@ -1,7 +1,8 @@
-"""MXNet's optimizers on sharded weights.
+"""MXNet's optimizers on weights that are split over workers.
 
-As on one device, an optimizer runs once per weight; only the operators that it calls run on each shard. So steps are
-counted once, norms cover whole tensors, and random numbers are the same. States are sharded like their weight.
+As on one device, an optimizer runs once for each weight. Only the operators that the optimizer calls run on every
+shard. So steps are counted once, norms cover whole tensors, and random numbers are the same as on one device. The
+optimizer's states are split like the weight.
 """
 
 from __future__ import annotations
@@ -29,18 +30,20 @@ from tofu.validation import show_with_type
 
 
 class ShardOptimizer:
-    """Optimizer of a module: one of MXNet's, with MXNet's own updater, for sharded weights.
+    """The optimizer of a module. It updates the shards of each weight by one of MXNet's optimizers.
 
     Parameters
     ----------
     optimizer
-        An `mx.optimizer.Optimizer`, or its name with `parameters`, or Horovod's DistributedOptimizer.
+        An `mx.optimizer.Optimizer`, or the name of one, or Horovod's DistributedOptimizer.
+    parameters
+        Options of the optimizer, if `optimizer` is a name.
     names
-        Names of all parameters, in the order of MXNet's indices.
+        Names of all parameters, in the order in which MXNet numbers them.
     rescale_grad
-        Factor of the gradients, unless `parameters` has one. MXNet's Module uses 1 / batch size.
+        Number by which gradients are multiplied, unless `parameters` has one. MXNet's Module uses 1 / batch size.
     symbol
-        The model. Its attributes may have multipliers of the learning rate and the weight decay.
+        The model. Its attributes may multiply the learning rate and the weight decay of a parameter.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class ShardOptimizer:
         rescale_grad: float,
         symbol: Any,
     ) -> None:
-        self._outer_optimizer, optimizer = optimizer, own_optimizer(optimizer)  # the outer one may be Horovod's
+        self._outer_optimizer, optimizer = optimizer, own_optimizer(optimizer)  # Horovod's optimizer wraps MXNet's
         name_by_index = self.names = dict(enumerate(names))
         if isinstance(optimizer, str):
             parameters = {"rescale_grad": rescale_grad, **parameters}
@@ -71,11 +74,14 @@ class ShardOptimizer:
             )
         self.updater = updater_for(optimizer)
         storages = list_storages(symbol)
-        # Parameter with a sparse gradient -> True if the weight is sparse as well.
+        # For each parameter with a sparse gradient, True if the weight is sparse as well.
         self._has_sparse_weight = {name: name in storages for name in list_sparse_gradients(symbol)}
 
     def borrow(self, names: Sequence[str]) -> ShardOptimizer:
-        """Return this optimizer for the parameters in `names`; states and counts are shared. Raise TofuError for unknown names."""
+        """Return this optimizer for the parameters in `names`. Raise TofuError if a name is unknown.
+
+        The states and the counts of steps are shared with this optimizer.
+        """
         raise_together(
             TofuError,
             "The optimizer was made for another model, which does not have these parameters:",
@@ -87,13 +93,13 @@ class ShardOptimizer:
 
     @property
     def optimizer(self) -> Any:
-        """MXNet's optimizer. Its learning rate can be read and set."""
+        """MXNet's optimizer, whose learning rate can be read and set."""
         return self.updater.optimizer
 
     def update(self, executor: ShardedExecutor) -> None:
-        """Update every trained parameter with the gradients of the last backward.
+        """Update all trained parameters with the gradients of the last backward pass.
 
-        If the optimizer fails, the error names the parameters that may be updated.
+        If the optimizer fails, the error names the parameters that may have been updated before.
         """
         trained = {index: name for index, name in self.names.items() if name in executor.differentiated}
         if not trained:
@@ -122,7 +128,7 @@ class ShardOptimizer:
                 ) from error
 
     def place_states(self, executor: ShardedExecutor) -> None:
-        """Move the states to the layouts of their weights."""
+        """Split each state of the optimizer over the workers like its weight."""
         states = self.updater.states
         with uninterrupted(), on_shards():
             for index, name in self.names.items():
@@ -132,14 +138,14 @@ class ShardOptimizer:
 
     @property
     def content(self) -> tuple[dict[Any, Any], Any]:
-        """States, and the optimizer with its counts of steps, in the form in which MXNet's Updater saves them."""
+        """The states, and MXNet's optimizer with its counts of steps: the two values that MXNet's Updater saves."""
         return self.updater.states, self.optimizer
 
     def load(self, content: Any, executor: ShardedExecutor) -> None:
         """Load saved states, and the optimizer if it was saved with them.
 
-        MXNet's Module saves states alone. Steps are then counted from `begin_num_update`, with a warning if the
-        optimizer uses the count. Raises TofuError for states of another optimizer or model.
+        MXNet's Module saves the states alone. Steps are then counted from `begin_num_update`, and a warning is shown if
+        the optimizer uses the count. Raise TofuError if the states are of another optimizer or model.
         """
         states, optimizer = content if isinstance(content, tuple) and len(content) == 2 else (content, self.optimizer)
         if not isinstance(states, dict):
@@ -190,7 +196,7 @@ class ShardOptimizer:
 
 
 def _reads_steps(optimizer: Any) -> bool:
-    """Return True if the optimizer uses its count of steps: its code names the count, or the learning rate has a schedule."""
+    """Return True if the optimizer has a schedule of learning rates, or if its code reads the count of steps."""
     classes = (c for c in type(optimizer).__mro__ if c is not mx.optimizer.Optimizer)
     methods = (value for c in classes for value in vars(c).values() if isinstance(value, FunctionType))
     names = {name for method in methods for name in method.__code__.co_names}
@@ -198,15 +204,15 @@ def _reads_steps(optimizer: Any) -> bool:
 
 
 def updater_for(optimizer: Any) -> Any:
-    """Return an MXNet Updater whose optimizer works on sharded arrays."""
+    """Return an MXNet Updater that can run this optimizer on weights that are split over workers."""
     return (_LambUpdater if isinstance(optimizer, mx.optimizer.LAMB) else mx.optimizer.Updater)(optimizer)
 
 
 class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is untyped
-    """Updater that calls LAMB for one weight after the other, with norms of whole tensors.
+    """An updater that calls LAMB for one weight after the other, with norms of whole tensors.
 
-    MXNet's kernel for several weights would compute norms of shards. Its kernel for one float16 weight fails to change
-    the master copy.
+    MXNet's kernel for several weights would compute norms of shards. MXNet's kernel for one float16 weight does not
+    change the float32 copy of the weight.
     """
 
     def __call__(self, index: Sequence[int], grad: Sequence[Any], weight: Sequence[Any]) -> None:
@@ -217,7 +223,7 @@ class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is unty
 
 
 def prepare_states(updater: Any, indices: Sequence[Any], weights: Sequence[Any]) -> None:
-    """Create the states that do not exist yet, and move all states to the layouts of their weights."""
+    """Create the states that do not exist yet, and split each state over the workers like its weight."""
     with on_shards():
         for index, weight in zip(indices, weights, strict=True):
             if index not in updater.states:  # a state may start as a copy of the weight
@@ -235,9 +241,10 @@ def update_shards(
     weights: Sequence[Any],
     has_sparse_weight: Mapping[int, bool],
 ) -> None:
-    """Run an updater on sharded arrays.
+    """Run MXNet's updater on weights and gradients that are split over workers.
 
-    `has_sparse_weight` maps the positions of sparse gradients to True if the weight is sparse as well.
+    `has_sparse_weight` has an entry for each sparse gradient, by its position in `gradients`. The value is True if the
+    weight is sparse as well.
     """
     read_gradients = [
         list_read_gradients(updater.optimizer, indices[n], gradients[n].tensor, is_sparse)
@@ -249,7 +256,7 @@ def update_shards(
 
 
 def place_state(state: Any, weight: ShardedTensor) -> Any:
-    """Return a state with the weight's layout, for the arrays in it that have the weight's shape."""
+    """Return an optimizer's state in which each array of the weight's shape is split like the weight."""
     if isinstance(state, (tuple, list)):
         return type(state)(place_state(item, weight) for item in state)
     if not isinstance(state, mx.nd.NDArray) or not weight.is_like(state.shape):

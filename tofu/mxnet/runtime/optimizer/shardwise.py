@@ -1,8 +1,8 @@
-"""MXNet's imperative operators on sharded arrays, so that the code of MXNet's optimizers runs on shards unchanged.
+"""MXNet's imperative operators on arrays that are split over workers, for the code of MXNet's optimizers.
 
-Inside `on_shards()`, this module replaces the function through which MXNet calls its operators. Element-wise operators
-then run on each worker's shards. Sums and norms add the results of the distinct shards. Any other operator runs on
-whole arrays, on the host.
+Inside `on_shards()`, this module replaces the function through which MXNet calls an operator. Element-wise operators
+then run on each worker's shards. For a sum or norm, each worker reduces its shards, and the results are added. Any
+other operator runs on whole arrays, on the host.
 """
 
 from __future__ import annotations
@@ -30,14 +30,17 @@ from tofu.tdl.tracing import trace
 from tofu.tdl.walk import walk
 
 UPDATE_KERNELS = ("ftml_update", "mp_nag_mom_update", "lamb_update_phase", "mp_lamb_update_phase")
-"""Prefixes of element-wise update operators that have no description, since no model contains them."""
+"""First letters of the names of element-wise update operators. They have no description, as no model has them."""
 GROUPED_KERNELS = ("multi_sgd_", "multi_mp_sgd_", "preloaded_multi_")
-"""Prefixes of operators that update several weights, each element-wise. Arrays without shards are passed to all workers."""
+"""First letters of the names of operators that update several weights, element by element.
+
+Their arrays that are not split are passed to all workers.
+"""
 CONSTANTS = frozenset(("_zeros", "_ones", "_full"))
 SUMS = frozenset(("sum", "mean", "norm"))
 
 _invoke_whole, _set_whole_item = register._imperative_invoke, mx.nd.NDArray.__setitem__
-Invocation = Callable[[list[Any], Any], Any]  # (inputs, outputs or None) -> MXNet's result
+Invocation = Callable[[list[Any], Any], Any]  # called with inputs, and with outputs or None
 
 
 class _OpenContexts(threading.local):
@@ -51,7 +54,7 @@ _open_contexts_of_all_threads = 0
 
 @contextmanager
 def on_shards() -> Iterator[None]:
-    """Let MXNet's imperative operators take sharded arrays inside this context, in this thread."""
+    """Let MXNet's imperative operators take sharded arrays inside this context. Other threads are not affected."""
     _count_context(1)
     try:
         yield
@@ -109,7 +112,7 @@ def _find_operator_name(handle: int) -> str:
 
 
 def _is_elementwise(name: str, inputs: int, rank: int, attributes: Mapping[str, Any]) -> bool:
-    """Return True if each element of the result depends only on the same element of each input, for any numeric attributes."""
+    """Return True if an element of the result depends only on the same element of each input."""
     texts = {key: str(value) for key, value in attributes.items() if not isinstance(value, (int, float, np.number))}
     return name.startswith(UPDATE_KERNELS) or _is_described_elementwise(
         name, inputs, rank, tuple(texts.items()), tuple(sorted(attributes.keys() - texts.keys()))
@@ -135,9 +138,9 @@ def _is_described_elementwise(
 
 
 def _create_constant(name: str, attributes: Mapping[str, Any]) -> Any:
-    """Return the constant that an operator such as zeros creates in a sharded array's context, in that array's layout.
+    """Return the constant that an operator such as zeros creates in a sharded array's context.
 
-    Return None for any other operator.
+    The constant is split like this array. Return None for any other operator.
     """
     context = attributes.get("ctx")
     if name not in CONSTANTS or not isinstance(context, ShardedContext):
@@ -153,7 +156,7 @@ def _create_constant(name: str, attributes: Mapping[str, Any]) -> Any:
 
 
 def _find_common_layout(arrays: Sequence[Any]) -> ShardedTensor | None:
-    """Return the layout of the arrays after broadcasting, or None if their layouts differ."""
+    """Return a tensor that is split like all `arrays` after broadcasting, or None if they are split differently."""
     try:
         shape = np.broadcast_shapes(*(array.shape for array in arrays))
     except ValueError:
@@ -180,8 +183,6 @@ def _find_common_layout(arrays: Sequence[Any]) -> ShardedTensor | None:
 def _run_on_each_worker(
     run: Invocation, inputs: list[Any], out: Any, outputs: list[Any], layout: ShardedTensor, cuts_whole_arrays: bool
 ) -> Any:
-    """Run an operator on each worker's shards. Arrays without shards are cut into the same regions, or passed whole."""
-
     def take_part(array: Any, worker: int) -> Any:
         if isinstance(array, ShardedArray):
             return array.tensor.arrays[worker]
@@ -205,7 +206,6 @@ def _align_region(array: Any, region: Region) -> Region:
 
 
 def _reduce_shards(name: str, tensor: ShardedTensor, attributes: Mapping[str, Any]) -> Any:
-    """Return a sum, mean or norm of a sharded tensor. The results of the distinct regions are added on the host."""
     reduced, keepdims = _read_reduced_dimensions(len(tensor.shape), attributes)
 
     def reduce_dimensions(items: Sequence[Any], reduced_item: Any) -> tuple[Any, ...]:
@@ -245,7 +245,6 @@ def _sum_of_squares(array: Any) -> Any:
 
 
 def _run_on_whole_arrays(run: Invocation, inputs: list[Any], out: Any, outputs: list[Any]) -> Any:
-    """Run an operator on gathered arrays, and scatter those that it wrote."""
     sharded = {id(array): array for array in (*inputs, *outputs) if isinstance(array, ShardedArray)}
     wholes = {key: array.tensor.gather() for key, array in sharded.items()}
     input_keys = {id(array) for array in inputs}

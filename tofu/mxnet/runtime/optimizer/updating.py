@@ -1,6 +1,6 @@
-"""Extension of MXNet's Updater, which calls an optimizer, to sharded parameters.
+"""MXNet's Updater, which calls an optimizer, extended to parameters that are split over workers.
 
-MXNet's class itself is extended, because modules and Trainers create Updaters before or after a model is partitioned.
+MXNet's own class is changed, because modules and Trainers create Updaters before or after a model is partitioned.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _update_whole = mx.optimizer.Updater.__call__
 
 
 def install_updater() -> None:
-    """Make MXNet's Updaters update the shards of `ParameterArray`s. Ordinary arrays are updated as before."""
+    """Make MXNet's Updaters update the shards of a `ParameterArray`. Ordinary arrays are updated as before."""
     mx.optimizer.Updater.__call__ = _update_parameters
 
 
@@ -54,7 +54,7 @@ def _update_parameters(self: Any, index: Any, grad: Any, weight: Any) -> None:
 
 
 def _place_gradient(gradient: Any, weight: Any) -> Any:
-    """Return a gradient in its weight's layout. Gradients set by the user, or from before the model was bound, have other layouts."""
+    """Return the gradient, split like its weight. If a user has set the gradient, it may be split in another way."""
     if not isinstance(weight, ParameterArray):
         return gradient
     if not isinstance(gradient, ParameterArray):

@@ -1,1 +1,1 @@
-"""Partitioned symbols: MXNet's interface of symbols over several devices, the user's arguments, and files."""
+"""MXNet symbols that run on several devices: their methods, the user's arguments, and their files."""

@@ -1,4 +1,4 @@
-"""Validation of the arguments of Tofu's functions for MXNet."""
+"""Checks of the arguments that users pass to Tofu's functions for MXNet."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ADVICE_BY_WRONG_NAME = {
     "group2ctx": " (the plan decides where everything is computed; leave it out)",
     "ngpus": " (pass the number of devices to tofu.partition(symbol, ngpus=...), or use contexts=)",
 }
-"""Argument that users may try, but that does not exist -> advice in the error message."""
+"""Advice for arguments that do not exist but that users may try, by the argument's name. Error messages show it."""
 
 
 def _is_whole_number(value: Any) -> bool:
@@ -50,7 +50,10 @@ def _is_whole_number(value: Any) -> bool:
 
 
 def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None) -> int:
-    """Return the number of workers. Raise an error if no argument determines it, or if the arguments contradict each other."""
+    """Return the number of workers (devices).
+
+    Raise an error if the arguments contradict each other, or if all are None.
+    """
     if ngpus is not None and not _is_whole_number(ngpus):
         raise DeviceError(
             f"ngpus must be a whole number of devices, not {show(ngpus)}. Write ngpus=2, or name the devices: "
@@ -89,14 +92,17 @@ def read_settings(ngpus: Any, contexts: Sequence[Any] | None = None, **options: 
 
 
 def check_workers_of_module(ngpus: Any, context: Any) -> None:
-    """Raise DeviceError unless a module gets `ngpus` or a valid `context`."""
+    """Raise DeviceError if both arguments are None, or if `context` is not a list of MXNet contexts."""
     check_contexts(context, "context", " Or leave it out and write ngpus=2.")
     if ngpus is None and context is None:
         raise DeviceError("How many workers? Give ngpus=2, or their devices: context=[mx.cpu(0), mx.cpu(1)].")
 
 
 def check_contexts(contexts: Any, argument: str = "contexts", advice: str = "") -> tuple[Any, ...] | None:
-    """Return the contexts as a tuple. An error names the `argument` and ends with the `advice`."""
+    """Return `contexts` as a tuple, or None for None. Raise DeviceError if an element is not an MXNet context.
+
+    The error message names the `argument` that the user passed, and ends with the `advice`.
+    """
     if contexts is None:
         return None
     example = f"Write {argument}=[mx.cpu(0), mx.cpu(1)], one for each worker.{advice}"
@@ -109,7 +115,11 @@ def check_contexts(contexts: Any, argument: str = "contexts", advice: str = "") 
 
 
 def read_shapes(symbol: Any, shapes: Mapping[str, Any], options: Collection[str] = ()) -> dict[str, tuple[int, ...]]:
-    """Return input name -> shape. Raise ShapeError for invalid shapes, and for names that are neither inputs nor `options`."""
+    """Return the shape of each named input as a tuple of integers.
+
+    Raise ShapeError for invalid shapes, and for names that are not inputs of the model. The error message also lists
+    the `options` of the function that the user called.
+    """
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     unknown = [f"{n}={show(shape)}{_advise_name(n, names, options)}" for n, shape in shapes.items() if n not in names]
     choice = f", and these are no options ({', '.join(options)})" if options else ""
@@ -125,9 +135,10 @@ def _advise_name(name: str, names: Collection[str], options: Collection[str]) ->
 
 
 def read_bound_shapes(symbol: Any, keywords: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Return input name -> shape, from the keywords of `simple_bind`.
+    """Return the shape of each input that the keywords of `simple_bind` name.
 
-    As in MXNet, keywords that are not inputs are ignored, with a warning unless they look like labels.
+    As in MXNet, a keyword that names no input is ignored if the name ends with "label". It is also ignored, with a
+    warning, if the value is not a shape.
     """
     names = symbol.list_arguments()
     ignored = [name for name, shape in keywords.items() if name not in names and not isinstance(shape, (tuple, list))]
@@ -143,14 +154,14 @@ def read_bound_shapes(symbol: Any, keywords: Mapping[str, Any]) -> dict[str, tup
 
 
 def read_names(argument: str, names: Any) -> list[str]:
-    """Return the names passed as an argument, as a list. Raise TofuError for a string, which would be a list of letters."""
+    """Return the names as a list. Raise TofuError for a single string, because its letters would count as names."""
     if isinstance(names, str):
         raise TofuError(f"{argument} takes a list of names. Write {argument}=[{names!r}].")
     return list(names or ())
 
 
 def check_symbol(symbol: Any) -> None:
-    """Raise UnsupportedError, with advice, for anything but a symbol."""
+    """Raise UnsupportedError if the argument is not an MXNet symbol. The message says how to get one."""
     if isinstance(symbol, mx.sym.Symbol):
         return
     if isinstance(symbol, (str, Path)):
@@ -172,7 +183,7 @@ def check_symbol(symbol: Any) -> None:
 
 
 def check_same_workers(symbol: Any, ngpus: Any, contexts: Any) -> None:
-    """Raise DeviceError if `ngpus` or `contexts` differ from the workers that a symbol was partitioned for."""
+    """Raise DeviceError if the user now asks for other devices than those that `symbol` was partitioned for."""
     contexts = check_contexts(contexts)
     if (ngpus is not None and ngpus != len(symbol.contexts)) or (contexts is not None and contexts != symbol.contexts):
         requested = f"ngpus={ngpus}" if contexts is None else ", ".join(map(str, contexts))
@@ -183,7 +194,10 @@ def check_same_workers(symbol: Any, ngpus: Any, contexts: Any) -> None:
 
 
 def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
-    """Return name -> "write", "add" or "null", from any form of `grad_req` that MXNet accepts."""
+    """Return "write", "add" or "null" for each argument in `names`.
+
+    `grad_req` may be one of these words for all arguments, a list with a word for each argument, or a mapping.
+    """
     if isinstance(grad_req, str):
         requests = dict.fromkeys(names, grad_req)
     elif isinstance(grad_req, Mapping):
@@ -200,10 +214,10 @@ def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
 def read_module_requests(
     grad_req: Any, names: Sequence[str], trained: Sequence[str], inputs: Sequence[str]
 ) -> dict[str, str]:
-    """Return argument -> "write" or "add", for arguments with gradients, from any `grad_req` that `mx.mod.Module` accepts.
+    """Return "write" or "add" for each argument that gets a gradient.
 
-    A single word applies to all trained parameters and to the `inputs` that need gradients. A mapping only changes the
-    arguments that it names.
+    `grad_req` may have any form that `mx.mod.Module` accepts. A single word applies to all `trained` parameters, and to
+    the `inputs` whose gradients the user wants. A mapping only changes the arguments that it names.
     """
     differentiated = [name for name in names if name in {*trained, *inputs}]
     if isinstance(grad_req, str):
@@ -220,7 +234,7 @@ def read_module_requests(
 
 
 def check_descriptions(argument: str, descriptions: Any) -> None:
-    """Raise ArgumentTypeError unless an argument such as `data_shapes` is a list of names with shapes."""
+    """Raise ArgumentTypeError if an argument such as `data_shapes` is not a list of pairs, each a name and a shape."""
     example = f"Write {argument}=[('data', (64, 784))], a name and a shape for each."
     if isinstance(descriptions, (str, Mapping)) or not isinstance(descriptions, Sequence):
         raise ArgumentTypeError(
@@ -235,7 +249,7 @@ def check_descriptions(argument: str, descriptions: Any) -> None:
 
 
 def check_iterator(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], name: str) -> None:
-    """Raise ArgumentTypeError if a method that loops over batches receives a single array."""
+    """Raise ArgumentTypeError if a method that loops over batches, such as `fit`, receives a single array."""
     data = args[0] if args else kwargs.get(name)
     if isinstance(data, (mx.nd.NDArray, np.ndarray)):
         raise ArgumentTypeError(
@@ -245,7 +259,10 @@ def check_iterator(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 
 def arrays_by_name(arrays: Any, names: Sequence[str], argument: str, optional: bool = False) -> dict[str, Any]:
-    """Return the arrays passed as an argument, a list or a mapping, by name."""
+    """Return the arrays by name. The user passed them as a list in the order of `names`, or as a mapping.
+
+    Raise ShapeError if an array is missing, unless `optional` is True.
+    """
     if not isinstance(arrays, Mapping):
         if len(arrays) != len(names):
             raise ShapeError(f"{argument} has {len(arrays)} arrays, the model needs {len(names)}: {', '.join(names)}.")
@@ -257,7 +274,7 @@ def arrays_by_name(arrays: Any, names: Sequence[str], argument: str, optional: b
 
 
 def read_storages(symbol: Any, stypes: Mapping[str, str] | None) -> dict[str, str]:
-    """Return argument -> "row_sparse" or "csr", from the model, overridden by `stypes`."""
+    """Return "row_sparse" or "csr" for each sparse argument. `stypes` overrides the storage that the model declares."""
     storages = {**list_storages(symbol), **(stypes or {})}
     unknown = [f"{name}: {stype}" for name, stype in storages.items() if stype not in ("default", "row_sparse", "csr")]
     raise_together(ArgumentTypeError, "Storage types are default, row_sparse and csr. Unknown ones:", unknown)
@@ -265,7 +282,7 @@ def read_storages(symbol: Any, stypes: Mapping[str, str] | None) -> dict[str, st
 
 
 def warn_of_sparse_storage(symbol: Any) -> None:
-    """Warn that workers compute a model with sparse storage densely."""
+    """Log a warning if the model has sparse arrays, because the workers store them as dense ones."""
     if not has_sparse_storage(symbol):
         return
     arguments = {**dict.fromkeys(sorted(list_sparse_gradients(symbol)), "sparse gradient"), **list_storages(symbol)}
@@ -277,7 +294,10 @@ def warn_of_sparse_storage(symbol: Any) -> None:
 
 
 def warn_of_data_parallel_group(frame: Any) -> None:
-    """Warn once if a Module binds the symbol in several contexts."""
+    """Log a warning once if an `mx.mod.Module` binds the symbol to several contexts.
+
+    `frame` is the Python frame of the caller, which may be the Module.
+    """
     group = frame.f_locals.get("self")
     if isinstance(group, DataParallelExecutorGroup) and group.contexts[1:] and not group.execs:
         count, names = len(group.contexts), ", ".join(map(str, group.contexts))
@@ -289,7 +309,10 @@ def warn_of_data_parallel_group(frame: Any) -> None:
 
 
 def find_array_contexts(symbol: Any, group2ctx: Mapping[str, Any] | None, ctx: Any) -> dict[str, Any]:
-    """Return argument or state -> context of its whole array, which is `ctx` unless `group2ctx` names one for its group."""
+    """Return the context in which each whole argument and state is stored.
+
+    The context is `ctx`, unless `group2ctx` has another one for the argument's context group.
+    """
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     if not group2ctx:
         return dict.fromkeys(names, ctx)

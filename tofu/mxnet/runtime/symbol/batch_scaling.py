@@ -1,4 +1,4 @@
-"""Halve the batch for a verification that would not fit into the free memory."""
+"""Use a smaller batch if the verification of a model would not fit into the free memory."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from tofu.mxnet.memory.optimizer_states import OptimizerStates
 
 Shapes = Mapping[str, tuple[int, ...]]
 COPIES = 5
-"""Memory of a verification, in multiples of one device's memory in float32.
+"""Memory of a verification, in multiples of the model's memory on one device in float32.
 
-The numbers are float64, and exist whole, as shards, and in some copies.
+A verification stores each array in float64, and several times: whole, as shards, and as copies.
 """
 
 
 def shrink_batch(
     symbol: Any, shapes: Shapes, values: Mapping[str, Any], contexts: Sequence[Any]
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, Any], list[str]]:
-    """Return shapes and values with a batch that fits into memory, halved as often as needed, and notes for the user.
+    """Halve the batch until a verification of the model fits into the free memory.
 
-    The batch is the first extent of the first input, and dimension 0 of all inputs with this extent. Raises ShapeError
-    if even one example is too large.
+    Return the new shapes, the new values, and notes that tell the user about the change. The batch size is the first
+    extent of the first input. All inputs whose dimension 0 has this extent become smaller. Raise ShapeError if even a
+    batch of one example is too large.
     """
     free_bytes = _read_free_bytes(contexts)
     batch = next(iter(shapes.values()), (1,))[0]

@@ -1,4 +1,8 @@
-"""Symbols that MXNet derives from a partitioned symbol. They are partitioned too, or refused if they would run on one device."""
+"""Symbols that MXNet builds from a partitioned symbol, such as `sym[0]`.
+
+They are partitioned with the same settings. If this is impossible, an error is raised, so that nothing silently runs on
+one device.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from tofu.planning.settings import Settings
 
 
 class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
-    """Base class of partitioned symbols: MXNet's methods that return another symbol."""
+    """A base class of partitioned symbols, with MXNet's methods that return another symbol."""
 
     def __init__(self, whole: Any, settings: Settings, contexts: Sequence[Any]) -> None:
         self.settings = settings
@@ -25,7 +29,10 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def handle(self) -> Any:
-        """Handle of MXNet's symbol. Only this object and Tofu may read it, because others would build a symbol for one device."""
+        """Pointer to MXNet's symbol. Only Tofu and this object may read it.
+
+        Other code would use the pointer to build a symbol that runs on one device, so it gets an error.
+        """
         caller = sys._getframe(1)
         is_allowed = caller.f_locals.get("self") is self or caller.f_globals.get("__name__", "").startswith("tofu.")
         if not is_allowed and self.settings.workers > 1:
@@ -42,25 +49,28 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def whole(self) -> Any:
-        """Model as the user wrote it: a symbol for one device."""
+        """The original model as the user wrote it: a symbol for one device."""
         return mx.sym.Symbol(_copy_handle(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Compose, as in MXNet; the result is partitioned with the same settings."""
+        """Replace inputs of the symbol by other symbols, as in MXNet.
+
+        The result is partitioned with the same settings.
+        """
         composed = super().__call__(*args, **kwargs)
         composed._partition = None
         return composed
 
     def __getitem__(self, index: Any) -> Any:
-        """Return an output, or a slice of them, partitioned with the same settings."""
+        """Return one output or a slice of the outputs, as a symbol that is partitioned with the same settings."""
         return self._apply_settings(self.whole[index])
 
     def get_internals(self) -> Any:
-        """Return every node's outputs, partitioned with the same settings."""
+        """Return a symbol with the outputs of all operators, partitioned with the same settings."""
         return self._apply_settings(super().get_internals())
 
     def get_children(self) -> Any:
-        """Return the inputs of the nodes that compute the outputs, partitioned with the same settings; None for a variable."""
+        """Return the inputs of the last operators as a symbol with the same settings, or None for a variable."""
         children = super().get_children()
         return None if children is None else self._apply_settings(children)
 
@@ -68,17 +78,17 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return type(self)(symbol, self.settings, self.contexts)
 
     def optimize_for(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise UnsupportedError, since MXNet would rewrite the graph for one device's backend."""
+        """Raise UnsupportedError, because MXNet would rewrite the graph for a backend on one device."""
         raise UnsupportedError(
             "optimize_for works for one device. Apply it to the model before tofu.partition(...), or to sym.whole."
         )
 
     def get_backend_symbol(self, backend: str) -> Any:
-        """Raise UnsupportedError, except for one worker."""
+        """Return MXNet's rewritten symbol for one worker. Raise UnsupportedError for several workers."""
         return super().get_backend_symbol(backend) if self.settings.workers == 1 else self.optimize_for(backend)
 
     def as_np_ndarray(self) -> Any:
-        """Raise UnsupportedError, except for one worker."""
+        """Return the symbol of `mx.np` for one worker. Raise UnsupportedError for several workers."""
         if self.settings.workers == 1:
             return super().as_np_ndarray()
         raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""Choice of the workers' contexts, by the user or by default."""
+"""Choice of the devices on which the workers run."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from tofu.validation import show_with_type
 
 
 def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tuple[Any, ...]:
-    """Return one context per worker.
+    """Return one MXNet context for each worker.
 
-    The default is gpu(0..k-1) if MXNet sees that many GPUs, and cpu(0..k-1) if it sees none. Raises DeviceError for a
-    wrong number of contexts, for a device that does not exist, and for one that is listed twice.
+    If `contexts` is None, the workers use gpu(0), gpu(1), ... if MXNet sees enough GPUs, and cpu(0), cpu(1), ... if it
+    sees none. Raise DeviceError if the number of contexts is wrong, if a device does not exist, or if a device is
+    listed twice.
     """
     if workers < 1:
         raise DeviceError(f"ngpus is {workers}; a model needs at least 1 worker. Use ngpus=1 for the model as it is.")
@@ -42,14 +43,14 @@ def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tup
 
 
 def check_context(context: Any) -> None:
-    """Raise DeviceError unless the context's device exists. None stands for MXNet's current context."""
+    """Raise DeviceError if the context's device does not exist. None is valid: it means MXNet's current context."""
     if context is not None and not isinstance(context, mx.Context):
         raise DeviceError(f"ctx takes an MXNet context, not {show_with_type(context)}. Write mx.cpu() or mx.gpu(0).")
     check_present([context] if context is not None else [])
 
 
 def check_present(contexts: Sequence[Any]) -> None:
-    """Raise DeviceError for GPUs that MXNet does not see."""
+    """Raise DeviceError if MXNet does not see one of the GPUs."""
     gpus = mx.context.num_gpus()
     absent = [str(context) for context in contexts if context.device_type == "gpu" and context.device_id >= gpus]
     if not absent:

@@ -1,6 +1,6 @@
-"""Loading of symbols from files.
+"""Functions that load symbols from files.
 
-Once Tofu is imported, MXNet's own loaders return a partitioned symbol from a file of a partitioned symbol. Otherwise
+After `import tofu`, MXNet's own loaders return a partitioned symbol if a partitioned symbol was saved. Otherwise
 `Module.load` and checkpoints would silently run on one device.
 """
 
@@ -27,7 +27,7 @@ NUMPY_SHAPES = "is_np_shape"
 
 
 def install_loaders() -> None:
-    """Make MXNet's loaders of symbols return partitioned symbols. Other files load as before."""
+    """Make `mx.sym.load` and `mx.sym.load_json` return a partitioned symbol if a partitioned symbol was saved."""
     for module in (mx.symbol, mx.symbol.symbol):
         module.load_json = _with_partition(module.load_json)
         module.load = _load_file
@@ -43,7 +43,10 @@ def _with_partition(load_json: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def read_symbol(path: str) -> Any:
-    """Return the symbol in a file. It is partitioned if the saved one was. Raise TofuError for a file that MXNet cannot read."""
+    """Return the symbol in a file. The result is partitioned if the saved symbol was partitioned.
+
+    Raise TofuError if MXNet cannot read the file.
+    """
     saved_version = MXNET_VERSION
     try:
         text = read_text(path)
@@ -65,7 +68,6 @@ def read_symbol(path: str) -> Any:
 
 
 def _find_version(model: dict[str, Any]) -> str:
-    """Return the version of MXNet that saved a model. A file without a valid number counts as the present version's."""
     typed_number = model.get("attrs", {}).get("mxnet_version")
     number = typed_number[1] if isinstance(typed_number, list) and len(typed_number) == 2 else None
     if isinstance(number, bool) or not isinstance(number, int):
@@ -74,9 +76,9 @@ def _find_version(model: dict[str, Any]) -> str:
 
 
 def shapes_as_saved(path: str) -> Any:
-    """Return a context in which NumPy's rules for shapes are on if they were on when a symbol was saved.
+    """Return a context manager that uses NumPy's rules for shapes if they were in use when the symbol was saved.
 
-    MXNet stores the setting in the file but does not restore it. The file must be one that `read_symbol` can read.
+    MXNet stores this setting in the file but does not restore it. The file must be one that `read_symbol` can read.
     """
     attributes = read_model(read_text(path)).get("attrs", {})
     is_marked = isinstance(attributes, dict) and attributes.get(NUMPY_SHAPES) == ["int", 1]
@@ -84,7 +86,10 @@ def shapes_as_saved(path: str) -> Any:
 
 
 def check_checkpoint(prefix: str, epoch: int, kinds: Sequence[str]) -> None:
-    """Raise TofuError if the symbol of a checkpoint is missing, or a file of one of the `kinds` at this epoch."""
+    """Raise TofuError if files of a checkpoint are missing.
+
+    The `kinds` are the endings of the files that the epoch needs, for example "params" and "states".
+    """
     paths = [f"{prefix}-symbol.json", *(f"{prefix}-{epoch:04d}.{kind}" for kind in kinds)]
     saved_epochs = sorted(
         path[-11:-7].lstrip("0") or "0" for path in glob(f"{escape(prefix)}-[0-9][0-9][0-9][0-9].params")

@@ -26,10 +26,10 @@ def make_symbol(
     option_names: Sequence[str] = (),
     **options: Any,
 ) -> PartitionedSymbol:
-    """Return the partitioned symbol, planned if shapes of inputs are passed.
+    """Check the arguments of `tofu.mxnet.partition` and return the partitioned symbol.
 
-    It takes the arguments of `tofu.mxnet.partition`. `option_names` lists the options of the function that the user
-    called, for error messages about unknown names.
+    If shapes of inputs are passed, the symbol is planned at once. `option_names` lists the options of the function that
+    the user called. Error messages about unknown names list them.
     """
     check_symbol(symbol)
     if isinstance(symbol, PartitionedSymbol):

@@ -1,4 +1,7 @@
-"""Settings and plan of a partitioned symbol in MXNet's JSON, as attributes of the graph, which MXNet itself ignores."""
+"""The settings and the plan of a partitioned symbol, as text in the JSON file of the symbol.
+
+They are stored as an attribute of the graph, which MXNet itself ignores.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ from tofu.validation import MOST_WORKERS, parse_json, read_integer, read_list, s
 
 ATTRIBUTE = "tofu"
 REMEDY = "Use an undamaged copy of the file, or save the symbol again with symbol.save(...)."
-KEYS = {name: name for name in MXNET_OPTIONS} | {"plan": "pinned_plan"}  # the key "plan" has the plan that was found
+KEYS = {name: name for name in MXNET_OPTIONS} | {"plan": "pinned_plan"}  # "plan" is the plan that the search found
 load_whole = mx.symbol.symbol.load_json  # MXNet's own function, before files.py replaces it
 
 
 @dataclass(frozen=True)
 class SavedPartition:
-    """Partition read from a file: the model as the user wrote it, its settings, and the workers' contexts."""
+    """A partitioned symbol that was read from a file: the original model, the settings, and the workers' contexts."""
 
     whole: Any
     settings: Settings
@@ -37,7 +40,10 @@ class SavedPartition:
 
 
 def add_partition(text: str, settings: Settings, contexts: Sequence[Any], plan: Plan | None) -> str:
-    """Return the model's JSON `text` with the settings added, and with the plan that was found now or saved before."""
+    """Return the model's JSON `text` with the settings, the contexts and the plan.
+
+    If `plan` is None, the plan that an earlier file had is stored.
+    """
     model = json.loads(text)
     plan = plan or settings.saved
     options = {name: getattr(settings, name) for name in MXNET_OPTIONS}
@@ -53,7 +59,10 @@ def add_partition(text: str, settings: Settings, contexts: Sequence[Any], plan: 
 
 
 def read_partition(text: str) -> SavedPartition | None:
-    """Return the partition saved in a JSON text, or None if it has none. Raise TofuError for a damaged one."""
+    """Return the model and the settings in the JSON text of a partitioned symbol.
+
+    Return None for an ordinary symbol. Raise TofuError if the text is damaged.
+    """
     try:
         model = parse_json(text)
     except ValueError as error:
@@ -69,9 +78,9 @@ def read_partition(text: str) -> SavedPartition | None:
 
 
 def last_line(error: Exception) -> str:
-    """Return an MXNet error's message, without its stack trace.
+    """Return the message of an MXNet error, without the stack trace.
 
-    The message about an unknown argument of an operator also lists all possible arguments, which are left out.
+    If an operator has an unknown argument, MXNet also lists all possible arguments. They are left out.
     """
     lines = str(error).strip().splitlines() or [type(error).__name__]
     unknown_argument = next((line for line in lines if ", Possible Arguments:" in line), None)

@@ -1,6 +1,6 @@
-"""`PartitionedSymbol`: a symbol that binds to several devices wherever MXNet would bind it to one.
+"""`PartitionedSymbol`: an MXNet symbol that runs on several devices.
 
-All ways in which MXNet can run a symbol use the workers, or are refused, so that nothing silently runs on one device.
+MXNet's methods that run a symbol use all workers or raise an error, so no model silently runs on one device.
 """
 
 from __future__ import annotations
@@ -50,33 +50,46 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 class PartitionedSymbol(DerivedSymbols):
-    """Model that binds to several devices. `tofu.partition` returns it."""
+    """A model that runs on several devices. `tofu.partition` returns it."""
 
     @property
     def current_plan(self) -> Plan | None:
-        """Plan, or None before there is one."""
+        """The plan (how each operator and tensor is split), or None if nothing has been planned."""
         return None if self._partition is None else self._partition.plan
 
     @property
     def plan(self) -> Plan:
-        """Plan for the shapes passed to `partition`, or of the last bind. Raises PlanError before there is one."""
+        """The plan (how each operator and tensor is split).
+
+        It is for the shapes of the last bind, or for the shapes passed to `partition`. Raises PlanError if nothing has
+        been planned.
+        """
         return self.planned().plan
 
     @property
     def execution_symbol(self) -> Any:
-        """Symbol that MXNet runs: a copy of each operator for every worker, and fetches, which transfer data between them."""
+        """The symbol that MXNet runs.
+
+        It has a copy of each operator for every worker, and operators that transfer data.
+        """
         return self.planned().training.symbol
 
     def save_report(self, path: str | Path, title: str = "") -> None:
-        """Write an HTML page about the plan: how it splits every tensor, its communication by layer, and alternative splits."""
+        """Write an HTML page about the plan.
+
+        The page shows how each tensor is split, the communication of each layer, and alternative splits.
+        """
         write_atomically(str(path), render_page(self.planned(), title or self.name or "model", track_progress))
 
     def why(self, operator: str) -> str:
-        """Return a table of the communication that each way to split an operator would cause."""
+        """Return a table with every way to split an operator, and the communication that it would cause."""
         return print_to_text(lambda console: console.print(alternatives_table(self.planned(), operator)))
 
     def planned(self) -> Partition:
-        """Return the partition, which is the plan and the execution graph, for the last shapes. Raise PlanError before there is one."""
+        """Return the plan for the last shapes, with the graph that MXNet runs.
+
+        Raise PlanError if nothing has been planned.
+        """
         if self.settings.workers == 1:
             raise PlanError("With ngpus=1 the model stays as it is: there is no plan. Plans are for ngpus=2 and more.")
         if self._partition is None:
@@ -86,7 +99,7 @@ class PartitionedSymbol(DerivedSymbols):
         return self._partition
 
     def plan_for(self, shapes: Shapes) -> None:
-        """Plan now for inputs of these shapes, for training all other arguments."""
+        """Plan for inputs of these shapes. All other arguments of the model count as trained parameters."""
         if self.settings.workers == 1:
             return
         inputs, trained = read_training(self, shapes)
@@ -119,12 +132,15 @@ class PartitionedSymbol(DerivedSymbols):
         updated: Collection[str],
         settings: Settings | None = None,
     ) -> Partition:
-        """Plan now for the shapes, types and gradients that will be bound, and return the partition."""
+        """Plan for the shapes, types and gradients that will be bound, and return the plan with its graph."""
         self._partition = self._compile(shapes, dtypes, differentiated, updated, settings)
         return self._partition
 
     def bind_shards(self, partition: Partition, shared: Mapping[str, ShardedTensor] | None = None) -> ShardedExecutor:
-        """Return an executor over shards. Its partition becomes the current one."""
+        """Return an executor that runs `partition` and stores each array as shards.
+
+        From now on, the attribute `plan` is the plan of `partition`.
+        """
         self._partition = partition
         return ShardedExecutor(partition, self.contexts, shared)
 
@@ -142,10 +158,10 @@ class PartitionedSymbol(DerivedSymbols):
         Parameters
         ----------
         values
-            Name -> NumPy array or NDArray, for inputs, parameters and auxiliary states. All others get random numbers
-            that suit the operators reading them.
+            Arrays for inputs, parameters and auxiliary states, by name. All that are not named get random numbers. The
+            numbers suit the operators that read them.
         grad_req
-            As in `mx.sym.Symbol.simple_bind`. A single word applies to the trained parameters.
+            The gradients to compute, as in `mx.sym.Symbol.simple_bind`. A single word applies to the trained parameters.
         dtype
             "float64" or "float32". The default is float64, or float32 if MXNet has no float64 kernel.
         seed
@@ -156,7 +172,7 @@ class PartitionedSymbol(DerivedSymbols):
         Returns
         -------
         Agreement
-            The differences. It prints as a table; `agrees` is True if all are within the tolerance.
+            The differences, which print as a table. `agrees` is True if all are within the tolerance.
 
         Examples
         --------
@@ -188,9 +204,9 @@ class PartitionedSymbol(DerivedSymbols):
         shared_buffer: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """Bind over the workers' devices, like `mx.sym.Symbol.simple_bind`. `ctx` is the context of the whole arrays.
+        """Allocate arrays and bind the model to the workers, like `mx.sym.Symbol.simple_bind`.
 
-        As in MXNet, `shared_exec` has no effect without a `shared_buffer`.
+        `ctx` is the context of the whole arrays. As in MXNet, `shared_exec` has no effect without a `shared_buffer`.
         """
         if self.settings.workers == 1:
             return super().simple_bind(
@@ -217,7 +233,6 @@ class PartitionedSymbol(DerivedSymbols):
         sharded = {n for n in (*trained, *state_names) if contexts[n] == mx.cpu(0) and n not in sparse}
 
         def allocate(name: str, shared_arrays: Mapping[str, Any], key: str, stype: str = "default") -> Any:
-            """Return a whole array, or None if the executor will only have shards."""
             if name not in shared_names and shared_buffer is not None:
                 return allocator.share(name, key, stype)
             existing = shared_arrays if name in shared_names else {}
@@ -244,7 +259,10 @@ class PartitionedSymbol(DerivedSymbols):
         group2ctx: Any = None,
         shared_exec: Any = None,
     ) -> Any:
-        """Bind to whole arrays, like `mx.sym.Symbol.bind`, and run on the workers' devices."""
+        """Bind the model to the user's whole arrays, like `mx.sym.Symbol.bind`.
+
+        The model runs on the workers' devices.
+        """
         if self.settings.workers == 1:
             return super().bind(ctx, args, args_grad, grad_req, aux_states, group2ctx, shared_exec)
         find_array_contexts(self, group2ctx, ctx)
@@ -299,7 +317,7 @@ class PartitionedSymbol(DerivedSymbols):
         )
 
     def eval(self, ctx: Any = None, **kwargs: Any) -> list[Any]:
-        """Bind to the arrays, run once, and return the whole outputs, like `mx.sym.Symbol.eval`."""
+        """Bind the model to the arrays, run it once, and return the whole outputs, like `mx.sym.Symbol.eval`."""
         if self.settings.workers == 1:
             return list(super().eval(ctx, **kwargs))
         return list(self.bind(ctx or mx.cpu(), kwargs).forward())
@@ -315,11 +333,11 @@ class PartitionedSymbol(DerivedSymbols):
         return load_json, (self.tojson(),)
 
     def tojson(self, remove_amp_cast: bool = True) -> str:
-        """Return MXNet's JSON of the original model, with settings and plan in its attributes."""
+        """Return the original model as MXNet's JSON. The settings and the plan are stored as an attribute."""
         return add_partition(self.whole.tojson(remove_amp_cast), self.settings, self.contexts, self.current_plan)
 
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
-        """Write `tojson()` to a file, atomically."""
+        """Write the JSON of `tojson` to a file. If writing fails, an existing file stays unchanged."""
         write_atomically(fname, self.tojson(remove_amp_cast))
 
     def __repr__(self) -> str:
@@ -327,6 +345,9 @@ class PartitionedSymbol(DerivedSymbols):
 
 
 def load_json(text: str) -> Any:
-    """Return the symbol in a JSON text, with its partition if one was saved. Raise TofuError if the text is damaged."""
+    """Return the symbol in a JSON text. Raise TofuError if the text is damaged.
+
+    The result is a `PartitionedSymbol` if one was saved.
+    """
     saved = read_partition(text)
     return load_whole(text) if saved is None else PartitionedSymbol(saved.whole, saved.settings, saved.contexts)

@@ -1,4 +1,4 @@
-"""Plans for new shapes of the inputs: the plan for the first shapes if it fits, else another one."""
+"""Plans for inputs whose shapes change. The plan for the first shapes is used if it fits, otherwise a new plan."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tofu.planning.settings import Settings
 logger = logging.getLogger("tofu")
 
 MOST_PARTITIONS = 4
-"""Number of partitions kept per model. A partition is a graph in host memory, without arrays."""
+"""Number of planned graphs that are kept for each model. A planned graph needs host memory, but contains no arrays."""
 
 
 class Replanner:
-    """Finds the partition of a model when its inputs change their shapes, and keeps the partitions used last.
+    """A store of the plans that a model used last, which finds a plan when the shapes of the inputs change.
 
-    The plan for the first shapes is used whenever it fits. A smaller last batch, which may need another plan, then
-    does not change the plan of later batches.
+    The plan for the first shapes is used whenever it fits. For example, if only the last batch is smaller and needs
+    another plan, the next full batch uses the first plan again.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Replanner:
         self._partitions: dict[Hashable, Partition] = {}  # in order of last use
 
     def first_plan(self, gradients: Hashable) -> Plan | None:
-        """Return the plan that was found first for a step with these gradients."""
+        """Return the plan that was found first for a step that computes these `gradients`."""
         return self._first_plans.get(gradients)
 
     def find(
@@ -41,20 +41,22 @@ class Replanner:
         compile_with: Callable[[Settings], Partition],
         present_plan: Plan | None = None,
     ) -> Partition:
-        """Return the partition for inputs of these shapes. If `compile_with` raises an error, nothing changes.
+        """Return the plan, with its graph, for inputs of these shapes.
+
+        If `compile_with` raises an error, nothing changes.
 
         Parameters
         ----------
         gradients
-            Names of the arguments with gradients. A plan is only reused for steps with the same gradients. With None,
-            the plan is not reused for other shapes.
+            Names of the arguments whose gradients are computed. A plan is used for other shapes only if the gradients
+            are the same. With None, it is never used for other shapes.
         shapes, types
             Shapes and types of the inputs.
         settings
-            The user's options. Without an earlier plan, their plan or a search is used. If earlier plans do not fit,
-            the search runs again.
+            The user's options. They are used unchanged if no earlier plan exists. If no earlier plan fits, the search
+            runs again.
         compile_with
-            Function that makes the partition for these shapes.
+            Function that returns the plan and graph for these shapes under other settings.
         present_plan
             The plan that the model runs now. It is tried if the first plan does not fit.
         """
@@ -101,7 +103,7 @@ def _try_plan(plan: Plan, settings: Settings, compile_with: Callable[[Settings],
 
 
 def describe_reason(error: Exception) -> str:
-    """Return an error in one line: its headline, its first problem, and the number of further problems."""
+    """Return an error in one line: the headline, the first problem, and the number of further problems."""
     headline, *problems = (line.strip().removeprefix("- ") for line in str(error).splitlines())
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return " ".join([headline, *problems[:1]]) + more

@@ -37,12 +37,12 @@ from tofu.validation import show
 TYPES = ("float64", "float32")
 TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
 MOST_TOLERANCE = {"float64": 1e-6, "float32": 1e-2}
-"""Largest tolerance, even if the results of one device are less certain."""
+"""Largest tolerance, even if rounding changes the results of one device by more."""
 MOST_LETTERS = 120
 MOST_NAMES = 4
 LIMITS = "docs/limits.md"
 ROUNDING_MULTIPLE = 4.0
-"""Tolerance, as a multiple of the difference on one device when the last bit of its input numbers changes."""
+"""Tolerance, as a multiple of the change on one device when the last bit of all input numbers changes."""
 
 Report = Callable[[str], None]
 Shapes = Mapping[str, tuple[int, ...]]
@@ -50,7 +50,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class _RunSetup:
-    """Model for one device, in one type, with all that a run needs. `trains` is True if the run computes gradients."""
+    """A model for one device, and all that a run needs. `trains` is True if the run computes gradients."""
 
     symbol: Any
     shapes: Shapes
@@ -60,7 +60,6 @@ class _RunSetup:
     trains: bool
 
     def run(self, symbol: Any, context: Any, values: Arrays | None = None) -> Run:
-        """Run a symbol, on one device or partitioned, with the values of this setup or with other `values`."""
         values = self.values if values is None else values
         is_single = symbol is self.symbol
         return run_step(symbol, self.shapes, values, self.requests, context, trains=self.trains, adds_apart=is_single)
@@ -76,7 +75,10 @@ def verify_symbol(
     seed: int = 0,
     report: Report = lambda stage: None,
 ) -> Agreement:
-    """Verify a partitioned symbol; see `PartitionedSymbol.verify`. `report` is called with the name of each stage."""
+    """Run a partitioned symbol on one device and on the workers, and compare the results.
+
+    The arguments are those of `PartitionedSymbol.verify`. `report` is called with the name of each stage.
+    """
     # If several outputs are the same array, one device would only use the gradient of the last output.
     model, user_values = copy_repeats(partitioned.whole), _read_values(values)
     _check_arguments(partitioned, model, user_values, dtype)
@@ -150,11 +152,10 @@ def _read_values(values: Any) -> dict[str, Any]:
 
 
 def _read_array(value: Any) -> Array | None:
-    """Return the value as an array, or None if its rows differ in length."""
     if isinstance(value, mx.nd.NDArray):
         return np.asarray(value.asnumpy())
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # NumPy before 1.24 only warns of such rows
+        warnings.simplefilter("error")  # NumPy before 1.24 only warns if rows differ in length
         try:
             return np.asarray(value)
         except (ValueError, TypeError, Warning):
@@ -197,9 +198,10 @@ def _declared_types(symbol: Any) -> dict[str, int]:
 
 
 def _plan_alike(partitioned: Any, setup: _RunSetup, notes: list[str]) -> Any:
-    """Return the symbol of this setup, partitioned by the model's plan.
+    """Return the symbol of this setup, split as in the model's plan.
 
-    If the symbol has additional operators, the plan's choices become hints. If these do not fit, it is planned again.
+    If the symbol has additional operators, the splits of the plan become hints. If the hints do not fit, the symbol is
+    planned again.
     """
     settings = replace(partitioned.settings, cache=False, strict_plan=False)
     with_plan = replace(settings, plan=partitioned.plan, hints=None, topology=None, memory_limit=None)
@@ -235,7 +237,7 @@ def _compare_results(
     """Compare the run on one device with the run on the workers.
 
     If they differ, known mistakes of MXNet on one device are corrected one by one. If they still differ, the tolerance
-    is raised to the rounding errors of one device.
+    becomes as large as the rounding errors of one device.
     """
     cancelled = CANCELLED if setup.dtype == "float64" else CANCELLED_IN_FLOAT32
     tolerance = TOLERANCE[setup.dtype]
@@ -279,7 +281,7 @@ def _list_names(names: list[str]) -> str:
 
 
 def _move_last_bits(setup: _RunSetup) -> Arrays:
-    """Return the values with random changes of the last bit, except integers and positions of elements."""
+    """Change the last bit of each number at random, except in integers and positions of elements."""
     positions = find_positions(setup.symbol, setup.shapes, {n: v.dtype for n, v in setup.values.items()})
     generator = np.random.RandomState(0)
     changed: dict[str, Array] = {}
