@@ -22,7 +22,9 @@ BOUND = {
 
 
 @op("Convolution", "Convolution_v1", bound=BOUND, pads=SPACE)
-def convolution(data, weight, bias=None, *, kernel=(), num_filter, stride=(), pad=(), dilate=(), num_group=1, layout=None):
+def convolution(
+    data, weight, bias=None, *, kernel=(), num_filter, stride=(), pad=(), dilate=(), num_group=1, layout=None
+):
     check_layout(layout)
     at, n = read_window(kernel, stride, pad, dilate), len(kernel)
     g, extents = ("g ", {"g": num_group}) if num_group > 1 else ("", {})
