@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -53,6 +54,14 @@ def test_every_second_layer_is_tied():
             assert name_layers(pattern, numbers[1:-1]) <= next(f for f in operators if pattern.format(numbers[1]) in f)
         for pattern in ("weight{}", "bias{}", "d_layer{}.1"):
             assert name_layers(pattern, numbers[1:-1]) <= next(f for f in tensors if pattern.format(numbers[1]) in f)
+
+
+def test_layers_are_separated_last_and_never_if_they_are_always_tied():
+    settings = core.Settings(workers=4, cache=False)
+    problem = core.analyse_step(core.Source(deep_perceptron(10)), TYING, settings, core.Observer()).problem
+    for always_ties, attempts in ((False, [True, True, False]), (True, [True, True])):
+        listed = replace(problem, always_ties=always_ties).list_attempts({}, {})
+        assert [bool(attempt.layers.operators) for attempt in listed] == attempts
 
 
 def test_a_different_layer_is_not_tied():
