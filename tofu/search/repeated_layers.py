@@ -1,14 +1,15 @@
 """Repeated layers, which are planned once: blocks of equal operators with separate parameters, as in a Transformer.
 
-Separate decisions for 96 equal layers take 96 times as long, and nearly all layers end up alike. So every second layer
-is split alike. Neighbours may differ, because the best plan for a chain of equal products may alternate between two
-splits. The price: the first and last layers cannot differ, although this may transfer slightly less. Small graphs are
-searched without this restriction.
+Separate decisions for 96 equal layers take 96 times as long, and nearly all layers end up alike. So a first search splits
+all layers alike. A second one starts from its plan, and splits every second layer alike: the best plan for a chain of
+equal products may alternate between two splits. The price: the first and last layers cannot differ, although this may
+transfer slightly less. Small graphs are searched without this restriction.
 
 Corresponding operators of repeated layers are found like time steps (`tofu.search.time_steps`), but parameters are
-ignored. They are the *seeds*. Colour refinement then compares all other operators and tensors: two of them keep one
-colour only if they are of one kind and have neighbours of the same colours in the same roles. In this way, the states
-of an optimizer belong to the layer of their gradient. Each refinement takes linear time.
+ignored. They are the *seeds*, with the tensors that they read and write. Colour refinement then compares all other
+operators and tensors: two of them keep one colour only if they are of one kind and have neighbours of the same colours
+in the same roles. In this way, the states of an optimizer belong to the layer of their gradient. Each refinement takes
+linear time.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ LEAST_OPERATORS = 2000
 LEAST_LAYERS = 6
 """If there are fewer equal layers, each layer is planned separately."""
 PERIOD = 2
-"""Layers at this distance are split alike. If the search is too large, all layers are split alike."""
+"""Layers at this distance are split alike."""
 
 Colours: TypeAlias = "npt.NDArray[np.uint64]"
 Seed: TypeAlias = tuple[Any, ...]

@@ -12,10 +12,11 @@
  * A plan whose cost equals the bound is optimal, so it needs no elimination. If the time is over
  * before a proof, the result is the best plan found and the bound.
  *
- * The search starts from the plan of the recursive search, or a better one of the caller. For many workers, and if nothing else
- * proves the plan, a search over classes of choices (class_search.h) bounds all plans, and searches
- * on coarse grids (coarse_grids.h) find other plans to start from. If the tables of all rounds are
- * too large, the search improves the best of these plans two rounds at a time.
+ * The search starts from the plan of the recursive search, or a better one of the caller. For many
+ * workers, and if nothing else proves the plan, a search over classes of choices (class_search.h)
+ * bounds all plans, and searches on coarse grids (coarse_grids.h) find other plans to start from.
+ * If the tables of all rounds are too large, the search improves the best of these plans two rounds
+ * at a time.
  */
 #ifndef TOFU_CORE_SEARCH_EXACT_H_
 #define TOFU_CORE_SEARCH_EXACT_H_
