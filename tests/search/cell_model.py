@@ -128,11 +128,8 @@ class CellModel:
         return info.item_bytes * total
 
     def scattered_part(self, shape, layout, worker, copied):
-        """Return the part of a replicated shard that this worker reduces. The replicas divide its longest dimension.
-
-        The first worker reduces a scalar.
-        """
-        if not shape:
+        """Return the part of a replicated shard that this worker reduces. The replicas divide its longest dimension."""
+        if not shape:  # a scalar is reduced by worker 0
             return set() if any(worker) else {()}
         parts = list(self.split(shape, layout, worker))
         smallest = [min(len(self.split(shape, layout, w)[d]) for w in self.workers) for d in range(len(shape))]

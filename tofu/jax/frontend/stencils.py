@@ -2,8 +2,7 @@
 
 The sum has fewer elements than `x`, so its shards would not be aligned with the shards of `x`. Instead, Tofu adds
 shifted copies of `x` and ignores elements outside the window. To shift `x`, a worker needs only a few elements from
-other workers. If the window fills a dimension, the copies may also be reversed along this dimension. In a sum of
-`x[:-1]` and `z[2::2]`, `z[::2]` has the shape of `x`, and is not shifted.
+other workers. If the window fills a dimension, the copies may also be reversed along this dimension.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def extend_window(
 
 
 class _Move(NamedTuple):
-    """A move along a dimension. Of each `stride` elements from `first` on, the first one is kept and shifted."""
+    """A move along a dimension: each element number `stride` from `first` on is shifted."""
 
     first: int
     stride: int
@@ -88,10 +87,7 @@ class _Search:
         return ()
 
     def _find_moves(self, maker: Equation) -> Sequence[_Move] | None:
-        """Return how an array moves along each dimension so that a slice of it becomes the window.
-
-        Return None if many elements around the slice would move, too.
-        """
+        """Return how a sliced array moves, or None if many elements around the slice would move, too."""
         extents, starts = self.builder.find_type(maker.inputs[0]).shape, maker.params["start_indices"]
         strides = maker.params["strides"] or (1,) * len(extents)
         moves = []
@@ -134,5 +130,5 @@ def _move(moves: Sequence[_Move], shape: Shape, x: Any) -> Any:
 
 
 def pad(room: Sequence[tuple[int, int]], x: Any) -> Any:
-    """Return an array with zeros before and after its elements, or without some elements if a number is negative."""
+    """Add zeros around an array, or remove elements if a number is negative."""
     return lax.pad(x, np.zeros((), x.dtype), [(low, high, 0) for low, high in room]) if any(map(any, room)) else x

@@ -203,7 +203,7 @@ def rewrite_concatenation(
 def _shift_slices(
     builder: StepBuilder, equation: Equation, shape: Sequence[int], begins: Sequence[int]
 ) -> Sequence[Operand] | None:
-    """Return shifted copies of the array of which all pieces are slices, or None if there is no such array."""
+    """Return shifted copies of the array that all pieces are slices of, or None."""
     d = equation.params["dimension"]
     pieces = [_find_piece(builder, x, d) for x in equation.inputs]
     source = pieces[0][0]
@@ -223,7 +223,6 @@ def _shift_slices(
 def _extend_pieces(
     builder: StepBuilder, equation: Equation, shape: Sequence[int], begins: Sequence[int]
 ) -> Sequence[Operand] | None:
-    """Return an array of the result's shape for each piece. Return None if a piece is not a window of it."""
     d, rank = equation.params["dimension"], len(shape)
     moved: list[Operand] = []
     for at, end, piece in zip(begins, begins[1:], equation.inputs, strict=False):
