@@ -118,9 +118,10 @@ def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solu
     densely connected.
     """
     factors, costs = list(problem.factors), problem.arrangement.nanoseconds
+    refines_start = False
 
     def search(searched: Problem) -> _core.ExactResult:
-        nonlocal effort
+        nonlocal effort, refines_start
         share = EFFORT_FOR_EQUAL_LAYERS if searched.layers.operators and searched.period == 1 else 1.0
         result = _core.search_exact(
             searched.search_graph,
@@ -131,7 +132,9 @@ def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solu
             prices=costs["prices"],
             latencies=costs["latencies"],
             start=None if effort.start is None else (effort.start.operators, effort.start.tensors),
+            refines_start=refines_start,
         )
+        refines_start = True
         start = Choices(problem, result.plan.operators, result.plan.tensors)
         effort = Effort(max(effort.seconds - result.spent_seconds, 0.0), effort.progress, start)
         return result
