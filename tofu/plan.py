@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tofu.errors import PlanError, raise_together
-from tofu.formatting import align, format_bytes, format_seconds, format_workers, shorten_line
+from tofu.formatting import align, format_bytes, format_seconds, format_workers, list_some, shorten_line
 from tofu.validation import (
     LARGEST_COUNT,
     MOST_DIMENSIONS,
@@ -44,8 +44,6 @@ CHANGED = "changed after it was found; nothing is proved"
 
 # Tensors below this size may be replicated.
 REPLICATION_LIMIT_BYTES = 64 * 1024
-
-MOST_NAMES = 4  # of operators without a description, in one line
 
 DimensionChoice = tuple[int | None, ...]
 AxisChoice = tuple[str | None, ...]
@@ -163,22 +161,20 @@ class Plan:
     measured: str = field(default=MEMORY, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
-        object.__setattr__(self, "operators", MappingProxyType(dict(self.operators)))
-        object.__setattr__(self, "inputs", MappingProxyType(dict(self.inputs)))
-        object.__setattr__(self, "undescribed", MappingProxyType(dict(self.undescribed)))
+        for name in ("tensors", "operators", "inputs", "undescribed"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     @property
     def communication_seconds(self) -> float | None:
         """Seconds that workers communicate in one training step, if no two transfers overlap. None without `bandwidths`."""
         if not self.bandwidths:
             return None
-        moving_seconds = sum(
-            count / bandwidth for count, bandwidth in zip(self.level_bytes, self.bandwidths, strict=True)
+        transfers, waits = (
+            zip(self.level_bytes, self.bandwidths, strict=True),
+            zip(self.latencies, self.level_waits, strict=True),
         )
-        return moving_seconds + sum(
-            1e-6 * wait * count for wait, count in zip(self.latencies, self.level_waits, strict=True)
-        )
+        moving_seconds = sum(count / bandwidth for count, bandwidth in transfers)
+        return moving_seconds + sum(1e-6 * latency * count for latency, count in waits)
 
     def __hash__(self) -> int:
         return hash((self.fingerprint, self.factors, self.communication_bytes))
@@ -199,14 +195,14 @@ class Plan:
         return hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()[:32]
 
     def _content(self) -> dict[str, Any]:
-        omitted_fields = {"digest"}
-        omitted_fields |= set() if self.latencies else {"latencies", "level_waits"}
-        omitted_fields |= set() if self.undescribed else {"undescribed"}
-        omitted_fields |= {"measured"} if self.measured == MEMORY else set()
-        content = {name: getattr(self, name) for name in _READERS if name not in omitted_fields}
+        content = {name: getattr(self, name) for name in _READERS if name != "digest"}
+        content["undescribed"] = {name: asdict(cost) for name, cost in self.undescribed.items()}
+        for name in ("latencies", "level_waits", "undescribed"):
+            if not content[name]:
+                del content[name]
+        if self.measured == MEMORY:
+            del content["measured"]
         content = {name: dict(value) if isinstance(value, Mapping) else value for name, value in content.items()}
-        if self.undescribed:
-            content["undescribed"] = {name: asdict(cost) for name, cost in self.undescribed.items()}
         return {"format": "tofu-plan", "version": FORMAT_VERSION, **content}
 
     def to_json(self) -> str:
@@ -315,11 +311,10 @@ class Plan:
         if not self.undescribed:
             return ""
         names = [f"{name} ({cost.reason})" for name, cost in self.undescribed.items()]
-        omitted = f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else ""
         share = sum(cost.work_share for cost in self.undescribed.values())
         fetched = sum(cost.fetched_bytes for cost in self.undescribed.values())
         return (
-            f"without a description, computed whole by every worker: {', '.join(names[:MOST_NAMES])}{omitted}; "
+            f"without a description, computed whole by every worker: {list_some(names)}; "
             f"{share:.1%} of the step's work, and {format_bytes(fetched)} fetched for it"
         )
 

@@ -89,19 +89,22 @@ def read_integer(value: Any, what: str, least: int = 0, most: int = LARGEST_COUN
 
 def read_positive(value: Any, what: str) -> float:
     """Return `value` as a float if it is a finite number above 0. Otherwise raise ValueError."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 2.0**1023:
+    if not _is_number(value) or value == 0:
         raise ValueError(f"{what} is {show(value)}, not a positive number")
-    number = float(value)
-    if not isfinite(1 / number):
+    if not isfinite(1 / float(value)):
         raise ValueError(f"{what} is {show(value)}, too small a number")
-    return number
+    return float(value)
 
 
 def read_not_negative(value: Any, what: str) -> float:
     """Return `value` as a float if it is 0 or a finite number above 0. Otherwise raise ValueError."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 2.0**1023:
+    if not _is_number(value):
         raise ValueError(f"{what} is {show(value)}, not a number from 0 on")
     return float(value)
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, (int, float)) and 0 <= value < 2.0**1023
 
 
 def read_boolean(value: Any, what: str) -> bool:

@@ -16,7 +16,7 @@ from tofu.analysis.access import Move
 from tofu.analysis.evaluator import IndexNumbers
 from tofu.analysis.symbolic import Pattern
 
-Indices = Sequence[IndexNumbers] | None
+Indices = tuple[IndexNumbers, ...] | None
 """The indices of one dimension, or None if the whole dimension is read."""
 
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from importlib import import_module
 from io import StringIO
@@ -21,7 +20,7 @@ from rich.console import Console
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.command_line.arguments import read_attribute, read_extents
 from tofu.command_line.running import collect, list_explained_cuts, measure_resources
-from tofu.errors import TofuError
+from tofu.errors import TofuError, suggest_several
 from tofu.mxnet.verify import Case, load_cases, verify_operator
 from tofu.mxnet.verify.campaign import CaseResult, verify_cases
 from tofu.mxnet.verify.coverage import (
@@ -66,11 +65,8 @@ def ops(names: tuple[str, ...], as_json: bool) -> None:
     all_names = sorted({*DESCRIPTIONS, *NOT_DESCRIBED}, key=str.lower)
     listed_names = [name for name in all_names if not names or any(_matches(name, pattern) for pattern in names)]
     if unmatched := [pattern for pattern in names if not any(_matches(name, pattern) for name in all_names)]:
-        similar_names = get_close_matches(unmatched[0], DESCRIPTIONS, n=3)
-        raise TofuError(
-            f"No described operator has {' or '.join(unmatched)} in its name"
-            + (f"; did you mean {', '.join(similar_names)}?" if similar_names else ".")
-        )
+        advice = suggest_several(unmatched[0], DESCRIPTIONS)
+        raise TofuError(f"No described operator has {' or '.join(unmatched)} in its name{advice}")
     coverage = {name: count_coverage(operators, entries) for name, operators in operators_by_set.items()}
     if as_json:
         median, largest, _ = count_lines()
@@ -253,8 +249,7 @@ def _find_cases(names: Collection[str], cases: Sequence[Case]) -> list[Case]:
     operators = [_list_operators(case) for case in cases]
     unknown = sorted(set(names).difference(*operators))
     if unknown:
-        similar_names = get_close_matches(unknown[0], DESCRIPTIONS, n=3)
-        advice = f"; did you mean {', '.join(similar_names)}?" if similar_names else "."
+        advice = suggest_several(unknown[0], DESCRIPTIONS)
         raise TofuError(
             f"There is no built-in case of {', '.join(unknown)}{advice} Pass --shape and --attribute, or a --module with CASES."
         )

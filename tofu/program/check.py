@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tofu.errors import InternalError
+from tofu.formatting import list_some
 from tofu.graph import Graph, Phase
 from tofu.program.nodes import NodeKind
 from tofu.program.program import Program
 from tofu.program.tables import Column, ProgramTables
-
-SHOWN_NODES = 5
 
 
 def is_checked() -> bool:
@@ -63,8 +62,7 @@ def find_problems(program: Program) -> list[str]:
 
 
 def _describe_nodes(problem: str, nodes: Column) -> str:
-    more = "" if len(nodes) <= SHOWN_NODES else f" and {len(nodes) - SHOWN_NODES} more"
-    return f"{problem}: node {', '.join(map(str, nodes[:SHOWN_NODES].tolist()))}{more}"
+    return f"{problem}: node {list_some(list(map(str, nodes.tolist())))}"
 
 
 def _find_wrong_numbers(tables: ProgramTables, graph: Graph) -> Column:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tofu.errors import PlanError, TofuError, find_similar_names
+from tofu.formatting import list_some
 from tofu.graph import Graph, name_layers
 from tofu.pipeline import Partition
 from tofu.plan import AxisChoice
@@ -16,7 +17,6 @@ from tofu.search.solve import Effort
 from tofu.validation import show_with_type
 
 EFFORT_SECONDS = 0.5
-MOST_NAMES = 5  # names of operators in an error message
 
 
 @dataclass(frozen=True)
@@ -53,19 +53,16 @@ def check_layer(layer: str, graph: Graph) -> None:
     if layer not in operators and layer in graph.tensor_index:
         tensor = graph.tensor_index[layer]
         readers = [operator.name for operator in graph.operators if tensor in operator.inputs]
-        more = f" and {len(readers) - MOST_NAMES} more" if len(readers) > MOST_NAMES else ""
         raise PlanError(
-            f"{layer!r} is a tensor, not an operator. Its readers are {', '.join(readers[:MOST_NAMES])}{more}."
+            f"{layer!r} is a tensor, not an operator. Its readers are {list_some(readers)}."
             if readers
             else f"{layer!r} is a tensor that no operator reads, not an operator."
         )
     if layer not in operators:
         similar_names = find_similar_names(layer, operators)
-        names = [*operators][:MOST_NAMES]
-        more = f" and {len(operators) - len(names)} more" if len(operators) > len(names) else ""
         if similar_names:
             raise PlanError(f"The model has no operator {layer!r}; did you mean {', '.join(similar_names)}?")
-        raise PlanError(f"The model has no operator {layer!r}. Its operators are {', '.join(names)}{more}.")
+        raise PlanError(f"The model has no operator {layer!r}. Its operators are {list_some([*operators])}.")
 
 
 def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_SECONDS) -> list[Alternative]:

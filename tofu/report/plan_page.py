@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 
 from tofu.errors import TofuError
-from tofu.formatting import format_bytes, format_count, format_seconds, shorten_line
+from tofu.formatting import format_bytes, format_count, format_seconds, list_some, shorten_line
 from tofu.graph import Phase
 from tofu.pipeline import Partition
 from tofu.plan import DimensionChoice, Plan
@@ -28,7 +28,6 @@ from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate
 
 EXPLAINED_LAYERS = 8
-SHOWN_INPUTS = 4
 MOST_COLOURS = 64  # more workers cannot be distinguished by colour
 WIDTH, HEIGHT, GAP = 64.0, 32.0, 1.5
 MOVES = {False: "is read", True: "is gathered or reduced"}
@@ -108,9 +107,7 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
 
 
 def _describe_inputs(plan: Plan) -> str:
-    inputs = [f"{name} {format_shape(shape)}" for name, shape in plan.inputs.items()]
-    omitted_count = len(inputs) - SHOWN_INPUTS
-    return ", ".join(inputs[:SHOWN_INPUTS]) + (f" and {omitted_count} more" if omitted_count > 0 else "")
+    return list_some([f"{name} {format_shape(shape)}" for name, shape in plan.inputs.items()])
 
 
 def _list_facts(partition: Partition) -> list[tuple[str, str]]:
