@@ -19,7 +19,8 @@ from rich.console import Console
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.command_line.arguments import read_attribute, read_extents
-from tofu.command_line.running import collect, list_explained_cuts, measure_resources
+from tofu.command_line.planning_options import takes
+from tofu.command_line.running import VERIFYING, collect, list_explained_cuts, print_outcome
 from tofu.errors import TofuError, suggest_several
 from tofu.mxnet.verify import Case, load_cases, verify_operator
 from tofu.mxnet.verify.campaign import CaseResult, verify_cases
@@ -37,7 +38,7 @@ from tofu.mxnet.verify.coverage import (
 from tofu.mxnet.verify.kernels import compose, describe_refusal
 from tofu.mxnet.verify.nodes import list_operators
 from tofu.mxnet.verify.record import RecordEntry, make_entries, read_record, write_record
-from tofu.report.console import make_console, print_list
+from tofu.report.console import print_list
 
 
 @click.command()
@@ -95,13 +96,7 @@ def _matches(name: str, pattern: str) -> bool:
     show_default=True,
     help="Number of random variations of sizes and attributes for each built-in case.",
 )
-@click.option("--seed", default=0, show_default=True, help="Seed of random numbers.")
-@click.option(
-    "--missing/--no-missing",
-    default=True,
-    show_default=True,
-    help="Also search for possible splits that Tofu does not offer.",
-)
+@takes(VERIFYING)
 @click.option(
     "--shape",
     "shapes",
@@ -120,14 +115,6 @@ def _matches(name: str, pattern: str) -> bool:
     help="Record the results for `python -m tofu ops`. Without OPERATOR, verify the descriptions that have changed.",
 )
 @click.option("--all", "everything", is_flag=True, help="With --record: verify all descriptions.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(1),
-    default=os.cpu_count(),
-    show_default="number of cores",
-    help="Number of parallel processes.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @click.option(
     "--jax", "_jax", is_flag=True, help="Verify JAX's primitives instead; see `python -m tofu verify --jax --help`."
 )
@@ -202,12 +189,12 @@ def verify(
             error.args = (_record_finished(results, cases, targets, recorded_entries),)
         raise
     entries = make_entries(results)
-    resources = measure_resources(start_seconds)
-    if as_json:
-        click.echo(json.dumps(_summarize_as_json(results, entries) | resources, indent=1))
-    else:
-        _print_results(make_console(), results, entries)
-        click.echo("{seconds} seconds; the largest process had {peak_memory_gib} GiB.".format(**resources))
+    print_outcome(
+        as_json,
+        lambda: _summarize_as_json(results, entries),
+        lambda console: _print_results(console, results, entries),
+        start_seconds,
+    )
     if record:
         _write_record(entries, targets, recorded_entries)
     if any(result.problems for result in results):

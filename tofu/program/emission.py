@@ -81,9 +81,8 @@ class Outlines:
         tables = read_tables(self.kinds)
         is_copy = tables.node_kind == NodeKind.OPERATOR
         found: dict[int, list[int]] = {}
-        for operator, worker in zip(
-            tables.node_id[is_copy].tolist(), tables.node_worker[is_copy].tolist(), strict=True
-        ):
+        columns = (column[is_copy].tolist() for column in (tables.node_id, tables.node_worker))
+        for operator, worker in zip(*columns, strict=True):
             found.setdefault(operator, []).append(worker)
         return found
 

@@ -67,12 +67,12 @@ class Program:
 
     @cached_property
     def output_entries(self) -> tuple[Entry, ...]:
-        """The outputs of nodes that are results: for each result, one on each worker. Outputs of nodes that nothing reads follow."""
+        """The arrays of all results, with one array on each worker for each result. Arrays that no node reads follow."""
         return pick_entries(self.tables, self.tables.output_entry)
 
     @cached_property
     def results(self) -> tuple[tuple[Entry, ...], ...]:
-        """For each of `outputs`, the entry on each worker that contains the worker's shard."""
+        """For each of `outputs`, the shard on each worker."""
         ends = range(self.workers, (len(self.outputs) + 1) * self.workers, self.workers)
         return tuple(self.output_entries[end - self.workers : end] for end in ends)
 

@@ -55,13 +55,13 @@ class ProgramTables:
 
     @cached_property
     def source_node(self) -> Column:
-        """For each source (a region that a fetch reads), the number of the fetch."""
+        """For each *source*, a region that a fetch reads: the number of the node that is the fetch."""
         node: Column = self.piece_node[self.source_piece]
         return node
 
     @cached_property
     def source_entry(self) -> Column:
-        """For each source, the number of the entry that contains it."""
+        """For each source, the number of the array that contains it in the table of entries."""
         entry: Column = self.read_entry[self.source_read]
         return entry
 

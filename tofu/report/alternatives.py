@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tofu.errors import PlanError, TofuError, find_similar_names
-from tofu.formatting import list_some
+from tofu.formatting import format_bytes, list_some
 from tofu.graph import Graph, name_layers
 from tofu.pipeline import Partition
-from tofu.plan import AxisChoice
 from tofu.report.layers import LayerRow, explain_axis
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate, price
@@ -41,6 +40,21 @@ class Alternative:
     communication_bytes: int | None
     change: float | None
     remark: str
+
+    @property
+    def moved_text(self) -> str:
+        """`communication_bytes` with a unit, or "no plan"."""
+        return "no plan" if self.communication_bytes is None else format_bytes(self.communication_bytes)
+
+    @property
+    def change_text(self) -> str:
+        """`change` in percent, or ""."""
+        return "" if self.change is None else format_change(self.change)
+
+
+def format_change(change: float) -> str:
+    """Write a relative change as text: +12 %, +0.3 %, 0 %."""
+    return "0 %" if change == 0 else f"{100 * change:+.2g} %" if abs(change) < 0.1 else f"{100 * change:+.0f} %"
 
 
 def check_layer(layer: str, graph: Graph) -> None:
@@ -99,10 +113,7 @@ def choose_layers(layers: Sequence[LayerRow], most: int) -> list[LayerRow]:
     layers_by_kind: dict[tuple[object, ...], LayerRow] = {}
     for layer in sorted(layers, key=lambda layer: -layer.moved_bytes):
         if layer.moved_bytes:
-            layers_by_kind.setdefault(_kind(layer), layer)
+            kind = layer.result.shape, layer.forward, tuple(parameter.shape for parameter in layer.parameters)
+            layers_by_kind.setdefault(kind, layer)
     chosen = {layer.name for layer in list(layers_by_kind.values())[:most]}
     return [layer for layer in layers if layer.name in chosen]
-
-
-def _kind(layer: LayerRow) -> tuple[tuple[int, ...], AxisChoice, tuple[tuple[int, ...], ...]]:
-    return layer.result.shape, layer.forward, tuple(parameter.shape for parameter in layer.parameters)

@@ -5,7 +5,7 @@ The page is one file without external resources.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -17,13 +17,13 @@ from tofu.formatting import format_bytes, format_count, format_seconds, list_som
 from tofu.graph import Phase
 from tofu.pipeline import Partition
 from tofu.plan import DimensionChoice, Plan
-from tofu.report.alternatives import choose_layers, find_alternatives
+from tofu.planning.progress import track_progress
+from tofu.report.alternatives import choose_layers, find_alternatives, format_change
 from tofu.report.data_parallel import describe_data_parallel, plan_data_parallel
 from tofu.report.durations import describe_durations
 from tofu.report.layers import LayerRow, TensorLayout, explain_axes, list_layers
 from tofu.report.memory import group_workers
-from tofu.report.plan_table import NO_PLAN, describe_unmeasured, format_change, format_choice, format_shape
-from tofu.search import Choices, Problem
+from tofu.report.plan_table import describe_unmeasured, format_choice, format_shape
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate
 
@@ -32,40 +32,36 @@ MOST_COLOURS = 64  # more workers cannot be distinguished by colour
 WIDTH, HEIGHT, GAP = 64.0, 32.0, 1.5
 MOVES = {False: "is read", True: "is gathered or reduced"}
 
-Track = Callable[[Sequence[Any], str], Iterable[Any]]
-"""Function that iterates over a sequence, and shows the progress under a title."""
 
+def render_page(partition: Partition, title: str) -> str:
+    """Return the page as HTML.
 
-def untracked(items: Sequence[Any], _: str) -> Iterable[Any]:
-    """Return `items`, without showing progress."""
-    return items
-
-
-def render_page(partition: Partition, title: str, track: Track = untracked) -> str:
-    """Return the page as HTML. For each of the layers that transfer most, a short search finds the cost of other splits."""
+    For each of the layers that transfer most, a short search finds the cost of other splits. Progress is shown on
+    stderr.
+    """
     environment = Environment(
         loader=PackageLoader("tofu", "report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.get_template("plan_page.html").render(_describe(partition, title, track))
+    return environment.get_template("plan_page.html").render(_describe(partition, title))
 
 
-def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
+def _describe(partition: Partition, title: str) -> dict[str, Any]:
     plan, layers = partition.plan, list_layers(partition)
     drawings = _Drawings(plan.factors)
     explained_names = {layer.name for layer in choose_layers(layers, EXPLAINED_LAYERS)}
     most_moved_bytes = max((layer.moved_bytes for layer in layers), default=0)
     described_layers = [_describe_layer(layer, most_moved_bytes, drawings) for layer in layers]
     explained_layers = [layer for layer in described_layers if layer["name"] in explained_names]
-    for layer in track(explained_layers, "searching alternatives"):
+    for layer in track_progress(explained_layers, "searching alternatives"):
         layer["alternatives"] = [
             {
-                "axis": plan.axis,
-                "meaning": plan.meaning,
-                "moved": NO_PLAN if plan.communication_bytes is None else format_bytes(plan.communication_bytes),
-                "change": "" if plan.change is None else format_change(plan.change),
-                "remark": plan.remark,
+                "axis": alternative.axis,
+                "meaning": alternative.meaning,
+                "moved": alternative.moved_text,
+                "change": alternative.change_text,
+                "remark": alternative.remark,
             }
-            for plan in find_alternatives(partition, layer["operator"])
+            for alternative in find_alternatives(partition, layer["operator"])
         ]
     axes = explain_axes(partition, layers)
     return {
@@ -86,7 +82,7 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
         "unmeasured": describe_unmeasured(partition.task.engine.backend),
         "data_parallel": describe_data_parallel(partition),
         "memory": _describe_memory(partition),
-        "durations": describe_durations(partition, track),
+        "durations": describe_durations(partition),
         "held": "memory" + (", with a momentum" if partition.graph.updated else ""),
         "axes": f"Axes in the results: {axes}." if axes else "",
         "undescribed": [
@@ -127,7 +123,10 @@ def _list_facts(partition: Partition) -> list[tuple[str, str]]:
 def _compare(partition: Partition) -> list[dict[str, Any]]:
     moved_bytes = partition.plan.communication_bytes
     rows = [("this plan", moved_bytes, "")]
-    for name, make_choices, remark in COMPARED:
+    for name, make_choices, remark in (
+        ("the recursion alone", lambda problem: ALGORITHMS["recursive"].solve(problem).choices, ""),
+        ("data parallelism", plan_data_parallel, "parameters replicated on every worker"),
+    ):
         try:
             compared_bytes = evaluate(make_choices(partition.searched.problem)).total_bytes
         except TofuError:
@@ -135,16 +134,6 @@ def _compare(partition: Partition) -> list[dict[str, Any]]:
         share = format_change((compared_bytes - moved_bytes) / moved_bytes) if moved_bytes else ""
         rows.append((name, compared_bytes, ", ".join(filter(None, (share, remark)))))
     return _bars(rows)
-
-
-def _plan_recursively(problem: Problem) -> Choices:
-    return ALGORITHMS["recursive"].solve(problem).choices
-
-
-COMPARED = (
-    ("the recursion alone", _plan_recursively, ""),
-    ("data parallelism", plan_data_parallel, "parameters replicated on every worker"),
-)
 
 
 def _describe_memory(partition: Partition) -> list[dict[str, Any]]:

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tofu import _core
 from tofu.analysis import Arithmetic, OperatorAccess, find_arithmetic
 from tofu.graph import Graph
 from tofu.program import NodeKind, PlannedProgram
+from tofu.program.parts import find_parts
 from tofu.program.tables import ProgramTables
 from tofu.simulation.kernels import FETCH, THIN, UPDATE, Rates, name_kind
 
@@ -263,7 +263,7 @@ class _OperatorWork:
         self._number_by_key: dict[tuple[object, ...], int] = {}
         self._kind_numbers = np.zeros(len(tables.node_kind), np.int64)
         self._number_by_kind: dict[str, int] = {"": 0}
-        self._boxes_by_choice: dict[tuple[int, bytes], Column] = {}
+        self._parts_by_choice: dict[tuple[int, bytes], Column] = {}
         self._arithmetic_by_access: dict[int, tuple[OperatorAccess, Arithmetic]] = {}
         self.computed: list[Computed] = [Computed()]
         self.arithmetic = np.zeros(len(tables.node_kind), np.int64)
@@ -273,14 +273,10 @@ class _OperatorWork:
 
     def add(self, node: int, operator: int, worker: int) -> None:
         graph, access = self._problem.graph, self._problem.accesses[operator]
-        choice = self._choices.operators[operator]
-        key = id(access), choice.tobytes()
-        if key not in self._boxes_by_choice:
-            factors = list(self._problem.factors)
-            self._boxes_by_choice[key] = _core.worker_boxes(
-                self._problem.native, factors, "operator", operator, choice.tolist()
-            )
-        box = self._boxes_by_choice[key][worker]
+        key = id(access), self._choices.operators[operator].tobytes()
+        if key not in self._parts_by_choice:
+            self._parts_by_choice[key] = find_parts(self._choices, operator)
+        box = self._parts_by_choice[key][worker]
         are_read = tuple(t in self._read_tensors for t in graph.operators[operator].outputs)
         arithmetic_key = *key, box.tobytes(), are_read
         if arithmetic_key not in self._number_by_key:
