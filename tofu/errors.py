@@ -99,8 +99,8 @@ def raise_together(error: type[TofuError], headline: str, problems: Iterable[str
 def find_similar_names(name: str, known: Collection[str]) -> list[str]:
     """Return up to three of the `known` names that the user may have meant by `name`.
 
-    A name such as "folder/weight" comes first if `name` is "weight". Names with similar spelling follow. If there are
-    none of either kind, return names that contain `name`.
+    A name such as "folder/weight" comes first if `name` is "weight". Names with similar spelling follow, or else names
+    that contain `name`.
     """
     names_in_folders = [known_name for known_name in known if known_name.endswith(f"/{name}")]
     near = dict.fromkeys([*names_in_folders, *get_close_matches(name, known)])

@@ -119,7 +119,7 @@ class OperatorAccess:
     Attributes
     ----------
     axes, extents
-        The axes along which the operator can be split, and their lengths.
+        The axes and their lengths.
     inputs, outputs
         The regions of each input and output.
     elementwise
@@ -129,9 +129,9 @@ class OperatorAccess:
     is_random
         True if the operator draws random numbers, so that two workers would compute different results.
     fetched_axes
-        Axes along which the operator only moves elements. If it is split along such an axis, workers read the elements
-        directly from each other, without the kernel. An output is the sum of the inputs, each shifted by the difference
-        of the rows' lower ends and surrounded by `fill`.
+        Axes along which the operator only moves elements. If it is split along such an axis, no kernel runs: workers read
+        the elements directly from each other. An output is the sum of the inputs, each shifted by the difference of the
+        rows' lower ends and surrounded by `fill`.
     is_always_fetched
         True if the kernel never runs, because the operator only takes a part of a tensor, such as a slice. The rows
         are then valid even if no axis in their terms is split.

@@ -4,8 +4,8 @@ If a sum is split, each worker computes the output with its part of the sum, and
 if the output only adds, subtracts or negates the sum, and multiplies or divides it by factors that do not depend on the
 summed axis.
 
-A term that is added to the sum, such as a bias, is an *addend*. Each worker would add it once. So an addend is allowed
-only if it is a multiple of an input that is used nowhere else. One worker reads this input, and all others read zeros.
+A term beside the sum, such as a bias, is an *addend*. Each worker would add it once. So an addend is allowed only if it
+is a multiple of an input that is used nowhere else. One worker reads this input, and all others read zeros.
 """
 
 from __future__ import annotations

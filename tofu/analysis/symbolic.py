@@ -173,7 +173,6 @@ def _analyse_input(trace: Trace, position: int) -> InputPattern:
 
 
 def _make_dimension(indices: list[AnyIndex | None]) -> Dimension:
-    """Collect the distinct indices of a dimension. `Any(position, first, extent)` has two: the first and the last."""
     distinct_indices: dict[str, AffineIndex] = {}
     for index in indices:
         for end in (index.first, index.last) if isinstance(index, AnyOf) else (index,):

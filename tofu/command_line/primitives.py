@@ -23,7 +23,7 @@ def verify_jax(names: Sequence[str], seed: int, missing: bool, jobs: int, as_jso
     """Compare Tofu's descriptions with JAX's own primitives.
 
     A description tells Tofu what a primitive computes, and so how it can be split; a strategy is one way to split
-    it. All descriptions are verified, or only those of each PRIMITIVE. This runs on the CPU.
+    it. All descriptions are verified on the CPU, or only those of each PRIMITIVE.
 
     \b
     Four checks are made for every equation of the built-in cases and of their
@@ -38,9 +38,8 @@ def verify_jax(names: Sequence[str], seed: int, missing: bool, jobs: int, as_jso
       (d) All combinations of dimensions are tried as splits, also with overlapping
           borders. A split that works must be a strategy.
 
-    Compilation takes nearly all of the time, so XLA compiles without optimization unless XLA_FLAGS is set.
-
-    The exit status is 1 if a check fails, or if a described primitive was not compared with anything.
+    XLA compiles without optimization, to save time, unless XLA_FLAGS is set. The exit status is 1 if a check fails, or
+    if a described primitive was not compared with anything.
 
     \b
     Examples:

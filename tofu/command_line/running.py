@@ -73,10 +73,9 @@ def print_outcome(
     show: Callable[[Console], None],
     start_seconds: float,
 ) -> None:
-    """Print the results of a verification with `show` or, as JSON, what `summarize` returns.
+    """Print the results of a verification, with `show` or as JSON, and the time and the memory that it needed.
 
-    Also print the seconds since `start_seconds`, a value of `time.monotonic`, and the peak memory of the largest
-    process: this one, or a child that has ended.
+    `start_seconds` is a value of `time.monotonic`. The memory is that of the largest process.
     """
     largest_kib = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     seconds, gib = round(time.monotonic() - start_seconds, 1), round(largest_kib / 2**20, 2)

@@ -136,7 +136,7 @@ class Settings:
         What to do with operators without a description: "error", or "replicate" to compute them on every worker.
     on_infeasible
         What to do with models that cannot be split over so many workers: "error", or "replicate" to let workers repeat
-        computations, with a warning. "accept" does this without a warning, for plans that no user asked for.
+        computations. "accept" does this without a warning, for plans that no user asked for.
     cache
         True if plans are remembered, so that a model is only searched once.
     algorithm, search_seconds

@@ -29,12 +29,12 @@ def is_checked() -> bool:
 def check_program(program: Program, communication_bytes: int | None = None) -> None:
     """Raise InternalError if a program breaks a rule, or does not transfer `communication_bytes`.
 
-    A node of a program computes an operator, or is a *fetch*: it copies *pieces* of other nodes' outputs, the *sources*,
-    into a new array. The main rules:
+    A node computes an operator, or is a *fetch*: it copies *pieces* of other nodes' outputs into a new array. The main
+    rules:
 
     - A node comes after the nodes that it reads. Only fetches read from other workers.
-    - A piece is inside its source and inside the new array. In both, it has the same position in the tensor.
-    - The pieces of an array do not overlap, and leave no gaps.
+    - A piece is inside both arrays, at the same position of the tensor.
+    - The pieces of an array neither overlap nor leave gaps.
     """
     try:
         problems = find_problems(program)
@@ -146,8 +146,8 @@ def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
 def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
     """Return the fetches whose pieces leave gaps in the new array.
 
-    Gaps are allowed in a fetch without pieces, which adds zeros to a sum. They are also allowed in a fetch that computes
-    an operator, such as the gradient of a slice, which is zero outside the slice.
+    Gaps are allowed in a fetch without pieces, which adds zeros to a sum, and in the result of an operator, such as the
+    gradient of a slice, which is zero outside the slice.
     """
     node_count = len(tables.node_kind)
     first_entry = tables.entry_node.searchsorted(np.arange(node_count))

@@ -34,11 +34,7 @@ MOVES = {False: "is read", True: "is gathered or reduced"}
 
 
 def render_page(partition: Partition, title: str) -> str:
-    """Return the page as HTML.
-
-    For each of the layers that transfer most, a short search finds the cost of other splits. Progress is shown on
-    stderr.
-    """
+    """Return the page as HTML. For each of the layers that transfer most, a short search finds the cost of other splits."""
     environment = Environment(
         loader=PackageLoader("tofu", "report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )

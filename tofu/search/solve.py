@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Effort:
-    """A limit on the time of a search: the exact search's seconds of work, and a callback that shows progress."""
+    """Limits of a search: seconds of work of the exact search, and a callback that shows progress."""
 
     seconds: float = DEFAULT_SEARCH_SECONDS
     progress: Progress | None = None
@@ -52,7 +52,7 @@ def read_seconds(seconds: Any) -> float:
 class Solution:
     """The decisions of a plan, with the result of the native search that found them.
 
-    `ties` describes the plans that the search covers.
+    `ties` are words for the plans among which the search decided (`Problem.ties`).
     """
 
     choices: Choices
@@ -121,10 +121,10 @@ def solve_greedily(problem: Problem, fixed: FixedChoices) -> Solution:
 
 
 def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) -> Choices:
-    """Complete fixed choices to a plan: round by round or, with `exactly=True`, to the cheapest plan.
+    """Return a plan that keeps fixed choices. Everything else is decided round by round or, with `exactly=True`, as is cheapest.
 
-    Equal operators may be split differently. Bytes are minimised, even with an interconnect. Raises PlanError if no
-    plan exists.
+    The search counts bytes, even if the problem describes an interconnect, and may split equal operators differently.
+    Raises PlanError if no plan exists.
     """
     asked = problem.native, list(problem.factors), fixed.operators, fixed.tensors
     with refuse_excess(problem):

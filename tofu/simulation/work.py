@@ -55,7 +55,7 @@ class Computed:
 
 @dataclass(frozen=True)
 class Work:
-    """Work of every node, followed by the work of the optimizer's weight updates.
+    """The work of every node of a program, followed by the work of the optimizer's weight updates.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Work:
     times
         Number of times that the node runs in a step.
     is_computed_elsewhere
-        True if kernels that read the node's results compute them, so that the node needs no call.
+        True if the kernels that read the node's results compute them, too.
     """
 
     kinds: tuple[str, ...]
@@ -192,7 +192,7 @@ def _add_updates(work: Work, program: PlannedProgram, states: int) -> Work:
 
 
 class Update(NamedTuple):
-    """Update of a worker's shard of a parameter. `entry` is the number of the gradient in the program."""
+    """The update of a worker's shard of a parameter. `entry` is the gradient's number in the program's table of arrays."""
 
     parameter: int
     worker: int
@@ -217,10 +217,10 @@ def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
 
 
 class Sources(NamedTuple):
-    """Boxes of elements that fetches read, as columns.
+    """Blocks of elements that fetches read, as a table with these columns.
 
-    Each box has the fetch that reads it, the worker that owns it, its bytes, its contiguous runs of elements, and the
-    bytes that are added to another box.
+    The fetch (`node`), the worker that stores the block (`owner`), the block's bytes (`size`), its contiguous runs of
+    elements (`rows`), and the bytes that the fetch adds to another block (`added`).
     """
 
     node: Column
@@ -231,7 +231,7 @@ class Sources(NamedTuple):
 
 
 def count_sources(program: PlannedProgram) -> Sources:
-    """Return the boxes of elements that the fetches of a program read."""
+    """Return the blocks of elements that the fetches of a program read."""
     tables = program.tables
     node = tables.source_node
     owner = tables.node_worker[tables.entry_node[tables.source_entry]]
@@ -254,8 +254,9 @@ def _count_contiguous_runs(tables: ProgramTables, node: Column, extent: Column) 
     return np.asarray(extent.prod(axis=1) // np.maximum(run_length, 1))
 
 
-# Counts the arithmetic of equal nodes only once.
 class _OperatorWork:
+    """Counts the arithmetic of operators on each worker. Equal nodes are counted only once."""
+
     def __init__(self, program: PlannedProgram) -> None:
         tables = program.tables
         self._problem, self._choices = program.problem, program.choices

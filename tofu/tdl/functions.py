@@ -144,20 +144,24 @@ where = _make_function("where")
 
 
 def position(index: Index | int) -> Value:
-    """Return an index as a number. The index variables then cannot be split, because each worker's kernel counts from zero."""
+    """Return an index as a number.
+
+    The operator then cannot be split along the index variables, because each worker's kernel counts from zero.
+    """
     return Position(as_index(index))
 
 
 def extent(variable: str) -> Index:
-    """Return the length of an index variable's range, to declare the extent of another variable.
+    """Return the length of the range of an index variable.
 
-    For example, extents={"ci": data.shape[1] // extent("g")}.
+    With it, a description can declare the length of another variable's range: extents={"ci": data.shape[1] //
+    extent("g")}.
     """
     return Index(extent_symbol(f"{variable}.extent"))
 
 
 def merge(*variables: Index) -> Index:
-    """Return the position of index variables that share a row-major dimension: `g * co.extent + co` for g and co."""
+    """Return the index into a dimension that several index variables share in row-major order: `g * co.extent + co`."""
     merged = as_index(0)
     for variable in variables:
         merged = as_index(merged * variable.extent + variable)
