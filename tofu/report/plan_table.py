@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import compress
-from math import prod
 from typing import Any
 
 from rich.console import Console
@@ -90,9 +89,9 @@ def _list_cells(layer: LayerRow, has_lines: bool) -> list[str]:
 
 
 def _describe_parameters(layer: LayerRow) -> str:
-    if not layer.parameters:
+    if layer.largest_parameter is None:
         return ""
-    name, shape, layout = max(layer.parameters, key=lambda parameter: prod(parameter.shape))
+    name, shape, layout = layer.largest_parameter
     other_count = len(layer.parameters) - 1
     others = f" [dim](and {other_count} more)[/dim]" if other_count else ""
     return f"{name} {format_shape(shape)}: {format_choice(layout)}{others}"
