@@ -17,7 +17,7 @@ from tofu.errors import TofuError
 
 @dataclass(frozen=True)
 class Registration:
-    """An entry in the table of engines.
+    """An engine in the table.
 
     Attributes
     ----------

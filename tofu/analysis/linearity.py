@@ -88,7 +88,7 @@ def find_addends(value: Value, axis: str) -> tuple[Value, ...]:
 
 
 def is_zero(value: Value) -> bool:
-    """Return True if `value` is zero for all inputs."""
+    """Return True if `value` is zero whatever the inputs are."""
     if isinstance(value, Call):
         if value.function in ("add", "subtract", "negative"):
             return all(map(is_zero, value.arguments))
@@ -140,7 +140,7 @@ def _read_choice(condition: Value) -> tuple[str, int] | None:
 
 
 def find_factors(value: Value) -> frozenset[int]:
-    """Return the positions of the inputs that make `value` zero if they are zero."""
+    """Return the numbers of the inputs that make `value` zero if all elements of one of them are zero."""
     if isinstance(value, Element):
         return frozenset((value.tensor.position,))
     if isinstance(value, Reduction) and value.reducer == "Sum":

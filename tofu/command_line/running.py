@@ -75,7 +75,7 @@ def print_outcome(
 ) -> None:
     """Print the results of a verification, with `show` or as JSON, and the time and the memory that it needed.
 
-    `start_seconds` is a value of `time.monotonic`. The memory is that of the largest process.
+    `start_seconds` is a value of `time.monotonic`. The memory is the peak of the largest process.
     """
     largest_kib = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     seconds, gib = round(time.monotonic() - start_seconds, 1), round(largest_kib / 2**20, 2)

@@ -41,7 +41,7 @@ class Agreement:
     training, inference
         The difference of each compared tensor, in a training step and in inference.
     tolerance
-        The largest difference that counts as rounding.
+        The largest difference that rounding may cause.
     traffic
         "training" or "inference" -> the bytes that workers read from each other.
     excused

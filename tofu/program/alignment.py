@@ -13,8 +13,9 @@ from typing import NamedTuple, TypeAlias
 
 from tofu.errors import InternalError
 from tofu.program.lockstep import Box, Compute, Lockstep, ProgramValue, Read, Shape, Transfer, TransferPiece
-from tofu.program.nodes import Entry, Node, NodeKind
+from tofu.program.nodes import Entry, Node
 from tofu.program.program import Program
+from tofu.program.tables import NodeKind
 
 
 def align_workers(program: Program, factors: Sequence[int], find_shards: Callable[[int], tuple[Box, ...]]) -> Lockstep:

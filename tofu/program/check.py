@@ -16,9 +16,8 @@ import numpy.typing as npt
 from tofu.errors import InternalError
 from tofu.formatting import list_some
 from tofu.graph import Graph, Phase
-from tofu.program.nodes import NodeKind
 from tofu.program.program import Program
-from tofu.program.tables import Column, ProgramTables
+from tofu.program.tables import Column, NodeKind, ProgramTables
 
 
 def is_checked() -> bool:
@@ -224,7 +223,7 @@ def _check_results(program: Program) -> Iterator[str]:
 
 
 def _find_tensors(tables: ProgramTables, graph: Graph) -> Column:
-    return tables.find_entry_tensors(NodeKind.OPERATOR, [operator.outputs for operator in graph.operators])
+    return tables.find_entry_tensors([operator.outputs for operator in graph.operators])
 
 
 def _column(values: Iterable[object]) -> Column:

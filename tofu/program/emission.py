@@ -12,9 +12,8 @@ import numpy.typing as npt
 
 from tofu import _core
 from tofu.graph import Phase
-from tofu.program.nodes import NodeKind
 from tofu.program.program import OutputShards, Program
-from tofu.program.tables import read_tables
+from tofu.program.tables import NodeKind, read_tables
 from tofu.search import Choices, Problem
 
 TRAINING = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tofu.graph import Graph, Phase
-from tofu.program.nodes import Entry, Node, NodeKind, Piece, list_nodes, pick_entries
-from tofu.program.tables import ProgramTables, read_tables
+from tofu.program.nodes import Entry, Node, Piece, list_nodes, pick_entries
+from tofu.program.tables import NodeKind, ProgramTables, read_tables
 
 Layout = tuple[int, ...]
 
@@ -84,8 +84,7 @@ class Program:
     @cached_property
     def entry_tensor(self) -> npt.NDArray[np.int64]:
         """The tensor to which each output of a node belongs."""
-        outputs = [operator.outputs for operator in self.graph.operators]
-        return self.tables.find_entry_tensors(NodeKind.OPERATOR, outputs)
+        return self.tables.find_entry_tensors([operator.outputs for operator in self.graph.operators])
 
     @cached_property
     def entry_bytes(self) -> npt.NDArray[np.int64]:

@@ -106,10 +106,7 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
 
 
 def choose_layers(layers: Sequence[LayerRow], most: int) -> list[LayerRow]:
-    """Return the layers that transfer most bytes, in the order of the model.
-
-    Of several layers with equal shapes and splits, only one is returned.
-    """
+    """Return the layers that transfer most bytes, in the order of the model, but only one of layers with equal shapes and splits."""
     layers_by_kind: dict[tuple[object, ...], LayerRow] = {}
     for layer in sorted(layers, key=lambda layer: -layer.moved_bytes):
         if layer.moved_bytes:

@@ -29,11 +29,7 @@ class LayerTransfer(NamedTuple):
 
 
 class TensorLayout(NamedTuple):
-    """How a tensor is split.
-
-    A plan splits in rounds. For each round, `layout` has the dimension that is split, or None if the tensor is
-    replicated.
-    """
+    """A tensor, and the dimension that each round of the plan splits. None in `layout` means that the round replicates."""
 
     name: str
     shape: tuple[int, ...]

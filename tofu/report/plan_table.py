@@ -33,7 +33,7 @@ CAPTION = "Each plan splits all other layers as is best for this split. These pl
 def choose_rows(layers: list[LayerRow], most: int | None) -> tuple[list[LayerRow], list[LayerRow]]:
     """Choose at most `most` layers for a table. Return the layers at its top and at its end.
 
-    Layers that neither transfer bytes nor have parameters are dropped first, then layers in the middle.
+    Layers without transfers and parameters are dropped first, then layers in the middle.
     """
     if most is None or len(layers) <= most:
         return layers, []
@@ -108,7 +108,7 @@ def format_choice(choice: Sequence[object]) -> str:
 
 
 def alternatives_table(partition: Partition, layer: str) -> Table:
-    """Return a table of the best plans that split `layer` along each of its axes. A short search finds each plan."""
+    """Return a table of the best plans that split `layer` along each of its axes, each from a short search."""
     check_layer(layer, partition.graph)
     layer = find_operator(partition, layer)
     alternatives, plan = find_alternatives(partition, layer), partition.plan

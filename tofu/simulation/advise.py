@@ -22,13 +22,8 @@ from tofu.validation import read_integer, read_list
 
 UNCERTAINTY = 1.3  # a machine may be faster or slower by this factor than its file describes
 LEAST_GAIN = 1.05  # more devices are recommended only if throughput grows by this factor
-ONE_DEVICE, DEFAULT, WITHIN_MEMORY, DATA_PARALLEL, FREE = (
-    "one device",
-    "everything split",
-    "replicas within memory",
-    "data parallelism",
-    "replicas free",
-)
+ONE_DEVICE, DEFAULT, FREE = "one device", "everything split", "replicas free"
+WITHIN_MEMORY, DATA_PARALLEL = "replicas within memory", "data parallelism"
 BASELINE = "data-parallel"
 
 

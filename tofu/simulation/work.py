@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tofu.analysis import Arithmetic, OperatorAccess, find_arithmetic
+from tofu.analysis import OperatorAccess, find_arithmetic
 from tofu.graph import Graph
 from tofu.program import NodeKind, PlannedProgram
 from tofu.program.parts import find_parts
@@ -265,7 +265,6 @@ class _OperatorWork:
         self._kind_numbers = np.zeros(len(tables.node_kind), np.int64)
         self._number_by_kind: dict[str, int] = {"": 0}
         self._parts_by_choice: dict[tuple[int, bytes], Column] = {}
-        self._arithmetic_by_access: dict[int, tuple[OperatorAccess, Arithmetic]] = {}
         self.computed: list[Computed] = [Computed()]
         self.arithmetic = np.zeros(len(tables.node_kind), np.int64)
 
@@ -293,17 +292,13 @@ class _OperatorWork:
     ) -> Computed:
         if not access.variable_extents:  # it has no description, or the description has no index variables
             return Computed()
-        if id(access) not in self._arithmetic_by_access:
-            operator = graph.operators[position]
-            inputs, outputs = (
-                [graph.tensors[t].shape for t in numbers] for numbers in (operator.inputs, operator.outputs)
-            )
-            arithmetic = find_arithmetic(access.description, operator.attributes, inputs, outputs)
-            self._arithmetic_by_access[id(access)] = access, arithmetic
+        operator = graph.operators[position]
+        inputs, outputs = ([graph.tensors[t].shape for t in numbers] for numbers in (operator.inputs, operator.outputs))
+        arithmetic = find_arithmetic(access.description, operator.attributes, inputs, outputs)
         worker_extents = {axis: int(end - begin) for axis, (begin, end) in zip(access.axes, box, strict=True)}
         extents: Mapping[str, int] = {**access.variable_extents, **access.with_description_names(worker_extents)}
         contractions, other_count, is_thin = [], 0, False
-        for output, is_read in zip(self._arithmetic_by_access[id(access)][1], are_read, strict=True):
+        for output, is_read in zip(arithmetic, are_read, strict=True):
             for term in output if is_read else ():
                 count = term.count(extents)
                 if term.is_contraction(extents):

@@ -1,6 +1,6 @@
 """Count how many elements of each output were compared, and in which way: with numbers, a relation, or results of parts.
 
-If a comparison would not notice errors in an output, the output does not count as compared.
+An output is not compared if the comparison would not notice errors in it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def find_kind(comparisons: Iterable[Comparison]) -> Compared:
 
 
 def count_numbers(expected: Array, output: Array) -> int:
-    """Count the elements that a comparison covers. Elements that are NaN in both arrays do not count."""
+    """Count the elements that a comparison covers, without those that are NaN in both arrays."""
     return int(output.size - (np.isnan(expected) & np.isnan(output)).sum()) if output.dtype.kind == "f" else output.size
 
 
