@@ -96,25 +96,13 @@ class StepMemory(MemoryComparison):
     `compiled` has the bytes that XLA counts for a worker, or is None if the step was not compiled.
     """
 
+    heading = "memory of a step"
+    legend = LEGEND
+
     workers: int
     one_device: StepDeviceMemory
     worker: StepDeviceMemory
     compiled: StepDeviceMemory | None = None
-
-    @property
-    def headline(self) -> str:
-        """A line above the table: none."""
-        return ""
-
-    @property
-    def heading(self) -> str:
-        """Title of the first column."""
-        return "memory of a step"
-
-    @property
-    def legend(self) -> dict[str, str]:
-        """An explanation of each row."""
-        return LEGEND
 
     @property
     def columns(self) -> list[tuple[str, StepDeviceMemory]]:

@@ -35,7 +35,6 @@ from tofu.jax.step_arguments import StepArguments
 from tofu.jax.transformations import Transformation, choose_settings, make_transformable
 from tofu.pipeline import Partition
 from tofu.plan import Plan
-from tofu.planning.progress import track_progress
 from tofu.report.console import print_to_text
 from tofu.report.plan_page import render_page
 from tofu.report.plan_table import alternatives_table
@@ -360,7 +359,7 @@ class PartitionedStep:
             raise UnsupportedError(
                 f"save_report takes the path of a file, such as 'plan.html', and not {show_with_type(path)}."
             )
-        write_atomically(str(path), render_page(self.partition, title or self.name, track_progress))
+        write_atomically(str(path), render_page(self.partition, title or self.name))
 
     report = save_report
 

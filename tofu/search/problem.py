@@ -87,7 +87,7 @@ class Problem:
         return prod(self.accesses[self.graph.operator_index[operator.name]].extents)
 
     def without_ties(self) -> Problem:
-        """Return the problem for a search that may split equal operators and tensors differently."""
+        """Return the problem for a search that may split equal time steps and repeated layers differently."""
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
 
     def list_attempts(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Iterator[Problem]:

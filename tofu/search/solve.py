@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Effort:
-    """How long a search may take, and where it starts.
+    """Limits of a search, and where it starts.
 
     Attributes
     ----------
@@ -183,10 +183,10 @@ def solve_greedily(problem: Problem, fixed: FixedChoices) -> Solution:
 
 
 def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) -> Choices:
-    """Complete fixed choices to a plan: round by round or, with `exactly=True`, to the cheapest plan.
+    """Return a plan that keeps fixed choices. Everything else is decided round by round or, with `exactly=True`, as is cheapest.
 
-    Equal operators may be split differently. Bytes are minimised, even with an interconnect. Raises PlanError if no
-    plan exists.
+    The search counts bytes, even if the problem describes an interconnect, and may split equal operators differently.
+    Raises PlanError if no plan exists.
     """
     asked = problem.native, list(problem.factors), fixed.operators, fixed.tensors
     with refuse_excess(problem):

@@ -13,6 +13,7 @@ import jax
 import jax.scipy.special
 
 from tofu.errors import UnsupportedError, suggest
+from tofu.formatting import list_some
 
 
 def name_arguments(
@@ -37,7 +38,7 @@ def describe_difference(planned: Sequence[str], passed: Sequence[str]) -> str:
     missing = [name for name in planned if name not in set(passed)]
     unplanned = [name for name in passed if name not in set(planned)]
     return "".join(
-        f" {heading}: {_list_some(names)}."
+        f" {heading}: {list_some(names)}."
         for heading, names in (("Missing", missing), ("Not planned for", unplanned))
         if names
     )
@@ -59,10 +60,6 @@ def describe_node_difference(planned: Any, passed: Any, path: str) -> str:
     keys = fields if node_type is dict else getattr(node_type, "_fields", range(len(children)))
     differences = map(describe_node_difference, children, passed.children(), (f"{path}/{key}" for key in keys))
     return next((difference for difference in differences if difference), "")
-
-
-def _list_some(names: Sequence[str], most_names: int = 4) -> str:
-    return ", ".join(names[:most_names]) + (f" and {len(names) - most_names} more" if len(names) > most_names else "")
 
 
 def order_arguments(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from tofu.jax.verify.missing import find_missing
 from tofu.jax.verify.nodes import EquationCase, list_signatures, make_node, trace_case
 from tofu.jax.verify.primitives import VerifiedEquation, verify_node
 from tofu.verification.cases import import_cases
-from tofu.verification.missing import Explanation, Missing, explain
+from tofu.verification.missing import Explanation, Missing, separate_explained
 from tofu.verification.report import NodeReport
 
 EXPLANATIONS = (
@@ -126,13 +126,8 @@ def verify_case(case: PrimitiveCase, numbers: Collection[int], seed: int = 0, se
             results.append(result)
     _run_case.cache_clear()
     jax.clear_caches()  # frees the programs of this case
-    explained_pairs = [(missing, explain(missing, EXPLANATIONS)) for missing in dict.fromkeys(missing_strategies)]
-    return CaseReport(
-        case.name,
-        tuple(results),
-        tuple(missing for missing, reason in explained_pairs if reason is None),
-        tuple((missing, reason) for missing, reason in explained_pairs if reason is not None),
-    )
+    missing, explained = separate_explained(dict.fromkeys(missing_strategies), EXPLANATIONS)
+    return CaseReport(case.name, tuple(results), missing, explained)
 
 
 def _find_missing(node: EquationCase, case: PrimitiveCase, number: int, seed: int) -> Iterable[Missing]:

@@ -17,7 +17,7 @@ from tofu.mxnet.verify.nodes import VerifiedNode
 from tofu.mxnet.verify.sandbox import ProcessEndedError, Sandbox
 from tofu.mxnet.verify.trials import Trials, try_variants, verify_apart
 from tofu.verification.cuts import Cut, Geometry
-from tofu.verification.missing import Missing, explain
+from tofu.verification.missing import Missing, separate_explained
 from tofu.verification.report import Report
 from tofu.verification.windows import list_window_geometries
 
@@ -113,7 +113,4 @@ def _verify(sandbox: Sandbox, case: Case, examples: int, seed: int, search: bool
     if examples and report.is_verified:
         trials = try_variants(case, examples, lambda variant: verify_apart(sandbox, variant), seed)
     all_missing = find_missing(case, try_split, list_windows) if search and report.is_verified else ()
-    reasons = [(strategy, explain(strategy, EXPLANATIONS)) for strategy in all_missing]
-    missing = tuple(strategy for strategy, reason in reasons if reason is None)
-    explained = tuple((strategy, reason) for strategy, reason in reasons if reason is not None)
-    return CaseResult(case, report, trials, missing, explained)
+    return CaseResult(case, report, trials, *separate_explained(all_missing, EXPLANATIONS))
