@@ -6,13 +6,12 @@ from itertools import accumulate
 from tdl_ops.jax import op
 from tdl_ops.jax.indexing import AXES as LOOKED_UP
 from tdl_ops.jax.indexing import local_first, local_rows
-from tdl_ops.jax.operands import NUMBERS, cell, numbered, put_together
+from tdl_ops.jax.operands import AXES, NUMBERS, cell, numbered, put_together
 from tdl_ops.patterns.layout import cut, join, pick
 from tdl_ops.patterns.reshape import reshape_to
 from tofu.errors import UnsupportedError
 from tofu.tdl import Any, Sum, constant, maximum, minimum, output, position, unread, where
 
-AXES = [f"i{d}" for d in range(8)]
 GREATEST = {"int64": 2**63 - 1, "uint64": 2**64 - 1}
 
 

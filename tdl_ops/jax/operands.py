@@ -1,6 +1,8 @@
 """Read the operands of a primitive, which are tensors, scalars, or numbers in the program (literals)."""
 
 NUMBERS = (int, float, complex)
+AXES = [f"i{d}" for d in range(8)]
+"""Index variables of a result's dimensions, for descriptions of any rank."""
 
 
 def put_together(tensors, literals):

@@ -10,11 +10,10 @@ results are replicated.
 import numpy as np
 
 from tdl_ops.jax import op
-from tdl_ops.jax.operands import NUMBERS, cell, numbered, put_together
+from tdl_ops.jax.operands import AXES, NUMBERS, cell, numbered, put_together
 from tofu.errors import UnsupportedError
 from tofu.tdl import Opaque, elementwise, output, position
 
-AXES = [f"i{d}" for d in range(8)]
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 
 from tofu.errors import ShapeError, UnsupportedError
 from tofu.jax.backend.uneven import UnevenArray
-from tofu.jax.frontend.equations import Equation, Literal, Step, ValueType, find_dtype
+from tofu.jax.frontend.equations import Step, ValueType, find_dtype
 from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.static_leaves import NUMBERS, is_array
 from tofu.jax.frontend.trace import trace_step
+from tofu.jax.frontend.versions import Line
 from tofu.validation import show_with_type
 
 WeakTypes: TypeAlias = "tuple[bool, ...]"
@@ -66,12 +67,12 @@ def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
 
 
 def list_weak(leaves: Sequence[Any]) -> WeakTypes:
-    """Return True for each leaf with a weak type: a Python number, or an array computed from Python numbers alone."""
+    """Return True for each leaf with a weak type: a Python number, or an array computed only from Python numbers."""
     return tuple(bool(getattr(leaf, "weak_type", type(leaf) in NUMBERS and type(leaf) is not bool)) for leaf in leaves)
 
 
 class WeakTypeCheck:
-    """A check if a step that was planned for a Python number may get an array instead, or vice versa.
+    """A check that a step which was planned for a Python number may be called with an array instead, or vice versa.
 
     A Python number has a *weak type*: `x * 0.1` has the type of `x`, but `x * np.float32(0.1)` has the wider of the two
     types. If a call has other weak types than planned, the step is traced again, as `jax.jit` does. If the equations
@@ -106,10 +107,9 @@ class WeakTypeCheck:
     def _compare(self, weak_types: WeakTypes, step: Step) -> None:
         planned_step = self._native.of_one_device
         planned_equations, equations = _list_types(planned_step), _list_types(step)
-        for planned, actual in zip(planned_equations, equations, strict=False):
-            if planned.key != actual.key:
-                difference = f"at {actual.equation.line} it computes {actual}, and the plan computes {planned}"
-                self._refuse(weak_types, difference)
+        for (_, planned), (line, actual) in zip(planned_equations, equations, strict=False):
+            if planned != actual:
+                self._refuse(weak_types, f"at {line} it computes {actual[-1]}, and the plan computes {planned[-1]}")
         result_dtypes = {tuple(type_.dtype for type_ in each.result_types) for each in (planned_step, step)}
         if len(planned_equations) != len(equations) or len(result_dtypes) > 1:
             self._refuse(weak_types, "it computes results of other types than the plan")
@@ -127,25 +127,13 @@ class WeakTypeCheck:
         )
 
 
-class _EquationTypes(NamedTuple):
-    name: str
-    operands: tuple[Any, ...]
-    results: tuple[Any, ...]
-    equation: Equation
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return self[:3]
-
-    def __str__(self) -> str:
-        return ", ".join(map(str, self.results))
-
-
-def _list_types(step: Step) -> list[_EquationTypes]:
+def _list_types(step: Step) -> list[tuple[Line, tuple[str, str, str]]]:
+    """Return the line of each equation, and its primitive with the types of its operands and of its results."""
     equation_types = []
     for equation in step.walk():
-        operands = tuple((x.type if isinstance(x, Literal) else step.types[x]).dtype for x in equation.inputs)
-        results = tuple(step.types[x].dtype for x in equation.outputs)
+        operands, results = (
+            ", ".join(step.find_type(x).dtype_name for x in each) for each in (equation.inputs, equation.outputs)
+        )
         if equation.primitive.name != "convert_element_type" or operands != results:
-            equation_types.append(_EquationTypes(equation.primitive.name, operands, results, equation))
+            equation_types.append((equation.line, (equation.primitive.name, operands, results)))
     return equation_types

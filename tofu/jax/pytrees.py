@@ -1,4 +1,4 @@
-"""Build trees of arrays for users, and make another step store its first argument like a planned step's state."""
+"""Build trees of arrays for users, and store the first argument of another step like the state of a planned step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_LETTERS = 200  # limits a user's error message
 
 
 def unflatten_arrays(structure: Structure, arrays: Sequence[Any]) -> Any:
-    """Build a tree from placed arrays. Raise UnsupportedError if a class in the tree does not accept an `UnevenArray`."""
+    """Build a tree with these arrays. Raise UnsupportedError if a class in the tree does not accept an `UnevenArray`."""
     try:
         return structure.unflatten(arrays)
     except Exception as error:
@@ -56,9 +56,9 @@ def _show_tree(structure: Structure | None) -> str:
 def unflatten_values(
     structure: Structure, leaves: Sequence[Any], name: str, restore: Callable[[StaticLeaf], Any]
 ) -> Any:
-    """Build a tree with shardings or other values instead of arrays. `name` names the tree in errors.
+    """Build a tree with shardings or other values instead of arrays. Errors call the tree `name`.
 
-    Raise UnsupportedError if a class in the tree accepts only arrays.
+    `restore` returns a value for each static leaf. Raise UnsupportedError if a class in the tree accepts only arrays.
     """
     try:
         return structure.unflatten(leaves, restore)
@@ -74,8 +74,7 @@ def unflatten_values(
 def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
     """Return True if the tensor `name` has no hint, or a hint to split it along the dimensions `steps`.
 
-    A plan splits in rounds, and `steps` has the dimension for each round. A hint is one dimension for all rounds, or a
-    list with a dimension for each round.
+    A plan splits in rounds, and `steps` has a dimension for each round. A hint is one dimension, or such a list.
     """
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)
@@ -83,7 +82,7 @@ def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) ->
 
 @dataclass(frozen=True)
 class _PlacedLeaf:
-    """An array of a state, with the dimension along which each round of the plan splits it."""
+    """An array of a planned step's state. In `steps`, each round of the plan has the dimension that it splits."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -94,9 +93,10 @@ class _PlacedLeaf:
 
 
 def read_state_layouts(partition: Partition, part: Callable[[Any], Any]) -> tuple[list[_PlacedLeaf], Structure]:
-    """Return the arrays in a part of the step's first argument, with their planned splits, and the tree of the part.
+    """Return the arrays and the tree of a part of a planned step's state.
 
-    Raise UnsupportedError if the part has arrays that are not in the first argument.
+    `part` is a function from the state to the part. Raise UnsupportedError if it returns arrays that are not in the
+    state.
     """
     native, plan = partition.source.native, partition.plan
     state_structure, *_ = native.arguments_tree.children()
@@ -125,8 +125,8 @@ def read_state_layouts(partition: Partition, part: Callable[[Any], Any]) -> tupl
 def make_state_hints(source: Source, leaves: Sequence[_PlacedLeaf], state: Structure) -> Mapping[str, DimensionChoice]:
     """Return hints with which a step stores its first argument like the state of a planned step.
 
-    `leaves` are the arrays of the state, and `state` is their tree. Raise ShapeError if the first argument has another
-    tree, or an array of another shape or type.
+    `leaves` are the arrays of the state, and `state` is their tree. Raise ShapeError if the tree, a shape or a type
+    differs from the first argument.
     """
     native = source.native
     argument = next(iter(native.arguments_tree.children()), None)

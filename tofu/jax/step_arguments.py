@@ -35,7 +35,7 @@ class StepArguments:
         self._weak_types = WeakTypeCheck(step, native, names)
 
     def split(self, values: Sequence[Any]) -> list[list[Any]]:
-        """Divide a list with a value for each array into one list for each argument."""
+        """Divide a list that has an element for each array in the arguments into a list for each argument."""
         return self._native.arguments_tree.split(values)
 
     def flatten(self, args: Sequence[Any]) -> list[Any]:
@@ -82,9 +82,10 @@ class StepArguments:
         return leaves
 
     def find_result_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
-        """Return the types of the results if a call passes a Python number instead of a planned array, or vice versa.
+        """Return the types of the results, or None if they are the planned types.
 
-        Return None for other calls. Raise ShapeError if the step would compute in other types than planned.
+        They may differ if a call passes a Python number instead of an array, or vice versa. Raise ShapeError if the
+        step would then compute in other types than planned.
         """
         weak_types = list_weak(leaves)
         return None if weak_types == self._weak_types.planned else self._weak_types.find_result_types(weak_types)

@@ -39,25 +39,26 @@ class Transformation(Protocol):
     """A transformation of a step, such as a derivative. Calls with equal transformations use the same plan."""
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the transformed step as a function of lists of arrays, and the shapes of its arguments."""
+        """Return the transformed step as a function, and the shapes of its arguments."""
 
     def is_kept(self, leaf: int) -> bool:
-        """Return True if the transformed step takes the argument `leaf` unchanged."""
+        """Return True if array number `leaf` of the arguments has the same shape in the transformed step."""
 
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class Pullback:
-    """A vector-Jacobian product, which computes cotangents of arguments from cotangents of results.
+    """The derivative of a step in reverse mode (vector-Jacobian product).
 
-    `wanted` has the positions of the arguments, and `seeded` has the positions of the results.
+    It takes cotangents of the results in `seeded`, and returns cotangents of the arguments in `wanted`. Both are
+    positions of arrays.
     """
 
     wanted: tuple[int, ...]
     seeded: tuple[int, ...] = ()
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the function that computes the cotangents, and the shapes of its arguments."""
+        """Return the derivative as a function of the step's arguments and of cotangents, and the shapes of these."""
         function = core.jaxpr_as_fun(traced)
 
         def pullback(leaves: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
@@ -75,19 +76,19 @@ class Pullback:
         return pullback, (list(map(_shape, traced.in_avals)), seeds)
 
     def is_kept(self, leaf: int) -> bool:
-        """Return True, because the derivative reads all arguments unchanged."""
+        """Return True: the derivative takes all arguments of the step."""
         return True
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A `jax.vmap` over `size` steps. `batched` is True for each argument with a leading dimension of that size."""
+    """A `jax.vmap` of a step. `batched` is True for each array with a leading dimension of extent `size`."""
 
     size: int
     batched: tuple[bool, ...]
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the step as a function of arguments with a batch dimension, and the shapes of these arguments."""
+        """Return the step as a function of arrays with a batch dimension, and the shapes of these arrays."""
         batched = jax.vmap(
             core.jaxpr_as_fun(traced), [0 if is_batched else None for is_batched in self.batched], axis_size=self.size
         )
@@ -100,7 +101,7 @@ class Batch:
         return batch, ([_shape(aval, (self.size,) if is_batched else ()) for aval, is_batched in pairs],)
 
     def is_kept(self, leaf: int) -> bool:
-        """Return True if the argument `leaf` has no batch dimension."""
+        """Return True if array number `leaf` of the arguments has no batch dimension."""
         return not self.batched[leaf]
 
 
@@ -113,8 +114,8 @@ def make_transformable(
 ) -> Run:
     """Return a partitioned step as a function that `jax.grad` and `jax.vmap` accept.
 
-    `run` runs the partitioned step, from a list of complete arrays to another. `run_transformed` runs a transformed
-    step.
+    `run` runs the partitioned step, and `run_transformed` a transformation of the step. Both take and return complete
+    arrays.
     """
     types = [native.step.types[number] for number in native.step.inputs]
     key_implementations = [find_key_implementation(type_.dtype) if type_.is_key else None for type_ in types]
@@ -175,9 +176,9 @@ def make_transformable(
 
 
 def choose_settings(partition: Partition, transformation: Transformation, source: Source) -> Settings:
-    """Return the options for planning a transformed step, which stores its arguments like the original step.
+    """Return the options for planning a transformed step.
 
-    This does not apply to arguments that the transformation changes, for example by a batch dimension.
+    Hints make the step store its arguments like the original step, except arguments with a batch dimension.
     """
     native, transformed_step = partition.source.native, source.native
     numbers = enumerate(zip(transformed_step.step.inputs, native.step.inputs, strict=False))

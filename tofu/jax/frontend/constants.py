@@ -16,8 +16,8 @@ from tofu.jax.frontend.equations import find_dtype
 def copy_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
     """Return the jaxpr with copies of its constants, including constants of inner jaxprs.
 
-    The user may later write to a NumPy array, or delete or donate a JAX array. The copies keep the traced values, as
-    `jax.jit` does. Raise UnsupportedError for a constant that an outer transformation is tracing.
+    The original arrays may change: the user may write to a NumPy array, or delete or donate a JAX array. Raise
+    UnsupportedError for a constant that an outer transformation is tracing.
     """
     return _ConstantCopier().copy_closed(closed)
 

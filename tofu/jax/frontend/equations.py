@@ -321,7 +321,11 @@ class Step:
     @property
     def result_types(self) -> list[ValueType]:
         """Types of the results."""
-        return [x.type if isinstance(x, Literal) else self.types[x] for x in self.outputs]
+        return list(map(self.find_type, self.outputs))
+
+    def find_type(self, operand: Operand) -> ValueType:
+        """Return the type of an operand."""
+        return operand.type if isinstance(operand, Literal) else self.types[operand]
 
     def compute_all(self, arguments: Sequence[Any]) -> dict[int, Any]:
         """Run the step on one device and return all values. Values in a loop are those of its last iteration."""

@@ -20,7 +20,7 @@ import numpy as np
 from tdl_ops.jax import DESCRIPTIONS
 from tofu.errors import DescriptionError
 from tofu.jax.kernels.call import KernelCall, bind_differentiable, merge, register
-from tofu.jax.kernels.rule import SYNTAX, Shape, SplitRule, parse_rule
+from tofu.jax.kernels.rule import SYNTAX, parse_rule
 from tofu.jax.kernels.tracing import expect_described, is_tracing, within_kernel
 from tofu.jax.verify.described import verify_described
 from tofu.tdl import Description
@@ -155,21 +155,17 @@ class Described:
 
         arrays = list(map(jax.numpy.asarray, compress(leaves, is_array)))
         call = KernelCall(self.operator_name, run)
-        if not isinstance(self.description, str):
+        results = call.find_shapes(arrays)
+        if isinstance(self.description, str):
+            try:
+                rule = parse_rule(self.description, *([x.shape for x in each] for each in (arrays, results)))
+            except DescriptionError as error:
+                raise DescriptionError(f"The description of {self.operator_name} is wrong: {error}") from error
+            call = replace(call, name=register(self.operator_name), rule=rule)
+        else:
             description = self._register_formula()
             call = replace(call, name=description.name, attributes=self._find_attributes(description, args, kwargs))
-        shapes = [tuple(x.shape) for x in call.find_shapes(arrays)]
-        if isinstance(self.description, str):
-            rule = self._read_rule([x.shape for x in arrays], shapes)
-            call = replace(call, name=register(self.operator_name), rule=rule)
         return call, arrays, partial(jax.tree.unflatten, result_trees[-1])
-
-    def _read_rule(self, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> SplitRule:
-        assert isinstance(self.description, str)
-        try:
-            return parse_rule(self.description, inputs, outputs)
-        except DescriptionError as error:
-            raise DescriptionError(f"The description of {self.operator_name} is wrong: {error}") from error
 
     def _find_attributes(
         self, description: Description, args: Sequence[Any], kwargs: Mapping[str, Any]
