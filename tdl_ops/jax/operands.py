@@ -6,7 +6,6 @@ AXES = [f"i{d}" for d in range(8)]
 
 
 def put_together(tensors, literals):
-    """Return all operands in the primitive's order. Each is a tensor or a number."""
     numbers, rest = dict(literals), iter(tensors)
     return [numbers[n] if n in numbers else next(rest) for n in range(len(tensors) + len(numbers))]
 

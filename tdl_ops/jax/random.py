@@ -1,10 +1,10 @@
 """Describe primitives of random keys.
 
-A key is one element, and the numbers drawn from it depend only on the key and on their positions. So a worker can
-compute any shard of them from the complete key and the shard's first position.
+A key is one element. Each number that is drawn from a key depends only on the key and on the position of the number. So
+a worker can draw a shard of the numbers, from the complete key and the first position of the shard.
 
-XLA's generators ("rbg", "unsafe_rbg") are an exception: several keys draw together, from the first key, so their
-results are replicated.
+XLA's generators ("rbg", "unsafe_rbg") are an exception: for several keys, they draw all numbers from the first key, so
+their results are replicated.
 """
 
 import numpy as np
@@ -45,7 +45,7 @@ def threefry2x32(*x, literals=()):
 
 
 def _draws_together(count, input_types):
-    """Return True if the numbers of one key may depend on other keys, as they do except with Threefry."""
+    """Return True if the numbers that are drawn from a key may depend on other keys, as for all generators but Threefry."""
     return count > 0 and input_types[0] != "key<fry>"
 
 

@@ -30,7 +30,8 @@ def check_leaves(leaves: Sequence[Any], planned_structs: Sequence[jax.ShapeDtype
     for leaf, planned, name in zip(leaves, planned_structs, names, strict=True):
         if not (isinstance(leaf, jax.Array) and leaf.shape == planned.shape and leaf.dtype == planned.dtype):
             _check_leaf(leaf, planned, name)
-        if _is_on_devices(leaf) and leaf.is_deleted():
+        is_on_devices = isinstance(leaf, (jax.Array, UnevenArray)) and not isinstance(leaf, jax.core.Tracer)
+        if is_on_devices and leaf.is_deleted():
             raise UnsupportedError(
                 f"{name} was donated to an earlier call (donate_argnums) and deleted. Continue with the results of that call, or with "
                 "a checkpoint."
@@ -51,10 +52,6 @@ def _check_leaf(leaf: Any, planned: jax.ShapeDtypeStruct, name: str) -> None:
             f"{name} is {dtype}, and the step was planned for {planned.dtype}. Convert it, or call tofu.jax.partition again for other "
             "types."
         )
-
-
-def _is_on_devices(leaf: Any) -> bool:
-    return isinstance(leaf, (jax.Array, UnevenArray)) and not isinstance(leaf, jax.core.Tracer)
 
 
 def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
@@ -128,7 +125,6 @@ class WeakTypeCheck:
 
 
 def _list_types(step: Step) -> list[tuple[Line, tuple[str, str, str]]]:
-    """Return the line of each equation, and its primitive with the types of its operands and of its results."""
     equation_types = []
     for equation in step.walk():
         operands, results = (

@@ -1,6 +1,6 @@
 """Run a step on devices of several hosts: find the interconnect, and check that all processes agree.
 
-Each process of `jax.distributed` counts as one host.
+Each process of `jax.distributed` is treated as one host.
 """
 
 from __future__ import annotations
@@ -123,9 +123,15 @@ class ProcessAgreement:
         digest = hashlib.sha256(self._plan.to_json().encode()).digest()[:16]
         checksums = [*np.frombuffer(digest, np.uint32), *map(_checksum, leaves)]
         row_by_process = self._gather_checksums(np.array(checksums, np.uint32))
-        self._check_plans({process: row[:4].tobytes().hex() for process, row in row_by_process.items()})
-        self._has_checked_plan = True
         first, *others = row_by_process
+        plan_by_process = {process: row[:4].tobytes().hex() for process, row in row_by_process.items()}
+        for process in others:
+            if plan_by_process[process] != plan_by_process[first]:
+                raise PlanError(
+                    f"Process {first} has plan {plan_by_process[first]}, and process {process} has plan {plan_by_process[process]}. "
+                    "Plan the same step in all processes, with the same options and versions, or save one plan and pass it to all (plan=)."
+                )
+        self._has_checked_plan = True
         differing = [
             f"{name}, in process {first} and {process}"
             for position, name in enumerate(names, 4)
@@ -152,19 +158,9 @@ class ProcessAgreement:
             if n not in checked and (isinstance(leaf, jax.core.Tracer) or not is_global(leaf))
         ]
 
-    def _check_plans(self, digests: Mapping[int, str]) -> None:
-        (first, first_plan), *other_digests = digests.items()
-        for process, plan in other_digests:
-            if plan != first_plan:
-                raise PlanError(
-                    f"Process {first} has plan {first_plan}, and process {process} has plan {plan}. Plan the same step in all processes, "
-                    "with the same options and versions, or save one plan and pass it to all (plan=)."
-                )
-
     def _gather_checksums(
         self, checksums: np.ndarray[Any, np.dtype[np.uint32]]
     ) -> dict[int, np.ndarray[Any, np.dtype[np.uint32]]]:
-        """Return the checksums of every process. All processes must call this with the same number of checksums."""
         devices = list(self._mesh.devices.flat)
         mesh = Mesh(np.array(devices, object), "device")
         row_sharding, replicated = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("device",), ()))

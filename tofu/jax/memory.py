@@ -43,7 +43,7 @@ class StepDeviceMemory:
     unread_bytes
         The part of `arguments_bytes` that no result depends on.
     constants_bytes
-        Arrays that the step closes over. Each worker holds its shards of them.
+        Arrays that the step closes over. Each worker stores its shards of them.
     results_bytes
         All results, including the next state.
     overwritten_bytes
@@ -153,9 +153,9 @@ def predict_worker(program: SpmdProgram) -> StepDeviceMemory:
 
 
 def read_compiled(compiled: Any) -> StepDeviceMemory:
-    """Return the bytes that XLA counts for a compiled step.
+    """Return the memory that XLA reports for a compiled step.
 
-    XLA counts the step's constants among the arguments, and a table of addresses among the results.
+    XLA's arguments include the step's constants, and XLA's results include a table of addresses.
     """
     told = compiled.memory_analysis()
     return StepDeviceMemory(

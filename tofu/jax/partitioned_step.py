@@ -138,7 +138,7 @@ class PartitionedStep:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run one step.
 
-        An argument that is not placed as planned is moved in each call. Call `place` once to avoid this.
+        Each call moves arguments that are not placed as planned. To avoid this, call `place` once.
         """
         leaves = self._arguments.flatten(order_arguments(self._step, args, named))
         refuse_shapes(leaves, self._arguments.names)
@@ -281,10 +281,10 @@ class PartitionedStep:
 
     @in_planned_precision
     def check_replicas(self) -> bool:
-        """Return True if JAX can prove that devices which store the same shard always store the same numbers.
+        """Return True if JAX can prove that all devices with the same shard store the same numbers.
 
-        The step is traced once more, with `check_vma` of `jax.shard_map`. False is not an error: JAX cannot prove this
-        for arrays that are assembled from several regions, as for unequal shards.
+        The step is traced once more, with `check_vma` of `jax.shard_map`. If the result is False, the numbers may still
+        be the same: JAX cannot prove this for arrays that are assembled from several regions, such as unequal shards.
         """
         return self._program.check_replicas(self.mesh)
 

@@ -52,10 +52,9 @@ def place_array(value: Any, sharding: Sharding) -> Any:
 
 
 def place_operand(value: Any, sharding: Sharding) -> Any:
-    """Return an argument as the jitted step takes it. Arrays on other devices than planned are moved.
+    """Return an argument as the jitted step takes it: placed as planned, and with overlapping shards joined.
 
-    If this process has all devices, `jax.jit` moves arrays that are not committed to a device. An array with
-    overlapping shards becomes an array in which the shards are side by side.
+    If this process has all devices, `jax.jit` places arrays that are not committed to a device.
     """
     if isinstance(sharding, UnevenSharding):
         return _join_shards(value, sharding)
@@ -96,7 +95,7 @@ def _read_complete(array: UnevenArray) -> Any:
 
 
 def _join_shards(value: Any, sharding: UnevenSharding) -> Any:
-    """Return an array in which the shards of a value are side by side.
+    """Return the joined array for a value (`uneven.py`).
 
     Each device receives only its own shard, unless the value is traced or on devices of several processes.
     """

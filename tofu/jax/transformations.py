@@ -2,7 +2,7 @@
 
 Tofu plans the derivative of a step (in reverse mode), or its `jax.vmap`, as another step. JAX cannot transform the
 program that a worker runs, because a collective does not record if its operand is replicated. A derivative of the
-program would count replicas several times, and its `jax.vmap` would mix workers.
+program would add the cotangents of all replicas, and its `jax.vmap` would mix workers.
 """
 
 from __future__ import annotations

@@ -154,14 +154,8 @@ def _number_depth_first(operations: Sequence[Operation], results: Iterable[int])
 class _Memory:
     """The buffers of a program. Times are numbers of operations.
 
-    Attributes
-    ----------
-    last
-        The time at which each value is last read.
-    length
-        The time at the end of the program.
-    of
-        The position in `buffers` of the buffer that stores each value.
+    `last` is the time at which each value is last read, and `length` is the time at the end. `of` has the position of
+    each value's buffer in `buffers`.
     """
 
     last: dict[int | None, int]
@@ -215,8 +209,8 @@ def _pack(
 ) -> int:
     """Return the largest number of bytes that temporary values need at one time.
 
-    `separate_buffers` has the values that are stored in results, and the donated argument that the result overwrites,
-    or None. This memory is not included, but other values may use it while it is free.
+    `separate_buffers` maps values in results to the donated argument that the result overwrites, or None. Temporary
+    values may use this memory while it is free.
     """
     memory = _list_buffers(order, types, results, separate_buffers)
     spaces = {
@@ -237,9 +231,8 @@ def _pack(
 def _find_unplaced(buffers: Sequence[Buffer], spaces: Iterable[list[Buffer]], length: int) -> list[Buffer]:
     """Return the buffers that cannot use the memory of results.
 
-    Each of the `spaces` is the memory of one result. It is a list of the buffers that use this memory, and the first of
-    them is the result itself. The largest buffer is placed first, in the smallest space that is large enough and free
-    for its lifetime.
+    Each of the `spaces` lists the buffers in the memory of one result, first the result itself. The largest buffer is
+    placed first, in the smallest space that is large enough and free for its lifetime.
     """
     spaces = sorted(spaces, key=lambda space: space[0].size)
     sizes = [space[0].size for space in spaces]

@@ -32,7 +32,7 @@ class Scope:
     sums
         Partial sums of loops that still run, by number of the summed value in the step.
     separate_sums
-        Stacks of separate sums, for a later loop that reads one in each iteration, by number of the summed value.
+        Stacks of separate sums, which a later loop reads, by number of the summed value.
     """
 
     program: SpmdProgram
@@ -145,7 +145,6 @@ class Scope:
             self._set_results(stack, [array])
 
     def _list_computes(self, loop: Loop, primitive: Any) -> list[tuple[Equation, Compute]]:
-        """Return the equations in a loop that call a primitive, if something reads their results."""
         equations = (x for x in loop.equations if isinstance(x, Equation) and x.primitive is primitive)
         computes = ((equation, self.program.find_compute(equation)) for equation in equations)
         return [(equation, compute) for equation, compute in computes if compute is not None]
@@ -171,7 +170,6 @@ class Scope:
         return [name for name, choice in zip(axis_names, choices, strict=True) if choice != REPLICATED]
 
     def _fetch_from_outside(self, items: Sequence[Equation | Loop]) -> None:
-        """Transfer the values that a loop body reads from outside, before the loop."""
         for item in items:
             if isinstance(item, Loop):
                 self._fetch_from_outside(item.equations)

@@ -144,8 +144,8 @@ def find_repeated_elements(
 ) -> list[RepeatedElements]:
     """Return the elements of operands that a reduction would include twice, because shards overlap.
 
-    `own_counts` has the axes along which shards overlap. For each worker, it has the number of positions that no
-    earlier worker includes. Indices of a gather or scatter stay, because they may have to be unique or sorted.
+    For each axis along which shards overlap, `own_counts` has the number of positions that each worker includes.
+    Indices of a gather or scatter stay, because they may have to be unique or sorted.
     """
     operands = [n for n, operand in enumerate(equation.inputs) if not isinstance(operand, Literal)]
     has_indices = equation.primitive.name.startswith(("gather", "scatter"))
@@ -261,7 +261,7 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
 
 
 def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
-    """Clamp the indices of a gather, even if they were promised to be in bounds, as `jax.vmap` promises for dynamic slices.
+    """Clamp the indices of a gather, even if `mode` promises that they are in bounds, as `jax.vmap` of dynamic slices does.
 
     Otherwise XLA may turn a gather of one slice into a dynamic slice and lose the clamp.
     """

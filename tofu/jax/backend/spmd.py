@@ -37,8 +37,8 @@ class SpmdProgram:
     """A planned step as a JAX program for all workers.
 
     The operands of the program are the arrays in the step's arguments, then the constants that the step closes over.
-    `operand_numbers` has their numbers in the step. An array with overlapping shards is passed and returned as one
-    array in which the shards are side by side (`uneven.py`).
+    `operand_numbers` has their numbers in the step. Operands and results with overlapping shards are joined arrays
+    (`uneven.py`).
     """
 
     def __init__(self, native: Native, program: PlannedProgram) -> None:
@@ -174,10 +174,7 @@ class SpmdProgram:
 
     @cached_property
     def _layout_owners(self) -> dict[int, int]:
-        """The value that each result is split like: the argument that the result replaces in the next step, or itself.
-
-        The key is the position of the result. Literals are left out.
-        """
+        """The value that each result is split like, by position: the argument that it replaces, or the result itself."""
         next_values, tensor_of = self.problem.graph.next_values, self.native.tensor_of
         pairs = enumerate(zip_longest(self.step.outputs, self.step.inputs[: len(self.step.outputs)]))
         return {

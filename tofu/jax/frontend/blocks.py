@@ -71,7 +71,6 @@ def _add_blocked(builder: StepBuilder, equation: Equation, blocked: Blocked) -> 
 
 
 def _find_blocked(builder: StepBuilder, equation: Equation, workers: int) -> Blocked | None:
-    """Return the function that computes an equation in blocks, or None if blocks are impossible or not faster."""
     name, params = equation.primitive.name, equation.params
     if name == "fft":
         shape, lengths = builder.find_type(equation.inputs[0]).shape, params["fft_lengths"]

@@ -1,8 +1,7 @@
 """A step as a list of equations and loops: a jaxpr in which all calls are inlined.
 
-Equations refer to values by number. In a loop, a result may be summed over the iterations. A result in an inner loop
-may also be summed over the iterations of the outer loop only. Then there is a *separate sum* for each iteration of the
-inner loop.
+Equations refer to values by number. In a loop, a result may be summed over the iterations. If only an outer loop sums a
+result, there is a *separate sum* for each iteration of the inner loop.
 """
 
 from __future__ import annotations
@@ -131,14 +130,13 @@ class Equation:
     line
         Line of the user's program that created the equation.
     checkpoint
-        The number of the `jax.checkpoint` that computes the equation again in the backward pass, or None. In such
-        equations, barriers prevent XLA from reusing values of the forward pass.
+        The number of the `jax.checkpoint` that computes the equation again in the backward pass, or None. Barriers
+        prevent XLA from reusing values of the forward pass.
     loops_summed
         The number of loops around the equation that sum its only result. The sum has the type `summed_dtype` and can
         be read after these loops.
     has_separate_sums
-        True if the innermost loop does not sum the result. Then there is a separate sum for each iteration of this
-        loop, and a later loop reads these sums (`Loop.separate_sums`).
+        True if only outer loops sum the result. A later loop reads the separate sums (`Loop.separate_sums`).
     """
 
     primitive: Any
@@ -180,8 +178,8 @@ class Equation:
 class LoopCarry:
     """A value that a loop passes from each iteration to the next.
 
-    In the loop, `value` is the number of the current value, which is `first` in the first iteration. Each iteration
-    computes `following`, the value of the next iteration. After the loop, `last` is the number of the final value.
+    In the loop, `value` is the number of the current value: `first` in the first iteration, and then `following` of the
+    iteration before. After the loop, `last` is the number of the final value.
     """
 
     value: int
@@ -208,7 +206,7 @@ class LoopSum:
     equation
         The equation that computes the result.
     is_separate
-        True if there is a separate sum for each iteration of this loop, so that only outer loops add to the sums.
+        True if there is a separate sum for each iteration of this loop.
     is_outermost
         True if no loop around this loop adds to the sum.
     stack_shape
@@ -261,7 +259,7 @@ class Loop:
     def walk_sums(self, depth: int = 1) -> Iterator[LoopSum]:
         """Yield the sums to which this loop adds, and the separate sums of its iterations.
 
-        `depth` is the number of loops around the equations in `self`, up to the loop for which the method was called.
+        `depth` is 1 for the loop itself, and one more for each inner loop.
         """
         for item in self.equations:
             if isinstance(item, Loop):

@@ -115,9 +115,8 @@ def find_lookup(
 ) -> KnownLookup | None:
     """Find the known positions of a gather or scatter. Return None if there are none.
 
-    A slice has the shape `sizes`, with all dimensions of the operand. The indices of a slice are its positions along
-    the `dimensions` of the operand. `collapsed` has the dimensions of the operand that slices lack. `batched` maps
-    batch dimensions of the operand to batch dimensions of the indices.
+    Slices have the extents `sizes`. Their indices are positions in these `dimensions` of the operand. Slices lack its
+    `collapsed` dimensions. `batched` maps batch dimensions of the operand to batch dimensions of the indices.
     """
     shape = builder.find_type(operand).shape
     partial = (d for d in range(len(shape)) if d not in dimensions and d not in batched and sizes[d] < shape[d])

@@ -121,8 +121,7 @@ class _HoistedSum:
     summed_equations
         The equations that stay in the loop, by result. The loop sums their results.
     moved_equations
-        The equations that move behind the loop, by result. There, they compute the sum of `summand` from the sums of
-        the loop.
+        The equations that move behind the loop, by result. They compute the sum of `summand` from these sums.
     separate_sums
         For each stack of an inner loop's results, the sums for each iteration of the inner loop.
     has_product
@@ -143,15 +142,13 @@ class _HoistedSum:
 
 @dataclass
 class _BodyValues:
-    """The values of a loop body: results of equations, sums and stacks of inner loops, each with what computes it."""
-
     equation_by_result: dict[int, Equation]
     sums: Mapping[int, Equation] = field(default_factory=dict)
     stacks: Mapping[int, tuple[Loop, Equation]] = field(default_factory=dict)
 
 
 class _LoopBody:
-    """The body of a loop, from which sums move out. Call `find_sum` for each carry, and `remove_sum` for each sum."""
+    """The body of a loop. Call `find_sum` for each carry, and `remove_sum` for each sum."""
 
     def __init__(self, hoister: _Hoister, loop: Loop) -> None:
         self._hoister = hoister
@@ -179,7 +176,6 @@ class _LoopBody:
         self.completing_loops: dict[int, Loop] = {}  # by id of the inner loop
 
     def find_sum(self, carry: LoopCarry) -> _HoistedSum | None:
-        """Return the sum that a carry computes, or None if the carry is not a sum of products."""
         if not isinstance(carry.following, int):
             return None
         add_equation, type_ = self._values.equation_by_result.get(carry.following), self._hoister.types[carry.value]
@@ -242,8 +238,7 @@ class _LoopBody:
     ) -> Sequence[Operand] | None:
         """Return the operands in which an equation is linear, or None if it is not linear.
 
-        An equation is linear if its other operands, such as a factor, are equal in all iterations. The equations that
-        compute them are added to `hoisted_sum`.
+        Other operands must be equal in all iterations. Equations that compute them are added to `hoisted_sum`.
         """
         name, inputs = equation.primitive.name, equation.inputs
         if name in RESHAPING or name in ADDING:

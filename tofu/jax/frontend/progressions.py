@@ -54,7 +54,6 @@ class _Finder:
         self.left = MOST_EQUATIONS
 
     def find(self, operand: Operand, shape: tuple[int, ...] | None = None) -> Progression | None:
-        """Return the progression in an operand, or None. A literal is repeated to fill `shape`."""
         type_ = self.builder.find_type(operand)
         if type_.is_key or not jnp.issubdtype(type_.dtype, jnp.integer):
             return None

@@ -180,10 +180,7 @@ def _describe_empty(graph: Graph, tensor: int) -> str:
 
 
 def _find_state(arguments: Sequence[Any], state: Structure, traced: Traced, names: Sequence[str]) -> int:
-    """Return the number of arrays in the state, or 0 if the step has no state.
-
-    The first argument is the state if the first result, or the only one, has the same tree, shapes and types.
-    """
+    """Return the number of arrays in the state, or 0 if the first argument is no state (`read_step`)."""
     state_leaves, result_shapes, results_tree = arguments[: state.num_leaves], traced.shapes, traced.results_tree
     candidates = [results_tree]
     if (data := results_tree.tree.node_data()) is not None and issubclass(data[0], tuple):
@@ -240,7 +237,7 @@ def divide_step(source: Source, workers: int) -> Source | None:
 def _rewrite(source: Source, step: Step, find_operator_name: Callable[[Equation], str | None]) -> Source:
     """Replace the step of a source by a rewritten step. Values of the original step keep their names.
 
-    `find_operator_name` returns the name of an operator that the original step has, too, and None for new operators.
+    `find_operator_name` returns the name of an original operator, and None for a new operator.
     """
     native: Native = source.native
     names = [native.name_tensor(source.graph, number) for number in step.inputs]

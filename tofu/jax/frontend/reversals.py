@@ -48,8 +48,7 @@ class _Search:
     Attributes
     ----------
     computed
-        For each reversed value, the equation that computes the original value, and the parameters and operands with
-        which its primitive computes the reversed value.
+        For each reversed value, the original equation, and other parameters and operands that reverse its result.
     equal
         Maps a reversed value to an equal value, which may be reversed along other dimensions.
     rest

@@ -137,7 +137,6 @@ def _write_completely(builder: StepBuilder, equation: Equation, types: Sequence[
 
 
 def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
-    """Return the function with which `scatter_apply` changes an array with `rank` dimensions."""
     update_jaxpr = as_closed(equation.params["update_jaxpr"], equation.params["update_consts"])
 
     def update_element(element: Any, update: Any) -> Any:
@@ -265,7 +264,6 @@ PLANNING_RULES: Mapping[str, tuple[Rule, ...]] = {
 
 
 def _without_dimension_order(builder: StepBuilder, equation: Equation) -> Equation:
-    """Replace a reshape that reorders dimensions by a transpose and a plain reshape."""
     order = equation.params.get("dimensions") if equation.primitive.name == "reshape" else None
     if order is None:
         return equation

@@ -64,8 +64,7 @@ def trace_step(
 ) -> tuple[Step, Traced]:
     """Trace a function for arguments, which are arrays, shapes, or trees of these. Return its equations and its jaxpr.
 
-    If `static_numbers` is True, Python numbers in the arguments are part of the step, and not data. Raise
-    UnsupportedError for a step with side effects.
+    If `static_numbers` is True, Python numbers are part of the step. Raise UnsupportedError for side effects.
     """
     flat_arguments = [flatten_argument(argument, static_numbers) for argument in arguments]
     structures: list[Structure] = []
@@ -123,9 +122,9 @@ def read_jaxpr(closed: core.ClosedJaxpr, *, is_planned: bool = True) -> Step:
 
 
 class StepBuilder:
-    """A list of equations, of a step or of a loop body, to which the equations of jaxprs are added.
+    """The equations of a step or loop body, to which equations of jaxprs are added.
 
-    `in_reverse` has the numbers of values that are reversed along some dimensions (`reversals.py`).
+    `in_reverse` has the numbers of reversed values (`reversals.py`).
     """
 
     def __init__(self, *, is_planned: bool = True) -> None:

@@ -72,7 +72,7 @@ def is_memory_kind(target: Any) -> bool:
 def is_constraint(equation: JaxprEqn) -> bool:
     """Return True if the user requests a sharding or a device: by a constraint, `jax.device_put`, or `jax.jit`.
 
-    The `reshard` equations that JAX adds under a mesh with explicit axes split nothing, so they are no requests.
+    Under a mesh with explicit axes, JAX itself adds `reshard` equations that split nothing.
     """
     name, params = equation.primitive.name, equation.params
     if name == "device_put":
@@ -88,7 +88,7 @@ def list_parameters(equation: JaxprEqn) -> dict[str, Any]:
 
 
 def as_closed(jaxpr: ClosedJaxpr | Jaxpr, constants: Sequence[Any] = ()) -> ClosedJaxpr:
-    """Return a jaxpr with its constants. JAX stores some jaxprs with their constants, and some without."""
+    """Return a jaxpr with its constants."""
     return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, constants)
 
 
@@ -116,10 +116,7 @@ def find_solver(equation: JaxprEqn, operands: Sequence[T]) -> tuple[ClosedJaxpr,
 
 
 def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
-    """Return how many operands of a scan are constants, and how many are initial values of carries.
-
-    JAX passes the constants first, then the initial values, then the scanned arrays.
-    """
+    """Return how many operands of a scan are constants, and how many initial values of carries come next."""
     params = equation.params
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]

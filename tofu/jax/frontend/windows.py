@@ -235,7 +235,6 @@ def _is_dropped(builder: StepBuilder, equation: Equation, sizes: Sequence[int]) 
 
 
 def _list_constant(starts: Sequence[Operand], shape: Sequence[int], sizes: Sequence[int]) -> dict[int, int]:
-    """Return the start in each dimension that a dynamic slice or update does not span and whose start is constant."""
     return {
         d: clamp(start.number, extent, size)
         for d, (start, extent, size) in enumerate(zip(starts, shape, sizes, strict=True))

@@ -137,10 +137,9 @@ class Described:
     def make_call(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[KernelCall, list[Any], Callable[[Any], Any]]:
-        """Prepare a call of the function with these arguments.
+        """Return a call of the function as a kernel, with the arrays that the kernel takes.
 
-        Return the call as a kernel, the arrays that it takes, and a function that builds the result of the call from
-        the arrays that the kernel returns.
+        Also return a function that builds the call's result from the arrays that the kernel returns.
         """
         leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
         is_array = [isinstance(leaf, (jax.Array, np.ndarray, np.generic)) for leaf in leaves]

@@ -138,7 +138,6 @@ class _PallasCall:
         return _FollowedDimension(positions)
 
     def _follow(self, block: BlockSpecification, dimension: int, axis: int) -> _FollowedDimension:
-        """Return how the blocks along one dimension follow a grid axis."""
         dimension_map, read_axes = _extract_dimension_map(block.index_map, dimension)
         if axis not in read_axes:
             return _FollowedDimension(1)
@@ -219,9 +218,8 @@ def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, A
 def _match_stride(blocks: np.ndarray[Any, Any]) -> tuple[int, int] | None:
     """Divide a grid axis into the smallest groups of positions that use separate blocks, or all the same blocks.
 
-    `blocks` has a row for each position of the axis, with the numbers of the blocks at all positions of the other
-    axes. Return the number of positions in a group, and how many blocks a group begins after the previous group. Return
-    None if there are no such groups.
+    `blocks` has a row for each position of the axis. Return the number of positions in a group, and the number of blocks
+    from one group to the next. Return None if there are no such groups.
     """
     size = len(blocks)
     for positions in (n for n in range(1, size // 2 + 1) if size % n == 0):

@@ -136,10 +136,7 @@ def verify_case(case: PrimitiveCase, numbers: Collection[int], seed: int = 0, se
 
 
 def _find_missing(node: EquationCase, case: PrimitiveCase, number: int, seed: int) -> Iterable[Missing]:
-    """Return the exact ways to split an equation that its description lacks.
-
-    They are exact for several draws of random inputs, because for one draw, a split may be exact by chance.
-    """
+    # For a single draw of random inputs, a strategy may be exact by chance.
     missing_strategies = find_missing(node)
     for draw in range(1, DRAWS):
         missing_strategies = missing_strategies and tuple(

@@ -49,9 +49,9 @@ def run_in_parts(
     """Run an equation in parts, and return the combined outputs.
 
     `splits` divides axes into ranges, and each combination of ranges is a part. If `overlapping` is True, all parts are
-    extended to the length of the longest part, and their additional elements are left out in the end. Raise SplitError
-    if the parts do not make up the complete outputs. Raise InternalError if workers with equal shards would need
-    different programs.
+    extended to the length of the longest part, and the additional elements of their outputs are dropped. Raise
+    SplitError if the parts do not make up the complete outputs. Raise InternalError if parts of equal shapes need
+    different parameters.
     """
     parts = list_parts(splits)
     if overlapping:
@@ -78,7 +78,6 @@ def _run_overlapping(
 
 
 def _list_regions(node: EquationCase, access: OperatorAccess, parts: Sequence[Part]) -> list[list[Box]]:
-    """Return, for each part, the region of each output that the part computes."""
     pairs = list(zip(node.outputs, access.outputs, strict=True))
     return [
         [find_region(written.rows, output.shape, part, access.extents) for output, written in pairs] for part in parts
