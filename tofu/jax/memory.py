@@ -100,21 +100,9 @@ class StepMemory(MemoryComparison):
     one_device: StepDeviceMemory
     worker: StepDeviceMemory
     compiled: StepDeviceMemory | None = None
-
-    @property
-    def headline(self) -> str:
-        """A line above the table: none."""
-        return ""
-
-    @property
-    def heading(self) -> str:
-        """Title of the first column."""
-        return "memory of a step"
-
-    @property
-    def legend(self) -> dict[str, str]:
-        """An explanation of each row."""
-        return LEGEND
+    headline = ""
+    heading = "memory of a step"
+    legend = LEGEND
 
     @property
     def columns(self) -> list[tuple[str, StepDeviceMemory]]:

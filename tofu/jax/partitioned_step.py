@@ -186,7 +186,7 @@ class PartitionedStep:
         if transformation not in self._step_by_transformation:
             function, argument_shapes = transformation.derive(self._native.jaxpr)
             source = read_step(function, argument_shapes)
-            settings = choose_settings(self.partition, transformation, source)
+            settings = choose_settings(self.partition, source)
             partition = plan_step(source, settings, engine=make_engine(self.uneven))
             step = PartitionedStep(function, partition, self.mesh, (), self.uneven)
             self._step_by_transformation[transformation] = step

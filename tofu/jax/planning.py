@@ -10,7 +10,7 @@ from tofu.engine import Engine, Source
 from tofu.errors import DeviceError, PlanError, UnsupportedError, raise_together, suggest
 from tofu.jax.engine import JAX
 from tofu.jax.frontend.read_step import divide_step, hoist_loop_sums
-from tofu.jax.pytrees import make_state_hints, matches_hint, read_state_layouts
+from tofu.jax.pytrees import make_state_hints, matches_hint
 from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partition, observe_by_environment
 from tofu.plan import Plan
 from tofu.planning.progress import search_progress
@@ -133,7 +133,7 @@ def plan_on_same_state(
     if shapes or types differ, or PlanError if `options` store the argument in another way.
     """
     planned = partition.plan
-    hints = make_state_hints(source, *read_state_layouts(partition, part))
+    hints = make_state_hints(source, partition, part)
     read_settings(planned.workers, options)  # validates hints=
     own_hints = dict(options.pop("hints", None) or {})
     raise_together(

@@ -10,9 +10,15 @@ import jax
 from tofu.errors import ShapeError, UnsupportedError
 from tofu.jax.argument_checks import WeakTypeCheck, check_leaves, list_weak
 from tofu.jax.frontend.equations import ValueType
-from tofu.jax.frontend.names import describe_difference, describe_node_difference, name_leaves, name_parameters
+from tofu.jax.frontend.names import (
+    describe_difference,
+    describe_node_difference,
+    name_arguments,
+    name_leaves,
+    name_parameters,
+)
 from tofu.jax.frontend.read_step import Native
-from tofu.jax.frontend.static_leaves import describe_changed, flatten_arrays, is_static, name_all
+from tofu.jax.frontend.static_leaves import describe_changed, flatten_arrays, is_static
 from tofu.validation import show
 
 
@@ -49,7 +55,7 @@ class StepArguments:
         if planned.static or tree != planned.tree:  # the fast path: this runs in every step
             leaves, structure = flatten_arrays(arguments, self._native.has_static_numbers)
             if structure != planned:
-                planned_names, given_names = self._native.names, name_all(self._step, arguments)
+                planned_names, given_names = self._native.names, name_arguments(self._step, arguments, is_static)
                 difference = describe_difference(planned.pick(planned_names), structure.pick(given_names))
                 difference = difference or describe_changed(planned_names, planned, structure)
                 detail = difference or self._describe_first_difference(structure.tree)

@@ -23,6 +23,7 @@ from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.static_leaves import NUMBERS
 from tofu.jax.frontend.versions import find_key_implementation
 from tofu.jax.kernels.call import is_differentiable
+from tofu.jax.pytrees import copy_layouts
 from tofu.pipeline import Partition
 from tofu.planning.settings import DEFAULTS, Settings
 from tofu.search.topology import read_arrangement
@@ -40,9 +41,6 @@ class Transformation(Protocol):
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Return the transformed step as a function, and the shapes of its arguments."""
-
-    def is_kept(self, leaf: int) -> bool:
-        """Return True if array number `leaf` of the arguments has the same shape in the transformed step."""
 
 
 @jax.tree_util.register_static
@@ -75,10 +73,6 @@ class Pullback:
         seeds = [_shape(traced.out_avals[position]) for position in self.seeded]
         return pullback, (list(map(_shape, traced.in_avals)), seeds)
 
-    def is_kept(self, leaf: int) -> bool:
-        """Return True: the derivative takes all arguments of the step."""
-        return True
-
 
 @dataclass(frozen=True)
 class Batch:
@@ -99,10 +93,6 @@ class Batch:
 
         pairs = zip(traced.in_avals, self.batched, strict=True)
         return batch, ([_shape(aval, (self.size,) if is_batched else ()) for aval, is_batched in pairs],)
-
-    def is_kept(self, leaf: int) -> bool:
-        """Return True if array number `leaf` of the arguments has no batch dimension."""
-        return not self.batched[leaf]
 
 
 def _shape(aval: Any, leading: tuple[int, ...] = ()) -> jax.ShapeDtypeStruct:
@@ -175,23 +165,17 @@ def make_transformable(
     return call
 
 
-def choose_settings(partition: Partition, transformation: Transformation, source: Source) -> Settings:
-    """Return the options for planning a transformed step.
+def choose_settings(partition: Partition, source: Source) -> Settings:
+    """Return the options for planning `source`, a transformation of a planned step.
 
-    Hints make the step store its arguments like the original step, except arguments with a batch dimension.
+    Hints make it store its arguments like the planned step, except arguments with a batch dimension.
     """
-    native, transformed_step = partition.source.native, source.native
-    numbers = enumerate(zip(transformed_step.step.inputs, native.step.inputs, strict=False))
-    hints = {
-        transformed_step.name_tensor(source.graph, number): partition.plan.tensors[
-            native.name_tensor(partition.graph, original_number)
-        ]
-        for leaf, (number, original_number) in numbers
-        if transformation.is_kept(leaf)
-    }
+    native, transformed = partition.source.native, source.native
+    numbers = list(zip(transformed.step.inputs, native.step.inputs, strict=False))
+    kept = [(new, old) for new, old in numbers if transformed.step.types[new].shape == native.step.types[old].shape]
     return replace(
         partition.task.settings,
-        hints=hints,
+        hints=copy_layouts(partition, source, kept),
         plan=None,
         saved=None,
         algorithm=DEFAULTS["algorithm"],

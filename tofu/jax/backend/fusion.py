@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from tofu.jax.frontend.equations import ValueType
@@ -100,7 +100,6 @@ def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, li
 def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> list[Operation]:
     """Fuse operations as XLA does, and return the remaining operations. They read and compute only values in memory."""
     fusion = _Fusion(list(operations), results, types)
-    fusion.decide()
     stored_operations: list[Operation] = []
     fused_operations: dict[int, Operation] = {}  # by result, with reads of values in memory only
     for n, operation in enumerate(fusion.operations):
@@ -119,7 +118,6 @@ def _join(operation: Operation, fused_operations: Mapping[int, Operation]) -> Op
     return replace(operation, reads=tuple(reads), moved=frozenset(moved))
 
 
-@dataclass
 class _Fusion:
     """A decision which operations are fused.
 
@@ -127,21 +125,13 @@ class _Fusion:
     The value is True if the root reads elements of its result more than once.
     """
 
-    operations: list[Operation]
-    results: AbstractSet[int]
-    types: Sequence[ValueType]
-    roots: list[dict[int, bool]] = field(default_factory=list)
-    readers: list[list[int]] = field(default_factory=list)
-    makers: Mapping[int, int] = field(default_factory=dict)
-
-    def decide(self) -> None:
-        self.makers, readers = index(self.operations)
-        self.readers = [
-            sorted({n for x in operation.makes for n in readers.get(x, ())}) for operation in self.operations
-        ]
+    def __init__(self, operations: list[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> None:
+        self.operations, self.results, self.types = operations, results, types
+        self.makers, readers = index(operations)
+        self.readers = [sorted({n for x in operation.makes for n in readers.get(x, ())}) for operation in operations]
         computed_once = self._find_computed_once()
-        self.roots = [{} for _ in self.operations]
-        for n in reversed(range(len(self.operations))):
+        self.roots: list[dict[int, bool]] = [{} for _ in operations]
+        for n in reversed(range(len(operations))):
             self.roots[n] = self._find_roots(n, n in computed_once)
 
     def _find_roots(self, n: int, is_computed_once: bool) -> dict[int, bool]:

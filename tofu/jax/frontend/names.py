@@ -14,6 +14,8 @@ import jax.scipy.special
 
 from tofu.errors import UnsupportedError, suggest
 
+MOST_NAMES = 4  # errors list no more leaves
+
 
 def name_arguments(
     function: Callable[..., Any], arguments: Sequence[Any], is_leaf: Callable[[Any], bool] | None = None
@@ -61,8 +63,8 @@ def describe_node_difference(planned: Any, passed: Any, path: str) -> str:
     return next((difference for difference in differences if difference), "")
 
 
-def _list_some(names: Sequence[str], most_names: int = 4) -> str:
-    return ", ".join(names[:most_names]) + (f" and {len(names) - most_names} more" if len(names) > most_names else "")
+def _list_some(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
 
 
 def order_arguments(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:

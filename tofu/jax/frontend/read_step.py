@@ -22,13 +22,13 @@ from tofu.jax.frontend.attributes import read_attributes
 from tofu.jax.frontend.blocks import divide_into_blocks
 from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step, find_dtype
 from tofu.jax.frontend.loop_sums import hoist_sums
-from tofu.jax.frontend.names import UniqueNames, find_user_scope, name_parameters
+from tofu.jax.frontend.names import UniqueNames, find_user_scope, name_arguments, name_parameters
 from tofu.jax.frontend.static_leaves import (
     NUMBERS,
     Structure,
     check_leaf_types,
     flatten_arrays,
-    name_all,
+    is_static,
     takes_static_numbers,
 )
 from tofu.jax.frontend.trace import Traced, trace_step
@@ -137,7 +137,7 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
     for name, argument in zip(name_parameters(function, len(arguments)), arguments, strict=True):
         check_tree(name, argument)
     leaves, structure = flatten_arrays(arguments, static_numbers)
-    all_names = name_all(function, arguments)
+    all_names = name_arguments(function, arguments, is_static)
     names = structure.pick(all_names)
     check_leaf_types(names, leaves)
     try:

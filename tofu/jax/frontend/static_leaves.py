@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from tofu.errors import UnsupportedError, raise_together
-from tofu.jax.frontend.names import name_arguments
 
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, partial, np.ufunc, type)
 """Types of functions without trainable arrays. Functions made by JAX, such as `jax.nn.relu`, are accepted too."""
@@ -125,11 +124,6 @@ def flatten_arrays(tree: Any, static_numbers: bool = False) -> tuple[list[Any], 
     ]
     static = tuple((n, leaf) for n, leaf in enumerate(fixed_leaves) if is_static(leaf))
     return [leaf for leaf in fixed_leaves if not is_static(leaf)], Structure(structure, static)
-
-
-def name_all(function: Callable[..., Any], arguments: Sequence[Any]) -> list[str]:
-    """Return a name for each leaf of the arguments, including static leaves."""
-    return name_arguments(function, arguments, is_leaf=is_static)
 
 
 def describe_changed(names: Sequence[str], planned: Structure, passed: Structure) -> str:
