@@ -127,7 +127,7 @@ def predict_memory(partition: Partition) -> StepMemory:
 
 def predict_one_device(native: Native) -> StepDeviceMemory:
     """Predict the memory of one device that runs the complete step."""
-    whole = native.of_one_device
+    whole = native.original
     return _count("one device", whole, native.donated, tuple(whole.constants))
 
 

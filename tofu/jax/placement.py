@@ -13,6 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tofu.errors import DeviceError, ShapeError
 from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
+from tofu.jax.frontend.equations import ValueType
 from tofu.jax.frontend.static_leaves import NUMBERS
 
 Sharding: TypeAlias = "NamedSharding | UnevenSharding"
@@ -122,7 +123,7 @@ def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding
         ids_in_use.add(id(leaf))
 
 
-def place_local_rows(name: str, local_rows: Any, planned: jax.ShapeDtypeStruct, sharding: Sharding) -> Any:
+def place_local_rows(name: str, local_rows: Any, planned: ValueType, sharding: Sharding) -> Any:
     """Place the array `name`, of which each process passes an equal number of rows (positions of dimension 0).
 
     Rows are in the order of the processes, and every process passes the same scalars. Rows that belong on a device of

@@ -45,29 +45,24 @@ class Native:
     """
 
     step: Step
+    original: Step
+    """The step before it was rewritten so that plans communicate less."""
+    jaxpr: core.ClosedJaxpr
+    """The step as JAX traced it, for derivatives. It takes and returns flat lists of arrays."""
     tensor_of: Mapping[int, int]
     arguments_tree: Structure
     results_tree: Structure
-    names: tuple[str, ...] = ()
-    has_static_numbers: bool = False
+    names: tuple[str, ...]
+    has_static_numbers: bool
     """True if Python numbers in the arguments are part of the step, and not arrays."""
-    double: bool = False
+    double: bool
     """True if the step was traced with 64-bit numbers enabled."""
-    written: Step | None = None
-    """The original step, if `step` was rewritten so that plans communicate less."""
     donated: tuple[int, ...] = ()
     """The arrays whose memory the step may reuse, by position among all arrays in the arguments."""
-    jaxpr: core.ClosedJaxpr | None = None
-    """The step as JAX traced it, for derivatives. It takes and returns flat lists of arrays."""
 
     def name_tensor(self, graph: Graph, number: int) -> str:
         """Return the name of the tensor for a value of the step."""
         return graph.tensors[self.tensor_of[number]].name
-
-    @property
-    def of_one_device(self) -> Step:
-        """The step as it was before it was rewritten for several devices."""
-        return self.step if self.written is None else self.written
 
     def list_arguments(self, positions: Any) -> list[int]:
         """Return the positions of arguments as a sorted list. In `positions`, -1 is the last argument.
@@ -167,10 +162,8 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
         [tensor.name for tensor in graph.tensors if "float0" in tensor.dtype],
     )
     double = bool(jax.config.jax_enable_x64)
-    native = Native(
-        step, tensor_of, structure, traced.results_tree, tuple(all_names), static_numbers, double, jaxpr=traced.jaxpr
-    )
-    return Source(graph, native)
+    trees = structure, traced.results_tree
+    return Source(graph, Native(step, step, traced.jaxpr, tensor_of, *trees, tuple(all_names), static_numbers, double))
 
 
 def _describe_empty(graph: Graph, tensor: int) -> str:
@@ -254,7 +247,7 @@ def _rewrite(source: Source, step: Step, find_operator_name: Callable[[Equation]
         for operator in graph.operators
     )
     graph = replace(graph, tensors=tuple(tensors), operators=operators)
-    return Source(graph, replace(native, step=step, tensor_of=tensor_of, written=native.of_one_device))
+    return Source(graph, replace(native, step=step, tensor_of=tensor_of))
 
 
 def make_graph(step: Step, names: Sequence[str], state_count: int = 0) -> tuple[Graph, dict[int, int]]:
