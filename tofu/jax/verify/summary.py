@@ -27,9 +27,9 @@ class Summary:
     by_numbers
         Primitives whose outputs all agree with the numbers that the description computes.
     by_parts
-        Primitives whose outputs were only compared part by part, because the description computes no numbers for them.
+        Primitives whose outputs were only computed in parts, because the interpreter cannot execute the description.
     whole
-        Primitives that are replicated, so their descriptions cannot be wrong.
+        Primitives that every worker computes completely, so their descriptions cannot be wrong.
     uncompared
         Primitives without a meaningful case.
     signatures, strategies, pairs
