@@ -35,10 +35,10 @@ def read_task(
     observe: Observer | None = None,
     states: int = 0,
 ) -> Task:
-    """Read and analyse a symbol: find out how each operator can be split.
+    """Read and analyse a symbol: find out how each operator can be split. Raise a TofuError if this is impossible.
 
-    The arguments are those of `compile_partition`. If there is a memory limit, `states` is the number of tensors that
-    an optimizer keeps for each weight.
+    `differentiated` names the arguments that get gradients, and `updated` names those that an optimizer updates. If
+    there is a memory limit, `states` is the number of tensors that an optimizer keeps for each weight.
     """
     observe = observe or observe_by_environment()
     differentiated = differentiated if settings.for_training else ()
@@ -70,10 +70,11 @@ def read_task(
 
 
 def _list_forms(symbol: Any, settings: Settings) -> list[SymbolForm]:
-    """Return the forms in which a symbol may be planned. The first one needs no search.
+    """Return the forms of a symbol from which the planner may choose.
 
-    RNN operators may be replaced by cells, and operators along a dimension may be computed in blocks. If a plan was
-    passed, it determines which operators are in blocks. An operator with a hint is never in blocks.
+    In some forms, other operators replace the RNN operators (see `unrolled`), or operators along a dimension such as
+    cumsum (see `blocks`). If the user passed a plan, the operators are replaced that this plan replaces. An operator
+    for which the user passed a hint is not replaced by blocks.
     """
     unroll = find_unroll(settings) if has_recurrences(symbol) else "never"
     unroll_choices = {"never": (False,), "always": (True,), "cheaper": (False, True)}[unroll]
@@ -100,8 +101,8 @@ def _choose_form(
 ) -> Task:
     """Return the form of the symbol whose plan has the least communication, or the first of several equal ones.
 
-    If the user describes an interconnect, the time of communication is compared. If the best plan does not split the
-    blocks of an operator, this operator is left whole.
+    If the user describes an interconnect, seconds are compared instead of bytes. If the best plan does not distribute
+    the blocks of an operator over the workers, the operator itself is used instead of the blocks.
     """
     best_task, best_form, best_plan = first_task, AS_WRITTEN, _plan_form(first_task)
     if isinstance(best_plan, Plan) and best_plan.communication_bytes == 0:
@@ -164,41 +165,15 @@ def read_trained(
     observe: Observer | None = None,
     states: int = 0,
 ) -> Task:
-    """Read a symbol in which every argument except inputs and labels is trained.
-
-    `states` is described in `read_task`. Raise a TofuError if the model cannot be split, or if names or shapes are
-    wrong.
-    """
+    """Read a symbol in which every argument except inputs and labels is trained, as `read_task` does."""
     refuse_unpartitionable(symbol)
     check_names(symbol, shapes)
     inputs, trained = read_training(symbol, shapes)
     return read_task(symbol, inputs, settings, differentiated=trained, updated=trained, observe=observe, states=states)
 
 
-def compile_partition(
-    symbol: Any,
-    shapes: Mapping[str, tuple[int, ...]],
-    settings: Settings,
-    *,
-    dtypes: Mapping[str, Any] | None = None,
-    differentiated: Collection[str] = (),
-    updated: Collection[str] = (),
-    progress: Progress | None = None,
-) -> Partition:
-    """Plan a model for these shapes, and return the plan with its graph.
-
-    `differentiated` names the arguments that get gradients. `updated` names those that an optimizer updates. Raise a
-    TofuError if the model cannot be planned.
-    """
-    observe = observe_by_environment()
-    task = read_task(
-        symbol, shapes, settings, dtypes=dtypes, differentiated=differentiated, updated=updated, observe=observe
-    )
-    return make_partition(task, observe, progress)
-
-
 def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Callable[[Task], Partition]:
-    """Return a function that plans a symbol with other settings, and chooses again which operators to replace."""
+    """Return a function that plans a task with its own settings, and chooses the form of the symbol again for them."""
 
     def plan(task: Task) -> Partition:
         if len(_list_forms(symbol, task.settings)) == 1:

@@ -46,9 +46,9 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     Parameters
     ----------
     tensor
-        The shards. Before a model is bound, the only shard is the whole array on the host.
+        The shards. A parameter that no model uses yet has one shard, the whole array on the host.
     before_use
-        Function that is called before each use. It may replace the shards, or raise an error.
+        Function that is called before each use of the array. It may replace the shards, or raise an error.
     """
 
     def __init__(self, tensor: ShardedTensor, before_use: Callable[[], None] = lambda: None) -> None:
@@ -93,7 +93,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     def invalidate(self) -> None:
         """Mark the values as invalid, because the memory of the shards will be reused.
 
-        If the user holds a part of the whole array, the array is assembled before, and stays readable.
+        If the user holds a view of the whole array, the array is assembled first, so that the view stays readable.
         """
         if self._is_viewed:
             self._read_shards()
@@ -148,7 +148,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     def note_change(self) -> None:
         """Note that the shards have changed, so that the next read assembles the whole array again.
 
-        If the user holds a part of the whole array, it is assembled at once.
+        If the user holds a view of the whole array, the array is assembled at once.
         """
         self._is_current = False
         if self._is_viewed:
@@ -288,7 +288,7 @@ class View(mx.nd.NDArray, metaclass=LikeNDArray):  # type: ignore[misc]  # MXNet
 
 
 def _returning_view(method: Any) -> Any:
-    """Return a method of NDArray whose result is a `View`, or is noted as sharing the array's memory."""
+    """Return a method of NDArray that registers its result, which shares the array's memory, with the `ParameterArray`."""
 
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -309,7 +309,7 @@ for _name in VIEW_METHODS:
 
 
 def on_host(name: str, whole: Any) -> ShardedTensor:
-    """Return a tensor whose only shard is the whole array on the host."""
+    """Return a tensor with one shard: `whole`, or a copy of it on the host."""
     region = tuple((0, extent) for extent in whole.shape)
     array = whole.copyto(mx.cpu(0)) if whole.context != mx.cpu(0) else whole
     return ShardedTensor(name, tuple(whole.shape), whole.dtype.__name__, [region], [mx.cpu(0)], [array])
@@ -325,16 +325,15 @@ def add_to(array: Any, tensor: ShardedTensor) -> None:
         return
     if not array.layout.matches(tensor):
         array.move(tensor.zeros_like())
-    for shard, addend in zip(array.tensor.arrays, tensor.arrays, strict=True):
-        shard += addend
+    array.tensor.add(tensor)
     array.note_change()
 
 
 def copy_into(pairs: Sequence[tuple[ParameterArray, ShardedTensor]]) -> None:
-    """Copy the tensor of each pair into the array of the pair, before the memory of the tensor is reused.
+    """Copy each tensor into the array beside it, before the memory of the tensors is reused.
 
     One operator copies all float32 shards of a device, because hundreds of small copies would take as long as an
-    update. The operator has no float64 on CPUs.
+    update. It does not support float64 on CPUs.
     """
     shards_by_device: dict[Any, tuple[list[Any], list[Any]]] = {}
     for array, tensor in pairs:
@@ -354,8 +353,7 @@ def copy_into(pairs: Sequence[tuple[ParameterArray, ShardedTensor]]) -> None:
 def add(tensors: Sequence[ShardedTensor]) -> ShardedTensor:
     """Return the sum of tensors of equal shape. The sum is split like the first tensor."""
     first, *others = tensors
-    sum_shards = [shard.copy() for shard in first.arrays]
+    total = first.like(first.shape, first.dtype, [shard.copy() for shard in first.arrays])
     for tensor in others:
-        for sum_shard, addend in zip(sum_shards, tensor.in_layout_of(first).arrays, strict=True):
-            sum_shard += addend
-    return first.like(first.shape, first.dtype, sum_shards)
+        total.add(tensor)
+    return total

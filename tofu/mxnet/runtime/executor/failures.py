@@ -38,7 +38,7 @@ class AllocationFailureError(OutOfMemoryError, mx.base.MXNetError):  # type: ign
 
 
 def find_failure(arrays: Sequence[Any]) -> Exception | None:
-    """Return the first error of the operators that write the arrays, or None. MXNet then forgets these errors."""
+    """Wait for arrays and return the first error of the operators that write them, or None. MXNet forgets these errors."""
     failure: Exception | None = None
     for array in arrays:
         try:
@@ -72,9 +72,16 @@ def raise_failure(arrays: Sequence[Any]) -> None:
 
 
 def summarise(error: BaseException) -> str:
-    """Return an MXNet error in one line, without MXNet's file names and stack trace."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1].removeprefix("MXNetError: ") if lines else type(error).__name__
+    """Return an MXNet error in one line, without MXNet's file names and stack trace.
+
+    If an operator has an unknown argument, MXNet also lists all possible arguments. They are left out.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    unknown_argument = next((line for line in lines if ", Possible Arguments:" in line), None)
+    line = lines[-1]
+    if unknown_argument is not None and line.startswith(", in operator"):
+        line = unknown_argument.split(", Possible Arguments:")[0] + line
+    return line.removeprefix("MXNetError: ")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -84,7 +91,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def explaining_memory(plan: Plan, contexts: Sequence[Any], activity: str) -> Iterator[None]:
-    """Raise an OutOfMemoryError that shows the bytes needed and free if an allocation fails inside the context."""
+    """Raise OutOfMemoryError if memory cannot be allocated inside the `with` block. The message lists needed and free bytes."""
     free = read_free_bytes()
     try:
         yield

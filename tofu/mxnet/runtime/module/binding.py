@@ -47,24 +47,17 @@ from tofu.validation import show
 
 
 class SharedParameters:
-    """Parameters that several modules share.
-
-    Each module has its own executor; `owner` is the one with the current values.
-    """
+    """Parameters of several modules, each with its own executor. Only the executor `owner` has the current values."""
 
     def __init__(self, owner: ShardedExecutor) -> None:
-        self._owner = owner
+        self.owner = owner
 
     def copy_to(self, executor: ShardedExecutor, names: Collection[str]) -> None:
         """Copy the current values of the parameters in `names`, and the sums of gradients, to another executor."""
-        old_owner, self._owner = self._owner, executor
+        old_owner, self.owner = self.owner, executor
         if old_owner is not executor:
             copy_values(old_owner.variables, {name: executor.variables[name] for name in names})
-            copy_values(old_owner.sums, executor.sums)
-
-    def set_owner(self, executor: ShardedExecutor) -> None:
-        """Note that this executor has the current values."""
-        self._owner = executor
+            copy_values(old_owner.gradients.sums, executor.gradients.sums)
 
 
 def copy_values(old_tensors: Mapping[str, ShardedTensor], new_tensors: Mapping[str, ShardedTensor]) -> None:
@@ -294,13 +287,14 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         ]
         raise_together(ShapeError, f"For the inputs {shapes} these parameters would have another shape:", changes)
         copy_values({**states, **kept}, executor.variables)
-        old_sums = old_executor.sums if old_executor and not resets_sums else {}
-        executor.add_up([name for name, request in self._grad_requests.items() if request == "add"], old_sums)
-        copy_values(old_sums, executor.sums)
+        old_sums = old_executor.gradients.sums if old_executor and not resets_sums else {}
+        added = [name for name, request in self._grad_requests.items() if request == "add"]
+        executor.gradients.add_up(added, old_sums)
+        copy_values(old_sums, executor.gradients.sums)
         with uninterrupted():
             self._executor = executor
             if self._shared_parameters is not None:
-                self._shared_parameters.set_owner(executor)
+                self._shared_parameters.owner = executor
             for monitor in self._monitors:
                 monitor.attach()
 

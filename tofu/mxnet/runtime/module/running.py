@@ -38,7 +38,7 @@ class RunningModule(ShardedModule):
             self._label_shapes = list(map(_with_shape, self._label_shapes, label_shapes))
             old_executor = self.executor
             self._rebind()
-            self.executor.forget_gradients(old_executor)
+            self.executor.gradients.forget(old_executor.gradients)
 
     def _infer_label_shapes(self, data: Sequence[Any]) -> list[tuple[int, ...]]:
         shapes = {desc.name: tuple(array.shape) for desc, array in zip(self._data_shapes, data, strict=True)}

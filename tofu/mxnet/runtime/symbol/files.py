@@ -18,7 +18,8 @@ from tofu.errors import TofuError, raise_together
 from tofu.imports.mxnet import MXNET_VERSION
 from tofu.mxnet.frontend.refusals import refuse_broken
 from tofu.mxnet.frontend.symbol_text import read_model
-from tofu.mxnet.runtime.symbol.partition_text import ATTRIBUTE, last_line, load_whole
+from tofu.mxnet.runtime.executor.failures import summarise
+from tofu.mxnet.runtime.symbol.partition_text import ATTRIBUTE, load_whole
 from tofu.mxnet.runtime.symbol.partitioned_symbol import load_json as read_json
 from tofu.validation import read_text
 
@@ -43,10 +44,7 @@ def _with_partition(load_json: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def read_symbol(path: str) -> Any:
-    """Return the symbol in a file. The result is partitioned if the saved symbol was partitioned.
-
-    Raise TofuError if MXNet cannot read the file.
-    """
+    """Return the symbol in a file, partitioned if it was saved so. Raise TofuError if MXNet cannot read the file."""
     saved_version = MXNET_VERSION
     try:
         text = read_text(path)
@@ -54,7 +52,7 @@ def read_symbol(path: str) -> Any:
         symbol = mx.sym.load_json(text)
         refuse_broken(symbol)
     except (OSError, ValueError, mx.base.MXNetError) as error:
-        reason = str(error) if isinstance(error, (OSError, ValueError)) else last_line(error)
+        reason = str(error) if isinstance(error, (OSError, ValueError)) else summarise(error)
         remedy = "Save one with symbol.save(...)."
         if isinstance(error, mx.base.MXNetError):  # the file has an operator or argument that this MXNet lacks
             is_same = saved_version == MXNET_VERSION

@@ -18,9 +18,9 @@ MOST_PARTITIONS = 4
 
 
 class Replanner:
-    """A store of the plans that a model used last, which finds a plan when the shapes of the inputs change.
+    """The plans that a model used last. When the shapes of its inputs change, one of them is used again if it fits.
 
-    The plan for the first shapes is used whenever it fits. For example, if only the last batch is smaller and needs
+    The plan for the first shapes is tried first. For example, if only the last batch of an epoch is smaller and needs
     another plan, the next full batch uses the first plan again.
     """
 
@@ -29,7 +29,7 @@ class Replanner:
         self._partitions: dict[Hashable, Partition] = {}  # in order of last use
 
     def first_plan(self, gradients: Hashable) -> Plan | None:
-        """Return the plan that was found first for a step that computes these `gradients`."""
+        """Return the first plan of the model for a training step that computes these `gradients`, as in `find`."""
         return self._first_plans.get(gradients)
 
     def find(
@@ -79,30 +79,20 @@ class Replanner:
         compile_with: Callable[[Settings], Partition],
         present_plan: Plan | None,
     ) -> Partition:
-        first_plan = self._first_plans.get(gradients)
-        plans = [
-            plan for plan in (first_plan, None if present_plan is first_plan else present_plan) if plan is not None
-        ]
-        if not plans:
+        first_plan, problems = self._first_plans.get(gradients), []
+        for plan in (first_plan, None if present_plan is first_plan else present_plan):
+            if plan is not None:
+                try:
+                    return compile_with(replace(settings, plan=plan, strict_plan=False))
+                except PlanError as error:
+                    problems.append(_shorten(error))
+        if not problems:
             return compile_with(settings)
-        reason = ""
-        for plan in plans:
-            partition = _try_plan(plan, settings, compile_with)
-            if isinstance(partition, Partition):
-                return partition
-            reason = reason or describe_reason(partition)
-        logger.warning("The plan does not fit the shapes %s, so the search runs again. %s", dict(shapes), reason)
+        logger.warning("The plan does not fit the shapes %s, so the search runs again. %s", dict(shapes), problems[0])
         return compile_with(settings.searching())
 
 
-def _try_plan(plan: Plan, settings: Settings, compile_with: Callable[[Settings], Partition]) -> Partition | PlanError:
-    try:
-        return compile_with(replace(settings, plan=plan, strict_plan=False))
-    except PlanError as error:
-        return error
-
-
-def describe_reason(error: Exception) -> str:
+def _shorten(error: Exception) -> str:
     """Return an error in one line: the headline, the first problem, and the number of further problems."""
     headline, *problems = (line.strip().removeprefix("- ") for line in str(error).splitlines())
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
