@@ -14,6 +14,7 @@ from typing import Any
 
 import mxnet as mx
 
+from tdl_ops.mxnet.attributes import is_true
 from tofu import _mxnet
 from tofu.errors import TofuError, UnsupportedError, raise_together
 from tofu.graph.semantic import Graph, Operator
@@ -73,7 +74,7 @@ def refuse_unpartitionable(symbol: Any) -> None:
 
 
 def refuse_wrong_kernels(graph: Graph) -> None:
-    """Raise UnsupportedError for operators for which MXNet computes wrong numbers even on one device."""
+    """Raise UnsupportedError for operators that MXNet itself computes wrong, even on one device."""
     _refuse_fractional_reshapes(graph)
     _refuse_shared_gammas(graph)
     has_onednn = os.environ.get("MXNET_MKLDNN_ENABLED", "1") != "0"
@@ -124,8 +125,7 @@ def _refuse_shared_gammas(graph: Graph) -> None:
 
 
 def _sets_gamma(operator: Operator) -> bool:
-    is_batch_norm = operator.op in ("BatchNorm", "BatchNorm_v1")
-    return is_batch_norm and operator.attributes.get("fix_gamma", "True") in ("True", "1")
+    return operator.op in ("BatchNorm", "BatchNorm_v1") and is_true(operator.attributes, "fix_gamma", True)
 
 
 def _refuse_fractional_reshapes(graph: Graph) -> None:

@@ -31,10 +31,7 @@ Values = Sequence[ComposedValue]
 
 @dataclass
 class Composition:
-    """The small operators (parts) that replace one operator, in order.
-
-    All tensors between parts have the type `dtype`.
-    """
+    """The small operators (`parts`) that replace one operator, in order. Tensors between them have the type `dtype`."""
 
     parts: Parts
     dtype: str
@@ -48,7 +45,7 @@ class Composition:
         return ComposedValue(self.parts.whole.inputs[slot], dimensions)
 
     def add(self, name: str, op: str, inputs: Values, names: Sequence[str], **attributes: object) -> ComposedValue:
-        """Add a part of MXNet's type `op` and return its output, whose dimensions have these `names`."""
+        """Add an operator of MXNet, such as "sum", and return its output, whose dimensions have these `names`."""
         output = ComposedValue(self.parts.inner_tensor(name, self.shape(names), self.dtype), tuple(names))
         self._add_operator(name, op, attributes, inputs, output)
         return output
@@ -69,7 +66,7 @@ class Composition:
         self._add_operator(f"output{slot}", op, attributes, (value,), output)
 
     def finish(self, op: str, inputs: Values, names: str, slot: int = 0, **attributes: object) -> None:
-        """Add the last part, which computes output number `slot` of the replaced operator."""
+        """Add the last operator, which computes output number `slot` of the replaced operator."""
         output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
         dimensions = _name_dimensions((*inputs, output))
         texts, positions = _as_texts(attributes), _list_positions(inputs)

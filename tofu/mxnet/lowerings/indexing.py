@@ -7,10 +7,11 @@ The parts are in `csrc/nnvm/parts/take.cc` and `by_position.cc`.
 
 from __future__ import annotations
 
+from tdl_ops.mxnet.attributes import is_true
 from tofu.graph import Operator
 from tofu.lowering.parts import Attributes, Inputs, Lowering, Parts
 from tofu.mxnet.lowerings.composition import round_single
-from tofu.mxnet.lowerings.conventions import TYPES, is_true, positive_axis, select_attributes
+from tofu.mxnet.lowerings.conventions import TYPES, positive_axis, select_attributes
 
 
 def _lower_lookup(op: str, table_slot: int, indices_slot: int) -> dict[str, Lowering]:
@@ -79,7 +80,7 @@ def _has_axis(operator: Operator, inputs: Inputs) -> bool:
 def _pick_attributes(parts: Parts, shape: tuple[int, ...]) -> dict[str, str]:
     attributes = parts.whole.attributes
     axis = positive_axis(attributes, len(shape), -1)
-    keepdims = str(is_true(attributes, "keepdims", False))
+    keepdims = str(is_true(attributes, "keepdims"))
     mode = attributes.get("mode", "clip")
     return {"axis": str(axis), "rows": str(shape[axis]), "mode": mode, "keepdims": keepdims}
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tdl_ops.mxnet.attributes import parse_attribute
+from tdl_ops.mxnet.attributes import is_true, parse_attribute
 from tdl_ops.mxnet.reduced import list_reduced
 from tofu.graph import Operator
 from tofu.lowering.parts import Inputs, Lowering, Parts
 from tofu.mxnet.lowerings.composition import ONE, ComposedValue, Composition, compute_statistics, have_exact_sums
-from tofu.mxnet.lowerings.conventions import is_true
 
 
 def _is_possible(operator: Operator, inputs: Inputs) -> bool:
@@ -36,7 +35,7 @@ class _Reduction:
 
     def __init__(self, parts: Parts, slot: int, axes_attribute: str) -> None:
         attributes, shape = parts.whole.attributes, parts.shape(slot)
-        self.keepdims = is_true(attributes, "keepdims", False)
+        self.keepdims = is_true(attributes, "keepdims")
         self.axes = tuple(list_reduced(parse_attribute(attributes.get(axes_attribute, "None")), False, len(shape)))
         unreduced = [d for d in range(len(shape)) if d not in self.axes]
         is_gradient = parts.whole.op.startswith("_backward")  # a gradient's index variables are numbered by dimension

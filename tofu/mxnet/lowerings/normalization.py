@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from tdl_ops.mxnet.attributes import is_true
 from tofu.graph import Operator
 from tofu.lowering.parts import Attributes, Inputs, Lowering, Parts
 from tofu.mxnet.frontend.origin import find_origin
-from tofu.mxnet.lowerings.conventions import is_true, positive_axis, reduce_shape, select_attributes
+from tofu.mxnet.lowerings.conventions import positive_axis, reduce_shape, select_attributes
 
 
 def _batch_norm_attributes(parts: Parts, slot: int) -> tuple[dict[str, str], int]:
@@ -27,7 +28,7 @@ def _expand_batch_norm(parts: Parts) -> None:
     data, gamma, beta, moving_mean, moving_var = parts.whole.inputs
     attributes, channels = _batch_norm_attributes(parts, 0)
     writes = _written_gamma(attributes)
-    if is_true(attributes, "use_global_stats", False):
+    if is_true(attributes, "use_global_stats"):
         inputs = (data, gamma, beta, moving_mean, moving_var)
         parts.last_operator("_tofu_batch_norm_global", attributes, inputs, writes)
         return
@@ -68,7 +69,7 @@ def _request_mean(operator: Operator) -> Operator:
 
 def _uses_batch_statistics(operator: Operator, inputs: Inputs) -> bool:
     """Return True if the statistics depend on the batch. Otherwise MXNet's gradient can be split by batch and space."""
-    return not is_true(operator.attributes, "use_global_stats", False)
+    return not is_true(operator.attributes, "use_global_stats")
 
 
 def _layer_norm_attributes(parts: Parts, slot: int) -> tuple[dict[str, str], tuple[int, ...]]:

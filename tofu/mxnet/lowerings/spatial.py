@@ -19,11 +19,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
 
-from tdl_ops.mxnet.attributes import CHANNELS_LAST, parse_attribute
+from tdl_ops.mxnet.attributes import CHANNELS_LAST, is_true, parse_attribute
 from tofu.graph import Operator
 from tofu.lowering.parts import Attributes, DimensionNames, Inputs, Lowering, Parts
 from tofu.mxnet.frontend.origin import find_origin
-from tofu.mxnet.lowerings.conventions import check_type, is_true, select_attributes
+from tofu.mxnet.lowerings.conventions import check_type, select_attributes
 
 DIVIDE_BY_WINDOW = "_tofu_divide_by_window"
 SUM_POOLING = {"pool_type": "sum"}
@@ -38,7 +38,7 @@ def _read_extents(attributes: Attributes, name: str) -> tuple[int, ...]:
 def _has_smaller_windows(operator: Operator, inputs: Inputs) -> bool:
     """Return True for an average pooling whose windows at a border may be smaller than others."""
     attributes = operator.attributes
-    if attributes.get("pool_type") != "avg" or is_true(attributes, "global_pool", False):
+    if attributes.get("pool_type") != "avg" or is_true(attributes, "global_pool"):
         return False
     omits_padding = any(_read_extents(attributes, "pad")) and not is_true(attributes, "count_include_pad", True)
     return omits_padding or attributes.get("pooling_convention", "valid") != "valid"

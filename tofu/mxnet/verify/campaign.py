@@ -64,8 +64,8 @@ def verify_cases(
 ) -> Generator[CaseResult, None, None]:
     """Verify cases in their order, `jobs` at a time, and yield a result for each.
 
-    After each case, `examples` random variants of it are verified. If `search` is True, missing splits are searched,
-    too. `modules` are imported first, to register more descriptions.
+    After each case, verify `examples` random variants of it. If `search` is True, also search for splits that Tofu does
+    not offer. Import `modules` first, which may register more descriptions.
     """
     if jobs == 1:
         with Sandbox(modules) as sandbox:

@@ -12,7 +12,7 @@ from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.analysis import OperatorAccess, analyse
 from tofu.errors import TofuError, UnsupportedError
 from tofu.mxnet.verify.kernels import KERNEL_ERRORS
-from tofu.mxnet.verify.nodes import VerifiedNode, execute_training_graph, run_with_forward
+from tofu.mxnet.verify.nodes import VerifiedNode, execute_training_graph, run_with_forward, write_attributes
 from tofu.mxnet.verify.whole import compare_whole
 from tofu.tdl import Description, trace
 from tofu.tdl.expression import OpaqueElement, Position
@@ -80,14 +80,15 @@ def verify_operator(
     >>> verify_operator("FullyConnected", {"num_hidden": 5}, [(4, 6), (5, 6), (5,)]).is_verified
     True
     """
-    texts = {name: str(value) for name, value in attributes.items()}
     random = np.random.RandomState(seed)
     arrays = [value if isinstance(value, np.ndarray) else random.uniform(-1, 1, value) for value in inputs]
-    nodes = execute_training_graph(op, texts, arrays, wrt, seed + 1)
+    nodes = execute_training_graph(op, attributes, arrays, wrt, seed + 1)
     reports = [
         _Verification(node, parts, (relations or {}).get(node.op), description_tolerance).report() for node in nodes
     ]
-    return Report(op, tuple(texts.items()), tuple(array.shape for array in arrays), tuple(reports))
+    return Report(
+        op, tuple(write_attributes(attributes).items()), tuple(array.shape for array in arrays), tuple(reports)
+    )
 
 
 class _Verification:

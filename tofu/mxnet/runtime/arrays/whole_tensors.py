@@ -18,6 +18,7 @@ import numpy as np
 from tofu import _mxnet
 from tofu.analysis import Combine, OutputAccess
 from tofu.graph import Graph, Operator, Tensor
+from tofu.mxnet.frontend.inference import infer_entries
 from tofu.mxnet.frontend.origin import find_origin
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.program import PlannedProgram
@@ -69,9 +70,7 @@ class TensorNames:
         self.name_by_tensor: dict[str, str] = {}
         self.inputs_by_output: dict[str, list[tuple[str, str]]] = {}
         self.shape_by_tensor: dict[str, tuple[int, ...]] = {}
-        variables = [node["name"] for node in nodes if node["op"] == "null" and node["name"] in graph.tensor_index]
-        variable_shapes = {name: graph.tensors[graph.tensor_index[name]].shape for name in variables}
-        shapes, _ = _mxnet.infer(native.handle.value, variable_shapes, {})
+        shapes, _ = infer_entries(native, {tensor.name: tensor.shape for tensor in graph.tensors}, {})
         for operator in graph.operators:
             number = find_origin(operator).monitored_node
             if number < 0:  # the operator is not in MXNet's graph

@@ -21,6 +21,7 @@ from mxnet.ndarray import register
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tdl_ops.mxnet.attributes import parse_attribute
+from tdl_ops.mxnet.reduced import list_reduced
 from tofu.analysis import analyse
 from tofu.errors import TofuError
 from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray, ShardedContext
@@ -228,9 +229,7 @@ def _reduce_shards(name: str, tensor: ShardedTensor, attributes: Mapping[str, An
 
 def _read_reduced_dimensions(rank: int, attributes: Mapping[str, Any]) -> tuple[tuple[int, ...], bool]:
     axis, exclude, keepdims = (parse_attribute(attributes.get(key)) for key in ("axis", "exclude", "keepdims"))
-    listed = {d % rank for d in ((axis,) if isinstance(axis, int) else axis or ())}
-    reduced = set(range(rank)) - listed if exclude else listed or set(range(rank))
-    return tuple(sorted(reduced)), bool(keepdims)
+    return tuple(list_reduced(axis, bool(exclude), rank)), bool(keepdims)
 
 
 def _sum_of_squares(array: Any) -> Any:
