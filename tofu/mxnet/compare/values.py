@@ -65,39 +65,16 @@ POSITIONS: dict[str, dict[int, FindBounds]] = {
 """Operator -> the inputs that contain indices, labels or lengths -> the range of their values."""
 MOVING_OPERATORS = frozenset(
     (
-        "Reshape",
-        "Flatten",
-        "transpose",
-        "expand_dims",
-        "squeeze",
-        "SwapAxis",
-        "reshape_like",
-        "reverse",
-        "Cast",
-        "_copy",
-        "SliceChannel",
-        "_split_v2",
-        "slice",
-        "slice_axis",
-        "slice_like",
-        "BlockGrad",
-        "Concat",
-        "stack",
-        "tile",
-        "repeat",
-        "broadcast_to",
-        "broadcast_axis",
-        "broadcast_like",
+        *("Reshape", "Flatten", "transpose", "expand_dims", "squeeze", "SwapAxis", "reshape_like", "reverse"),
+        *("Cast", "_copy", "BlockGrad", "SliceChannel", "_split_v2", "slice", "slice_axis", "slice_like"),
+        *("Concat", "stack", "tile", "repeat", "broadcast_to", "broadcast_axis", "broadcast_like"),
     )
 )
 """Operators that rearrange or copy their input's numbers without changing them."""
 
 
 def find_positions(symbol: Any, shapes: Mapping[str, Shape], dtypes: Mapping[str, Any]) -> dict[str, Bounds]:
-    """Return the allowed range of values for each argument that contains indices, labels or lengths.
-
-    All operators that read the argument accept the values in this range.
-    """
+    """Return the range of values that all readers accept, for each argument that contains indices, labels or lengths."""
     symbol = in_plain_form(symbol)
     all_shapes, type_flags = infer_arguments(symbol, shapes, dtypes)
     nodes = _mxnet.nodes(symbol.handle.value)

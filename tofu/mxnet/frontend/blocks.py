@@ -79,7 +79,7 @@ def _replace_roll(node: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
 
 @dataclass(frozen=True)
 class _BlockedOperator:
-    """An operator that is computed in blocks along dimension `axis`. `shape` is flat if the operator has no axis."""
+    """An operator to compute in blocks along dimension `axis`. If the operator has no axis, `shape` is flat."""
 
     op: str
     attributes: Mapping[str, Any]

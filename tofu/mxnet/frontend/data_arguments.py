@@ -42,7 +42,7 @@ def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset
 def _find_needed_shapes(symbol: Any, shapes: Shapes, groups: Sequence[Sequence[str]]) -> dict[str, tuple[int, ...]]:
     """Return the shapes that MXNet cannot infer from the shapes of earlier arguments.
 
-    To save time, at most `MOST_INFERENCES` inferences are made, and one more after each group of arguments.
+    To save time, there are at most `MOST_INFERENCES` inferences, and one more after each group.
     """
     needed: dict[str, tuple[int, ...]] = {}
     inferred: Mapping[str, tuple[int, ...]] = {}

@@ -275,8 +275,7 @@ class _Reader:
 def _list_undeclared_changes(node: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the inputs that an operator changes although MXNet does not declare it.
 
-    BatchNorm_v1 sets a fixed gamma to ones. BatchNorm is split like its gamma, or replaced by parts that declare the
-    change.
+    BatchNorm_v1 sets a fixed gamma to ones. For BatchNorm, the lowering declares the change.
     """
     return (1,) if node["op"] == "BatchNorm_v1" and is_true(node["attrs"], "fix_gamma", True) else ()
 

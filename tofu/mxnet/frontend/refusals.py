@@ -107,7 +107,8 @@ def refuse_outputs_without_dimensions(graph: Graph) -> None:
 def _refuse_shared_gammas(graph: Graph) -> None:
     """Refuse operators that read the gamma of a BatchNorm with fix_gamma.
 
-    BatchNorm sets gamma to ones while it runs. MXNet does not know this, and runs other readers before or after it.
+    BatchNorm sets gamma to ones while it runs. MXNet does not know this, so others read gamma before or after the
+    change.
     """
     setters = {number for number, operator in enumerate(graph.operators) if _sets_gamma(operator)}
     setter_by_gamma = {graph.operators[number].inputs[1]: graph.operators[number] for number in setters}
@@ -129,7 +130,7 @@ def _sets_gamma(operator: Operator) -> bool:
 
 
 def _refuse_fractional_reshapes(graph: Graph) -> None:
-    """Refuse reshapes in which -1 stands for a fraction. MXNet would round it and read outside the tensors."""
+    """Refuse reshapes in which -1 stands for a fraction, which MXNet would round."""
     shapes = [tensor.shape for tensor in graph.tensors]
     raise_together(
         UnsupportedError,

@@ -106,10 +106,7 @@ class Recurrence:
         return self.data_shape[2] if layer == 0 else self.units * self.directions
 
     def _take_weight(self, parameters: Any, width: int | None = None) -> Any:
-        """Return the next weight from the vector of parameters, or a bias if `width` is None.
-
-        Rows are ordered by unit.
-        """
+        """Return the next weight, or bias if `width` is None, from the vector of parameters. Rows are ordered by unit."""
         size = self.units * (width or 1)
         shape = (self.units, 1) if width is None else (self.units, 1, width)
         parts = []

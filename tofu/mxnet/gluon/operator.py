@@ -119,7 +119,7 @@ class PartitionedOperator:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _register_op_hook(self, callback: Any, monitor_all: bool = False) -> None:
-        """Set a hook that sees whole tensors. MXNet calls this before each call of a block that has a hook."""
+        """Set a hook that sees whole tensors. MXNet calls this before each call of a block with a hook."""
         if self._operator_hook != (callback, monitor_all):
             self._operator_hook = callback, monitor_all
             for bound in self._executors:
@@ -336,7 +336,7 @@ class PartitionedOperator:
 
 
 def _make_anchor(context: Any) -> Any:
-    """Return an array that all calls read. One backward pass adds 1 to its gradient for each call."""
+    """Return an array that all calls read. A backward pass adds 1 to its gradient for each call."""
     anchor = mx.nd.zeros((1,), ctx=context)
     anchor.attach_grad()
     return anchor

@@ -96,7 +96,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self._init_grad()
 
     def _set_context(self, contexts: Sequence[Any]) -> None:
-        """Store the user's context. Arrays are on the host until there is a plan, and then on the workers."""
+        """Store the context that the user passed, which does not move the arrays."""
         _check_single_context(self.name, contexts)
         context = contexts[0]
         self._ctx_list = [context]
@@ -208,7 +208,7 @@ _zero_whole_gradients = mx.gluon.ParameterDict.zero_grad
 
 
 def _zero_gradients(parameters: Any) -> None:
-    """Set all gradients to zeros. This replaces MXNet's method, which would assemble the whole gradients."""
+    """Set all gradients to zeros without assembling them, unlike MXNet's method."""
     ordinary = mx.gluon.ParameterDict(parameters.prefix)
     for name, parameter in parameters.items():
         if isinstance(parameter, Sharded):

@@ -95,7 +95,7 @@ class _AttentionSearch:
     def _list_tensors_with_heads(self, operator: Operator, tensor: int) -> list[int]:
         """Return the operator's tensors that need a dimension for the heads if `tensor` gets one.
 
-        For an attention operator, these are only the scores. The list is empty if `tensor` cannot get the dimension.
+        Of an attention operator, only the scores need it. The list is empty if `tensor` cannot get the dimension.
         """
         replacement = _find_replacement(operator)
         if replacement is not None:
@@ -126,7 +126,7 @@ def _has_separate_batch(access: OperatorAccess, position: int) -> bool:
 class _Rewriting:
     """Rewriting of a graph that adds a dimension for the heads to the tensors of a subgraph.
 
-    Inputs of the subgraph, and tensors that other operators read, exist in both shapes. A reshape makes the second one.
+    Inputs of the subgraph, and tensors that other operators read, exist in both shapes, with a reshape between them.
     """
 
     def __init__(self, graph: Graph, subgraph: _Subgraph) -> None:

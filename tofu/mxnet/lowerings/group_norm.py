@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tofu.graph import Operator
-from tofu.lowering.parts import Inputs, Lowering, Parts
+from tofu.lowering.parts import Lowering, Parts
 from tofu.mxnet.lowerings.composition import (
     MERGED,
     ONE,
@@ -18,7 +17,7 @@ from tofu.mxnet.lowerings.composition import (
     ComposedValue,
     Composition,
     compute_statistics,
-    have_exact_sums,
+    has_exact_sums,
     round_single,
 )
 
@@ -48,10 +47,6 @@ class _Layout:
     @property
     def broadcast_parameter(self) -> tuple[str, ...]:
         return tuple(name if name == self.parameter else ONE for name in self.elements)
-
-
-def _is_possible(operator: Operator, inputs: Inputs) -> bool:
-    return have_exact_sums(inputs)
 
 
 def _start_composition(parts: Parts, slot: int) -> tuple[Composition, _Layout]:
@@ -192,10 +187,10 @@ def _expand_l2_backward(parts: Parts) -> None:
 
 
 LOWERINGS = {
-    "InstanceNorm": Lowering(_expand_forward, is_possible=_is_possible),
-    "_backward_InstanceNorm": Lowering(_expand_instance_backward, is_possible=_is_possible),
-    "L2Normalization": Lowering(_expand_l2, is_possible=_is_possible),
-    "_backward_L2Normalization": Lowering(_expand_l2_backward, is_possible=_is_possible),
-    "GroupNorm": Lowering(_expand_forward, is_possible=_is_possible),
-    "_backward_GroupNorm": Lowering(_expand_group_backward, is_possible=_is_possible),
+    "InstanceNorm": Lowering(_expand_forward, is_possible=has_exact_sums),
+    "_backward_InstanceNorm": Lowering(_expand_instance_backward, is_possible=has_exact_sums),
+    "L2Normalization": Lowering(_expand_l2, is_possible=has_exact_sums),
+    "_backward_L2Normalization": Lowering(_expand_l2_backward, is_possible=has_exact_sums),
+    "GroupNorm": Lowering(_expand_forward, is_possible=has_exact_sums),
+    "_backward_GroupNorm": Lowering(_expand_group_backward, is_possible=has_exact_sums),
 }

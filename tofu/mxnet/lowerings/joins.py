@@ -65,10 +65,7 @@ def _list_sources(
     sources: dict[tuple[int, Phase], Sources],
     read_counts: Counter[int],
 ) -> Sources:
-    """Return the tensors whose sum is `target`.
-
-    If nobody else reads a source, the sources of this source replace it.
-    """
+    """Return the tensors whose sum is `target`. A source that nobody else reads is replaced by its own sources."""
     found: list[tuple[int, Shape]] = []
     for tensor, distances in own:
         is_private = read_counts[tensor] == 1 and (tensor, phase) in sources
@@ -115,6 +112,6 @@ def _clip(box: Sequence[tuple[int, int]], shape: Shape) -> list[tuple[int, int]]
 
 
 def _is_fetched(graph: Graph, operator: Operator, axes: Sequence[str]) -> bool:
-    """Return True if a transfer always computes the operator, and it has these `axes`, which hints may name."""
+    """Return True if transfers alone always compute the operator, and it has these `axes`, which hints may name."""
     access = find_access(graph, operator)
     return access is not None and access.is_always_fetched and set(axes) <= set(access.axes)

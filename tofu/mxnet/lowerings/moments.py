@@ -9,21 +9,20 @@ from tdl_ops.mxnet.attributes import is_true, parse_attribute
 from tdl_ops.mxnet.reduced import list_reduced
 from tofu.graph import Operator
 from tofu.lowering.parts import Inputs, Lowering, Parts
-from tofu.mxnet.lowerings.composition import ONE, ComposedValue, Composition, compute_statistics, have_exact_sums
+from tofu.mxnet.lowerings.composition import ONE, ComposedValue, Composition, compute_statistics, has_exact_sums
 
 
 def _is_possible(operator: Operator, inputs: Inputs) -> bool:
-    return have_exact_sums(inputs) and operator.attributes.get("dtype", "None") in ("None", inputs[0].dtype)
+    return has_exact_sums(operator, inputs) and operator.attributes.get("dtype", "None") in ("None", inputs[0].dtype)
 
 
 def _has_squares(operator: Operator, inputs: Inputs) -> bool:
-    attributes = operator.attributes
-    is_l2_norm = attributes.get("ord", "2") == "2"
-    return have_exact_sums(inputs) and is_l2_norm and attributes.get("out_dtype", "None") == "None"
+    has_own_type = operator.attributes.get("out_dtype", "None") != "None"
+    return has_exact_sums(operator, inputs) and operator.attributes.get("ord", "2") == "2" and not has_own_type
 
 
 class _Reduction:
-    """A reduction, such as a mean, that is replaced by MXNet's operators. A *line* is what is reduced to one number.
+    """A reduction, such as a mean, that MXNet's operators replace. A *line* is a set of elements that give one number.
 
     Attributes
     ----------

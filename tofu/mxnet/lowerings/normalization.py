@@ -39,7 +39,7 @@ def _expand_batch_norm(parts: Parts) -> None:
 
 
 def _written_gamma(attributes: Attributes) -> tuple[int, ...]:
-    """Return the inputs that the forward operator changes: input 1, gamma, if it is fixed to ones."""
+    """Return input 1, gamma, if the forward operator sets it to ones."""
     return (1,) if is_true(attributes, "fix_gamma", True) else ()
 
 
@@ -60,7 +60,7 @@ def _use_moving_statistics(attributes: Attributes) -> Attributes:
 def _request_mean(operator: Operator) -> Operator:
     """Return the operator with a request for output 1, the mean.
 
-    Without the request, MXNet's kernel does not set a fixed gamma to ones.
+    Otherwise MXNet's kernel would not set a fixed gamma to ones.
     """
     gamma = _written_gamma(operator.attributes)
     origin = replace(find_origin(operator), asked=gamma)

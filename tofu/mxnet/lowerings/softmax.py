@@ -27,7 +27,7 @@ def _softmax_attributes(parts: Parts) -> dict[str, str]:
 
 
 def _reduce_to_lines(shape: tuple[int, ...], attributes: Attributes) -> tuple[int, ...]:
-    """Return the shape of a tensor with one number for each line, a set of elements that share a softmax."""
+    """Return the shape with extent 1 along the dimension of the softmax."""
     return reduce_shape(shape, positive_axis(attributes, len(shape), -1))
 
 
@@ -95,7 +95,7 @@ def _expand_output_gradient(parts: Parts) -> None:
 
 
 def _label_names(parts: Parts, names: str) -> list[str]:
-    """Return the names of the labels' dimensions, from the names of the data's dimensions. `k` names the classes."""
+    """Return the names of the labels' dimensions, from the names of the data's dimensions, in which `k` is the class."""
     first, *others = (name for name in names.split() if name != "k")
     rank = len(parts.shape(1))
     if rank == 2 + len(others):

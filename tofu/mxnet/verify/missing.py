@@ -82,8 +82,8 @@ def find_missing(
     """Return the splits of an operator and of its gradient that work, but that Tofu does not offer.
 
     A dimension stays whole if indices in an input refer to it, because a kernel could read outside of its tensor.
-    `try_split` tests a split, and `list_windows` changes inputs to find the outputs that read them. MXNet may end its
-    process in both functions.
+    `try_split` tests a split, and `list_windows` changes inputs to find the outputs that read them. Both run kernels of
+    MXNet, which may end the process.
     """
     nodes = execute_training_graph(case.op, case.attributes, case.draw_inputs(), case.wrt, seed=1)
     shrinks_attributes = not any(isinstance(numbers, Fixed) for numbers in case.numbers)

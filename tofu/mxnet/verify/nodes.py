@@ -81,7 +81,7 @@ class VerifiedNode:
 
     @property
     def undeclared_changes(self) -> tuple[int, ...]:
-        """Positions of the inputs that the kernel changes although neither MXNet nor Tofu declares it."""
+        """Positions of the inputs that the kernel changes, but that neither MXNet nor Tofu declares as changed."""
         declared = {*self.mutated_inputs, *_mxnet.overwritten_inputs(self.op, self.attributes)}
         pairs = enumerate(zip(self.inputs, self.inputs_after, strict=True))
         changed = tuple(n for n, (old, new) in pairs if n not in declared and old.tobytes() != new.tobytes())
@@ -158,8 +158,6 @@ def _build_training_graph(
 
 
 class _Execution:
-    """A run of all operators in a training graph. An *entry* is an output of a node: the numbers of both."""
-
     def __init__(self, symbol: Any, training: Any, inputs: Sequence[Array], wrt: Sequence[int], seed: int) -> None:
         self.nodes = _mxnet.nodes(training.handle.value)
         self.wrt = wrt

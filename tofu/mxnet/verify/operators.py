@@ -189,7 +189,7 @@ class _Verification:
         return errors
 
     def _list_axes_of_counts(self, access: OperatorAccess, number: int) -> set[str]:
-        """Return the axes whose positions an output contains, counted from the begin of a part."""
+        """Return the axes along which an output contains positions, counted from the beginning of a part."""
         value = _trace(access.description, self.node).outputs[number].value
         if self.node.gradient is not None or value is None:
             return set()

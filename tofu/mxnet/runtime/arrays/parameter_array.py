@@ -130,10 +130,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._whole, self._is_current = None, False
 
     def scatter_uncounted_writes(self) -> None:
-        """Copy the whole array to the shards if a user has changed it through a pointer.
-
-        MXNet does not count such writes.
-        """
+        """Copy the whole array to the shards if a user has changed it through a pointer, which MXNet does not count."""
         if self._is_current:
             new_digest = digest(self._whole)
             if new_digest != self._digest:
@@ -148,7 +145,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     def note_change(self) -> None:
         """Note that the shards have changed, so that the next read assembles the whole array again.
 
-        If the user holds a view of the whole array, the array is assembled at once.
+        If the user holds a view of the whole array, it is assembled at once.
         """
         self._is_current = False
         if self._is_viewed:
@@ -194,7 +191,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return self.gradient
 
     def watch_view(self, view: Any) -> None:
-        """Keep the whole array up to date as long as `view`, an array that shares its memory, exists."""
+        """Keep the whole array up to date as long as `view`, which shares its memory, exists."""
         if isinstance(view, View):
             self._views.append(weakref.ref(view))
         elif view is not self:
@@ -204,10 +201,6 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         self.before_use()
         self._check_validity()
         return self._whole if self._is_current else self._shards.gather()
-
-    def asnumpy(self) -> Any:
-        """Return the whole array as a NumPy array."""
-        return self._gather().asnumpy()
 
     def wait_to_read(self) -> None:
         """Block until the values have been computed."""
@@ -228,15 +221,12 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def indices(self) -> Any:
-        """Numbers of the rows that are not zero.
-
-        Only gradients that one device would store as sparse arrays have them.
-        """
+        """Numbers of the rows that are not zero. Only a gradient that one device would store as a sparse array has them."""
         return self._get_sparse_part("indices")
 
     @property
     def data(self) -> Any:
-        """The rows that are not zero. Only gradients that one device would store as sparse arrays have them."""
+        """The rows that are not zero. Only a gradient that one device would store as a sparse array has them."""
         return self._get_sparse_part("data")
 
     def _get_sparse_part(self, attribute: str) -> Any:
@@ -249,7 +239,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return mx.nd.NDArray.astype(self, dtype, copy)
 
     def detach(self) -> ParameterArray:
-        """Return this array, because autograd records no operation that computes it."""
+        """Return this array: autograd records no operation that computes it."""
         return self
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -265,10 +255,6 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             for array in self._shards.arrays:
                 array[:] = value
         self.put(self._shards)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the whole array as an ordinary NDArray."""
-        return mx.nd.NDArray, (None,), self._gather().__getstate__()
 
     def __repr__(self) -> str:
         return repr(self._gather())

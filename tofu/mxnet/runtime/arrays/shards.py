@@ -115,7 +115,7 @@ class ShardedTensor:
 
     @cached_property
     def owners(self) -> tuple[int, ...]:
-        """For each distinct region, the first worker that stores it. Together these workers store the whole tensor."""
+        """One worker for each distinct region. Together these workers store the whole tensor."""
         worker_by_region: dict[Region, int] = {}
         for worker, region in enumerate(self.regions):
             worker_by_region.setdefault(region, worker)
@@ -228,10 +228,7 @@ def _has_whole_rows(region: Region, whole: Any) -> bool:
 
 
 def cut(whole: Any, region: Region) -> Any:
-    """Return the elements of an array in `region`.
-
-    If only the first dimension is cut, they share the array's memory.
-    """
+    """Return the elements of an array in `region`. If only the first dimension is cut, they share the memory of the array."""
     if _has_whole_rows(region, whole):
         return whole[region[0][0] : region[0][1]] if region else whole
     if whole.ndim > MOST_SLICED_DIMENSIONS:

@@ -37,9 +37,9 @@ Callback = Callable[[bytes, str, int], None]
 
 
 class _NodeOutput(NamedTuple):
-    """Output of a node in the graph of all workers: the number of the tensor, and the worker.
+    """The tensor that an output of a node in the graph of all workers belongs to, and the worker.
 
-    It is *in transit* if it is not a shard of the tensor, but a fetched region or a partial sum.
+    The output is *in transit* if it is not a shard of the tensor, but a fetched region or a partial sum.
     """
 
     tensor: int
@@ -90,7 +90,7 @@ class TensorNames:
 
 
 class WholeTensors:
-    """A callback that receives the shards that workers compute, and passes whole tensors to a monitor's `callback`.
+    """A callback for MXNet that receives shards from workers, and passes whole tensors to a monitor's `callback`.
 
     `read_variable` returns a whole variable. It is None if the monitor does not see the inputs of operators.
     """
@@ -192,7 +192,7 @@ class WholeTensors:
 
 
 class _WrittenForm(NamedTuple):
-    """Form in which the workers' copies of an operator write an output.
+    """How the workers' arrays of one tensor form the tensor, if no operator reads it.
 
     `layout` has the dimension that each round of the plan splits, or -1. In each of the `partial_rounds`, workers
     compute partial results, which `reduce` combines.

@@ -56,7 +56,7 @@ def _write_tensor(file: SealedWriter, tensor: ShardedTensor) -> None:
 
 
 class ParameterFile(Mapping[str, Any]):
-    """The arrays of a `.params` file by name. An array is read when it is accessed; `shapes` has all shapes.
+    """The arrays of a `.params` file by name, each read when it is accessed. `shapes` has the shapes of all arrays.
 
     If the file has no checksum, `seal` is None, and a warning is shown. The file stays open, so that a new file of the
     same name is not read by mistake. Raises TofuError if the file is damaged or of another kind.

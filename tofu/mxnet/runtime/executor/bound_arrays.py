@@ -42,9 +42,9 @@ class ArrayAllocator:
             raise ArgumentTypeError(f"shared_buffer is a dict of names and arrays, not {show_with_type(self.buffer)}.")
 
     def allocate(self, name: str, old_arrays: Mapping[str, Any], key: str, stype: str = "default") -> Any:
-        """Return an array for an argument or state, or None if it needs only shards.
+        """Return an array for an argument, gradient or state. Return None if only shards are needed.
 
-        `old_arrays` are arrays of another executor, and `key` is the name of the array in the buffer.
+        `old_arrays` are arrays of another executor, and `key` is the name of the array in `buffer`.
         """
         if name in self.shared or self.buffer is None:
             existing = old_arrays.get(name) if name in self.shared else None

@@ -161,7 +161,7 @@ class Executor:
         )
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
-        """Run the backward pass and write or add the gradients to `grad_dict`, as `grad_req` asks.
+        """Run the backward pass, and write the gradients to `grad_dict` or add them, as `grad_req` says.
 
         `out_grads` has the gradient of every output that is not a loss. As in MXNet, arguments such as labels may be
         set between forward and backward. If no forward has run, it runs first. Raise TofuError if the last forward ran

@@ -51,7 +51,7 @@ def find_failure(arrays: Sequence[Any]) -> Exception | None:
 def forget_failures(failure: Exception) -> Exception:
     """Make MXNet forget all pending errors, because it cannot fork while there is one.
 
-    Return `failure`, or an error that reports another pending error as well.
+    Return `failure`, or an error that also reports the failure of another operator.
     """
     try:
         mx.nd.waitall()

@@ -104,9 +104,9 @@ class Gradients:
             self.invalidate()
 
     def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
-        """Let every backward add to the gradients of the arguments in `names`, instead of overwriting them.
+        """Let every backward add the gradients of these arguments to sums, instead of overwriting the last gradients.
 
-        The sums start as the shards in `shared` if these are split in the same way, otherwise as zeros.
+        A sum is the tensor in `shared` if it is split like the gradient. Otherwise it starts at zero.
         """
         for name in names:
             zeros, shared_sum = self._make_zeros(name), shared.get(name)

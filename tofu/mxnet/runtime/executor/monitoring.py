@@ -52,7 +52,7 @@ class MonitoredShards:
 def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None], monitor_all: bool = False) -> None:
     """Call `callback` with the name of each whole tensor that an executor computes, and a pointer to an array.
 
-    The callback must free the array. With monitor_all=True, it also sees the inputs of each operator before the
+    The callback must free the array. If `monitor_all` is True, it also gets the inputs of each operator, before the
     outputs.
     """
     _install_callback(executor, lambda name, _, handle: callback(name, handle), monitor_all)

@@ -86,9 +86,8 @@ class ShardedExecutor:
         make_room(partition.plan, self.contexts)
         check_gpu_memory(partition, self.contexts)
         with explaining_memory(partition.plan, self.contexts, "binding the model"):
-            for position, tensor in enumerate(partition.graph.tensors):
-                if tensor.kind is not TensorKind.INTERMEDIATE:
-                    self.variables[tensor.name] = self._bind_variable(position, shared or {})
+            for position in partition.graph.variables:
+                self.variables[partition.graph.tensors[position].name] = self._bind_variable(position, shared or {})
             execution: ExecutionGraph = partition.training
             if keeps_gradients:
                 execution = execution.keeping_gradients
@@ -118,7 +117,7 @@ class ShardedExecutor:
     def forward(self, is_train: bool, for_backward: bool = False) -> None:
         """Start the forward pass, without waiting for it to end.
 
-        With `for_backward`, a forward for inference keeps the values that a backward needs.
+        If `for_backward` is True, a forward for inference keeps the values that a backward needs.
         """
         self._process.check()
         self._log_unread_failure()
@@ -145,7 +144,7 @@ class ShardedExecutor:
     def prepare_backward(self, is_train: bool = True) -> None:
         """Run the forward again if it ran in another mode, or if a backward has overwritten its results.
 
-        The modes are training and inference. Raise TofuError if a second forward would compute other numbers.
+        The modes are training and inference. Raise TofuError if another forward would compute other numbers.
         """
         self._process.check()
         if self._last_graph is None:

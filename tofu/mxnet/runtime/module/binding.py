@@ -192,10 +192,10 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Plan the model for these shapes and allocate the shards.
+        """Plan the model for these shapes and allocate the shards. The arguments are those of `mx.mod.Module.bind`.
 
-        If the module was bound before, parameters keep their values. The arguments are those of `mx.mod.Module.bind`.
-        `shared_module` is another `tofu.mod.Module` that is bound. Both modules then share parameters and optimizer.
+        If the module was bound before, parameters keep their values. `shared_module` is another `tofu.mod.Module` that
+        is bound. Both modules then share parameters and optimizer.
         """
         if shared_module is not None and not (isinstance(shared_module, ShardedModule) and shared_module.binded):
             raise NotReadyError("shared_module= takes a tofu.mod.Module that is bound. Call its bind(...) first.")
@@ -227,7 +227,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         pass
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Bind the model for other input shapes. If the plan fits them, it stays the same.
+        """Bind the model for other input shapes, with the same plan if it fits them.
 
         Types, parameters, gradients and optimizer are kept.
         """
@@ -264,8 +264,8 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     def _rebind(self, shared_module: ShardedModule | None = None, resets_sums: bool = False) -> None:
         """Bind the model for the current shapes, with the same plan if it fits.
 
-        Parameters and sums of gradients keep their values, or come from `shared_module`. With `resets_sums`, the sums
-        start at zero.
+        Parameters and sums of gradients keep their values, or come from `shared_module`. If `resets_sums` is True, the
+        sums start at zero.
         """
         descriptions = [*self._data_shapes, *self._label_shapes]
         shapes = {desc.name: tuple(desc.shape) for desc in descriptions}

@@ -86,7 +86,7 @@ class SVRGModule(Module):
         self._mod_aux.backward(out_grads)
 
     def update(self) -> None:
-        """Correct the gradients of the last backward by those at the earlier weights, and update the parameters."""
+        """Subtract the gradients at the earlier weights, add their average, and update the parameters."""
         for name in self._list_differentiated_parameters():
             gradient = self.executor.gradient(name)
             earlier_gradient = self._mod_aux.executor.gradient(name).in_layout_of(gradient)

@@ -139,9 +139,9 @@ def _is_described_elementwise(
 
 
 def _create_constant(name: str, attributes: Mapping[str, Any]) -> Any:
-    """Return the constant that an operator such as zeros creates in a sharded array's context.
+    """Return the constant that an operator such as zeros creates in a sharded array's context, split like this array.
 
-    The constant is split like this array. Return None for any other operator.
+    Return None for any other operator.
     """
     context = attributes.get("ctx")
     if name not in CONSTANTS or not isinstance(context, ShardedContext):
@@ -157,7 +157,7 @@ def _create_constant(name: str, attributes: Mapping[str, Any]) -> Any:
 
 
 def _find_common_layout(arrays: Sequence[Any]) -> ShardedTensor | None:
-    """Return a tensor that is split like all `arrays` after broadcasting, or None if they are split differently."""
+    """Return a tensor of the shape of the result that is split like all `arrays`, or None if they are split differently."""
     try:
         shape = np.broadcast_shapes(*(array.shape for array in arrays))
     except ValueError:

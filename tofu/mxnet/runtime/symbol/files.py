@@ -74,9 +74,9 @@ def _find_version(model: dict[str, Any]) -> str:
 
 
 def shapes_as_saved(path: str) -> Any:
-    """Return a context manager that uses NumPy's rules for shapes if they were in use when the symbol was saved.
+    """Return a context manager that uses NumPy's rules for shapes if the symbol in the file was saved under them.
 
-    MXNet stores this setting in the file but does not restore it. The file must be one that `read_symbol` can read.
+    MXNet stores this setting in the file but does not restore it. `read_symbol` must be able to read the file.
     """
     attributes = read_model(read_text(path)).get("attrs", {})
     is_marked = isinstance(attributes, dict) and attributes.get(NUMPY_SHAPES) == ["int", 1]

@@ -232,8 +232,8 @@ def _compare_results(
 ) -> Agreement:
     """Compare the run on one device with the run on the workers.
 
-    If they differ, known mistakes of MXNet on one device are corrected one by one. If they still differ, the tolerance
-    becomes as large as the rounding errors of one device.
+    If they differ, correct known mistakes of MXNet on one device, one by one. If they still differ, allow differences
+    as large as the rounding errors of one device.
     """
     cancelled = CANCELLED if setup.dtype == "float64" else CANCELLED_IN_FLOAT32
     tolerance = TOLERANCE[setup.dtype]
