@@ -240,7 +240,7 @@ class Graph:
 
     @cached_property
     def variables(self) -> tuple[int, ...]:
-        """The numbers of the tensors that exist before the step: arguments, auxiliary states and head gradients."""
+        """The numbers of the tensors that no operator writes."""
         return tuple(n for n, tensor in enumerate(self.tensors) if tensor.kind is not TensorKind.INTERMEDIATE)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
+from math import inf
 from typing import Any
 
 from tofu.engine import Source
@@ -73,8 +74,8 @@ def _list_forms(symbol: Any, settings: Settings) -> list[SymbolForm]:
     """Return the forms of a symbol from which the planner may choose.
 
     In some forms, other operators replace the RNN operators (see `unrolled`), or operators along a dimension such as
-    cumsum (see `blocks`). If the user passed a plan, the operators are replaced that this plan replaces. An operator
-    for which the user passed a hint is not replaced by blocks.
+    cumsum (see `blocks`). With a plan, those operators are replaced that the plan replaces. An operator with a hint is
+    not replaced by blocks.
     """
     unroll = find_unroll(settings) if has_recurrences(symbol) else "never"
     unroll_choices = {"never": (False,), "always": (True,), "cheaper": (False, True)}[unroll]
@@ -101,8 +102,8 @@ def _choose_form(
 ) -> Task:
     """Return the form of the symbol whose plan has the least communication, or the first of several equal ones.
 
-    If the user describes an interconnect, seconds are compared instead of bytes. If the best plan does not distribute
-    the blocks of an operator over the workers, the operator itself is used instead of the blocks.
+    If the user describes an interconnect, seconds are compared. If the best plan does not distribute the blocks of an
+    operator over the workers, the operator itself is used instead.
     """
     best_task, best_form, best_plan = first_task, AS_WRITTEN, _plan_form(first_task)
     if isinstance(best_plan, Plan) and best_plan.communication_bytes == 0:
@@ -110,7 +111,7 @@ def _choose_form(
     for form, source in other_sources:
         task = analyse(source)
         plan = _plan_form(task)
-        if _is_better(plan, best_plan):
+        if _find_cost(plan) < _find_cost(best_plan):
             best_task, best_form, best_plan = task, form, plan
     if isinstance(best_plan, TofuError):
         raise best_plan
@@ -121,7 +122,7 @@ def _choose_form(
         return best_task
     form = replace(best_form, may_divide=lambda name: best_form.may_divide(name) and name not in undivided)
     task = analyse(read(form))
-    return best_task if _is_better(best_plan, _plan_form(task)) else task
+    return best_task if _find_cost(best_plan) < _find_cost(_plan_form(task)) else task
 
 
 def _plan_form(task: Task) -> Plan | TofuError:
@@ -131,13 +132,9 @@ def _plan_form(task: Task) -> Plan | TofuError:
         return error
 
 
-def _is_better(plan: Plan | TofuError, best_plan: Plan | TofuError) -> bool:
+def _find_cost(plan: Plan | TofuError) -> float:
     if not isinstance(plan, Plan):
-        return False
-    return not isinstance(best_plan, Plan) or _find_cost(plan) < _find_cost(best_plan)
-
-
-def _find_cost(plan: Plan) -> float:
+        return inf
     seconds = plan.communication_seconds
     return plan.communication_bytes if seconds is None else seconds
 

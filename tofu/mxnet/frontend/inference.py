@@ -136,10 +136,9 @@ def infer_arguments(
 def infer_entries(
     symbol: Any, shapes: Shapes, codes: Mapping[str, int]
 ) -> tuple[list[tuple[int, ...] | None], list[int]]:
-    """Return the shape and the number of the type of each output of each node of the graph, in one list.
+    """Return the shapes and MXNet's numbers of the types of all outputs of nodes, in two lists.
 
-    `shapes` and `codes` may have names that are no variables of the symbol. The outputs of a node begin at the position
-    `node["entry"]` in the list.
+    The outputs of a node start at position `node["entry"]`. Names that are no variables of the symbol are ignored.
     """
     variables = set(symbol.list_inputs())
     return _mxnet.infer(

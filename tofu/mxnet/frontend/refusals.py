@@ -19,17 +19,25 @@ from tofu import _mxnet
 from tofu.errors import TofuError, UnsupportedError, raise_together
 from tofu.graph.semantic import Graph, Operator
 
-CONTROL_FLOW = {"_foreach": "foreach", "_while_loop": "while_loop", "_cond": "cond"}
-SPARSE_OPERATORS = {"_sparse_retain": "Multiply by a mask of the rows."}
-DATA_DEPENDENT = {
-    "_contrib_boolean_mask": "Multiply by the mask, or use where.",
-    "_npi_unique": "Leave it to the host.",
-    "_npx_nonzero": "Use a mask, or where.",
+UNSUPPORTED: Mapping[str, Mapping[str, str]] = {
+    "Workers compute with dense storage. These operators only support sparse tensors:": {
+        "_sparse_retain": ". Multiply by a mask of the rows."
+    },
+    "Control flow cannot be partitioned, since its inner graph has no description:": {
+        f"_{name}": f": contrib.{name}. Unroll its steps in the model, as cell.unroll(...) does."
+        for name in ("foreach", "while_loop", "cond")
+    },
+    "The output shapes of these operators depend on their inputs' values, which no plan can know:": {
+        "_contrib_boolean_mask": ". Multiply by the mask, or use where.",
+        "_npi_unique": ". Leave it to the host.",
+        "_npx_nonzero": ". Use a mask, or where.",
+    },
+    "These operators communicate with other devices themselves:": {
+        "_contrib_SyncBatchNorm": ". Use BatchNorm: its statistics cover the whole batch, on all workers.",
+    },
 }
+"""Operators that cannot be split, each with advice. Error messages have the advice after the operator's name."""
 RESHAPES = ("Reshape", "_np_reshape", "_npx_reshape")
-SYNCHRONIZED = {
-    "_contrib_SyncBatchNorm": "Use BatchNorm: its statistics cover the whole batch, on all workers.",
-}
 
 
 def refuse_broken(symbol: Any) -> None:
@@ -46,30 +54,8 @@ def refuse_broken(symbol: Any) -> None:
 def refuse_unpartitionable(symbol: Any) -> None:
     """Raise UnsupportedError if an operator of the symbol cannot be split. The message advises what to use instead."""
     nodes = _mxnet.nodes(symbol.handle.value)
-    raise_together(
-        UnsupportedError,
-        "Workers compute with dense storage. These operators only support sparse tensors:",
-        [f"{_describe_node(node)}. {SPARSE_OPERATORS[node['op']]}" for node in nodes if node["op"] in SPARSE_OPERATORS],
-    )
-    raise_together(
-        UnsupportedError,
-        "Control flow cannot be partitioned, since its inner graph has no description:",
-        [
-            f"{_describe_node(node)}: contrib.{CONTROL_FLOW[node['op']]}. Unroll its steps in the model, as cell.unroll(...) does."
-            for node in nodes
-            if node["op"] in CONTROL_FLOW
-        ],
-    )
-    for reason, alternatives in (
-        (
-            "The output shapes of these operators depend on their inputs' values, which no plan can know:",
-            DATA_DEPENDENT,
-        ),
-        ("These operators communicate with other devices themselves:", SYNCHRONIZED),
-    ):
-        refused = [
-            f"{_describe_node(node)}. {alternatives[node['op']]}" for node in nodes if node["op"] in alternatives
-        ]
+    for reason, advice in UNSUPPORTED.items():
+        refused = [f"{node['op']} {node['name']}{advice[node['op']]}" for node in nodes if node["op"] in advice]
         raise_together(UnsupportedError, reason, refused)
 
 
@@ -146,7 +132,3 @@ def _refuse_fractional_reshapes(graph: Graph) -> None:
 
 def _find_largest(attributes: Mapping[str, str], name: str) -> int:
     return max(map(int, re.findall(r"\d+", attributes.get(name, ""))), default=1)
-
-
-def _describe_node(node: Mapping[str, Any]) -> str:
-    return f"variable {node['name']}" if node["op"] == "null" else f"{node['op']} {node['name']}"

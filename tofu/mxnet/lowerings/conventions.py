@@ -46,7 +46,7 @@ def reduce_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 def find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
     """Return the axes along which an operator can be split, and the regions that it reads.
 
-    Return None if this is unknown. Later, such an operator is refused or computed on every worker.
+    Return None if this is unknown. Such an operator is later refused, or computed on every worker.
     """
     shapes = ([graph.tensors[t].shape for t in tensors] for tensors in (operator.inputs, operator.outputs))
     try:
@@ -58,7 +58,7 @@ def find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
 def replace_operators(graph: Graph, expand: Callable[[int, Operator], Sequence[Operator]]) -> tuple[Operator, ...]:
     """Return the operators of a graph, each replaced by the operators that `expand` returns for its number and itself.
 
-    One of them must have the same name. A backward operator then belongs to it, instead of the replaced operator.
+    One of them must keep its name. A backward operator of the replaced operator then belongs to this one.
     """
     operators: list[Operator] = []
     new_numbers: list[int] = []

@@ -81,11 +81,13 @@ def _expand_moments_backward(parts: Parts) -> None:
     composition.finish("broadcast_add", (spread, share), " ".join(elements))
 
 
-def _expand_variance(parts: Parts, is_root: bool) -> None:
+def _expand_variance(parts: Parts) -> None:
     reduction = _Reduction(parts, 0, "axis")
     composition, ddof = reduction.composition, int(parts.whole.attributes.get("ddof", "0"))
     statistics = compute_statistics(composition, reduction.data, reduction.reduced, ddof)
-    result = composition.add("std", "sqrt", (statistics.variance,), reduction.lines) if is_root else statistics.variance
+    result = statistics.variance
+    if parts.whole.op == "_npi_std":
+        result = composition.add("std", "sqrt", (result,), reduction.lines)
     reduction.finish(result, statistics.mean)
 
 
@@ -100,7 +102,7 @@ def _expand_norm(parts: Parts) -> None:
 LOWERINGS = {
     "moments": Lowering(_expand_moments, is_possible=_is_possible),
     "_backward_moments": Lowering(_expand_moments_backward, is_possible=_is_possible),
-    "_npi_var": Lowering(lambda parts: _expand_variance(parts, is_root=False), is_possible=_is_possible),
-    "_npi_std": Lowering(lambda parts: _expand_variance(parts, is_root=True), is_possible=_is_possible),
+    "_npi_var": Lowering(_expand_variance, is_possible=_is_possible),
+    "_npi_std": Lowering(_expand_variance, is_possible=_is_possible),
     "norm": Lowering(_expand_norm, is_possible=_has_squares),
 }

@@ -40,12 +40,12 @@ def _expand_softmax(parts: Parts, attributes: Attributes, last_op: str, unread: 
     parts.last_operator(last_op, attributes, (data, largest, sums, *unread))
 
 
-def _expand_plain_softmax(parts: Parts, op: str) -> None:
-    _expand_softmax(parts, _softmax_attributes(parts), f"_tofu_{op}_apply")
+def _expand_plain_softmax(parts: Parts) -> None:
+    _expand_softmax(parts, _softmax_attributes(parts), f"_tofu_{parts.whole.op}_apply")
 
 
-def _expand_softmax_gradient(parts: Parts, op: str) -> None:
-    d_out, out = parts.whole.inputs
+def _expand_softmax_gradient(parts: Parts) -> None:
+    op, (d_out, out) = parts.whole.op.removeprefix("_backward_"), parts.whole.inputs
     attributes = _softmax_attributes(parts)
     sums = parts.inner_tensor("sum", _reduce_to_lines(parts.shape(1), attributes))
     summed = (d_out, out) if op == "softmax" else (d_out,)
@@ -117,12 +117,10 @@ def _output_scale(parts: Parts) -> float:
 
 
 LOWERINGS = {
-    "softmax": Lowering(lambda parts: _expand_plain_softmax(parts, "softmax"), is_possible=_is_plain),
-    "log_softmax": Lowering(lambda parts: _expand_plain_softmax(parts, "log_softmax"), is_possible=_is_plain),
-    "_backward_softmax": Lowering(lambda parts: _expand_softmax_gradient(parts, "softmax"), is_possible=_is_plain),
-    "_backward_log_softmax": Lowering(
-        lambda parts: _expand_softmax_gradient(parts, "log_softmax"), is_possible=_is_plain
-    ),
+    "softmax": Lowering(_expand_plain_softmax, is_possible=_is_plain),
+    "log_softmax": Lowering(_expand_plain_softmax, is_possible=_is_plain),
+    "_backward_softmax": Lowering(_expand_softmax_gradient, is_possible=_is_plain),
+    "_backward_log_softmax": Lowering(_expand_softmax_gradient, is_possible=_is_plain),
     "SoftmaxOutput": Lowering(_expand_output, is_possible=_has_classes),
     "_backward_SoftmaxOutput": Lowering(_expand_output_gradient, is_possible=_has_classes),
 }

@@ -1,7 +1,7 @@
 """Shards in which machines exchange the parameters of a Gluon block.
 
-The machines agree on these shards when they compare their plans. Later one machine alone may split a parameter in
-another way, for example after a batch of another size. It still sends the shards that were agreed on.
+The machines agree on these shards when they compare their plans. A machine that later splits a parameter in another
+way, for example after a smaller batch, still sends these shards.
 """
 
 from __future__ import annotations

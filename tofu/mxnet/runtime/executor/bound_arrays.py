@@ -23,7 +23,7 @@ class ArrayAllocator:
     shapes, types, contexts
         Shape, type and device of each array, by name of the argument or state.
     sharded
-        Names for which no whole array is needed.
+        Names that need only shards.
     shared
         Names for which another executor's arrays are used, if there is one.
     buffer

@@ -73,11 +73,11 @@ class BoundGraph:
 
     @property
     def model_outputs(self) -> list[Any]:
-        """The shards of all outputs of the model. Gradients are left out."""
+        """The shards of the model's outputs, without gradients."""
         return list(self.bound.outputs[: self.execution.n_model_outputs * len(self._contexts)])
 
     def output(self, position: int) -> ShardedTensor:
-        """Return an output of the graph: an output of the model, or a gradient. Its shards are the graph's arrays."""
+        """Return an output of the model or a gradient. Its shards are the arrays of the graph."""
         output, workers = self.execution.outputs[position], len(self._contexts)
         tensor = self.partition.graph.tensors[output.tensor]
         regions = find_shards(self.partition.problem, output.tensor, output.layout)
@@ -86,7 +86,7 @@ class BoundGraph:
 
     @cached_property
     def state_changes(self) -> list[tuple[list[int], list[int]]]:
-        """For each device, pointers to the auxiliary states, which change, and to the outputs that wait for the change."""
+        """For each device, pointers to the auxiliary states, and to the outputs that must wait for their changes."""
         devices: dict[Any, tuple[list[int], list[int]]] = {context: ([], []) for context in self._contexts}
         for state in self.bound.aux_arrays:
             devices[state.context][0].append(state.handle.value)

@@ -130,19 +130,10 @@ def _count_host_bytes(plan: Plan, contexts: Sequence[Any]) -> int:
     return sum(n for n, context in zip(plan.worker_bytes, contexts, strict=False) if context.device_type == "cpu")
 
 
-class BirthProcess:
-    """The process in which a model was bound.
-
-    The model cannot run in a forked process, because a fork has no copy of MXNet's threads.
-    """
-
-    def __init__(self) -> None:
-        self._process_id = os.getpid()
-
-    def check(self) -> None:
-        """Raise UnsupportedError if the current process was forked from the one that bound the model."""
-        if os.getpid() != self._process_id:
-            raise UnsupportedError(
-                f"This model was bound in process {self._process_id} and cannot run in {os.getpid()}, which was forked from it: a fork has "
-                "no copy of the threads that run it. Run it in the process that bound it, or bind it again in the forked one."
-            )
+def check_process(process_id: int) -> None:
+    """Raise UnsupportedError if the current process was forked from `process_id`, because it lacks MXNet's threads."""
+    if os.getpid() != process_id:
+        raise UnsupportedError(
+            f"This model was bound in process {process_id} and cannot run in {os.getpid()}, which was forked from it: a fork has "
+            "no copy of the threads that run it. Run it in the process that bound it, or bind it again in the forked one."
+        )

@@ -7,6 +7,7 @@ outputs in between. Inference has another graph on the same shards.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -23,8 +24,8 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.executor.bound_graph import BoundGraph
 from tofu.mxnet.runtime.executor.failures import (
     AllocationFailureError,
-    BirthProcess,
     OperatorFailureError,
+    check_process,
     describe_lack,
     explaining_memory,
     find_failure,
@@ -77,7 +78,7 @@ class ShardedExecutor:
         self.contexts = tuple(contexts)
         check_gpus(self.contexts)
         self.variables: dict[str, ShardedTensor] = {}
-        self._process = BirthProcess()
+        self._process_id = os.getpid()
         self._last_graph: BoundGraph | None = None  # None before the first forward, and after a failure
         self._ran_in_training_mode = False  # True if the last forward ran in training mode
         self._has_failed = False
@@ -119,7 +120,7 @@ class ShardedExecutor:
 
         If `for_backward` is True, a forward for inference keeps the values that a backward needs.
         """
-        self._process.check()
+        check_process(self._process_id)
         self._log_unread_failure()
         graph = self._training_graph if is_train or for_backward else self._inference_graph
         with explaining_memory(self.partition.plan, self.contexts, "running the model"):
@@ -146,7 +147,7 @@ class ShardedExecutor:
 
         The modes are training and inference. Raise TofuError if another forward would compute other numbers.
         """
-        self._process.check()
+        check_process(self._process_id)
         if self._last_graph is None:
             raise NotReadyError(
                 "backward() was called without a forward() before it, so there is nothing to differentiate."
@@ -195,7 +196,7 @@ class ShardedExecutor:
 
     def wait(self) -> None:
         """Block until all operators are done. Raise ExecutionError if one failed; the next forward runs normally."""
-        self._process.check()
+        check_process(self._process_id)
         unwritten_parameters, failure = self._find_failures()
         if failure is not None:
             raise self._describe_failure(unwritten_parameters, failure) from failure
@@ -276,7 +277,7 @@ class ShardedExecutor:
 
         Raise TofuError before a successful forward.
         """
-        self._process.check()
+        check_process(self._process_id)
         count = len(self.partition.graph.outputs)
         if not 0 <= index < count:
             raise TofuError(f"There is no output {index}: the model has {count}, counted from 0.")

@@ -1,7 +1,7 @@
 """The part of `tofu.mod.Module` that plans a model for the shapes of its inputs and allocates shards.
 
-Several modules may share parameters, as the buckets of `mx.mod.BucketingModule` do. A parameter that two plans split in
-the same way exists once. Otherwise each module has shards of it, and the values are copied when another module is used.
+Several modules may share parameters, as the buckets of `mx.mod.BucketingModule` do. If their plans split a parameter
+differently, each module has its own shards, and the values are copied when another module is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Initial values of parameters that are split over workers. They come from an initializer, from arrays or from a file.
+"""Initial values of parameters that are split over workers, from an initializer, arrays or a file.
 
 Files are read shard by shard. An initializer fills one whole array at a time on the host, because its random numbers
 depend on the whole shape.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from tofu.errors import PlanError
@@ -20,8 +20,8 @@ MOST_PARTITIONS = 4
 class Replanner:
     """The plans that a model used last. When the shapes of its inputs change, one of them is used again if it fits.
 
-    The plan for the first shapes is tried first. For example, if only the last batch of an epoch is smaller and needs
-    another plan, the next full batch uses the first plan again.
+    The plan for the first shapes is tried first, so full batches keep it even if the last batch of an epoch needs
+    another.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,9 @@ class Replanner:
         key = gradients, types, *sorted(shapes.items())
         partition = self._partitions.pop(key, None)
         if partition is None:
-            partition = self._compile(gradients, shapes, settings, compile_with, present_plan)
+            first_plan = self._first_plans.get(gradients)
+            plans = (first_plan, None if present_plan is first_plan else present_plan)
+            partition = _plan_like([plan for plan in plans if plan is not None], shapes, settings, compile_with)
         self._partitions[key] = partition
         if len(self._partitions) > MOST_PARTITIONS:
             del self._partitions[next(iter(self._partitions))]
@@ -71,25 +73,23 @@ class Replanner:
             self._first_plans.setdefault(gradients, partition.plan)
         return partition
 
-    def _compile(
-        self,
-        gradients: Hashable,
-        shapes: Mapping[str, tuple[int, ...]],
-        settings: Settings,
-        compile_with: Callable[[Settings], Partition],
-        present_plan: Plan | None,
-    ) -> Partition:
-        first_plan, problems = self._first_plans.get(gradients), []
-        for plan in (first_plan, None if present_plan is first_plan else present_plan):
-            if plan is not None:
-                try:
-                    return compile_with(replace(settings, plan=plan, strict_plan=False))
-                except PlanError as error:
-                    problems.append(_shorten(error))
-        if not problems:
-            return compile_with(settings)
-        logger.warning("The plan does not fit the shapes %s, so the search runs again. %s", dict(shapes), problems[0])
-        return compile_with(settings.searching())
+
+def _plan_like(
+    plans: Sequence[Plan],
+    shapes: Mapping[str, tuple[int, ...]],
+    settings: Settings,
+    compile_with: Callable[[Settings], Partition],
+) -> Partition:
+    problems = []
+    for plan in plans:
+        try:
+            return compile_with(replace(settings, plan=plan, strict_plan=False))
+        except PlanError as error:  # noqa: PERF203  each plan is tried
+            problems.append(_shorten(error))
+    if not problems:
+        return compile_with(settings)
+    logger.warning("The plan does not fit the shapes %s, so the search runs again. %s", dict(shapes), problems[0])
+    return compile_with(settings.searching())
 
 
 def _shorten(error: Exception) -> str:
