@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.analysis import OperatorAccess, analyse
+from tofu.analysis import InputAccess, OperatorAccess, analyse
 from tofu.errors import TofuError, UnsupportedError
 from tofu.mxnet.verify.kernels import KERNEL_ERRORS
 from tofu.mxnet.verify.nodes import VerifiedNode, execute_training_graph, run_with_forward, write_attributes
@@ -199,14 +199,7 @@ class _Verification:
     def _run_part(self, access: OperatorAccess, axis: int, part: Part) -> tuple[list[Array], list[Array]]:
         if access.axes[axis] in access.fetched_axes:
             return move_elements(self.node.inputs, access, part, self.output_shapes), list(self.node.inputs)
-        inputs = [
-            cut_input(array, read, part, access.extents)
-            for array, read in zip(self.node.inputs, access.inputs, strict=True)
-        ]
-        shapes = [
-            region_shape(find_region(written.rows, shape, part, access.extents))
-            for written, shape in zip(access.outputs, self.output_shapes, strict=True)
-        ]
+        inputs, shapes = _cut_node(self.node, access, access.inputs, part)
         attributes = _local_attributes(self.node, access, part, [array.shape for array in inputs], shapes)
         if self.node.gradient is not None:
             return self._run_part_with_forward(
@@ -235,14 +228,9 @@ class _Verification:
         if access is None or missing:
             raise SplitError(f"{forward.op} has no axis {missing[0]}, and both must be split in the same way")
         part = {access.axes.index(name): axis_range for name, axis_range in part_by_name.items()}
-        forward_inputs = [  # the backward operator may read inputs that the forward operator does not
-            cut_input(array, replace(read, is_read=True), part, access.extents)
-            for array, read in zip(forward.inputs, access.inputs, strict=True)
-        ]
-        forward_shapes = [
-            region_shape(find_region(written.rows, output.shape, part, access.extents))
-            for written, output in zip(access.outputs, forward.outputs, strict=True)
-        ]
+        # The backward operator may read inputs that the forward operator does not.
+        all_inputs = [replace(read, is_read=True) for read in access.inputs]
+        forward_inputs, forward_shapes = _cut_node(forward, access, all_inputs, part)
         forward_input_shapes = [array.shape for array in forward_inputs]
         self._check_shapes([array.shape for array in inputs], forward_input_shapes, forward_shapes)
         attributes = _local_attributes(forward, access, part, forward_input_shapes, forward_shapes)
@@ -283,6 +271,18 @@ def _trace(description: Description, node: VerifiedNode) -> Trace:
     shapes = [output.shape for output in node.outputs]
     inputs = [array.shape for array in node.inputs]
     return trace(description, node.attributes, inputs, [len(shape) for shape in shapes], shapes)
+
+
+def _cut_node(
+    node: VerifiedNode, access: OperatorAccess, reads: Sequence[InputAccess], part: Part
+) -> tuple[list[Array], list[Shape]]:
+    """Return the regions of the inputs that a part reads, and the shapes of the regions of the outputs that it computes."""
+    inputs = [cut_input(array, read, part, access.extents) for array, read in zip(node.inputs, reads, strict=True)]
+    shapes = [
+        region_shape(find_region(written.rows, output.shape, part, access.extents))
+        for written, output in zip(access.outputs, node.outputs, strict=True)
+    ]
+    return inputs, shapes
 
 
 def _is_opaque(traced: Trace) -> bool:

@@ -7,7 +7,7 @@ After `import tofu`, MXNet's own loaders return a partitioned symbol if a partit
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import wraps
 from glob import escape, glob
 from typing import Any
@@ -30,17 +30,14 @@ NUMPY_SHAPES = "is_np_shape"
 def install_loaders() -> None:
     """Make `mx.sym.load` and `mx.sym.load_json` return a partitioned symbol if a partitioned symbol was saved."""
     for module in (mx.symbol, mx.symbol.symbol):
-        module.load_json = _with_partition(module.load_json)
+        module.load_json = _load_text
         module.load = _load_file
 
 
-def _with_partition(load_json: Callable[[str], Any]) -> Callable[[str], Any]:
-    @wraps(load_json)
-    def load(json_str: str) -> Any:
-        has_partition = isinstance(json_str, str) and f'"{ATTRIBUTE}"' in json_str
-        return read_json(json_str) if has_partition else load_whole(json_str)
-
-    return load
+@wraps(load_whole)
+def _load_text(json_str: str) -> Any:
+    has_partition = isinstance(json_str, str) and f'"{ATTRIBUTE}"' in json_str
+    return read_json(json_str) if has_partition else load_whole(json_str)
 
 
 def read_symbol(path: str) -> Any:
