@@ -9,7 +9,7 @@ from tofu.analysis import Combine
 from tofu.errors import InfeasibleError
 from tofu.graph import TensorKind
 from tofu.mxnet.frontend.read_symbol import find_labels
-from tofu.mxnet.planning import compile_partition
+from tofu.mxnet.planning import plan_task, read_task
 from tofu.planning.settings import Settings
 from tofu.search.algorithms import ALGORITHMS, BASELINES
 from tofu.search.cost import evaluate
@@ -27,7 +27,7 @@ def partition(model, algorithm, hints=None):
     given = {*model.shapes, *find_labels(model.symbol)}
     learned = [name for name in model.symbol.list_arguments() if name not in given]
     settings = Settings(WORKERS, hints, algorithm=algorithm, search_seconds=2)
-    return compile_partition(model.symbol, model.shapes, settings, differentiated=learned, updated=learned)
+    return plan_task(read_task(model.symbol, model.shapes, settings, differentiated=learned, updated=learned))
 
 
 @pytest.mark.parametrize(("name", "algorithm"), [*EVERYWHERE, ("transformer", "megatron")])

@@ -237,6 +237,11 @@ class Graph:
         carried_values = (value for carry in self.carries for value in carry.values)
         return frozenset((*self.outputs, *self.gradients.values(), *self.next_values.values(), *carried_values))
 
+    @cached_property
+    def variables(self) -> tuple[int, ...]:
+        """The numbers of the tensors that no operator writes."""
+        return tuple(n for n, tensor in enumerate(self.tensors) if tensor.kind is not TensorKind.INTERMEDIATE)
+
     @property
     def is_training(self) -> bool:
         """True if the graph computes gradients or next values of variables."""

@@ -74,7 +74,7 @@ class Frontier:
     def __str__(self) -> str:
         """Return a table with a row for each plan.
 
-        It names the tensors that the plan replicates or keeps in memory, if the plan before does not.
+        A row names the tensors that this plan replicates or keeps in memory and the plan before does not.
         """
         rows = [
             ("", "memory per worker", "of the smallest", "moved per step", "of the first", "replicated", "kept", "new")
@@ -213,8 +213,8 @@ def frontier(
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
     """Return the frontier of a symbol that is not partitioned.
 
-    Each round of the search splits the model by one prime factor of the number of workers. Only one order of the rounds
-    is tried. Raise PlanError for one worker, and if `settings` name an algorithm that does not search.
+    Each round of the search splits the model by one prime factor of the number of workers, in one order only. Raise
+    PlanError for one worker, and if `settings` name an algorithm that does not search.
     """
     if settings.workers == 1:
         raise PlanError("ngpus is 1; a frontier needs 2 workers or more.")

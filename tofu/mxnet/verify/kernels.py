@@ -129,12 +129,12 @@ def _has_pattern(array: Array, pattern: int) -> Array:
 
 
 def choose_guard_size(dtypes: Iterable[str]) -> int:
-    """Return the number of elements to add after an output; 0 if oneDNN may run, which cannot write into a part of an array."""
+    """Return the number of elements to add after an output. oneDNN cannot write into a part of an array, so it gets 0."""
     return 0 if "float32" in dtypes else GUARD_ELEMENTS
 
 
 class GuardedArray:
-    """An output array, filled with a pattern. It is followed by `guard_size` more elements, which must keep the pattern."""
+    """An output array that is filled with a pattern. The `guard_size` elements behind it must keep the pattern."""
 
     def __init__(self, shape: Shape, dtype: str, pattern: int, guard_size: int) -> None:
         self._pattern, self._size = pattern, prod(shape)

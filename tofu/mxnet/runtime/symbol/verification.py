@@ -29,6 +29,7 @@ from tofu.mxnet.compare import (
 )
 from tofu.mxnet.compare.comparison import compare_runs, excuse_defects, find_fixed, measure_traffic
 from tofu.mxnet.frontend.head_gradients import copy_repeats
+from tofu.mxnet.frontend.inference import list_declared_types
 from tofu.mxnet.frontend.read_symbol import find_labels, read_training
 from tofu.mxnet.runtime.symbol.arguments import read_grad_requests
 from tofu.mxnet.runtime.symbol.batch_scaling import shrink_batch
@@ -181,7 +182,7 @@ def _prepare_run(
     symbol = widen_types(model) if dtype == "float64" else model
     inputs, trained = read_training(model, shapes)
     arguments = symbol.list_arguments()
-    integers = {name for name, code in _declared_types(symbol).items() if code not in (0, 1, 2)}
+    integers = {name for name, code in list_declared_types(symbol, inputs).items() if code not in (0, 1, 2)}
     dtypes = {name: dtype for name in inputs if name not in integers} if dtype == "float64" else {}
     if isinstance(grad_req, str):
         grad_req = dict.fromkeys(trained, grad_req)
@@ -190,11 +191,6 @@ def _prepare_run(
     requests = {name: "null" if name in labels or not trains else request for name, request in requests.items()}
     values = draw_values(symbol, inputs, dtypes, user_values, seed)
     return _RunSetup(symbol, inputs, dtype, values, requests, trains)
-
-
-def _declared_types(symbol: Any) -> dict[str, int]:
-    codes = {name: int(attributes.get("__dtype__", -1)) for name, attributes in symbol.attr_dict().items()}
-    return {name: code for name, code in codes.items() if code >= 0}
 
 
 def _plan_alike(partitioned: Any, setup: _RunSetup, notes: list[str]) -> Any:
@@ -236,8 +232,8 @@ def _compare_results(
 ) -> Agreement:
     """Compare the run on one device with the run on the workers.
 
-    If they differ, known mistakes of MXNet on one device are corrected one by one. If they still differ, the tolerance
-    becomes as large as the rounding errors of one device.
+    If they differ, correct known mistakes of MXNet on one device, one by one. If they still differ, allow differences
+    as large as the rounding errors of one device.
     """
     cancelled = CANCELLED if setup.dtype == "float64" else CANCELLED_IN_FLOAT32
     tolerance = TOLERANCE[setup.dtype]
