@@ -37,16 +37,19 @@ DOCUMENT = Path(__file__).parents[2] / "docs/jax-examples.md"
 INTRODUCTION = """# Examples of JAX's libraries
 
 The examples are training steps of flax, equinox, haiku, jraph, distrax, optax and JAX, built by their own code. The table compares each
-step on several devices with the same step on one device. It shows the largest error of an array after three steps, relative to its
-largest number. Tofu searched the plans (how the step is split) for 3 and 8 devices. The plans for 2 devices may store copies of tensors
-(`replicate="free"`). The plans for 4 devices are random.
+step on several devices with the same step on one device, after three steps. It shows the largest error of an array, divided by the largest
+number of the array. The columns differ in the plan, which says how the step is split:
 
-The last column counts arrays that are left out. An array is left out if rounding the inputs changes it as much on one device. For
-example, the gradient of an attention key's bias is zero except for rounding, and the optimizer Adam turns such gradients into large
+- 2 free: the plan may store copies of tensors on several devices (`replicate="free"`).
+- 3 searched, 8 searched: Tofu's default plan.
+- 4 random: a random plan.
+
+Some arrays change as much on one device if the inputs are rounded. These arrays are not compared; the column "excused" counts them. For
+example, the gradient of the bias of attention keys is zero except for rounding, and the optimizer Adam turns such gradients into large
 changes. "float32" marks steps whose own code computes in float32. Empty cells were not run.
 
-Every device computes loops of unknown length completely. Such loops are in optimizers that search along a line, and in a solver of the
-library diffrax.
+If the number of a loop's iterations is unknown, every device computes the complete loop. Such loops are in optimizers with a line search,
+and in a solver of the library diffrax.
 
 `python -m tests.campaigns.jax_equality --source sources --write` writes this page.
 """
