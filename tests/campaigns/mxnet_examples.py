@@ -42,9 +42,9 @@ rounding](verify-model.md#which-differences-count-as-rounding). Excused tensors 
 - The detectors (ssd) need float32. They choose among boxes with nearly equal scores, so rounding can change their results. Their rows only
   show that no error is large.
 - The models lips and capsules are compared in float32, too. The operator InstanceNorm of lips adds in float32.
-- AlexNet is compared in float64 only. In float32, one device is wrong by 3.4e-5 in conv2_bias, because the library oneDNN computes the
-  gradient of LRN from uninitialized memory ([limits](limits.md#where-one-device-is-wrong)). If one device computes without oneDNN
-  (`MXNET_MKLDNN_ENABLED=0`), the workers differ from it by 1.6e-6.
+- In float32, AlexNet on one device is wrong by 3.4e-5 in conv2_bias: the library oneDNN computes the gradient of LRN from uninitialized
+  memory ([limits](limits.md#where-one-device-is-wrong)). Without oneDNN (`MXNET_MKLDNN_ENABLED=0`), one device and the workers differ by
+  1.6e-6.
 
 `python -m tests.campaigns.mxnet_examples --source mxnet/example --write` writes this page.
 """
