@@ -81,8 +81,8 @@ class CommonSizes {
     Agree(shape, 3, shape[3], &keys_);
   }
 
-  /*! \brief A tensor of one projection has the time of queries, of two that of keys, and of three
-   * both. */
+  /*! \brief Note the sizes of a tensor of `shares` projections. One has the time of the queries,
+   * two have that of the keys, and three have both, which are then equal. */
   void AddProjection(const mxnet::TShape& shape, int shares) {
     Agree(shape, 1, shape[1], &batch_);
     if (shares != 2) Agree(shape, 0, shape[0], &queries_);
