@@ -1,10 +1,9 @@
 /*!
  * \file attention.cc
- * \brief Attention over interleaved projections, with scores of shape (batch, heads, queries,
- * keys), of which MXNet merges the first two dimensions.
+ * \brief Attention over interleaved projections, which can be split by heads.
  *
- * MXNet's kernels compute them in views of the same memory. So the operators can be split by heads,
- * the inner part of MXNet's dimension.
+ * MXNet's scores have the shape (batch * heads, queries, keys). Here, batch and heads are separate
+ * dimensions. MXNet's kernels compute in views of the same memory.
  */
 #include <cstdlib>
 #include <cstring>
