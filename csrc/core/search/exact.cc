@@ -1,6 +1,5 @@
 /*!
  * \file exact.cc
- * \brief Stages of the exact search.
  */
 #include "core/search/exact.h"
 
