@@ -31,13 +31,12 @@ CASES = spread_workers(tuple(SMALL))
 
 @pytest.mark.parametrize(("name", "workers"), CASES)
 def test_plans_equal_one_device(name, workers):
-    executor = compare_split(SMALL[name]("float64"), workers, steps=2, randoms=1 if name in RECURRENT_MODELS else 2)
+    executor = compare_split(SMALL[name]("float64"), workers, steps=2, randoms=1)
     operators = executor.partition.plan.operators.values()
     assert name not in SPATIAL or any(axis.startswith("y") for axes in operators for axis in axes if axis)
 
 
-@pytest.mark.parametrize("workers", [2, 4])
-@pytest.mark.parametrize("name", [*MODELS, "upsampling_cnn", *SPATIAL, "fused_lstm"])
+@pytest.mark.parametrize(("name", "workers"), spread_workers((*MODELS, "upsampling_cnn", *SPATIAL, "fused_lstm")))
 def test_random_plans_in_float32(name, workers):
     """In float32, oneDNN's kernels run."""
     compare_split(SMALL[name]("float32"), workers, dtype="float32", randoms=4)

@@ -50,6 +50,6 @@ def test_other_solvers_find_no_better_plan(solver, largest, most_entries, factor
         found = SOLVERS[solver](sizes, fill_tables(domains, pairs), TIME_LIMIT).optimum
         assert sum(result.plan.round_bytes) == found, f"seed {seed}"
         checked += 1
-        if checked == 10:
+        if checked == 5:
             return
     pytest.fail(f"only {checked} graphs are small enough")
