@@ -52,7 +52,7 @@ def single_layer(case: Case, dtype: str = "float64") -> PlainModel:
 
 
 def list_hints(partition):
-    """Yield hints such that each axis of the layer and of its gradient comes once; both have one choice if MXNet's kernels share a state."""
+    """Yield hints with every axis of the layer and of its gradient; both have one choice if MXNet's kernels share a state."""
     graph = partition.searched.problem.graph
     names = [name for name in ("layer", "layer_backward") if name in graph.operator_index]
     is_shared = any(graph.operators[graph.operator_index[name]].stateful for name in names)

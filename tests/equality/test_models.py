@@ -6,7 +6,7 @@ from tests.equality.comparison import compare_split, list_operators, spread_work
 from tests.models.applications import APPLICATIONS
 from tests.models.normalized import NORMALIZED
 from tests.models.paper import transformer
-from tests.models.plain import MODELS, PlainModel, residual_cnn, upsampling_cnn
+from tests.models.plain import MODELS, PlainModel, upsampling_cnn
 from tests.models.recurrent import RECURRENT_MODELS
 from tests.models.spatial import SPATIAL
 from tests.models.zoo import GLUON_MODELS
@@ -18,8 +18,6 @@ from tests.shared.training import (
     run_single,
     weight_error,
 )
-from tofu.analysis import Combine
-from tofu.graph import Phase
 
 SMALL = {
     name: lambda _, build=build: build()
@@ -83,33 +81,6 @@ def test_a_mixture_of_experts_equals_one_device(workers):
     tokens = np.random.RandomState(2).randint(0, words, made.shapes["data"])
     model = PlainModel(made.symbol, made.shapes, words, given={"data": tokens})
     compare_split(model, workers, steps=2, tolerance=1e-11, randoms=3)
-
-
-def deep_mlp(batch: int, width: int) -> PlainModel:
-    net = mx.sym.Variable("data")
-    for i in range(3):
-        net = mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{i}")
-        net = mx.sym.Activation(net, act_type="tanh", name=f"act{i}")
-    net = mx.sym.FullyConnected(net, num_hidden=16, name="out")
-    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 64)}, 16)
-
-
-def has_forward_reduction(partition) -> bool:
-    operators = zip(
-        partition.problem.graph.operators, partition.problem.accesses, partition.choices.operators, strict=False
-    )
-    return any(
-        operator.phase == Phase.FORWARD
-        and any(axis >= 0 and any(o.combine[axis] == Combine.REDUCE for o in access.outputs) for axis in choice)
-        for operator, access, choice in operators
-    )
-
-
-@pytest.mark.parametrize("model", [deep_mlp(64, 256), residual_cnn(16, 32, 3)], ids=["deep_mlp", "residual_cnn"])
-def test_plans_of_several_dimensions_and_reductions(model):
-    partition = compare_split(model, 8, steps=3).partition
-    assert len({d for steps in partition.plan.tensors.values() for d in steps if d is not None}) >= 2
-    assert has_forward_reduction(partition)
 
 
 def test_an_unread_first_output_is_computed():

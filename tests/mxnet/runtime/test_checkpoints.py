@@ -42,15 +42,9 @@ def save(module, folder):
     return prefix
 
 
-def one_of_each_optimizer():
-    """List each optimizer once, and optimizers with state outside of the weights' states."""
-    first = list({case.optimizer: case for case in reversed(CASES)}.values())
-    return [*first, *(c for c in CASES if c.parameters.keys() & {"lr_scheduler", "batch_scale"} and c not in first)]
-
-
-@pytest.mark.parametrize("case", one_of_each_optimizer(), ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.usefixtures("double_history")
-def test_training_resumes_on_any_number_of_workers_and_in_mxnet(case, tmp_path):
+def test_training_equals_one_device_and_resumes_on_any_number_of_workers_and_in_mxnet(case, tmp_path):
     steps = batches(BEFORE + AFTER)
     for error in resume_everywhere(case, steps[:BEFORE], steps[BEFORE:], tmp_path).values():
         assert error < case.tolerance

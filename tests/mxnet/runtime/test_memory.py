@@ -21,9 +21,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "workers"), [("digits", 8), ("wresnet", 2), ("rnn", 6), ("transformer", 6)]
-)
+@pytest.mark.parametrize(("name", "workers"), [("digits", 8), ("wresnet", 2), ("rnn", 6), ("transformer", 6)])
 def test_planned_bytes_are_allocated(name, workers):
     model = MODELS[name]
     executor = tofu.bind(model.symbol, [mx.cpu(i) for i in range(workers)], **model.shapes)
