@@ -55,7 +55,6 @@ def test_float32_is_as_close_as_a_permuted_batch(name, workers):
         ("resnet18_v1", 4),
         ("mobilenetv2_1.0", 2),
         ("squeezenet1.1", 8),
-        ("transformer_encoder", 8),
         ("gluon_language_model", 4),
         ("dcgan_generator", 2),
         ("unet", 4),
