@@ -1,3 +1,5 @@
+from itertools import cycle
+
 import mxnet as mx
 import numpy as np
 import pytest
@@ -34,7 +36,9 @@ def test_plans_equal_one_device(name, workers):
     assert name not in SPATIAL or any(axis.startswith("y") for axes in operators for axis in axes if axis)
 
 
-@pytest.mark.parametrize(("name", "workers"), spread_workers((*MODELS, "upsampling_cnn", *SPATIAL, "fused_lstm")))
+@pytest.mark.parametrize(
+    ("name", "workers"), list(zip((*MODELS, "upsampling_cnn", *SPATIAL, "fused_lstm"), cycle([2, 4]), strict=False))
+)
 def test_random_plans_in_float32(name, workers):
     """In float32, oneDNN's kernels run."""
     compare_split(SMALL[name]("float32"), workers, dtype="float32", randoms=4)

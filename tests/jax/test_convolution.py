@@ -34,7 +34,7 @@ def check_convolution(function, workers, *shapes):
         check_step(step, workers, x, w, plan=random_plan(searched.partition, workers), rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize(("name", "workers"), zip(PARAMETERS, cycle([3, 4]), strict=False))
+@pytest.mark.parametrize(("name", "workers"), list(zip(PARAMETERS, cycle([3, 4]), strict=False)))
 def test_convolutions_and_gradients_equal_one_device(name, workers):
     *shapes, parameters = PARAMETERS[name]
     check_convolution(lambda x, w: lax.conv_general_dilated(x, w, *parameters), workers, *shapes)

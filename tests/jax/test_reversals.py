@@ -53,7 +53,7 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize(("name", "workers"), zip(PAIRS, cycle([3, 8]), strict=False))
+@pytest.mark.parametrize(("name", "workers"), list(zip(PAIRS, cycle([3, 8]), strict=False)))
 def test_reversals_that_cancel_each_other_move_nothing(name, workers):
     with_reversals, without = PAIRS[name]
     made = check_step(with_reversals, workers, X, hints={"x": 0}, rtol=1e-4, atol=1e-4)

@@ -137,7 +137,7 @@ GRADIENTS = {
 }
 
 
-@pytest.mark.parametrize(("name", "workers"), zip(GRADIENTS, cycle([3, 4]), strict=False))
+@pytest.mark.parametrize(("name", "workers"), list(zip(GRADIENTS, cycle([3, 4]), strict=False)))
 def test_training_equals_one_device(name, workers):
     rows = S.Variable("rows_weight", shape=(LENGTH, LINES), dtype="float64")
     x = S.broadcast_mul(rows, S.Variable("data"))
