@@ -115,6 +115,37 @@ def test_a_problem_above_the_memory_limit_gets_the_recursive_plan(shares_regions
     assert (found.lower_bound, found.is_optimal, found.held_bytes) == (0, False, 0)
 
 
+def test_a_search_without_time_keeps_a_better_start():
+    improved = 0
+    for seed in range(40):
+        native = random_graph(seed, largest=12).native()
+        best = _core.search_exact(native, [2, 2]).plan
+        start = best.operators, best.tensors
+        found = _core.search_exact(native, [2, 2], time_budget_seconds=0.0, start=start)
+        assert sum(found.plan.round_bytes) == sum(best.round_bytes), seed
+        improved += found.recursive_bytes > sum(best.round_bytes)
+    assert improved > 0
+
+
+def test_hints_are_stronger_than_a_start():
+    changed = 0
+    for seed in range(12):
+        native = random_graph(seed, largest=12).native()
+        best = _core.search_exact(native, [2, 2]).plan
+        start = best.operators, best.tensors
+        for tensor in range(len(best.tensors)):
+            for choice in _core.feasible_choices(native, [2, 2], "tensor", tensor, []):
+                try:
+                    alone = _core.search_exact(native, [2, 2], fixed_tensors={tensor: [choice, -2]})
+                except ValueError:
+                    continue
+                begun = _core.search_exact(native, [2, 2], fixed_tensors={tensor: [choice, -2]}, start=start)
+                assert begun.plan.tensors[tensor][0] == choice
+                assert begun.plan.round_bytes == alone.plan.round_bytes
+                changed += choice != best.tensors[tensor][0]
+    assert changed > 0
+
+
 @pytest.mark.slow
 def test_512_workers_need_less_than_1_gib():
     """Tensors of five dimensions have two million layouts, which are never listed."""

@@ -90,7 +90,9 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
             continue
         cost, moved_bytes = price(solution.choices), evaluate(solution.choices).total_bytes
         change = (cost - present_cost) / present_cost if present_cost else 0.0
-        alternatives.append(Alternative(axis, meaning, moved_bytes, change, exact.describe_optimality(solution, cost)))
+        alternatives.append(
+            Alternative(axis, meaning, moved_bytes, change, exact.describe_optimality(cost, solution.proofs))
+        )
     return sorted(alternatives, key=lambda plan: (plan.change is None, plan.change or 0.0, plan.axis))
 
 
