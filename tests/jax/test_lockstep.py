@@ -133,7 +133,7 @@ def draw_step(draws):
     return lambda x: reduce(lambda x, one: OPERATORS[one[0]](x, one[1]), drawn, x)
 
 
-@pytest.mark.parametrize("seed", [*range(20), 121, 238])  # in the last two, parts of a sum overlap
+@pytest.mark.parametrize("seed", [*range(10), 121, 238])  # in the last two, parts of a sum overlap
 def test_random_steps(seed):
     draws = np.random.default_rng(seed)
     step, x = draw_step(draws), draws.standard_normal((12, int(draws.choice([1, 4, 6])))).astype("float32")

@@ -21,6 +21,11 @@ def partition():
     return tofu.partition(MODEL.symbol, 4, **MODEL.shapes).planned()
 
 
+@pytest.fixture(scope="module")
+def text(partition):
+    return render_page(partition, "a <model>")
+
+
 class Page(HTMLParser):
     def __init__(self, text):
         super().__init__()
@@ -39,8 +44,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_shows_every_layer_and_loads_nothing(partition):
-    text = render_page(partition, "a <model>")
+def test_the_page_shows_every_layer_and_loads_nothing(partition, text):
     page = Page(text)
     assert not page.open
     layers = page.elements["details"]
@@ -79,8 +83,7 @@ def test_alternatives_of_unknown_operators_are_refused(partition):
         find_alternatives(partition, "conv00")
 
 
-def test_the_page_lists_simulated_machines(partition):
-    text = render_page(partition, "a model")
+def test_the_page_lists_simulated_machines(partition, text):
     part = text.partition("<h2>Time</h2>")[2].partition("<h2>")[0]
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(<td>.*?)</tr>", part, re.DOTALL)]
     found = {row[0]: row for row in rows}
