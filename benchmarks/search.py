@@ -30,7 +30,7 @@ from tofu.mxnet.planning import plan_task
 from tofu.planning.settings import Settings
 from tofu.search.algorithms import ALGORITHMS, SEARCHES
 from tofu.search.cost import evaluate
-from tofu.search.solve import DEFAULT_SEARCH_SECONDS, Effort
+from tofu.search.solve import DEFAULT_SEARCH_SECONDS, Effort, Solution
 from tofu.search.topology import Arrangement
 
 RESNET_152 = (3, 8, 36, 3)
@@ -131,14 +131,17 @@ def measure_optimality(name: str, workers: int, search_seconds: float) -> tuple[
     """Return the seconds of the exact search over all orders of the factors, and the bytes of its plan, bound and recursion."""
     problem = build_model(name, BATCHES[name.split("-")[0]]).read(Settings(workers)).problem
     orders = ALGORITHMS["exact"].list_orders(workers)
-    started, results = time.perf_counter(), []
-    for order in orders:
-        effort = Effort(search_seconds / len(orders))
-        result = ALGORITHMS["exact"].solve(problem.arrange(Arrangement(order)), effort=effort).exact
-        assert result is not None
-        results.append((sum(result.plan.round_bytes), result.lower_bound, result.recursive_bytes))
-    moved, bound, recursive = (min(values) for values in zip(*results, strict=True))
-    return time.perf_counter() - started, moved, bound, recursive
+    arranged = [problem.arrange(Arrangement(order)) for order in orders]
+    started = time.perf_counter()
+    solutions = [ALGORITHMS["exact"].solve(each, effort=Effort(search_seconds / len(orders))) for each in arranged]
+    seconds = time.perf_counter() - started
+    recursive = [ALGORITHMS["recursive"].solve(each) for each in arranged]
+    bound = min(solution.proofs[0].lower_bound or 0 for solution in solutions)
+    return seconds, _find_least_bytes(solutions), bound, _find_least_bytes(recursive)
+
+
+def _find_least_bytes(solutions: Sequence[Solution]) -> int:
+    return min(evaluate(solution.choices).total_bytes for solution in solutions)
 
 
 def round_up_percent(larger: int, smaller: int) -> float:

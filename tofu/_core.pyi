@@ -150,6 +150,9 @@ class ExactResult:
     def recursive_bytes(self) -> int:
         """The cost of the plan of the recursive search; 0 if that found none."""
     @property
+    def spent_seconds(self) -> float:
+        """The effort, counted in work."""
+    @property
     def held_bytes(self) -> int:
         """The most bytes of all tables at one time."""
     @property
@@ -208,8 +211,13 @@ def search_exact(
     prices: Sequence[float] = ...,
     latencies: Sequence[float] = ...,
     max_fine_rounds: int = 3,
+    start: tuple[Int32Array, Int32Array] | None = None,
+    refines_start: bool = False,
 ) -> ExactResult:
     """Search the best of all plans, with a proof or a proven bound. All rounds are chosen together.
+
+    The result is no worse than the plan `start`, the choices of operators and of tensors, if the search may find it. With
+    `refines_start`, it only improves this plan, without coarse grids.
 
     Fixed choices, prices and errors are those of `search_recursive`. `progress(stage, best_bytes, lower_bound)` is called
     regularly, with -1 before the first plan; the search stops if it raises an exception, or after Ctrl-C. Elimination

@@ -53,14 +53,20 @@ ExactResult SearchAll(const Graph& graph, std::vector<int64_t> factors,
                       FixedChoices fixed_operators, FixedChoices fixed_tensors,
                       double time_budget_seconds, const std::optional<py::function>& progress,
                       size_t max_table_entries, double max_bytes, std::vector<double> prices,
-                      std::vector<double> latencies, int max_fine_rounds) {
+                      std::vector<double> latencies, int max_fine_rounds,
+                      const std::optional<std::pair<ChoiceArray, ChoiceArray>>& start,
+                      bool refines_start) {
   const WorkerGrid grid(std::move(factors), std::move(prices), std::move(latencies));
   const Hints hints{std::move(fixed_operators), std::move(fixed_tensors)};
-  const ExactLimits limits{time_budget_seconds, max_table_entries, 0, max_bytes, max_fine_rounds};
+  const ExactLimits limits{time_budget_seconds, max_table_entries, 0,
+                           max_bytes,           max_fine_rounds,   refines_start};
   const ExactProgress report = [&](const std::string& stage, int64_t best, int64_t bound) {
     Report(progress, stage, best, bound);
   };
-  return SearchExact(graph, grid, hints, limits, report);
+  const std::optional<Assignment> plan =
+      start ? std::optional(ToAssignment(graph, start->first, start->second, {}, {}))
+            : std::nullopt;
+  return SearchExact(graph, grid, hints, limits, report, plan ? &*plan : nullptr);
 }
 
 PlanCost Evaluate(const Graph& graph, std::vector<int64_t> factors, const ChoiceArray& operators,
@@ -119,7 +125,8 @@ void RegisterSearch(py::module_* module) {
       .def_readonly("is_optimal", &ExactResult::is_optimal)
       .def_readonly("recursive_bytes", &ExactResult::recursive_bytes)
       .def_readonly("held_bytes", &ExactResult::held_bytes)
-      .def_readonly("num_sweeps", &ExactResult::num_sweeps);
+      .def_readonly("num_sweeps", &ExactResult::num_sweeps)
+      .def_readonly("spent_seconds", &ExactResult::spent_seconds);
   py::class_<PlanCost>(*module, "Cost")
       .def_readonly("total_bytes", &PlanCost::total_bytes)
       .def_readonly("round_bytes", &PlanCost::round_bytes)
@@ -140,7 +147,8 @@ void RegisterSearch(py::module_* module) {
               py::arg("max_table_entries") = ExactLimits().max_table_entries,
               py::arg("max_bytes") = ExactLimits().max_bytes, py::arg("prices") = no_numbers,
               py::arg("latencies") = no_numbers,
-              py::arg("max_fine_rounds") = ExactLimits().max_fine_rounds);
+              py::arg("max_fine_rounds") = ExactLimits().max_fine_rounds,
+              py::arg("start") = py::none(), py::arg("refines_start") = false);
   module->def("evaluate", Evaluate, Unlocked(), py::arg("graph"), py::arg("factors"),
               py::arg("operators"), py::arg("tensors"), py::arg("prices") = no_numbers,
               py::arg("kept") = none, py::arg("reread") = none, py::arg("latencies") = no_numbers);

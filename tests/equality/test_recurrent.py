@@ -6,7 +6,7 @@ from tests.models.plain import PlainModel
 from tests.models.recurrent import RECURRENT_MODELS
 from tests.models.recurrent import STEPS as TIME_STEPS
 from tests.shared.training import bind_partitioned
-from tofu.search.algorithms import ALGORITHMS
+from tofu import _core
 from tofu.search.choices import make_choices
 from tofu.search.cost import evaluate
 
@@ -14,8 +14,9 @@ from tofu.search.cost import evaluate
 @pytest.mark.parametrize("name", ["lstm", "bidirectional_gru", "fused_lstm", "attention_decoder"])
 def test_the_search_prices_what_the_plan_moves(name):
     problem = bind_partitioned(RECURRENT_MODELS[name]("float64"), 6, "float64").partition.problem
-    solution = ALGORITHMS["recursive"].solve(problem)
-    assert solution.result.round_bytes == evaluate(solution.choices).round_bytes
+    found = _core.search_recursive(problem.search_graph, list(problem.factors))
+    cost = _core.evaluate(problem.native, list(problem.factors), found.operators, found.tensors)
+    assert found.round_bytes == cost.round_bytes
 
 
 def weight_reads(partition, operators, tensors, parameter):

@@ -137,18 +137,16 @@ def judge(case, rng):
     except PlanError as error:
         return judge_refusal(case, fixed, error), seen
     seen["plans"] += 1
-    result = solution.exact
-    if result is None:
+    if not solution.proofs:
         return "", seen
+    proof = solution.proofs[0]
     cost = price(solution.choices.apply_to(problem))
     if not honours(solution.choices, fixed):
         return "the plan does not honour its hints", seen
-    bound = cost if result.is_optimal else result.lower_bound
     for name, found in list_rivals(case, solution, fixed, rng):
         seen[name] += 1
-        if found < bound:
-            claim = "optimal" if result.is_optimal else "bound"
-            return f"{claim}{solution.ties}: {cost:,}, bound {result.lower_bound:,}; {name} finds {found:,}", seen
+        if found < proof.lower_bound:
+            return f"cost {cost:,}, bound {proof.lower_bound:,}{proof.among}; {name} finds {found:,}", seen
     return "", seen
 
 
@@ -172,7 +170,8 @@ def honours(choices, fixed):
 def list_rivals(case, solution, fixed, rng):
     """Yield names and costs of other plans that follow the hints and that the claim covers."""
     problem = case.problem
-    rival = search(problem, tie_parts(case, fixed) if solution.ties else case.without_ties(), fixed).plan
+    among = solution.proofs[0].among
+    rival = search(problem, tie_parts(case, fixed) if among else case.without_ties(), fixed).plan
     yield "the search without ties", price(Choices(problem, rival.operators, rival.tensors))
     for _ in range(2):
         more = draw_hints(problem, rng, rng.randint(1, 3), case.hints)
@@ -181,8 +180,9 @@ def list_rivals(case, solution, fixed, rng):
         except (PlanError, InfeasibleError):
             continue
         more_fixed = resolve_hints(problem, more)
-        is_covered = rival.ties == solution.ties and is_tied_alike(problem, fixed, more_fixed)
-        if rival.exact is not None and is_covered and not asks_more(case, fixed, more_fixed, rival.choices):
+        is_alike = is_tied_alike(problem, fixed, more_fixed)
+        is_covered = is_alike and among in [proof.among for proof in rival.proofs[:1]]
+        if is_covered and not asks_more(case, fixed, more_fixed, rival.choices):
             yield "a search under more hints", price(rival.choices.apply_to(problem))
 
 

@@ -11,7 +11,7 @@ from tests.models.paper import transformer
 from tests.search.random_graphs import entangled_graph
 from tofu import _core
 from tofu.search import algorithms
-from tofu.search.algorithms import ALGORITHMS, describe_proof
+from tofu.search.algorithms import ALGORITHMS, describe_gap
 from tofu.search.cost import price
 from tofu.search.solve import Effort
 from tofu.search.topology import Arrangement
@@ -38,7 +38,7 @@ def test_a_proof_for_one_order_of_factors_is_no_proof_for_all(model, monkeypatch
 
     def search_one_order(problem, hints, effort):
         solution = exact.run(problem, hints, effort if problem.factors == (3, 2) else Effort(0.0))
-        bounds[problem.factors] = solution.exact.lower_bound
+        bounds[problem.factors] = solution.proofs[0].lower_bound
         return solution
 
     monkeypatch.setitem(algorithms.ALGORITHMS, "exact", replace(exact, run=search_one_order))
@@ -52,7 +52,7 @@ def test_the_distance_to_a_bound_is_rounded_up():
     found = sum(result.plan.round_bytes)
     assert found > 300
     for bound in range(1, found):
-        words = re.fullmatch(r"within ([\d.]+) % of a proven lower bound", describe_proof(result, lower_bound=bound))
+        words = re.fullmatch(r"within ([\d.]+) % of a proven lower bound", describe_gap(found, bound))
         percent = Fraction(words[1])
         assert bound * (1 + (percent - Fraction("0.01")) / 100) < found <= bound * (1 + percent / 100), bound
 

@@ -68,7 +68,7 @@ def test_claims_name_loops(algorithm, claim):
     graph = make_loop(7)
     problem = make_problem(graph, find_strategies(graph, WrittenOperators()), factorize(4))
     solution = ALGORITHMS[algorithm].solve(problem)
-    assert ALGORITHMS[algorithm].describe_optimality(solution, price(solution.choices)) == claim
+    assert ALGORITHMS[algorithm].describe_optimality(price(solution.choices), solution.proofs) == claim
 
 
 @pytest.mark.parametrize("layout", [[0, 0], [0, 1], [1, 1]])

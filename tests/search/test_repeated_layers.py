@@ -7,7 +7,8 @@ from tests.numpy_engine.backend import NumpyBackend
 from tests.numpy_engine.front_end import NumpyFrontEnd
 from tests.numpy_engine.steps import deep_perceptron
 from tofu import core
-from tofu.search import find_strategies, repeated_layers, solve
+from tofu.search import find_strategies, repeated_layers
+from tofu.search.problem import Problem
 from tofu.search.repeated_layers import LEAST_LAYERS, find_repeated_layers
 
 TYING, APART, SHARING, SHARING_APART = (
@@ -56,12 +57,20 @@ def test_every_second_layer_is_tied():
             assert name_layers(pattern, numbers[1:-1]) <= next(f for f in tensors if pattern.format(numbers[1]) in f)
 
 
-def test_layers_are_separated_last_and_never_if_they_are_always_tied():
+def test_layers_are_tied_less_and_less_unless_they_are_always_tied():
     settings = core.Settings(workers=4, cache=False)
     problem = core.analyse_step(core.Source(deep_perceptron(10)), TYING, settings, core.Observer()).problem
-    for always_ties, attempts in ((False, [True, True, False]), (True, [True, True])):
+    for always_ties, periods in ((False, [1, 2, None]), (True, [1])):
         listed = replace(problem, always_ties=always_ties).list_attempts({}, {})
-        assert [bool(attempt.layers.operators) for attempt in listed] == attempts
+        assert [attempt.period if attempt.layers.operators else None for attempt in listed] == periods
+
+
+@pytest.mark.parametrize("period", [1, 2, 3])
+def test_the_first_and_last_layers_are_tied_to_the_others(period):
+    graph = deep_perceptron(12)
+    found = find_repeated_layers(graph, find_strategies(graph, NumpyFrontEnd()), period)
+    families = {frozenset(graph.tensors[t].name for t in family) for family in found.tensors}
+    assert {name_layers("weight{}", range(first, 12, period)) for first in range(period)} <= families
 
 
 def test_a_different_layer_is_not_tied():
@@ -85,7 +94,7 @@ def test_alternating_plans_are_found(engines, layers, batch):
 
 def test_tying_the_first_and_last_layer_costs_a_little():
     tied, apart = (
-        partition_graph(engine, deep_perceptron(8, batch=32)).plan.communication_bytes for engine in (TYING, APART)
+        partition_graph(engine, deep_perceptron(16, batch=32)).plan.communication_bytes for engine in (TYING, APART)
     )
     assert apart < tied < 1.1 * apart
 
@@ -94,13 +103,14 @@ def test_tying_the_first_and_last_layer_costs_a_little():
     ("largest", "optimality"), [(1, "optimal among plans that treat each repeated layer alike"), (0, "optimal")]
 )
 def test_a_search_that_is_too_large_ties_all_layers_or_none(monkeypatch, largest, optimality):
-    attempt = solve._attempt
+    make_graph = Problem.search_graph.fget
 
-    def fail(search, problem):
-        is_large = problem.layers.operators and problem.period > largest
-        return RuntimeError("too large") if is_large else attempt(search, problem)
+    def fail(problem):
+        if problem.layers.operators and problem.period > largest:
+            raise RuntimeError("too large")
+        return make_graph(problem)
 
-    monkeypatch.setattr(solve, "_attempt", fail)
+    monkeypatch.setattr(Problem, "search_graph", property(fail))
     assert partition_graph(TYING, deep_perceptron(8)).plan.optimality == optimality
 
 

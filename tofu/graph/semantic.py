@@ -206,12 +206,11 @@ class Graph:
     outputs
         The numbers of the tensors that the model returns.
     gradients
-        Maps the number of an argument to the number of its gradient. Two arguments may have the same gradient.
+        Argument -> its gradient, as numbers of tensors. Two arguments may have the same gradient.
     updated
-        The numbers of the arguments that an optimizer updates after the step. A gradient must be split like its
-        argument.
+        The numbers of the arguments that an optimizer updates after the step. Each is split like its gradient.
     next_values
-        Maps the number of a variable that the step itself updates to the number of the next value. Both are split
+        Variable -> the tensor with its value after the step, if the step itself computes this value. Both are split
         alike.
     carries
         The values that loops pass from one iteration to the next. The graph contains the body of a loop once.

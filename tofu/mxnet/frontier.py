@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tofu.errors import InfeasibleError, PlanError
-from tofu.formatting import align, format_bytes, format_seconds
+from tofu.formatting import align, format_bytes, format_seconds, list_some
 from tofu.mxnet.planning import read_trained
 from tofu.mxnet.runtime.symbol.arguments import read_settings, read_shapes
 from tofu.pipeline import Observer, Task, build_partition
@@ -155,11 +155,7 @@ def _describe_difference(last_plan: Plan, plan: Plan) -> str:
         ("", [name for name in _list_replicated(plan) if name not in last_replicated]),
         ("kept ", [name for name in plan.kept if name not in last_plan.kept]),
     )
-    return "; ".join(
-        title + ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else "")
-        for title, names in differences
-        if names
-    )
+    return "; ".join(title + list_some(names, MOST_NAMES) for title, names in differences if names)
 
 
 def frontier(

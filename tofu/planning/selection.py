@@ -14,13 +14,13 @@ from tofu.plan import Plan
 from tofu.planning.memory_limit import SEARCHES_OF_A_TRADEOFF, Measure, Tradeoff, explain_misfit
 from tofu.planning.settings import DEFAULTS, Settings
 from tofu.search import Choices, Problem
-from tofu.search.algorithms import ALGORITHMS, describe_gap
+from tofu.search.algorithms import ALGORITHMS, choose_proof, describe_gap
 from tofu.search.choices import FREE, ChoiceArray
 from tofu.search.cost import evaluate, price
 from tofu.search.feasibility import explain_unsplit_round
 from tofu.search.hints import resolve_hints, resolve_plan
 from tofu.search.rounds import MOST_ORDERS, count_orders
-from tofu.search.solve import Effort, Progress, Solution
+from tofu.search.solve import Effort, Progress, Proof, Solution, combine_proofs
 from tofu.search.topology import read_arrangement
 from tofu.sizes import format_limit
 
@@ -28,7 +28,7 @@ logger = logging.getLogger("tofu")
 
 UNPROVED = "nothing is proved"
 SPLIT_SHARE = 0.3
-"""Share of the effort for a plan without replication, which may be as good as others and need less memory."""
+"""Share of the effort for a plan without replication, from which the search with replication starts."""
 AS_GIVEN = f"applied as passed; {UNPROVED}"
 NO_PART_OF_THE_KEY = (
     "plan",
@@ -130,11 +130,13 @@ def _search_within(
         return _take_smallest(tradeoffs, limit, settings)
     best = min(found, key=lambda point: (point.cost, point.most_bytes))
     tried = sum(len(tradeoff.points) for tradeoff in tradeoffs)
-    bound = _find_lower_bound(tradeoffs) if not best.choices.kept else 0  # bounds are valid for plans that keep nothing
-    ties = next((tradeoff.unlimited.ties for tradeoff in tradeoffs if tradeoff.unlimited is not None), "")
-    proof = describe_gap(best.cost, bound, ties + _describe_orders(problems)) or "nothing is proved"
+    unlimited = [tradeoff.unlimited or Solution(best.choices) for tradeoff in tradeoffs]
+    proofs = combine_proofs(unlimited) if not best.choices.kept else ()  # bounds are valid for plans that keep nothing
+    proof = choose_proof(best.cost, proofs) or Proof(0)
+    bound = proof.lower_bound or 0
+    gap = describe_gap(best.cost, bound, proof.among + _describe_orders(problems)) or UNPROVED
     predicted = ", as predicted," if best.is_predicted else ""
-    optimality = f"the best within {format_limit(limit)} per worker{predicted} of {tried} plans; {proof}"
+    optimality = f"the best within {format_limit(limit)} per worker{predicted} of {tried} plans; {gap}"
     return Selection(best.choices, settings.algorithm, optimality, bound, is_predicted=best.is_predicted)
 
 
@@ -158,12 +160,6 @@ def _describe_misfit(needed: int, limit: int) -> str:
         f"The plan is predicted to need {format_bytes(needed)} on a worker, and the memory limit is {format_limit(limit)}. More workers, a "
         "smaller batch, jax.checkpoint or donated arguments need less."
     )
-
-
-def _find_lower_bound(tradeoffs: Sequence[Tradeoff]) -> int:
-    solutions = [tradeoff.unlimited for tradeoff in tradeoffs]
-    exact = [solution.exact for solution in solutions if solution is not None]
-    return min((0 if result is None else result.lower_bound for result in exact), default=0)
 
 
 def _apply_users_plan(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Selection:
@@ -203,25 +199,26 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     found, errors = _solve(problems, settings, *((effort.take(SPLIT_SHARE), _always_tie) if is_free else (effort,)))
     proving, candidates = found, list(found)
     if is_free:
-        proving, _ = _solve(problems, settings, effort, _make_memory_free)
+        proving, _ = _solve(problems, settings, effort, _make_memory_free, candidates)
         candidates += proving
     if not candidates:
         raise errors[0]
     open_ends = [solution.choices.problem for solution in proving if not _is_nearly_optimal(solution)]
     if algorithm.is_search and open_ends:
         split = _split_evenly_with_free_memory if is_free else Problem.split_evenly
-        candidates += _solve(open_ends, settings, effort, split)[0]
+        candidates += _solve(open_ends, settings, effort, split, candidates)[0]
     best = min(candidates, key=lambda solution: price(solution.choices))
-    exact = [solution.exact for solution in proving if solution.exact is not None]
-    bound = min((result.lower_bound for result in exact), default=0)
     cost = price(best.choices)
-    optimality = algorithm.describe_optimality(best, cost, bound, _describe_orders(problems, len(proving)))
-    held = max((result.held_bytes for result in exact), default=0)
-    return Selection(best.choices, algorithm.name, optimality, bound, held)
+    proofs = combine_proofs(proving)
+    proof = choose_proof(cost, proofs)
+    optimality = algorithm.describe_optimality(cost, proofs, _describe_orders(problems, len(proving)))
+    held = max((solution.held_bytes for solution in proving), default=0)
+    return Selection(best.choices, algorithm.name, optimality, proof.lower_bound or 0 if proof else 0, held)
 
 
 def _is_nearly_optimal(solution: Solution) -> bool:
-    return solution.exact is not None and price(solution.choices) <= 1.001 * solution.exact.lower_bound
+    cost = price(solution.choices)
+    return any(cost <= 1.001 * proof.lower_bound for proof in solution.proofs if proof.lower_bound is not None)
 
 
 def _describe_orders(problems: Sequence[Problem], planned: int | None = None) -> str:
@@ -249,15 +246,19 @@ def _solve(
     settings: Settings,
     effort: Effort,
     restrict: Callable[[Problem], Problem | None] = lambda problem: problem,
+    known: Sequence[Solution] = (),
 ) -> tuple[list[Solution], list[InfeasibleError]]:
+    """Return a solution of each problem, or the error. A search starts from the cheapest of the `known` solutions."""
     found, errors = [], []
     for problem in problems:
         searched = restrict(problem)
         if searched is None:
             continue
+        starts = [s.choices for s in known if s.choices.problem.arrangement == problem.arrangement]
+        begun = replace(effort, start=min(starts, key=price, default=None))
         try:
             solution = ALGORITHMS[settings.algorithm].solve(
-                searched, settings.hints, effort, settings.on_infeasible != "error"
+                searched, settings.hints, begun, settings.on_infeasible != "error"
             )
         except InfeasibleError as error:
             errors.append(error)

@@ -6,12 +6,11 @@ of `tofu.partition` and error messages read the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from tofu import _core
 from tofu.errors import InfeasibleError, PlanError
 from tofu.search.baselines import plan_allrow, plan_equalchop, plan_icml18, plan_spartan
 from tofu.search.choices import FixedChoices
@@ -20,7 +19,7 @@ from tofu.search.hand_plans import plan_data_parallel, plan_megatron
 from tofu.search.hints import resolve_hints
 from tofu.search.problem import Problem
 from tofu.search.rounds import factorize, list_orders
-from tofu.search.solve import DEFAULT_EFFORT, Effort, Solution, solve_exactly, solve_recursively
+from tofu.search.solve import DEFAULT_EFFORT, Effort, Proof, Solution, solve_exactly, solve_recursively
 from tofu.validation import show
 
 Hints = Mapping[str, Any]
@@ -83,22 +82,20 @@ class Algorithm:
         factors = factorize(workers)
         return list_orders(factors) if self.is_search else (factors,)
 
-    def describe_optimality(
-        self, solution: Solution, cost: int, lower_bound: int | None = None, orders: str = ""
-    ) -> str:
+    def describe_optimality(self, cost: int, proofs: Sequence[Proof], orders: str = "") -> str:
         """Return a sentence about how close to optimal a plan of this algorithm is known to be.
 
-        `lower_bound` is valid for all searched orders of the prime factors. `orders` names them if others were left
-        out.
+        `proofs` hold for all searched orders of the prime factors. `orders` names them if others were left out.
         """
         if cost == 0:
             return describe_gap(cost, 0)
-        if solution.exact is not None:
-            proof = describe_proof(solution.exact, solution.ties, lower_bound)
-            return ", ".join(filter(None, (proof, self.guarantee))) + (orders if proof != NOTHING_PROVED else "")
-        if solution.result is not None and self.guarantee:
-            return ", ".join(filter(None, (self.guarantee, solution.ties))) + orders
-        return self.guarantee or NOTHING_PROVED
+        proof = choose_proof(cost, proofs)
+        if proof is None:
+            return self.guarantee or NOTHING_PROVED
+        if proof.lower_bound is None:
+            return ", ".join(filter(None, (self.guarantee, proof.among))) + orders
+        gap = describe_gap(cost, proof.lower_bound, proof.among)
+        return ", ".join(filter(None, (gap or NOTHING_PROVED, self.guarantee))) + (orders if gap else "")
 
 
 def _by_number(
@@ -145,13 +142,13 @@ def find_algorithm(name: Any) -> Algorithm:
     return ALGORITHMS[name]
 
 
-def describe_proof(result: _core.ExactResult, among: str = "", lower_bound: int | None = None) -> str:
-    """Return a sentence about what an exact search proves of its plan. Percentages are rounded up.
+def choose_proof(cost: int, proofs: Sequence[Proof]) -> Proof | None:
+    """Return the proof that says most of a plan with this cost, None if there is none.
 
-    `among` names the plans that the search covers. Pass the smallest `lower_bound` if there were several searches.
+    A bound above the cost holds for a smaller set of plans, which this plan is not one of.
     """
-    bound = result.lower_bound if lower_bound is None else min(result.lower_bound, lower_bound)
-    return describe_gap(sum(result.plan.round_bytes), bound, among) or NOTHING_PROVED
+    usable = [proof for proof in proofs if proof is proofs[0] or (proof.lower_bound or 0) <= cost]
+    return max(usable, key=lambda proof: proof.lower_bound or 0, default=None)
 
 
 def describe_gap(cost: int, bound: int, among: str = "") -> str:

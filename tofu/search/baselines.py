@@ -12,6 +12,7 @@ The two hand-made plans are in `tofu.search.hand_plans`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def plan_icml18(problem: Problem, hints: Hints, effort: Effort) -> Solution:
     for position, (few, all_axes) in enumerate(zip(restricted.accesses, problem.accesses, strict=True)):
         numbers = np.array([all_axes.axes.index(axis) for axis in few.axes] + [REPLICATED], np.int32)
         operators[position] = numbers[found.choices.operators[position]]  # -1 (replicated) selects the last number
-    return Solution(Choices(problem, operators, found.choices.tensors), found.result, found.ties)
+    return replace(found, choices=Choices(problem, operators, found.choices.tensors))
 
 
 def _for_bytes(problem: Problem) -> Problem:

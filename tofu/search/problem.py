@@ -57,7 +57,7 @@ class Problem:
     tied_steps
         The equal time steps that a search splits alike. Hints may separate some of them.
     always_ties
-        True if repeated layers are always split alike. If their search is too large, another search follows.
+        True if all repeated layers are split alike.
     """
 
     graph: Graph
@@ -87,24 +87,26 @@ class Problem:
         return prod(self.accesses[self.graph.operator_index[operator.name]].extents)
 
     def without_ties(self) -> Problem:
-        """Return the problem for a search that may split equal operators and tensors differently."""
+        """Return the problem for a search that may split equal time steps and repeated layers differently."""
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
 
     def list_attempts(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Iterator[Problem]:
-        """Yield variants of the problem. If the search of one is too large, use the next. All keep the fixed choices.
+        """Yield variants of the problem, from those with the most ties. All keep the fixed choices.
 
-        First, every second repeated layer is split alike. Then all layers are split alike. Then, unless `always_ties`,
-        each layer is planned separately.
+        First, all repeated layers are split alike. Unless `always_ties`, every second layer is split alike next, and then
+        each layer is planned separately. Without repeated layers, the problem itself is the only variant.
         """
         tied = self.with_fixed_choices(operators, tensors)
-        yield tied
         if tied.layers.operators:
             layers = find_repeated_layers(self.graph, self.accesses, 1).refine(_list_kinds(self.accesses))
-            merged = replace(self, layers=layers, period=1).with_fixed_choices(operators, tensors)
-            if merged.layers.operators:
-                yield merged
-            if not self.always_ties:
-                yield replace(tied, layers=NO_PARTS)
+            alike = replace(self, layers=layers, period=1).with_fixed_choices(operators, tensors)
+            if alike.layers.operators:
+                yield alike
+                if self.always_ties:
+                    return
+        yield tied
+        if tied.layers.operators:
+            yield replace(tied, layers=NO_PARTS)
 
     def with_fixed_choices(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
         """Return the problem for a search that keeps fixed choices, which may differ between equal operators.

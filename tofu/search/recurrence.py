@@ -13,7 +13,7 @@ The result depends neither on names nor on the order of operators.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tofu.graph import Graph, Operator, Tensor, TensorKind
@@ -37,7 +37,7 @@ class EqualParts:
     tensors: tuple[tuple[int, ...], ...]
 
     def refine(self, kinds: Sequence[object]) -> EqualParts:
-        """Divide families of operators, so that all operators of a family have the same entry in `kinds`."""
+        """Divide families of operators, so that all operators of a family have the same kind. `kinds` has one for each operator."""
         parts: dict[tuple[int, object], list[int]] = defaultdict(list)
         for number, family in enumerate(self.operators):
             for position in family:
@@ -99,7 +99,7 @@ def find_equal_parts(graph: Graph) -> EqualParts:
 
 
 class _FamilyKeys:
-    """Keys of operators. All operators of a family have the same key; an operator without a family has the key None."""
+    """Finds families of operators, by a key for each operator. Operators with equal keys are a family."""
 
     def __init__(self, dataflow: Dataflow) -> None:
         self.dataflow = dataflow
@@ -227,7 +227,7 @@ def _tie_tensors(dataflow: Dataflow, families: tuple[tuple[int, ...], ...]) -> t
             read = [o.inputs[slot] for o in members]
             if all(_is_outside(dataflow, t, is_member) for t in read):
                 tied.append(read)
-    return _join(tied)
+    return join_families(tied)
 
 
 def _is_outside(dataflow: Dataflow, tensor: int, members: set[int]) -> bool:
@@ -235,7 +235,8 @@ def _is_outside(dataflow: Dataflow, tensor: int, members: set[int]) -> bool:
     return producer not in members and not dataflow.is_shared(tensor)
 
 
-def _join(sets: list[list[int]]) -> tuple[tuple[int, ...], ...]:
+def join_families(sets: Iterable[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    """Join sets of numbers that have a member in common. Sets of one member are left out."""
     parent: dict[int, int] = {}
 
     def root(member: int) -> int:

@@ -1,22 +1,23 @@
 """Repeated layers, which are planned once: blocks of equal operators with separate parameters, as in a Transformer.
 
-Separate decisions for 96 equal layers take 96 times as long, and nearly all layers end up alike. So every second layer
-is split alike. Neighbours may differ, because the best plan for a chain of equal products may alternate between two
-splits. The price: the first and last layers cannot differ, although this may transfer slightly less. Small graphs are
-searched without this restriction.
+Separate decisions for 96 equal layers take 96 times as long, and nearly all layers end up alike. So a first search splits
+all layers alike. A second one starts from its plan, and splits every second layer alike: the best plan for a chain of
+equal products may alternate between two splits. The price: the first and last layers cannot differ, although this may
+transfer slightly less. Small graphs are searched without this restriction.
 
 Corresponding operators of repeated layers are found like time steps (`tofu.search.time_steps`), but parameters are
-ignored. They are the *seeds*. Colour refinement then compares all other operators and tensors: two of them keep one
-colour only if they are of one kind and have neighbours of the same colours in the same roles. In this way, the states
-of an optimizer belong to the layer of their gradient. Each refinement takes linear time.
+ignored. They are the *seeds*, with the tensors that they read and write. Colour refinement then compares all other
+operators and tensors: two of them keep one colour only if they are of one kind and have neighbours of the same colours
+in the same roles. In this way, the states of an optimizer belong to the layer of their gradient. Each refinement takes
+linear time.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import gcd, prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ import numpy.typing as npt
 from tofu.analysis import OperatorAccess
 from tofu.graph import Graph, Operator
 from tofu.search.dataflow import SHARED_KINDS, Dataflow, trace_dataflow
-from tofu.search.recurrence import NO_PARTS, EqualParts
+from tofu.search.recurrence import NO_PARTS, EqualParts, join_families
 from tofu.search.time_steps import find_time_steps
 
 LEAST_OPERATORS = 2000
@@ -32,9 +33,11 @@ LEAST_OPERATORS = 2000
 LEAST_LAYERS = 6
 """If there are fewer equal layers, each layer is planned separately."""
 PERIOD = 2
-"""Layers at this distance are split alike. If the search is too large, all layers are split alike."""
+"""Layers at this distance are split alike."""
 
 Colours: TypeAlias = "npt.NDArray[np.uint64]"
+Seed: TypeAlias = tuple[Any, ...]
+"""Equal for nodes that correspond. For an operator: the recurrence, an operator of its reference step, and the layer."""
 
 
 def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], period: int = PERIOD) -> EqualParts:
@@ -73,25 +76,91 @@ def _describe_kind(graph: Graph, operator: Operator, access: OperatorAccess) -> 
     return operator.op, operator.phase.value, access.axes, access.extents, regions, types
 
 
-def _find_seeds(dataflow: Dataflow, period: int) -> dict[int, object]:
-    seeds: dict[int, object] = {}
+def _find_seeds(dataflow: Dataflow, period: int) -> dict[int, Seed]:
+    """Return the seeds by node. After the operators, nodes are tensors."""
+    seeds: dict[int, Seed] = {}
+    ends: list[tuple[list[tuple[int, int]], int]] = []
     for number, (_, classes) in enumerate(find_time_steps(dataflow)):
         for equal in classes:
             if len(equal.counterparts) < LEAST_LAYERS:
                 continue
-            first, *others = sorted(equal.counterparts)
+            steps = sorted(equal.counterparts)
             # The distance is 2 if a layer is two steps, such as attention and perceptron.
-            distance = gcd(*(step - first for step in others))
+            distance = gcd(*(step - steps[0] for step in steps[1:]))
             for step, counterpart in equal.counterparts.items():
                 for reference, position in counterpart.items():
                     seeds[position] = number, reference, step // distance % period
+            for last, inner in ((steps[0], steps[1]), (steps[-1], steps[-2])):
+                counterparts = equal.counterparts[last]
+                pairs = [(o, counterparts[r]) for r, o in equal.counterparts[inner].items() if r in counterparts]
+                ends.append((pairs, (last - inner) // distance))
+    for pairs, shift in ends:
+        seeds |= _complete_end(dataflow, seeds, pairs, shift, period)
     for position, operator in enumerate(dataflow.graph.operators):
         if position not in seeds and operator.forward in seeds:
             seeds[position] = "backward", dataflow.kinds[position], seeds[operator.forward]
-    return seeds
+    return seeds | _find_tensor_seeds(dataflow.graph, seeds)
 
 
-def _refine_colours(dataflow: Dataflow, seeds: Mapping[int, object], elementwise: frozenset[int]) -> Colours:
+def _complete_end(
+    dataflow: Dataflow, seeds: Mapping[int, Seed], pairs: Sequence[tuple[int, int]], shift: int, period: int
+) -> dict[int, Seed]:
+    """Return the seeds that are missing in the first or the last layer, because a step may begin inside a layer.
+
+    `pairs` are operators of a layer with the corresponding operators at the end, which is `shift` layers further. Their
+    producers and readers correspond if they are of one kind.
+    """
+    operators, kinds = dataflow.graph.operators, dataflow.kinds
+    found: dict[int, Seed] = {}
+    inner = {o for o, _ in pairs}
+    waiting = list(pairs)
+    while waiting:
+        pair = waiting.pop()
+        x, y = (operators[o] for o in pair)
+        around = [(dataflow.producers[u][0], dataflow.producers[v][0]) for u, v in zip(x.inputs, y.inputs, strict=True)]
+        for u, v in zip(x.outputs, y.outputs, strict=True):
+            around += _pair_readers(dataflow, u, v)
+        for p, q in around:
+            seed = seeds.get(p)
+            is_known = q < 0 or q in seeds or q in found or p in inner
+            if seed is None or is_known or kinds[p] != kinds[q]:
+                continue
+            number, reference, layer = seed
+            found[q] = number, reference, (layer + shift) % period
+            inner.add(p)
+            waiting.append((p, q))
+    return found
+
+
+def _pair_readers(dataflow: Dataflow, first: int, second: int) -> Iterator[tuple[int, int]]:
+    """Yield the readers of two tensors that correspond, because each is the only one of its kind."""
+    first_readers, second_readers = _group_readers(dataflow, first), _group_readers(dataflow, second)
+    for key, readers in first_readers.items():
+        others = second_readers.get(key, [])
+        if len(readers) == len(others) == 1:
+            yield readers[0], others[0]
+
+
+def _group_readers(dataflow: Dataflow, tensor: int) -> Mapping[tuple[int, int], list[int]]:
+    grouped: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for reader, slot in dataflow.readers[tensor]:
+        grouped[dataflow.kinds[reader], slot].append(reader)
+    return grouped
+
+
+def _find_tensor_seeds(graph: Graph, seeds: Mapping[int, Seed]) -> dict[int, Seed]:
+    """Return seeds for the tensors around operators with seeds. Tensors in one role in one seed's operators correspond."""
+    roles: dict[object, list[int]] = defaultdict(list)
+    for position, seed in seeds.items():
+        operator = graph.operators[position]
+        for role, tensors in (("input", operator.inputs), ("output", operator.outputs)):
+            for slot, tensor in enumerate(tensors):
+                roles[role, slot, seed].append(len(graph.operators) + tensor)
+    families = join_families(roles.values())
+    return {node: ("tensor", number) for number, family in enumerate(families) for node in family}
+
+
+def _refine_colours(dataflow: Dataflow, seeds: Mapping[int, Seed], elementwise: frozenset[int]) -> Colours:
     start = _mix(np.array(_number(_describe_nodes(dataflow, seeds)), dtype=np.uint64))
     targets, sources, ports = _list_edges(dataflow, elementwise)
     order = np.argsort(targets, kind="stable")
@@ -110,12 +179,12 @@ def _refine_colours(dataflow: Dataflow, seeds: Mapping[int, object], elementwise
         colours, count = refined, found
 
 
-def _describe_nodes(dataflow: Dataflow, seeds: Mapping[int, object]) -> list[object]:
+def _describe_nodes(dataflow: Dataflow, seeds: Mapping[int, Seed]) -> list[object]:
     graph = dataflow.graph
     results = {*graph.outputs, *graph.next_values.values()}
-    operators = [seeds.get(o, ("operator", kind)) for o, kind in enumerate(dataflow.kinds)]
-    tensors = [("tensor", t.kind, t.shape, t.dtype, t.times, i in results) for i, t in enumerate(graph.tensors)]
-    return [*operators, *tensors]
+    nodes: list[object] = [("operator", kind) for kind in dataflow.kinds]
+    nodes += [("tensor", t.kind, t.shape, t.dtype, t.times, i in results) for i, t in enumerate(graph.tensors)]
+    return [seeds.get(number, node) for number, node in enumerate(nodes)]
 
 
 def _number(descriptions: Sequence[object]) -> list[int]:
@@ -126,7 +195,7 @@ def _number(descriptions: Sequence[object]) -> list[int]:
 def _list_counted(dataflow: Dataflow, elementwise: frozenset[int]) -> list[bool]:
     """Return, for each tensor, True if refinement passes colours through it.
 
-    Tensors of a single element are never split, so they do not count. Partial sums over the layers do not count either.
+    It does not pass tensors of a single element, which are never split, and partial sums over the layers.
     """
     graph, is_counted = dataflow.graph, []
     for tensor, (producer, _), readers in zip(graph.tensors, dataflow.producers, dataflow.readers, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, TypeVar
@@ -16,6 +16,8 @@ from tofu.validation import show
 
 DEFAULT_SEARCH_SECONDS = 10.0
 LONGEST_SEARCH_SECONDS = 10**7  # four months
+EFFORT_FOR_EQUAL_LAYERS = 0.5
+"""Share of the effort for plans that split all repeated layers alike."""
 
 Progress = Callable[[str, int, int], None]
 """A function of the stage, the best plan's bytes (-1 before the first) and the lower bound. An error stops the search."""
@@ -24,14 +26,29 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Effort:
-    """A limit on the time of a search: the exact search's seconds of work, and a callback that shows progress."""
+    """Limits of a search, and where it starts.
+
+    Attributes
+    ----------
+    seconds
+        The exact search's seconds of work.
+    progress
+        A callback that shows progress.
+    start
+        A known plan. If the exact search may find this plan, its result is no worse.
+    """
 
     seconds: float = DEFAULT_SEARCH_SECONDS
     progress: Progress | None = None
+    start: Choices | None = None
 
     def take(self, share: float) -> Effort:
         """Return a share of the effort, from 0 to 1."""
         return replace(self, seconds=share * self.seconds)
+
+    def start_from(self, start: Choices | None) -> Effort:
+        """Return the same effort for a search that starts from another plan."""
+        return replace(self, start=start)
 
 
 DEFAULT_EFFORT = Effort()
@@ -49,46 +66,84 @@ def read_seconds(seconds: Any) -> float:
 
 
 @dataclass(frozen=True)
-class Solution:
-    """The decisions of a plan, with the result of the native search that found them.
+class Proof:
+    """What a search proves of a set of plans.
 
-    `ties` describes the plans that the search covers.
+    Attributes
+    ----------
+    lower_bound
+        A number of bytes that each of these plans must transfer; 0 if no search ended. None if the search cannot prove
+        such a number.
+    among
+        Words for the plans, such as " among plans that treat each repeated layer alike". Empty for all plans.
+    """
+
+    lower_bound: int | None
+    among: str = ""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The decisions of a plan, and what the search proves: first of the largest set of plans, then of smaller ones.
+
+    `held_bytes` is the peak memory of the exact search.
     """
 
     choices: Choices
-    result: _core.SearchResult | _core.ExactResult | None = None
-    ties: str = ""
+    proofs: tuple[Proof, ...] = ()
+    held_bytes: int = 0
 
     def apply_to(self, problem: Problem) -> Solution:
         """Return the same solution for another problem of the same graph."""
         return replace(self, choices=self.choices.apply_to(problem))
 
-    @property
-    def exact(self) -> _core.ExactResult | None:
-        """What an exact search has found and proved. None for other searches."""
-        return self.result if isinstance(self.result, _core.ExactResult) else None
+
+def combine_proofs(solutions: Sequence[Solution]) -> tuple[Proof, ...]:
+    """Return what searches of several problems prove together, for each set of plans that all of them cover."""
+    bounds = [{proof.among: proof.lower_bound for proof in solution.proofs} for solution in solutions]
+    covered = [among for among in (bounds[0] if bounds else ()) if all(among in bound for bound in bounds)]
+    return tuple(Proof(_find_least([bound[among] for bound in bounds]), among) for among in covered)
+
+
+def _find_least(bounds: Sequence[int | None]) -> int | None:
+    known = [bound for bound in bounds if bound is not None]
+    return min(known) if len(known) == len(bounds) else None
 
 
 def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solution:
     """Find the best plan over all rounds together, with a proof or a lower bound (csrc/core/search/exact.h).
 
-    Raises PlanError if fixed choices contradict each other, and InfeasibleError if the graph is too densely connected.
+    In graphs with repeated layers, a first search splits all layers alike, and a second one, which starts from its plan,
+    every second layer. Raises PlanError if fixed choices contradict each other, and InfeasibleError if the graph is too
+    densely connected.
     """
     factors, costs = list(problem.factors), problem.arrangement.nanoseconds
+    refines_start = False
 
-    def search(graph: _core.Graph) -> _core.ExactResult:
-        return _core.search_exact(
-            graph,
+    def search(searched: Problem) -> _core.ExactResult:
+        nonlocal effort, refines_start
+        share = EFFORT_FOR_EQUAL_LAYERS if searched.layers.operators and searched.period == 1 else 1.0
+        result = _core.search_exact(
+            searched.search_graph,
             factors,
             *fixed,
-            effort.seconds,
+            share * effort.seconds,
             effort.progress,
             prices=costs["prices"],
             latencies=costs["latencies"],
+            start=None if effort.start is None else (effort.start.operators, effort.start.tensors),
+            refines_start=refines_start,
         )
+        refines_start = True
+        start = Choices(problem, result.plan.operators, result.plan.tensors)
+        effort = Effort(max(effort.seconds - result.spent_seconds, 0.0), effort.progress, start)
+        return result
 
-    result, searched = _search(problem, fixed, search)
-    return Solution(Choices(problem, result.plan.operators, result.plan.tensors), result, searched.ties)
+    found = _search(problem, fixed, search)
+    best = min((result.plan for result, _ in reversed(found)), key=lambda plan: sum(plan.round_bytes))
+    proofs = tuple(Proof(result.lower_bound, searched.ties) for result, searched in reversed(found))
+    held_bytes = max(result.held_bytes for result, _ in found)
+    return Solution(Choices(problem, best.operators, best.tensors), proofs, held_bytes)
 
 
 def solve_recursively(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solution:
@@ -102,13 +157,16 @@ def solve_recursively(problem: Problem, fixed: FixedChoices, effort: Effort) -> 
         if effort.progress is not None:
             effort.progress(f"round {rounds_done}", round_bytes, 0)
 
-    def search(graph: _core.Graph) -> _core.SearchResult:
-        return _core.search_recursive(graph, factors, *fixed, report, costs["prices"], costs["latencies"])
+    def search(searched: Problem) -> _core.SearchResult:
+        return _core.search_recursive(
+            searched.search_graph, factors, *fixed, report, costs["prices"], costs["latencies"]
+        )
 
-    result, searched = _search(problem, fixed, search)
+    result, searched = min(reversed(_search(problem, fixed, search)), key=lambda pair: sum(pair[0].round_bytes))
     shares_more = problem.rules.shares_regions or searched.tied_steps.operators != problem.equal.operators
     covered = searched.ties.strip(), "counting each fetch by itself" if shares_more else ""
-    return Solution(Choices(problem, result.operators, result.tensors), result, ", ".join(filter(None, covered)))
+    proof = Proof(None, ", ".join(filter(None, covered)))
+    return Solution(Choices(problem, result.operators, result.tensors), (proof,))
 
 
 def solve_greedily(problem: Problem, fixed: FixedChoices) -> Solution:
@@ -116,15 +174,19 @@ def solve_greedily(problem: Problem, fixed: FixedChoices) -> Solution:
 
     Raises the errors of `solve_exactly`.
     """
-    result, _ = _search(problem, fixed, lambda graph: _core.search_greedy(graph, list(problem.factors), *fixed))
-    return Solution(Choices(problem, result.operators, result.tensors), result)
+
+    def search(searched: Problem) -> _core.SearchResult:
+        return _core.search_greedy(searched.search_graph, list(problem.factors), *fixed)
+
+    result, _ = _search(problem, fixed, search)[-1]
+    return Solution(Choices(problem, result.operators, result.tensors))
 
 
 def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) -> Choices:
-    """Complete fixed choices to a plan: round by round or, with `exactly=True`, to the cheapest plan.
+    """Return a plan that keeps fixed choices. Everything else is decided round by round or, with `exactly=True`, as is cheapest.
 
-    Equal operators may be split differently. Bytes are minimised, even with an interconnect. Raises PlanError if no
-    plan exists.
+    The search counts bytes, even if the problem describes an interconnect, and may split equal operators differently.
+    Raises PlanError if no plan exists.
     """
     asked = problem.native, list(problem.factors), fixed.operators, fixed.tensors
     with refuse_excess(problem):
@@ -135,35 +197,36 @@ def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) ->
     return Choices(problem, result.operators, result.tensors)
 
 
-def _search(problem: Problem, fixed: FixedChoices, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
-    """Return the result of a native search, and the problem that was searched.
+def _search(problem: Problem, fixed: FixedChoices, search: Callable[[Problem], Result]) -> list[tuple[Result, Problem]]:
+    """Return the results of a native search, and the problems that were searched, from those with the most ties.
 
     If fixed choices differ between equal operators, the search decides for each of these operators separately.
     """
+    found: list[tuple[Result, Problem]] = []
     failure: RuntimeError | None = None
     with refuse_excess(problem):
         try:
             for searched in problem.list_attempts(*fixed):
-                result = _attempt(search, searched)
-                if not isinstance(result, RuntimeError):
-                    return result, searched
-                failure = failure or result
+                if found and not searched.layers.operators:
+                    break
+                try:
+                    found.append((search(searched), searched))
+                except RuntimeError as error:
+                    failure = failure or error
         except ValueError:  # the fixed choices differ on tied tensors
-            return _search_untied(problem.without_ties(), search)
+            return [_search_untied(problem.without_ties(), search)]
+        except MemoryError:
+            if not found:
+                raise
+    if found:
+        return found
     raise InfeasibleError(
         f"The search gave up: {restore_names(str(failure), problem.graph)} (hints= fixes choices)"
     ) from failure
 
 
-def _attempt(search: Callable[[_core.Graph], Result], problem: Problem) -> Result | RuntimeError:
+def _search_untied(problem: Problem, search: Callable[[Problem], Result]) -> tuple[Result, Problem]:
     try:
-        return search(problem.search_graph)
-    except RuntimeError as error:
-        return error
-
-
-def _search_untied(problem: Problem, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
-    try:
-        return search(problem.search_graph), problem
+        return search(problem), problem
     except (ValueError, RuntimeError) as error:
         raise PlanError(f"The hints cannot be honoured together: {restore_names(str(error), problem.graph)}") from error

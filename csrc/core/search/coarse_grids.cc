@@ -59,6 +59,11 @@ std::vector<int> RepeatChoices(const std::vector<int>& choices, const JoinedRoun
   return repeated;
 }
 
+bool Meets(const std::vector<int>& choices, const std::vector<int>& hint) {
+  return std::equal(choices.begin(), choices.end(), hint.begin(), hint.end(),
+                    [](int choice, int wanted) { return wanted == kFree || wanted == choice; });
+}
+
 /*! \brief Replace each hint by the common value of joined rounds. Return false if values differ. */
 bool JoinChoices(const ChoicesById& hints, const JoinedRounds& joined, ChoicesById* coarse) {
   for (const auto& [id, choices] : hints) {
@@ -122,7 +127,10 @@ SearchResult RefinePlan(const Graph& graph, const WorkerGrid& grid, const Hints&
   Hints fixed = hints;
   const auto fix = [&](int variable, int id, const std::vector<int>& choices, ChoicesById* by_id) {
     std::vector<int> repeated = RepeatChoices(choices, joined);
-    if (variables.IsSequence(variable, repeated)) (*by_id)[id] = std::move(repeated);
+    if (!variables.IsSequence(variable, repeated)) return;
+    const auto found = by_id->emplace(id, repeated);
+    if (!found.second && Meets(repeated, found.first->second))
+      found.first->second = std::move(repeated);
   };
   for (int id = 0; id < graph.num_operators(); ++id)
     fix(variables.OfOperator(id), id, coarse.operators[id], &fixed.operators);

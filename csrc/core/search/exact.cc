@@ -1,6 +1,5 @@
 /*!
  * \file exact.cc
- * \brief Stages of the exact search.
  */
 #include "core/search/exact.h"
 
@@ -31,16 +30,18 @@ namespace {
 class ExactSearch {
  public:
   ExactSearch(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
-              const ExactLimits& limits, const ExactProgress& progress)
+              const ExactLimits& limits, const ExactProgress& progress, const Assignment* given)
       : graph_(graph),
         grid_(grid),
         hints_(hints),
         limits_(limits),
+        given_(given),
         variables_(graph, grid, hints),
         state_(limits, progress) {}
 
   ExactResult Run() {
     FindRecursivePlan();
+    OfferGivenPlan();
     const bool is_large = grid_.num_rounds() > limits_.max_fine_rounds;
     if (is_large) SearchOnLargeGrid();
     if (is_large && is_proved()) return MakeResult();
@@ -105,6 +106,12 @@ class ExactSearch {
     }
   }
 
+  void OfferGivenPlan() {
+    if (given_ == nullptr) return;
+    const JoinedRounds separate(grid_.num_rounds(), 1);
+    TryOffer([&] { return RefinePlan(graph_, grid_, hints_, *given_, separate); });
+  }
+
   static int64_t SumBytes(const SearchResult& found) {
     return std::accumulate(found.round_bytes.begin(), found.round_bytes.end(), int64_t{0});
   }
@@ -125,7 +132,8 @@ class ExactSearch {
     constexpr double kShare = 0.2;        // of the remaining effort, for each exact search
     constexpr double kCoarseShare = 0.6;  // of the whole effort
     constexpr int64_t kNarrow = 1000;     // the gap is 1 / kNarrow of the bound
-    std::vector<CoarsePlan> plans = SearchCoarseGrids();
+    const bool is_refined = limits_.refines_start && start_;
+    std::vector<CoarsePlan> plans = is_refined ? std::vector<CoarsePlan>() : SearchCoarseGrids();
     if (start_) SearchByClasses();
     for (const CoarsePlan& plan : plans) {
       if (IsNarrow(kNarrow) || state_.IsOver(kCoarseShare)) break;
@@ -158,13 +166,21 @@ class ExactSearch {
   void TryOnCoarseGrid(const JoinedRounds& joined, const Search& search) {
     const std::optional<Hints> hints = JoinHints(hints_, joined);
     if (!hints) return;
-    try {
+    TryOffer([&] {
       const SearchResult found = search(JoinRounds(grid_, joined), *hints);
-      Offer(RefinePlan(graph_, grid_, hints_, found.assignment, joined));
+      return RefinePlan(graph_, grid_, hints_, found.assignment, joined);
+    });
+  }
+
+  /*! \brief Offer the plan find(), if there is one. */
+  template <typename Find>
+  void TryOffer(const Find& find) {
+    try {
+      Offer(find());
     } catch (const std::runtime_error&) {
       // Too densely connected.
     } catch (const std::invalid_argument&) {
-      // Hints cannot be met on this grid.
+      // Hints cannot be met.
     } catch (const std::bad_alloc&) {
       // Too large.
     }
@@ -262,6 +278,7 @@ class ExactSearch {
   const WorkerGrid& grid_;
   const Hints& hints_;
   const ExactLimits& limits_;
+  const Assignment* given_;
   SearchVariables variables_;
   ExactState state_;
   ExactProblem problem_;
@@ -294,12 +311,13 @@ bool IsNearlyOptimal(const ExactResult& result) {
 }  // namespace
 
 ExactResult SearchExact(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
-                        const ExactLimits& limits, const ExactProgress& progress) {
+                        const ExactLimits& limits, const ExactProgress& progress,
+                        const Assignment* start) {
   constexpr double kSecondShare = 0.5;  // effort of a search by classes after one without
   const bool has_second = grid.num_rounds() > 1 && grid.num_rounds() <= limits.max_fine_rounds &&
                           limits.max_fine_rounds < kOnlyFine;
   const auto search = [&](const ExactLimits& effort) {
-    return ExactSearch(graph, grid, hints, effort, progress).Run();
+    return ExactSearch(graph, grid, hints, effort, progress, start).Run();
   };
   ExactLimits second = limits;
   second.max_fine_rounds = 0;

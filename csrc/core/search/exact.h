@@ -12,10 +12,11 @@
  * A plan whose cost equals the bound is optimal, so it needs no elimination. If the time is over
  * before a proof, the result is the best plan found and the bound.
  *
- * The search starts from the plan of the recursive search. For many workers, and if nothing else
- * proves the plan, a search over classes of choices (class_search.h) bounds all plans, and searches
- * on coarse grids (coarse_grids.h) find other plans to start from. If the tables of all rounds are
- * too large, the search improves the best of these plans two rounds at a time.
+ * The search starts from the plan of the recursive search, or a better one of the caller. For many
+ * workers, and if nothing else proves the plan, a search over classes of choices (class_search.h)
+ * bounds all plans, and searches on coarse grids (coarse_grids.h) find other plans to start from.
+ * If the tables of all rounds are too large, the search improves the best of these plans two rounds
+ * at a time.
  */
 #ifndef TOFU_CORE_SEARCH_EXACT_H_
 #define TOFU_CORE_SEARCH_EXACT_H_
@@ -46,8 +47,9 @@ struct ExactLimits {
   double seconds = 60;
   size_t max_table_entries = size_t{1} << 22;  // entries of an elimination table, 18 bytes each
   double clock_seconds = 0;                    // 0 stands for kMostSlowness times `seconds`
-  double max_bytes = 0x1p31;  // bytes of the problem, and of the tables of an elimination
-  int max_fine_rounds = 3;    // grids of more rounds are also searched by coarse grids and classes
+  double max_bytes = 0x1p31;   // bytes of the problem, and of the tables of an elimination
+  int max_fine_rounds = 3;     // grids of more rounds are also searched by coarse grids and classes
+  bool refines_start = false;  // improve the given plan; leave out coarse grids
 };
 
 /*! \brief On a machine that is slower by more than this factor, the clock ends the search, and
@@ -70,12 +72,14 @@ struct ExactResult {
 using ExactProgress = std::function<void(const std::string&, int64_t, int64_t)>;
 
 /*!
- * \brief Find the best plan for the grid.
+ * \brief Find the best plan for the grid, which is no worse than `start` if this search may find
+ * `start`.
  * \\throws std::invalid_argument for hints that cannot be met, std::runtime_error if neither search
  * can hold its tables
  */
 ExactResult SearchExact(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
-                        const ExactLimits& limits, const ExactProgress& progress);
+                        const ExactLimits& limits, const ExactProgress& progress,
+                        const Assignment* start = nullptr);
 
 }  // namespace tofu
 

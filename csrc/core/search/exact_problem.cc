@@ -1,10 +1,10 @@
 /*!
  * \file exact_problem.cc
- * \brief Tabulation of whole sequences of choices.
  */
 #include "core/search/exact_problem.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <set>
@@ -151,12 +151,25 @@ class Tabulation {
         rest.push_back(i);
       }
     }
+    // Repeated layers have equal groups, whose stars are made once.
+    using EqualGroups = std::vector<const std::vector<size_t>*>;
+    std::map<std::vector<std::array<int, 3>>, EqualGroups> equal;
+    std::vector<const EqualGroups*> in_order;
     for (const auto& group : groups) {
-      Star star = MakeStar(group.second);
+      std::vector<std::array<int, 3>> key;
+      for (size_t i : group.second)
+        key.push_back({tables_.signature(i), OperatorVariable(i), TensorVariable(i)});
+      EqualGroups& members = equal[std::move(key)];
+      if (members.empty()) in_order.push_back(&members);
+      members.push_back(&group.second);
+    }
+    for (const EqualGroups* members : in_order) {
+      Star star = MakeStar(*members->front(), static_cast<int64_t>(members->size()));
       if (IsShareable(star)) {
         AddStar(std::move(star));
       } else {
-        rest.insert(rest.end(), group.second.begin(), group.second.end());
+        for (const std::vector<size_t>* reads : *members)
+          rest.insert(rest.end(), reads->begin(), reads->end());
       }
     }
     return rest;
@@ -202,7 +215,9 @@ class Tabulation {
     return regions_.Of(incidence.op, input, choice);
   }
 
-  Star MakeStar(const std::vector<size_t>& reads) {
+  /*! \brief Make one star for `count` tensors that are read alike, of which one is read by `reads`.
+   */
+  Star MakeStar(const std::vector<size_t>& reads, int64_t count) {
     Star star;
     std::map<int, int> known;
     for (size_t i : reads) {
@@ -222,12 +237,16 @@ class Tabulation {
         // Equal regions cost the same, but the lower bounds for them may differ.
         std::vector<int64_t>& of_pattern = star.bytes[found.first->second];
         for (size_t layout = 0; layout < of_pattern.size(); ++layout) {
-          of_pattern[layout] =
-              std::min(of_pattern[layout], bytes[choice * of_pattern.size() + layout]);
+          of_pattern[layout] = std::min(of_pattern[layout],
+                                        Repeat(bytes[choice * of_pattern.size() + layout], count));
         }
       }
     }
     return star;
+  }
+
+  int64_t Repeat(int64_t bytes, int64_t count) const {
+    return bytes < ceiling_ / count ? bytes * count : ceiling_;
   }
 
   /*! \brief Return true if two readers may ask for equal regions at a cost. */

@@ -1,6 +1,5 @@
 /*!
  * \file exact_state.cc
- * \brief The best plan so far, and its proof.
  */
 #include "core/search/exact_state.h"
 

@@ -132,6 +132,9 @@ class MemoryReport(MemoryComparison):
     in a step. `optimizer` names the optimizer whose states are counted.
     """
 
+    heading = "at the peak"
+    legend = LEGEND
+
     one_device: DeviceMemory
     workers: tuple[DeviceMemory, ...]
     communication_bytes: int
@@ -148,16 +151,6 @@ class MemoryReport(MemoryComparison):
         moved = format_bytes(self.communication_bytes)
         workers = f"{len(self.workers)} workers, which transfer {moved} per step" if self.workers else "one device"
         return f"[bold]Memory of a training step[/bold] with {self.optimizer}: {workers}"
-
-    @property
-    def heading(self) -> str:
-        """Title of the first column."""
-        return "at the peak"
-
-    @property
-    def legend(self) -> dict[str, str]:
-        """Explanation of each row."""
-        return LEGEND
 
     @property
     def columns(self) -> list[tuple[str, DeviceMemory]]:

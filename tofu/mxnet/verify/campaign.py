@@ -16,7 +16,7 @@ from tofu.mxnet.verify.kernels import describe_refusal
 from tofu.mxnet.verify.missing import find_missing, try_geometry
 from tofu.mxnet.verify.sandbox import ProcessEndedError, Sandbox
 from tofu.mxnet.verify.trials import Trials, try_variants, verify_apart
-from tofu.verification.missing import Missing, explain
+from tofu.verification.missing import Missing, separate_explained
 from tofu.verification.report import Report
 from tofu.verification.windows import list_window_geometries
 
@@ -106,7 +106,4 @@ def _verify(sandbox: Sandbox, case: Case, examples: int, seed: int, search: bool
     all_missing: tuple[Missing, ...] = ()
     if search and report.is_verified:
         all_missing = find_missing(case, partial(call, try_geometry, None), partial(call, list_window_geometries, []))
-    reasons = [(strategy, explain(strategy, EXPLANATIONS)) for strategy in all_missing]
-    missing = tuple(strategy for strategy, reason in reasons if reason is None)
-    explained = tuple((strategy, reason) for strategy, reason in reasons if reason is not None)
-    return CaseResult(case, report, trials, missing, explained)
+    return CaseResult(case, report, trials, *separate_explained(all_missing, EXPLANATIONS))

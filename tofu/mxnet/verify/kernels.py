@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cache
 from math import prod
 from typing import Any
@@ -16,7 +15,7 @@ from mxnet.base import _LIB, check_call
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu import _mxnet
-from tofu.errors import UnsupportedError
+from tofu.errors import UnsupportedError, suggest_several
 from tofu.mxnet.frontend.inference import DTYPE_NAMES
 from tofu.verification.kernel import Array, Shape
 
@@ -177,8 +176,7 @@ def find_operator(op: str) -> ctypes.c_void_p:
     """Return MXNet's handle of an operator. For an unknown name, raise UnsupportedError, which suggests similar names."""
     handle = ctypes.c_void_p()
     if _LIB.NNGetOpHandle(op.encode(), ctypes.byref(handle)) != 0:
-        near = get_close_matches(op, DESCRIPTIONS, n=3)
-        raise UnsupportedError(f"MXNet has no operator {op}" + (f"; did you mean {', '.join(near)}?" if near else "."))
+        raise UnsupportedError(f"MXNet has no operator {op}{suggest_several(op, DESCRIPTIONS)}")
     return handle
 
 

@@ -22,8 +22,7 @@ from tofu.graph import Graph, Operator, Tensor
 from tofu.mxnet.frontend.inference import infer_entries
 from tofu.mxnet.frontend.origin import find_origin
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
-from tofu.program import PlannedProgram
-from tofu.program.nodes import Entry, NodeKind
+from tofu.program import Entry, NodeKind, PlannedProgram
 from tofu.search.geometry import find_shards
 
 OUTPUT_NAMES = {

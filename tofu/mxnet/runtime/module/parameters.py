@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 import mxnet as mx
 
 from tofu.errors import ArgumentTypeError, MissingParametersError, ShapeError, TofuError, raise_together
+from tofu.formatting import list_some
 from tofu.graph import Tensor, TensorKind
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.checkpoint.checkpoint import ParameterFile
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.validation import show_with_type
-
-MOST_LISTED_NAMES = 5  # of unknown parameters, in a message
 
 
 class LiveParameters(Mapping[str, Any]):
@@ -142,8 +141,7 @@ def check_groups(groups: Sequence[ParameterGroup], allow_missing: bool) -> None:
             if tensor.name in arrays and _find_shape(arrays, tensor.name) != tensor.shape
         ]
     if missing and not allow_missing:
-        more = f" and {len(extra) - MOST_LISTED_NAMES} more" if len(extra) > MOST_LISTED_NAMES else ""
-        unknown = [f"passed, but unknown to the model: {', '.join(extra[:MOST_LISTED_NAMES])}{more}"] if extra else []
+        unknown = [f"passed, but unknown to the model: {list_some(extra)}"] if extra else []
         raise_together(
             MissingParametersError,
             "These parameters are missing (allow_missing=True keeps or initializes them):",

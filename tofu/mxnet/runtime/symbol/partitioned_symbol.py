@@ -41,7 +41,7 @@ from tofu.mxnet.runtime.symbol.replanning import Replanner
 from tofu.mxnet.runtime.symbol.verification import verify_symbol
 from tofu.pipeline import Partition
 from tofu.plan import Plan
-from tofu.planning.progress import search_progress, stage_progress, track_progress
+from tofu.planning.progress import search_progress, stage_progress
 from tofu.planning.settings import Settings
 from tofu.report.console import print_to_text
 from tofu.report.plan_page import render_page
@@ -76,7 +76,7 @@ class PartitionedSymbol(DerivedSymbols):
 
         The page shows how each tensor is split, the communication of each layer, and alternative splits.
         """
-        write_atomically(str(path), render_page(self.planned(), title or self.name or "model", track_progress))
+        write_atomically(str(path), render_page(self.planned(), title or self.name or "model"))
 
     def why(self, operator: str) -> str:
         """Return a table with every way to split an operator, and the communication that it would cause."""

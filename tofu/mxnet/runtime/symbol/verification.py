@@ -15,6 +15,7 @@ import numpy as np
 from tofu.compare.agreement import WIDER, Agreement
 from tofu.compare.numbers import CANCELLED, CANCELLED_IN_FLOAT32, Array
 from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, raise_together
+from tofu.formatting import list_some
 from tofu.mxnet.compare import (
     CORRECTIONS,
     Arrays,
@@ -40,7 +41,6 @@ TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
 MOST_TOLERANCE = {"float64": 1e-6, "float32": 1e-2}
 """Largest tolerance, even if rounding changes the results of one device by more."""
 MOST_LETTERS = 120
-MOST_NAMES = 4
 LIMITS = "docs/limits.md"
 ROUNDING_MULTIPLE = 4.0
 """Tolerance, as a multiple of the change on one device when the last bit of all input numbers changes."""
@@ -105,7 +105,7 @@ def verify_symbol(
         with _timed(seconds, f"{len(partitioned.contexts)} workers", report):
             workers_run = setup.run(replanned, partitioned.contexts[0])
         is_mixed = bool(single_precision_operators) and run_type == TYPES[0]
-        mixed_note = [f"in float64 except {_list_names(single_precision_operators)}"] if is_mixed else []
+        mixed_note = [f"in float64 except {list_some(single_precision_operators)}"] if is_mixed else []
         is_wider = replanned.plan.communication_bytes > partitioned.plan.communication_bytes
         wider_note = [WIDER] if is_wider and run_type == TYPES[0] else []
         agreement = _compare_results(
@@ -122,7 +122,7 @@ def verify_symbol(
             (agreement.agrees and not agreement.excused) or not is_mixed or dtype
         ):  # rounding may explain differences that were excused
             return agreement
-        notes.append(f"in float32, since MXNet rounds to it in {_list_names(single_precision_operators)}")
+        notes.append(f"in float32, since MXNet rounds to it in {list_some(single_precision_operators)}")
     raise AssertionError("the last type returns or raises")
 
 
@@ -248,7 +248,7 @@ def _compare_results(
             corrected_run = corrected_setup.run(corrected_setup.symbol, context)
             corrected = compare_runs(partition, workers_run, corrected_run, cancelled)
         if names := find_fixed(comparison, corrected, tolerance):
-            notes.append(f"one device has wrong gradients of {_list_names(names)}: {mistake} ({LIMITS}).")
+            notes.append(f"one device has wrong gradients of {list_some(names)}: {mistake} ({LIMITS}).")
             notes.append("The comparison uses one device without this mistake.")
             setup, device_run, comparison = corrected_setup, corrected_run, corrected
     if comparison.largest > tolerance:
@@ -270,10 +270,6 @@ def _compare_results(
         notes=tuple(notes),
         seconds=seconds,
     )
-
-
-def _list_names(names: list[str]) -> str:
-    return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else "")
 
 
 def _move_last_bits(setup: _RunSetup) -> Arrays:
