@@ -138,7 +138,8 @@ def infer_entries(
 ) -> tuple[list[tuple[int, ...] | None], list[int]]:
     """Return the shapes and MXNet's numbers of the types of all outputs of nodes, in two lists.
 
-    The outputs of a node start at position `node["entry"]`. Names that are no variables of the symbol are ignored.
+    The outputs of a node start at position `node["entry"]`. Other names than those of the symbol's variables are
+    ignored.
     """
     variables = set(symbol.list_inputs())
     return _mxnet.infer(

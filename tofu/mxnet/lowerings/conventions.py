@@ -58,7 +58,7 @@ def find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
 def replace_operators(graph: Graph, expand: Callable[[int, Operator], Sequence[Operator]]) -> tuple[Operator, ...]:
     """Return the operators of a graph, each replaced by the operators that `expand` returns for its number and itself.
 
-    One of them must keep its name. A backward operator of the replaced operator then belongs to this one.
+    A backward operator of the replaced operator then belongs to the one that has the same name.
     """
     operators: list[Operator] = []
     new_numbers: list[int] = []

@@ -54,8 +54,8 @@ def run_kernel(
 ) -> tuple[list[Array], list[Array]]:
     """Run `op` as in training. Return all outputs, also hidden ones, and the inputs as the kernel left them.
 
-    `pattern` selects the first (0) or the second (1) number in `PATTERNS`, which fills the outputs before the run.
-    Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if the kernel writes beyond an output.
+    `pattern` selects the first (0) or second (1) number in `PATTERNS`, with which the outputs are filled before the
+    run. Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if the kernel writes beyond an output.
     """
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPE_NAMES.index(dtype) for dtype in output_dtypes])
     if plain is not None:  # execution graphs use this kernel instead
@@ -181,7 +181,7 @@ def find_operator(op: str) -> ctypes.c_void_p:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return True if the error states that MXNet does not support these shapes or attributes, False for other errors."""
+    """Return True if the error states that MXNet does not support these shapes or attributes."""
     return any(type(error) is kind and re.search(text, str(error)) for kind, text in REFUSALS)
 
 

@@ -48,7 +48,7 @@ def verify_apart(sandbox: Sandbox, case: Case) -> Report:
     """Run `verify_case` in the sandbox, another process.
 
     If the process ends, the case runs again in a new one, because an earlier case may have damaged the memory. Raises
-    ProcessEndedError if even the whole operator ends the process.
+    ProcessEndedError if the whole operator, too, ends the process.
     """
     for _ in range(2):
         with suppress(ProcessEndedError):

@@ -30,8 +30,8 @@ from tofu.verification.split import relative_error
 class WholeComparison:
     """Result of comparing an operator's outputs with its description or with a relation.
 
-    `error` is the largest error of the description. It is None if the description was not evaluated; then `checked`
-    states what was checked instead.
+    `error` is the largest error of the description, or None if it was not evaluated. `checked` then states what was
+    checked instead.
     """
 
     error: float | None

@@ -24,7 +24,7 @@ PIECE_BYTES = 1 << 22
 
 
 class ShardedTensor:
-    """A tensor that is split into shards, of which each worker stores one.
+    """A tensor that is split over workers. Each worker stores a shard.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class ShardedTensor:
         return all(getattr(self, attribute) == getattr(other, attribute) for attribute in attributes)
 
     def like(self, shape: tuple[int, ...], dtype: Any, arrays: Sequence[Any] | None = None) -> ShardedTensor:
-        """Return a tensor of another type that is split in the same way. A dimension of extent 1 is not split."""
+        """Return a tensor of another type that is split in the same way. Dimensions of extent 1 are not split."""
         if not self.is_like(shape):
             raise ShapeError(f"{self.name} has shape {self.shape}; {tuple(shape)} cannot have the same layout.")
         regions = [

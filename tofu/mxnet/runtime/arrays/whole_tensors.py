@@ -54,11 +54,11 @@ class MonitoredTensor:
     Attributes
     ----------
     name, shape
-        MXNet's name and shape of the tensor. The shape has no separate dimension for attention heads.
+        MXNet's name and shape of the tensor. MXNet merges attention heads with the batch.
     op
         The type of the operator that computes the tensor, such as "Convolution".
     inputs
-        The tensors that the operator reads, and MXNet's name of each as an input. Only the first output has them.
+        The tensors that the operator reads, each with MXNet's name of the input. Only the first output has them.
     """
 
     name: str
@@ -196,7 +196,7 @@ class WholeTensors:
 
 
 class _WrittenForm(NamedTuple):
-    """How the workers' arrays of one tensor form the tensor, if no operator reads it.
+    """Layout of a tensor that no operator reads.
 
     `layout` has the dimension that each round of the plan splits, or -1. In each of the `partial_rounds`, workers
     compute partial results, which `reduce` combines.

@@ -72,9 +72,9 @@ def raise_failure(arrays: Sequence[Any]) -> None:
 
 
 def summarise(error: BaseException) -> str:
-    """Return an MXNet error in one line, without MXNet's file names and stack trace.
+    """Return an MXNet error in one line, without file names and stack trace.
 
-    If an operator has an unknown argument, MXNet also lists all possible arguments. They are left out.
+    If an operator has an unknown argument, MXNet lists all possible arguments, which are left out.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     unknown_argument = next((line for line in lines if ", Possible Arguments:" in line), None)

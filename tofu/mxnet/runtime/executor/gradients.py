@@ -84,7 +84,7 @@ class Gradients:
         return self._earlier.setdefault(name, self._make_zeros(name))
 
     def keep(self, earlier: Gradients) -> None:
-        """Copy the gradients of another executor. They stay valid until the next forward pass for training."""
+        """Copy the gradients of another executor, which stay valid until the next forward pass for training."""
         if not earlier.are_readable:
             self._values = earlier._values
         else:

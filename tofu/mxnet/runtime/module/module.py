@@ -161,8 +161,8 @@ class Module(RunningModule):
     def get_params(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Return the parameters and the auxiliary states as two mappings from names to whole arrays on the host.
 
-        If the module was loaded but is not bound yet, the arrays are read from the checkpoint. Callbacks of `fit`
-        receive mappings that assemble an array only when it is read.
+        If the module was loaded but not bound, the arrays are read from the checkpoint. Callbacks of `fit` get mappings
+        that assemble an array only when it is read.
         """
         if self._is_loaded_unbound and self._parameter_file is not None:
             return dict(self._parameter_file.select("arg")), dict(self._parameter_file.select("aux"))

@@ -128,7 +128,7 @@ class SVRGModule(Module):
 
 
 class _DataWithUpdates:
-    """Training data for `fit`. When an epoch starts, it calls the module's `update_full_grads` if an update is due."""
+    """Training data for `fit`. At the start of an epoch, it calls `update_full_grads` if an update is due."""
 
     def __init__(self, module: SVRGModule, data: Any, epoch: int) -> None:
         self._module, self._data, self._epoch = module, data, epoch

@@ -134,8 +134,7 @@ def _advise_name(name: str, names: Collection[str], options: Collection[str]) ->
 def read_bound_shapes(symbol: Any, keywords: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return the shapes of inputs that a user passed to `simple_bind` as keyword arguments.
 
-    As in MXNet, a keyword that is no input of the model is ignored if it ends with "label" or, with a warning, if its
-    value is not a shape.
+    As in MXNet, unknown names are ignored if they end with "label" or, with a warning, if the value is not a shape.
     """
     names = symbol.list_arguments()
     ignored = [name for name, shape in keywords.items() if name not in names and not isinstance(shape, (tuple, list))]
@@ -158,7 +157,7 @@ def read_names(argument: str, names: Any) -> list[str]:
 
 
 def check_symbol(symbol: Any) -> None:
-    """Raise UnsupportedError if the argument is not an MXNet symbol. The message says how to get one."""
+    """Raise UnsupportedError, with advice, if the argument is not an MXNet symbol."""
     if isinstance(symbol, mx.sym.Symbol):
         return
     if isinstance(symbol, (str, Path)):
@@ -279,7 +278,7 @@ def read_storages(symbol: Any, stypes: Mapping[str, str] | None) -> dict[str, st
 
 
 def warn_of_sparse_storage(symbol: Any) -> None:
-    """Log a warning if the model has sparse arrays, because the workers store them as dense ones."""
+    """Log a warning if the model has sparse arrays, which workers store as dense ones."""
     if not has_sparse_storage(symbol):
         return
     arguments = {**dict.fromkeys(sorted(list_sparse_gradients(symbol)), "sparse gradient"), **list_storages(symbol)}

@@ -18,7 +18,7 @@ MOST_PARTITIONS = 4
 
 
 class Replanner:
-    """The plans that a model used last. When the shapes of its inputs change, one of them is used again if it fits.
+    """The plans that a model used last, for inputs whose shapes change.
 
     The plan for the first shapes is tried first, so full batches keep it even if the last batch of an epoch needs
     another.
@@ -29,7 +29,7 @@ class Replanner:
         self._partitions: dict[Hashable, Partition] = {}  # in order of last use
 
     def first_plan(self, gradients: Hashable) -> Plan | None:
-        """Return the first plan of the model for a training step that computes these `gradients`, as in `find`."""
+        """Return the first plan of the model for a step that computes these `gradients`, as in `find`."""
         return self._first_plans.get(gradients)
 
     def find(
