@@ -136,7 +136,7 @@ class Settings:
         What to do with operators without a description: "error", or "replicate" to compute them on every worker.
     on_infeasible
         What to do with models that cannot be split over so many workers: "error", or "replicate" to let workers repeat
-        computations, with a warning. "accept" does this without a warning, for plans that no user asked for.
+        computations. "accept" does this without a warning, for plans that no user asked for.
     cache
         True if plans are remembered, so that a model is only searched once.
     algorithm, search_seconds
@@ -189,7 +189,7 @@ class Settings:
 
     @property
     def _has_hints_by_round(self) -> bool:
-        """True if a hint is a list with an entry for each prime factor of `workers`, the largest factor first."""
+        """True if a hint lists a choice for each prime factor of `workers`, the largest factor first."""
         return any(isinstance(hint, (list, tuple)) for hint in (self.hints or {}).values())
 
     def searching(self) -> Settings:
@@ -199,8 +199,8 @@ class Settings:
     def over(self, workers: int) -> Settings:
         """Return the settings for another number of workers.
 
-        Options that only apply to the present number are dropped: `plan`, `topology`, `memory_limit`, and hints with an
-        entry for each round.
+        Options that only apply to the present number are dropped: `plan`, `topology`, `memory_limit`, and hints that
+        list a choice for each round.
         """
         hints = {name: hint for name, hint in (self.hints or {}).items() if not isinstance(hint, tuple)}
         return replace(self, workers=workers, hints=hints, plan=None, topology=None, memory_limit=None)

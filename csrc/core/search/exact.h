@@ -47,8 +47,9 @@ struct ExactLimits {
   double seconds = 60;
   size_t max_table_entries = size_t{1} << 22;  // entries of an elimination table, 18 bytes each
   double clock_seconds = 0;                    // 0 stands for kMostSlowness times `seconds`
-  double max_bytes = 0x1p31;  // bytes of the problem, and of the tables of an elimination
-  int max_fine_rounds = 3;    // grids of more rounds are also searched by coarse grids and classes
+  double max_bytes = 0x1p31;   // bytes of the problem, and of the tables of an elimination
+  int max_fine_rounds = 3;     // grids of more rounds are also searched by coarse grids and classes
+  bool refines_start = false;  // improve the given plan; leave out coarse grids
 };
 
 /*! \brief On a machine that is slower by more than this factor, the clock ends the search, and
