@@ -22,7 +22,7 @@ from tests.shared import digits
 from tofu import _mxnet
 from tofu.mxnet.check import count_traffic
 from tofu.pipeline import Partition
-from tofu.report.console import make_console
+from tofu.report.console import make_console, new_table
 from tofu.report.plan_table import print_partition
 
 PLAN_ROWS = 40
@@ -78,7 +78,7 @@ def epoch_losses(run: DemoRun) -> list[float]:
 
 
 def training_table(runs: Sequence[DemoRun]) -> Table:
-    table = Table(header_style="bold", box=None, pad_edge=False)
+    table = new_table()
     table.add_column("epoch", justify="right")
     for what in ("loss", "test accuracy"):
         for run in runs:
@@ -100,7 +100,7 @@ def compare_traffic(console: Console, partition: Partition, measured: set[int]) 
         "counted, in the partitioned graph's fetches": {count_traffic(partition.training.symbol).remote_bytes},
         "measured, by the running kernels, in every step": measured,
     }
-    table = Table(header_style="bold", box=None, pad_edge=False)
+    table = new_table()
     table.add_column("bytes that workers read from each other in one training step")
     table.add_column("", justify="right")
     for title, found in counts.items():

@@ -13,18 +13,14 @@ from typing import Any
 from tests.shared.isolation import Failure, Send, run_isolated
 from tests.shared.rings import Link, assign_rounds
 from tofu.engine import Source
+from tofu.graph import TensorKind
 from tofu.pipeline import Partition
+from tofu.search.dataflow import SHARED_KINDS
+from tofu.search.rounds import factorize
 
 HOST = 8
 NEAR, FAR = (450e9, 5e-6), (50e9, 20e-6)
 """Bytes per second of one device, and seconds of latency: within a host, and between hosts."""
-
-PLANS: Mapping[str, Callable[[Source], Mapping[str, Any]]] = {
-    "small": lambda source: {"replicate": "small"},
-    "free": lambda source: {"replicate": "free"},
-}
-"""Name of a row -> the options of planning, for the step that was read. To count a plan that was made by hand in the same
-way, add an entry that returns it as `plan`, or describes it by `hints`."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +62,28 @@ class Request:
             for link in self.links
         ]
         return {"topology": levels}
+
+
+def _fix_data_parallelism(source: Source, devices: int, groups: int) -> Mapping[str, Any]:
+    """Return options that split the data over all devices, and weights and states only within each of `groups` groups."""
+    rounds, copies = len(factorize(devices)), len(factorize(groups))
+    hints: dict[str, Any] = {}
+    for tensor in source.graph.tensors:
+        if tensor.kind in SHARED_KINDS:
+            hints[tensor.name] = (None,) * copies + (...,) * (rounds - copies)
+        elif tensor.kind is TensorKind.INPUT:
+            hints[tensor.name] = 0
+    return {"replicate": "free", "hints": hints}
+
+
+PLANS: Mapping[str, Callable[[Source, int], Mapping[str, Any]]] = {
+    "small": lambda source, devices: {"replicate": "small"},
+    "free": lambda source, devices: {"replicate": "free"},
+    "dp": lambda source, devices: _fix_data_parallelism(source, devices, devices),
+    "hsdp": lambda source, devices: _fix_data_parallelism(source, devices, devices // HOST),
+}
+"""Name of a row -> the options of planning, for a step and a number of devices. The last two are data parallelism, and
+weights split within a host: plans that people make by hand, completed by a search and counted like the others."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +169,7 @@ def _plan(send: Send, request: Request) -> None:
     _, jaxpr_seconds = _time(lambda: jax.make_jaxpr(model.step)(model.state, model.data))
     jax.clear_caches()
     source, reading_seconds = _time(lambda: donate(read_step(model.step, (model.state, model.data)), 0))
-    options = PLANS[request.plan](source)
+    options = PLANS[request.plan](source, request.devices)
     searching = {} if "plan" in options else {**request.topology, "search_seconds": request.search_seconds}
     settings = read_settings(request.devices, {**searching, **options, "cache": False})
     stages = Stages()

@@ -2,7 +2,7 @@
 
     python -m benchmarks.today
     python -m benchmarks.today --models llama-8b,mixtral-8x7b --devices 8,64 --levels one,two --json rows.json
-    python -m benchmarks.today --models "llama-*" --replicate small --seconds 10,60 --repeat 3
+    python -m benchmarks.today --models "llama-*" --plans small --seconds 10,60 --repeat 3
     python -m benchmarks.today --models llama-8b --devices 3,7 --levels one --uneven none
 
 No devices are needed. Each plan is made in a separate process, and the planner's seconds are processor seconds. On one
@@ -158,7 +158,7 @@ def _format_hand_plan(plan: HandPlan, devices: int, has_activations: bool) -> li
 @click.option("--models", default="*", show_default=True, help="Names or patterns, separated by commas.")
 @click.option("--devices", default="8,64,256,1024", show_default=True)
 @click.option("--levels", default=",".join(LEVELS), show_default=True)
-@click.option("--replicate", default=",".join(PLANS), show_default=True)
+@click.option("--plans", default="small,free", show_default=True, help=f"Some of {', '.join(PLANS)}.")
 @click.option("--seconds", default="10", show_default=True, help="Seconds of search, separated by commas.")
 @click.option("--batch", type=int, help="Samples per device. By default 2 sequences, and more images.")
 @click.option(
@@ -174,7 +174,7 @@ def main(
     models: str,
     devices: str,
     levels: str,
-    replicate: str,
+    plans: str,
     seconds: str,
     batch: int | None,
     uneven: str | None,
@@ -193,7 +193,7 @@ def main(
         choose_names(models, MODELS),
         [int(count) for count in devices.split(",")],
         choose_names(levels, LEVELS),
-        choose_names(replicate, PLANS),
+        choose_names(plans, PLANS),
         [float(each) for each in seconds.split(",")],
         batch,
         uneven,

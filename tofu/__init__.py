@@ -65,13 +65,10 @@ _OF_MXNET = {
 
 
 _ELSEWHERE = {
-    name: f": use {place}"
-    for name, place in {
-        "module": "tofu.mod.Module",
-        "bucketingmodule": "tofu.mod.BucketingModule",
-        "symbol": "tofu.partition(symbol, ngpus=...), which returns a tofu.PartitionedSymbol",
-        "load": "mx.sym.load, which gives partitioned symbols back, or tofu.mod.Module.load",
-    }.items()
+    "module": "tofu.mod.Module",
+    "bucketingmodule": "tofu.mod.BucketingModule",
+    "symbol": "tofu.partition(symbol, ngpus=...), which returns a tofu.PartitionedSymbol",
+    "load": "mx.sym.load, which gives partitioned symbols back, or tofu.mod.Module.load",
 }
 
 
@@ -81,7 +78,8 @@ def __getattr__(name: str) -> _Anything:
     if name == "_core":
         return _import_native("_core")
     if name not in _OF_MXNET:
-        near = _ELSEWHERE.get(name.lower()) or _suggest(name, __all__)
+        place = _ELSEWHERE.get(name.lower())
+        near = f": use {place}" if place else _suggest(name, __all__)
         raise AttributeError(f"module 'tofu' has no attribute {name!r}{near}")
     value = getattr(import_module(_OF_MXNET[name]), name)
     globals()[name] = value

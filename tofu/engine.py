@@ -121,8 +121,8 @@ class Backend(Protocol):
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int] | None:
         """Return the bytes that each operator's kernel reads and writes on a worker. Keys are numbers of operators.
 
-        Some frameworks fuse several operators into one kernel. The result then has one entry for each kernel. Return
-        None if each operator is one kernel.
+        If the framework fuses several operators into one kernel, the result has one number for the kernel. Return None if
+        each operator is one kernel.
         """
 
 

@@ -17,7 +17,7 @@ from tofu.errors import TofuError
 
 @dataclass(frozen=True)
 class Registration:
-    """An entry in the table of engines.
+    """An engine in the table.
 
     Attributes
     ----------
@@ -45,11 +45,8 @@ class Registration:
 
     def defines(self, model: Any) -> bool:
         """Return True if the framework or the engine's folder defines `model` or its class."""
-        for candidate in (*type(model).__mro__, model):
-            module = getattr(candidate, "__module__", None) or ""
-            if f"{module}.".startswith((f"{self.name}.", f"tofu.{self.name}.")):
-                return True
-        return False
+        modules = [getattr(candidate, "__module__", None) for candidate in (*type(model).__mro__, model)]
+        return any(f"{module}.".startswith((f"{self.name}.", f"tofu.{self.name}.")) for module in modules)
 
     def reads(self, file: str) -> bool:
         """Return True if the regular expression `files` matches the file name."""
@@ -68,9 +65,8 @@ def find_engine(model: Any) -> Registration | None:
     """
     if _is_made_by_mxnet(model):
         return MXNET
-    defining_engines = (engine for engine in ENGINES if engine.defines(model))
-    function_engines = (engine for engine in ENGINES if engine.takes_functions and callable(model))
-    return next(defining_engines, None) or next(function_engines, None)
+    defining_engine = next((engine for engine in ENGINES if engine.defines(model)), None)
+    return defining_engine or next((engine for engine in ENGINES if engine.takes_functions and callable(model)), None)
 
 
 def _is_made_by_mxnet(model: Any) -> bool:

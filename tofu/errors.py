@@ -7,7 +7,7 @@ a mistake in Tofu, and the message asks the user to report it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, signature
@@ -96,16 +96,15 @@ def raise_together(error: type[TofuError], headline: str, problems: Iterable[str
         raise error("\n".join([headline, *(f"  - {line}" for line in lines)]))
 
 
-def find_similar_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """Return up to `count` of the `known` names that the user may have meant by `name`.
+def find_similar_names(name: str, known: Collection[str]) -> list[str]:
+    """Return up to three of the `known` names that the user may have meant by `name`.
 
-    A name such as "folder/weight" comes first if `name` is "weight". Names with similar spelling follow. If there are
-    none of either kind, return names that contain `name`.
+    A name such as "folder/weight" comes first if `name` is "weight". Names with similar spelling follow, or else names
+    that contain `name`.
     """
-    known = list(known)
     names_in_folders = [known_name for known_name in known if known_name.endswith(f"/{name}")]
-    near = list(dict.fromkeys([*names_in_folders, *get_close_matches(name, known, n=count)]))
-    return (near or [known_name for known_name in known if name in known_name])[:count]
+    near = dict.fromkeys([*names_in_folders, *get_close_matches(name, known)])
+    return list(near or [known_name for known_name in known if name in known_name])[:3]
 
 
 def on_one_line(error: object) -> str:
@@ -113,10 +112,16 @@ def on_one_line(error: object) -> str:
     return " ".join(str(error).split())
 
 
-def suggest(name: str, known: Iterable[str], ending: str = "") -> str:
+def suggest(name: str, known: Collection[str], ending: str = "") -> str:
     """Return " (did you mean ...?)" with the `known` name most similar to `name`, or "" if no name is similar."""
-    near = get_close_matches(name, list(known), n=1)
+    near = get_close_matches(name, known, n=1)
     return f" (did you mean {near[0]}{ending}?)" if near else ""
+
+
+def suggest_several(name: str, known: Collection[str]) -> str:
+    """Return "; did you mean ...?" with up to three similar `known` names, or "." if no name is similar."""
+    near = get_close_matches(name, known)
+    return f"; did you mean {', '.join(near)}?" if near else "."
 
 
 def explain_call(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -6,11 +6,17 @@ import os
 from collections.abc import Sequence
 from math import prod
 
+MOST_NAMES = 4  # in a list of names
+
 
 def shorten_line(line: str) -> str:
     """Shorten a source line `file:line`: drop the working directory from the path."""
-    below = os.path.join(os.getcwd(), "")
-    return line.removeprefix(below)
+    return line.removeprefix(os.path.join(os.getcwd(), ""))
+
+
+def list_some(names: Sequence[str], most: int = MOST_NAMES) -> str:
+    """Return the first `most` names, and how many others there are: "a, b and 3 more"."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def format_count(count: int, noun: str) -> str:

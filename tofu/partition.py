@@ -71,8 +71,7 @@ def simulate(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
         device.
     *arguments
         The machine: a name such as "8xH100", or the path of a file that `python -m tofu calibrate` wrote. For a JAX
-            step that is not partitioned, pass its example arguments before the machine, as a tuple of arrays or of
-            their shapes.
+        step that is not partitioned, pass its example arguments first, as a tuple of arrays or of their shapes.
     **options
         For an MXNet symbol, the shapes of its inputs, and `states`, the number of tensors that the optimizer keeps for
         each weight.
@@ -81,11 +80,6 @@ def simulate(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     -------
     Simulation
         The simulated step, with `seconds`, `throughput`, `fits`, and the time of each task. It prints as a summary.
-
-    Raises
-    ------
-    TofuError
-        The machine is unknown, or has fewer devices than the plan has workers.
 
     Examples
     --------
@@ -112,12 +106,7 @@ def advise(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     Returns
     -------
     Advice
-        The simulated plans. The fastest plan that fits into the memory comes first. Prints as a table.
-
-    Raises
-    ------
-    TofuError
-        The machine is unknown, or has fewer devices than `workers` asks for.
+        The simulated plans, the fastest that fits into the memory first. It prints as a table.
     """
     engine = _find_engine("advise", model, 'tofu.advise(step, (state, batch), "8xH100")')
     return engine.load("simulation").advise(model, *arguments, **options)

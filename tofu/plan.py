@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tofu.errors import PlanError, raise_together
-from tofu.formatting import align, format_bytes, format_seconds, format_workers, shorten_line
+from tofu.formatting import align, format_bytes, format_seconds, format_workers, list_some, shorten_line
 from tofu.validation import (
     LARGEST_COUNT,
     MOST_DIMENSIONS,
@@ -44,8 +44,6 @@ CHANGED = "changed after it was found; nothing is proved"
 
 # Tensors below this size may be replicated.
 REPLICATION_LIMIT_BYTES = 64 * 1024
-
-MOST_NAMES = 4  # of operators without a description, in one line
 
 DimensionChoice = tuple[int | None, ...]
 AxisChoice = tuple[str | None, ...]
@@ -89,53 +87,47 @@ class Plan:
     workers, factors
         The number of workers, and its prime factors, one for each round (section 5.2).
     tensors
-        For each tensor, by name, the dimension that each round splits. None if the round replicates the tensor.
+        Name of a tensor -> the dimension that each round splits, or None if the round replicates the tensor.
     operators
-        For each operator, by name, the axis that each round splits. None if the round replicates the operator. The
-        operator's description names the axes.
+        Name of an operator -> the axis that each round splits, or None if the round replicates the operator. The operator's
+        description names the axes.
     communication_bytes
         Bytes that workers read from each other's memory in one training step.
     step_bytes
-        The bytes that each round adds to `communication_bytes`. Negative if a round saves more bytes than it adds.
+        The bytes that each round adds to `communication_bytes`. Negative if a round saves bytes.
     level_bytes
-        The bytes that cross each level of the interconnect, the top level first. They sum to `communication_bytes`.
-        There is one entry for each round: bytes between two workers count in the first round that puts these workers
-        into different parts. In JAX, workers that are still together after a round count as one worker in that round.
-        Empty for plans saved without this attribute.
-    bandwidths
-        Bytes per second of each level, if the search took bandwidths into account.
-    latencies
-        Microseconds before a read across each level begins, if the search took latencies into account.
+        The bytes that cross each level of the interconnect, the top level first, as a number for each round. Bytes between
+        two workers belong to the first round that puts these workers into different parts. In JAX, workers that are still
+        together after a round are one worker in that round. Empty for plans saved without this attribute.
+    bandwidths, latencies
+        Bytes per second of each level, and microseconds before a read across each level begins, if the search used them.
     level_waits
-        Number of reads across each level in a training step. Reads of all workers at the same time count once. Empty
+        Number of reads across each level in a training step. Reads of all workers at the same time are one read. Empty
         without latencies.
     kept
         Tensors whose fetched regions a worker keeps until their last use, also from the forward to the backward pass.
-        Regions of other tensors are fetched again for each operator. Empty without a memory limit.
+        Regions of other tensors are fetched again for each operator.
     reread
         Tensors whose regions are fetched again even for operators that could share them, such as the time steps of a
-        recurrent network. Empty without a memory limit.
+        recurrent network. Without a memory limit, `kept` and `reread` are empty.
     worker_bytes, measured
         Bytes that each worker needs. If `measured` is "memory", these are all buffers, except temporary memory inside
-        kernels. If `measured` is "arguments", these are the arguments of the step alone. Comparisons of plans ignore
-        `measured`.
+        kernels. If `measured` is "arguments", these are the arguments of the step alone.
     algorithm, optimality
         The algorithm that found the plan, and a sentence about how close to optimal the plan is known to be.
-    search_seconds
-        Duration of the search; 0 for a loaded plan. Neither saved nor compared.
-    search_bytes
-        Peak memory of the exact search's tables. Neither saved nor compared.
+    search_seconds, search_bytes
+        Duration of the search, and peak memory of the exact search's tables. 0 for a loaded plan.
     fingerprint
         A hash of the graph that the plan was made for.
     inputs
-        The shape of each input that the plan was made for, by name. Empty for plans saved without shapes.
+        Name of an input -> its shape. Empty for plans saved without shapes.
     digest
         A hash of all other saved attributes. If they no longer match the hash, the plan was edited, and `optimality` no
-        longer holds. Empty for plans that Tofu did not find, or saved without it.
+        longer holds. Empty for plans that Tofu did not find.
     undescribed
-        Operators without a description, by name, with the cost of replicating them (`undescribed="replicate"`).
+        Name of an operator without a description -> the cost of replicating it (`undescribed="replicate"`).
     lines
-        The line of the user's program that computes each operator, as `file:line`, if known. Not saved.
+        Name of an operator -> its line in the user's program, `file:line`, if known. Not saved.
     """
 
     workers: int
@@ -163,22 +155,20 @@ class Plan:
     measured: str = field(default=MEMORY, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
-        object.__setattr__(self, "operators", MappingProxyType(dict(self.operators)))
-        object.__setattr__(self, "inputs", MappingProxyType(dict(self.inputs)))
-        object.__setattr__(self, "undescribed", MappingProxyType(dict(self.undescribed)))
+        for name in ("tensors", "operators", "inputs", "undescribed"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     @property
     def communication_seconds(self) -> float | None:
         """Seconds that workers communicate in one training step, if no two transfers overlap. None without `bandwidths`."""
         if not self.bandwidths:
             return None
-        moving_seconds = sum(
-            count / bandwidth for count, bandwidth in zip(self.level_bytes, self.bandwidths, strict=True)
+        transfers, waits = (
+            zip(self.level_bytes, self.bandwidths, strict=True),
+            zip(self.latencies, self.level_waits, strict=True),
         )
-        return moving_seconds + sum(
-            1e-6 * wait * count for wait, count in zip(self.latencies, self.level_waits, strict=True)
-        )
+        moving_seconds = sum(count / bandwidth for count, bandwidth in transfers)
+        return moving_seconds + sum(1e-6 * latency * count for latency, count in waits)
 
     def __hash__(self) -> int:
         return hash((self.fingerprint, self.factors, self.communication_bytes))
@@ -199,14 +189,14 @@ class Plan:
         return hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()[:32]
 
     def _content(self) -> dict[str, Any]:
-        omitted_fields = {"digest"}
-        omitted_fields |= set() if self.latencies else {"latencies", "level_waits"}
-        omitted_fields |= set() if self.undescribed else {"undescribed"}
-        omitted_fields |= {"measured"} if self.measured == MEMORY else set()
-        content = {name: getattr(self, name) for name in _READERS if name not in omitted_fields}
+        content = {name: getattr(self, name) for name in _READERS if name != "digest"}
+        content["undescribed"] = {name: asdict(cost) for name, cost in self.undescribed.items()}
+        for name in ("latencies", "level_waits", "undescribed"):
+            if not content[name]:
+                del content[name]
+        if self.measured == MEMORY:
+            del content["measured"]
         content = {name: dict(value) if isinstance(value, Mapping) else value for name, value in content.items()}
-        if self.undescribed:
-            content["undescribed"] = {name: asdict(cost) for name, cost in self.undescribed.items()}
         return {"format": "tofu-plan", "version": FORMAT_VERSION, **content}
 
     def to_json(self) -> str:
@@ -315,11 +305,10 @@ class Plan:
         if not self.undescribed:
             return ""
         names = [f"{name} ({cost.reason})" for name, cost in self.undescribed.items()]
-        omitted = f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else ""
         share = sum(cost.work_share for cost in self.undescribed.values())
         fetched = sum(cost.fetched_bytes for cost in self.undescribed.values())
         return (
-            f"without a description, computed whole by every worker: {', '.join(names[:MOST_NAMES])}{omitted}; "
+            f"without a description, computed whole by every worker: {list_some(names)}; "
             f"{share:.1%} of the step's work, and {format_bytes(fetched)} fetched for it"
         )
 

@@ -81,59 +81,62 @@ def is_integer(value: Any) -> bool:
 
 
 def read_integer(value: Any, what: str, least: int = 0, most: int = LARGEST_COUNT) -> int:
-    """Return `value` if it is an integer from `least` to `most`. Otherwise raise ValueError."""
+    """Return `value` if it is an integer from `least` to `most`."""
     if not is_integer(value) or not least <= value <= most:
         raise ValueError(f"{what} is {show(value)}, not an integer from {least} to {most}")
     return int(value)
 
 
 def read_positive(value: Any, what: str) -> float:
-    """Return `value` as a float if it is a finite number above 0. Otherwise raise ValueError."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 2.0**1023:
+    """Return `value` as a float if it is a finite number above 0."""
+    if not _is_number(value) or value == 0:
         raise ValueError(f"{what} is {show(value)}, not a positive number")
-    number = float(value)
-    if not isfinite(1 / number):
+    if not isfinite(1 / float(value)):
         raise ValueError(f"{what} is {show(value)}, too small a number")
-    return number
+    return float(value)
 
 
 def read_not_negative(value: Any, what: str) -> float:
-    """Return `value` as a float if it is 0 or a finite number above 0. Otherwise raise ValueError."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 2.0**1023:
+    """Return `value` as a float if it is a finite number from 0 on."""
+    if not _is_number(value):
         raise ValueError(f"{what} is {show(value)}, not a number from 0 on")
     return float(value)
 
 
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, (int, float)) and 0 <= value < 2.0**1023
+
+
 def read_boolean(value: Any, what: str) -> bool:
-    """Return `value` if it is true or false. Otherwise raise ValueError."""
+    """Return `value` if it is true or false."""
     if not isinstance(value, bool):
         raise ValueError(f"{what} is {show(value)}, neither true nor false")
     return value
 
 
 def read_string(value: Any, what: str) -> str:
-    """Return `value` if it is a string. Otherwise raise ValueError."""
+    """Return `value` if it is a string."""
     if not isinstance(value, str):
         raise ValueError(f"{what} is {show(value)}, not a text")
     return value
 
 
 def read_list(value: Any, what: str, read: Callable[[Any, str], T]) -> tuple[T, ...]:
-    """Return a list as a tuple, with each item converted by `read`. Raise ValueError if `value` is not a list."""
+    """Return a list as a tuple, with each item converted by `read`."""
     if not isinstance(value, (list, tuple)):
         raise ValueError(f"{what} is {show(value)}, not a list")
     return tuple(read(item, what) for item in value)
 
 
 def read_mapping(value: Any, what: str, read: Callable[[Any, str], T]) -> dict[str, T]:
-    """Return a JSON object as a dictionary, with each value converted by `read`. Raise ValueError for other values."""
+    """Return a JSON object as a dictionary, with each value converted by `read`."""
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise ValueError(f"{what} is {show(value)}, not a mapping of names")
     return {name: read(item, f"{what} of {show(name)}") for name, item in value.items()}
 
 
 def read_object(value: Any, what: str, known: Collection[str]) -> Mapping[str, Any]:
-    """Return a JSON object if all its fields are in `known`. A misspelt field raises ValueError."""
+    """Return a JSON object if all its fields are in `known`."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{what} is {show(value)}, not an object with fields")
     for name in value:

@@ -21,7 +21,7 @@ namespace cuda {
 
 class Device;
 
-/*! \brief Memory of a GPU. */
+/*! \brief A block of a GPU's memory, freed by the destructor. */
 class DeviceMemory {
  public:
   DeviceMemory() = default;

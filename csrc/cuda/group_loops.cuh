@@ -26,13 +26,11 @@ struct ThreadPlace {
   int slots, lane, slot;
 };
 
-/*! \brief A sum. */
 struct Sum {
   double value;
   TOFU_DEVICE void Merge(const Sum& other) { value += other.value; }
 };
 
-/*! \brief Two sums. */
 struct SumPair {
   double first;
   double second;

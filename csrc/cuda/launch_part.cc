@@ -52,13 +52,13 @@ struct Groups {
   Index members;
 };
 
-/*! \brief Groups, or sets of groups that a batch spans. */
-Index Units(const PartLayout& layout, const Groups& groups, Index batch) {
+/*! \brief Count the groups, or the sets of groups that a batch spans. */
+Index CountUnits(const PartLayout& layout, const Groups& groups, Index batch) {
   return layout.packing == Packing::kOfGroups ? groups.count / batch : groups.count;
 }
 
-/*! \brief Elements of a group in a batch. */
-Index MembersOfBatch(const PartLayout& layout, Index batch) {
+/*! \brief Count the elements of a group in a batch. */
+Index CountMembersOfBatch(const PartLayout& layout, Index batch) {
   return layout.packing == Packing::kOfGroup ? batch : kCellsApart;
 }
 
@@ -90,7 +90,7 @@ struct Runs {
 
 /*! \brief Assign threads to groups and elements, without a place for partial results. The layout of
  * reductions depends only on the shape. */
-PartLayout LayOut(PartLoop loop, const PartArguments& a, int element_bytes) {
+PartLayout AssignThreads(PartLoop loop, const PartArguments& a, int element_bytes) {
   const Groups groups(loop, a);
   const Runs runs(loop, a);
   const Index batch = kBytesOfBatch / element_bytes;
@@ -104,8 +104,8 @@ PartLayout LayOut(PartLoop loop, const PartArguments& a, int element_bytes) {
                                               : Packing::kApart;
   layout.neighbours_are_groups = runs.groups > 1 ? 1 : 0;
   if (layout.neighbours_are_groups) {
-    layout.lanes =
-        static_cast<int>(kPartThreads / PowerOfTwo(Units(layout, groups, batch), kWarpThreads));
+    layout.lanes = static_cast<int>(kPartThreads /
+                                    PowerOfTwo(CountUnits(layout, groups, batch), kWarpThreads));
   } else if (layout.packing == Packing::kOfGroup) {
     const Index batches = groups.members / batch;
     const Index wanted = DivideUp(batches, Reduces(loop) ? kBatchesReduced : kBatchesMapped);
@@ -116,9 +116,9 @@ PartLayout LayOut(PartLoop loop, const PartArguments& a, int element_bytes) {
         static_cast<int>(PowerOfTwo(DivideUp(groups.members, kCellsApart), kPartThreads));
   }
   if (Reduces(loop)) {
-    const Index blocks = DivideUp(Units(layout, groups, batch), kPartThreads / layout.lanes);
+    const Index blocks = DivideUp(CountUnits(layout, groups, batch), kPartThreads / layout.lanes);
     const Index wanted = DivideUp(kBlocksOfReduction, blocks);
-    const Index by_block = layout.lanes * kBatchesMapped * MembersOfBatch(layout, batch);
+    const Index by_block = layout.lanes * kBatchesMapped * CountMembersOfBatch(layout, batch);
     layout.shares = std::max<Index>(1, std::min(wanted, groups.members / by_block));
   }
   return layout;
@@ -135,10 +135,10 @@ unsigned BlocksFor(Index units, int lanes) {
   return static_cast<unsigned>(std::min(DivideUp(units, kPartThreads / lanes), kMostBlocks));
 }
 
-/*! \brief Blocks that share the elements of a group when they are written. */
-unsigned SharesOfCells(const PartLayout& layout, const Groups& groups, Index batch, Index blocks,
-                       int num_multiprocessors) {
-  const Index shares = DivideUp(groups.members, layout.lanes * MembersOfBatch(layout, batch));
+/*! \brief Count the blocks that share the elements of a group when they are written. */
+unsigned CountCellShares(const PartLayout& layout, const Groups& groups, Index batch, Index blocks,
+                         int num_multiprocessors) {
+  const Index shares = DivideUp(groups.members, layout.lanes * CountMembersOfBatch(layout, batch));
   const Index enough = kBlocksPerMultiprocessor * num_multiprocessors / blocks;
   return static_cast<unsigned>(std::max<Index>(1, std::min({shares, enough, kMostBlocks})));
 }
@@ -186,7 +186,7 @@ size_t ScratchBytesOf(const PartKernel& kernel, const PartArguments& arguments, 
   }
   const Groups groups(kernel.loop, arguments);
   if (!Reduces(kernel.loop) || groups.count * groups.members == 0) return 0;
-  const Index shares = LayOut(kernel.loop, arguments, element_bytes).shares;
+  const Index shares = AssignThreads(kernel.loop, arguments, element_bytes).shares;
   return shares == 1 ? 0 : static_cast<size_t>(groups.count * shares) * kBytesOfPartial;
 }
 
@@ -209,13 +209,13 @@ std::vector<PartLaunch> LaunchesOf(const PartKernel& kernel, const PartArguments
     launches = LaunchesOfSort(launch.arguments);
   }
   PartLayout& layout = launch.arguments.layout;
-  layout = LayOut(kernel.loop, arguments, element_bytes);
+  layout = AssignThreads(kernel.loop, arguments, element_bytes);
   const Index batch = kBytesOfBatch / element_bytes;
   launch.name = NameOf(kernel, layout.packing);
-  launch.blocks = BlocksFor(Units(layout, groups, batch), layout.lanes);
-  launch.blocks_y = Reduces(kernel.loop)
-                        ? static_cast<unsigned>(layout.shares)
-                        : SharesOfCells(layout, groups, batch, launch.blocks, num_multiprocessors);
+  launch.blocks = BlocksFor(CountUnits(layout, groups, batch), layout.lanes);
+  launch.blocks_y = Reduces(kernel.loop) ? static_cast<unsigned>(layout.shares)
+                                         : CountCellShares(layout, groups, batch, launch.blocks,
+                                                           num_multiprocessors);
   layout.partials = layout.shares == 1 ? nullptr : scratch;
   launches.push_back(launch);
   if (layout.shares == 1) return launches;

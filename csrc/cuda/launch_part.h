@@ -33,7 +33,7 @@ struct PartKernel {
   PartLoop loop;
 };
 
-/*! \brief A launch of a part. */
+/*! \brief A launch of one kernel of a part. */
 struct PartLaunch {
   std::string name;  // of the kernel in the part's file
   PartArguments arguments;

@@ -85,7 +85,19 @@ def sum_powers(x, *coefficients):
     return value
 
 
-OTHERS = {"polynomial": sum_powers, "regularized_incomplete_beta": betainc}
+def select_case(which, *cases):
+    value = cases[-1]
+    for number, case in reversed(list(enumerate(cases[:-1]))):
+        value = tdl.where(which == number, case, value)
+    return value
+
+
+OTHERS = {
+    "clamp": lambda low, value, high: tdl.minimum(tdl.maximum(value, low), high),
+    "polynomial": sum_powers,
+    "regularized_incomplete_beta": betainc,
+    "select_n": select_case,
+}
 
 for _name, _function in (UNARY | BINARY | OTHERS).items():
     op(_name)(describe_cells(_function))
@@ -115,21 +127,3 @@ def round_(x, *, rounding_method):
 @op("integer_pow")
 def integer_pow(x, *, y):
     return lambda *i: x[i] ** y
-
-
-@op("select_n")
-def select_n(*x, literals=()):
-    cells = find_cells(x, literals)
-
-    def chosen(which, *cases):
-        value = cases[-1]
-        for number, case in reversed(list(enumerate(cases[:-1]))):
-            value = tdl.where(which == number, case, value)
-        return value
-
-    return lambda *i: chosen(*cells(i))
-
-
-@op("clamp")
-def clamp(*x, literals=()):
-    return describe_cells(lambda low, value, high: tdl.minimum(tdl.maximum(value, low), high))(*x, literals=literals)

@@ -22,7 +22,7 @@ from tofu.tdl import Any, Sum, merge, mod, output, position, scatter, where
 
 @dataclass(frozen=True)
 class ConvolvedDimension:
-    """Spatial dimension `d` of a convolution: the extent of the kernel, and the parameters along this dimension."""
+    """Spatial dimension `d` of a convolution. `size` is the extent of the kernel along this dimension."""
 
     d: int
     size: int
@@ -33,7 +33,6 @@ class ConvolvedDimension:
 
     @property
     def divisor(self):
-        """Return the smaller of stride and lhs_dilation if it divides the other, else None."""
         small, large = sorted((self.stride, self.lhs_dilation))
         return small if large % small == 0 and self.first_by(small) is not None else None
 
@@ -86,7 +85,6 @@ class ConvolvedDimension:
         return v * (self.lhs_dilation // self.divisor) + begin - d * reach
 
     def list_conditions(self, v, d):
-        """Return the conditions for a kernel element to meet an input element."""
         return [] if self.divisor is not None else [mod(self._find_dilated(v, d), self.lhs_dilation) == 0]
 
     def _find_dilated(self, y, d):

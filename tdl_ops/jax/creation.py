@@ -1,10 +1,9 @@
 """Describe primitives that create tensors from numbers or smaller tensors."""
 
 from tdl_ops.jax import op
-from tdl_ops.jax.operands import numbered
+from tdl_ops.jax.operands import AXES, numbered
 from tofu.tdl import constant, output, position
 
-AXES = [f"i{d}" for d in range(8)]
 SHAPE = {"shape": lambda local: local.outputs[0].shape}
 
 

@@ -17,9 +17,8 @@ WHOLE = slice(None)
 def describe_batches(name, *ranks, function=None):
     """Return the description of a primitive that treats each element of a batch separately.
 
-    `ranks` are the operands' numbers of dimensions without the batch. `function` returns all results for one batch
-    element, from its operands and the shapes of its results. Without `function`, the interpreter cannot execute the
-    description.
+    `ranks` has the number of dimensions of each operand without the batch. `function(shapes, *operands)` returns all
+    results for one element of the batch. Without `function`, the interpreter cannot execute the description.
     """
 
     def description(*operands, output_shapes):
@@ -43,7 +42,6 @@ def _from_scipy(name):
 
 
 def _find_permutation(pivots, size):
-    """Return the order of rows after the exchanges in `pivots`."""
     order = np.arange(size)
     for row, other in enumerate(pivots.astype(int)):
         order[[row, other]] = order[[other, row]]

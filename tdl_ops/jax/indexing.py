@@ -19,19 +19,21 @@ LARGEST = {"uint8": 2.0**8 - 1, "uint16": 2.0**16 - 1, "uint32": 2.0**32 - 1, "u
 
 @dataclass(frozen=True)
 class Lookup:
-    """The relation between the dimensions of an operand, of indices, and of slices in a gather or scatter.
+    """The relation between the dimensions of an operand, of indices, and of the array of slices in a gather or scatter.
 
     Attributes
     ----------
     sizes
         For each dimension of the operand, the extent of a slice.
+    index_map
+        The dimensions of the operand in which indices choose a position.
     shared
-        Dimension of the operand -> dimension of the slices with equal positions, which is a batch or spanned by a
-        slice.
+        Maps dimensions of the operand to dimensions of the slices with equal positions: batch dimensions, and
+        dimensions that a slice spans.
     window
-        Dimension of the operand -> dimension of the slices whose positions count from the index.
+        Maps other dimensions of the operand to dimensions of the slices, which begin at the index.
     batch
-        Dimensions of the slices that enumerate slices, in the order of the indices' dimensions.
+        Dimensions along which slices are numbered, in the order of the indices' dimensions.
     """
 
     sizes: tuple
@@ -64,7 +66,6 @@ class Lookup:
 
     @property
     def looked_up(self):
-        """Return the dimensions of the operand that are looked up."""
         return tuple(d for d in self.index_map if d not in self.shared)
 
 

@@ -1,9 +1,9 @@
 """Describe kernels: operators with a split rule instead of a formula.
 
-A rule defines which dimensions can be split together. It is in the attributes `split_inputs` and `split_outputs`, which
-`tofu.jax.kernels` provides. They have an entry for each dimension of each tensor: `(axis, size)` if the dimension has
-`size` elements for each position of an axis, or `()` if every worker needs or computes it completely. An output without
-an axis is a sum over it. If no axis can be split, `refused` is the reason.
+A rule defines which dimensions can be split together. The attributes `split_inputs` and `split_outputs`, which
+`tofu.jax.kernels` provides, describe each dimension of each tensor: `(axis, size)` if the dimension has `size` elements
+for each position of an axis, or `()` if every worker needs or computes it completely. An output that lacks an axis is a
+sum over it. If no axis can be split, `refused` is the reason.
 """
 
 from tdl_ops.jax import op
@@ -15,7 +15,6 @@ KERNELS = ("pallas_call", "dot_product_attention_fwd_wrapper", "dot_product_atte
 
 
 def split_by_rule(*operands, split_inputs, split_outputs, output_shapes, refused=""):
-    """Describe a kernel by its split rule."""
     if refused:
         raise UnsupportedError(refused)
     extents = {}

@@ -6,13 +6,12 @@ from itertools import accumulate
 from tdl_ops.jax import op
 from tdl_ops.jax.indexing import AXES as LOOKED_UP
 from tdl_ops.jax.indexing import local_first, local_rows
-from tdl_ops.jax.operands import NUMBERS, cell, numbered, put_together
+from tdl_ops.jax.operands import AXES, NUMBERS, cell, numbered, put_together
 from tdl_ops.patterns.layout import cut, join, pick
 from tdl_ops.patterns.reshape import reshape_to
 from tofu.errors import UnsupportedError
 from tofu.tdl import Any, Sum, constant, maximum, minimum, output, position, unread, where
 
-AXES = [f"i{d}" for d in range(8)]
 GREATEST = {"int64": 2**63 - 1, "uint64": 2**64 - 1}
 
 
@@ -104,7 +103,7 @@ def slice_(operand, *, start_indices, limit_indices, strides=None):
 
 
 def _read_padding(attributes):
-    """Return the number of the padding. The greatest integer of 64 bits is no number in float64, unlike infinity."""
+    """Return the number with which an array is padded. Infinity replaces 2**63 - 1 and 2**64 - 1, which float64 lacks."""
     number = dict(attributes["literals"]).get(1, 0.0)
     return math.inf if number == GREATEST.get(attributes["output_types"][0]) else complex(number).real
 
@@ -130,7 +129,6 @@ def _find_starts(starts, literals, first, whole, sizes):
 
 
 def _local_sizes(local):
-    """Return the sizes of the slice on a worker. Where the slice spans the dimension, it spans the shard."""
     sizes = zip(local.attributes["slice_sizes"], local.outputs[0].shape, strict=True)
     return tuple(own if local.has(f"i{d}") else size for d, (size, own) in enumerate(sizes))
 
@@ -144,8 +142,8 @@ def _local_sizes(local):
 def dynamic_slice(operand, *starts, slice_sizes, literals=(), first=(), rows=()):
     """Describe a slice.
 
-    If a sliced dimension is split, a worker takes the elements in its shard, which begins at `first`, and zeros
-    elsewhere.
+    If a sliced dimension is split, each worker returns the elements of the slice that are in its shard, which begins at
+    `first`, and zeros instead of all other elements.
     """
     first, rows = first or (0,) * operand.ndim, rows or operand.shape
     begins = _find_starts(starts, literals, 1, rows, slice_sizes)

@@ -1,8 +1,7 @@
 """Describe the operators of loops, which take an element of a scanned value or stack results.
 
-Workers cannot divide the iterations of a loop: every worker runs all of them. The primitives in `WHOLE` are computed
-completely by every worker: loops of unknown length, Python callbacks, and branches that contain such loops or
-callbacks.
+Every worker runs all iterations of a loop. The primitives in `WHOLE` are computed completely by every worker: loops of
+unknown length, Python callbacks, and branches that contain one of these.
 """
 
 from tdl_ops.jax import WHOLE, op
@@ -23,8 +22,6 @@ def loop_stack(*cells, length, literals=()):
 
 
 def _describe_whole(name):
-    """Return a description that cannot be split, because each element of the results depends on all operands."""
-
     def description(*operands, output_shapes, literals=()):
         def result(n):
             part = Opaque(None, name)

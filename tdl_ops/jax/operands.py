@@ -1,10 +1,11 @@
 """Read the operands of a primitive, which are tensors, scalars, or numbers in the program (literals)."""
 
 NUMBERS = (int, float, complex)
+AXES = [f"i{d}" for d in range(8)]
+"""Index variables of a result's dimensions, for descriptions of any rank."""
 
 
 def put_together(tensors, literals):
-    """Return all operands in the primitive's order. Each is a tensor or a number."""
     numbers, rest = dict(literals), iter(tensors)
     return [numbers[n] if n in numbers else next(rest) for n in range(len(tensors) + len(numbers))]
 

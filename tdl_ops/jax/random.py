@@ -1,20 +1,19 @@
 """Describe primitives of random keys.
 
-A key is one element, and the numbers drawn from it depend only on the key and on their positions. So a worker can
-compute any shard of them from the complete key and the shard's first position.
+A key is one element. Each number that is drawn from a key depends only on the key and on the position of the number. So
+a worker can draw a shard of the numbers, from the complete key and the first position of the shard.
 
-XLA's generators ("rbg", "unsafe_rbg") are an exception: several keys draw together, from the first key, so their
-results are replicated.
+XLA's generators ("rbg", "unsafe_rbg") are an exception: for several keys, they draw all numbers from the first key, so
+their results are replicated.
 """
 
 import numpy as np
 
 from tdl_ops.jax import op
-from tdl_ops.jax.operands import NUMBERS, cell, numbered, put_together
+from tdl_ops.jax.operands import AXES, NUMBERS, cell, numbered, put_together
 from tofu.errors import UnsupportedError
 from tofu.tdl import Opaque, elementwise, output, position
 
-AXES = [f"i{d}" for d in range(8)]
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
@@ -46,7 +45,7 @@ def threefry2x32(*x, literals=()):
 
 
 def _draws_together(count, input_types):
-    """Return True if the numbers of one key may depend on other keys, as they do except with Threefry."""
+    """Return True if the numbers that are drawn from a key may depend on other keys, as for all generators but Threefry."""
     return count > 0 and input_types[0] != "key<fry>"
 
 

@@ -67,15 +67,22 @@ def _read_loser(attributes):
     return _find_extreme(attributes["select_prim"])[1]
 
 
+def _select(operand, at, select_prim, window_dimensions):
+    """Return a function that replaces `number` by 0, unless element k of window i is the selected one."""
+    reducer, _ = _find_extreme(select_prim)
+    n = len(window_dimensions)
+    extreme = lambda i: reducer(lambda *j: operand[at(i, j)], ndim=n, extents={"j": window_dimensions})
+    # If several elements are extreme, JAX selects the earliest one. This makes no difference to the analysis.
+    return lambda i, k, number: where(operand[at(i, k)] == extreme(i), number, 0.0)
+
+
 @op(
     "select_and_scatter_add", concrete=True, bound={"padding": _local_padding}, pads=PADS, fill={"operand": _read_loser}
 )
 def select_and_scatter_add(source, operand, *, select_prim, window_dimensions, window_strides, padding):
-    reducer, _ = _find_extreme(select_prim)
     at, n = _find_cells(window_strides, padding), len(window_dimensions)
-    extreme = lambda i: reducer(lambda *j: operand[at(i, j)], ndim=n, extents={"j": window_dimensions})
-    # If several elements are maximal, JAX takes the earliest one. This makes no difference to the analysis.
-    reach = lambda i, k: (at(i, k), where(operand[at(i, k)] == extreme(i), source[i], 0.0))
+    selected = _select(operand, at, select_prim, window_dimensions)
+    reach = lambda i, k: (at(i, k), selected(i, k, source[i]))
     extents = {f"k{d}": size for d, size in enumerate(window_dimensions)}
     return scatter(lambda *v: reach(v[:n], v[n:]), extents, names=f"{numbered('i', n)} {numbered('k', n)}")
 
@@ -84,9 +91,6 @@ def select_and_scatter_add(source, operand, *, select_prim, window_dimensions, w
 def select_and_gather_add(
     tangents, operand, *, select_prim, window_dimensions, window_strides, padding, base_dilation=(), window_dilation=()
 ):
-    reducer, _ = _find_extreme(select_prim)
     at, n = _find_cells(window_strides, padding, base_dilation, window_dilation), len(window_dimensions)
-    extreme = lambda i: reducer(lambda *j: operand[at(i, j)], ndim=n, extents={"j": window_dimensions})
-    # If several elements are maximal, JAX takes the earliest one, as above.
-    chosen = lambda i, k: where(operand[at(i, k)] == extreme(i), tangents[at(i, k)], 0.0)
-    return lambda *i: Sum(lambda *k: chosen(i, k), ndim=n, extents={"k": window_dimensions})
+    selected = _select(operand, at, select_prim, window_dimensions)
+    return lambda *i: Sum(lambda *k: selected(i, k, tangents[at(i, k)]), ndim=n, extents={"k": window_dimensions})

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any as Anything
 
 CHANNELS_LAST = ("NWC", "NHWC", "NDHWC")
@@ -74,3 +74,8 @@ _READERS: tuple[tuple[type, Callable[[str], Anything]], ...] = (
     (tuple, _read_tuple),
     (str, str),
 )
+
+
+def is_true(attributes: Mapping[str, object], name: str, default: bool = False) -> bool:
+    """Return the value of a boolean attribute, which MXNet writes as True, true or 1."""
+    return str(attributes.get(name, default)).lower() in ("true", "1")

@@ -36,17 +36,20 @@ from tests.shared.campaigns import choose_names, print_problems, read_results, r
 DOCUMENT = Path(__file__).parents[2] / "docs/jax-examples.md"
 INTRODUCTION = """# Examples of JAX's libraries
 
-The examples are training steps of flax, equinox, haiku, jraph, distrax, optax and JAX, built by their own code. The table compares each
-step on several devices with the same step on one device. It shows the largest error of an array after three steps, relative to its
-largest number. Tofu searched the plans (how the step is split) for 3 and 8 devices. The plans for 2 devices may store copies of tensors
-(`replicate="free"`). The plans for 4 devices are random.
+The examples are training steps of flax, equinox, haiku, jraph, distrax, optax and JAX, built by their own code. The table compares three
+steps on several devices with the same steps on one device. It shows the largest error of an array, divided by the array's largest number.
+The columns differ in the plan, which says how the step is split:
 
-The last column counts arrays that are left out. An array is left out if rounding the inputs changes it as much on one device. For
-example, the gradient of an attention key's bias is zero except for rounding, and the optimizer Adam turns such gradients into large
-changes. "float32" marks steps whose own code computes in float32. Empty cells were not run.
+- 2 free: the plan may store copies of tensors on several devices (`replicate="free"`).
+- 3 searched, 8 searched: Tofu's default plan.
+- 4 random: a random plan.
 
-Every device computes loops of unknown length completely. Such loops are in optimizers that search along a line, and in a solver of the
-library diffrax.
+Some arrays are sensitive: on one device, rounding the inputs changes them as much as the difference that was found. The column "excused"
+counts such arrays. For example, the gradient of the bias of attention keys is zero except for rounding, and the optimizer Adam turns such
+gradients into large changes. "float32" marks steps whose own code computes in float32. Empty cells were not run.
+
+If the number of a loop's iterations is unknown, every device computes the complete loop. Such loops are in optimizers with a line search,
+and in a solver of the library diffrax.
 
 `python -m tests.campaigns.jax_equality --source sources --write` writes this page.
 """

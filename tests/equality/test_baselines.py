@@ -14,7 +14,7 @@ from tofu.search.algorithms import BASELINES
 from tofu.search.choices import name_tensors
 from tofu.search.cost import list_worth_keeping, list_worth_rereading
 
-WORKERS, STEPS = 4, 3
+WORKERS, STEPS = 4, 2
 
 
 def to_model(made, classes: int) -> PlainModel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import cycle, islice, product
 
 import mxnet as mx
 import pytest
@@ -52,13 +52,17 @@ def single_layer(case: Case, dtype: str = "float64") -> PlainModel:
 
 
 def list_hints(partition):
-    """Yield axes of the layer and its gradient; both have one choice if MXNet's kernels share a state."""
+    """Yield hints with every axis of the layer and of its gradient; both have one choice if MXNet's kernels share a state."""
     graph = partition.searched.problem.graph
     names = [name for name in ("layer", "layer_backward") if name in graph.operator_index]
     is_shared = any(graph.operators[graph.operator_index[name]].stateful for name in names)
-    for axes in product(*(feasible_axes(partition, name) for name in names)):
-        if not is_shared or len(set(axes)) == 1:
-            yield dict(zip(names, axes, strict=True))
+    choices = [feasible_axes(partition, name) for name in names]
+    if is_shared:
+        pairs = [axes for axes in product(*choices) if len(set(axes)) == 1]
+    else:
+        pairs = islice(zip(*map(cycle, choices), strict=True), max(map(len, choices)))
+    for axes in pairs:
+        yield dict(zip(names, axes, strict=True))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

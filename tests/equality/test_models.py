@@ -1,3 +1,5 @@
+from itertools import cycle
+
 import mxnet as mx
 import numpy as np
 import pytest
@@ -6,7 +8,7 @@ from tests.equality.comparison import compare_split, list_operators, spread_work
 from tests.models.applications import APPLICATIONS
 from tests.models.normalized import NORMALIZED
 from tests.models.paper import transformer
-from tests.models.plain import MODELS, PlainModel, residual_cnn, upsampling_cnn
+from tests.models.plain import MODELS, PlainModel, upsampling_cnn
 from tests.models.recurrent import RECURRENT_MODELS
 from tests.models.spatial import SPATIAL
 from tests.models.zoo import GLUON_MODELS
@@ -18,8 +20,6 @@ from tests.shared.training import (
     run_single,
     weight_error,
 )
-from tofu.analysis import Combine
-from tofu.graph import Phase
 
 SMALL = {
     name: lambda _, build=build: build()
@@ -31,16 +31,17 @@ CASES = spread_workers(tuple(SMALL))
 
 @pytest.mark.parametrize(("name", "workers"), CASES)
 def test_plans_equal_one_device(name, workers):
-    executor = compare_split(SMALL[name]("float64"), workers, steps=2, randoms=1 if name in RECURRENT_MODELS else 2)
+    executor = compare_split(SMALL[name]("float64"), workers, steps=2, randoms=1)
     operators = executor.partition.plan.operators.values()
     assert name not in SPATIAL or any(axis.startswith("y") for axes in operators for axis in axes if axis)
 
 
-@pytest.mark.parametrize("workers", [2, 4])
-@pytest.mark.parametrize("name", [*MODELS, "upsampling_cnn", *SPATIAL, "fused_lstm"])
+@pytest.mark.parametrize(
+    ("name", "workers"), list(zip((*MODELS, "upsampling_cnn", *SPATIAL, "fused_lstm"), cycle([2, 4]), strict=False))
+)
 def test_random_plans_in_float32(name, workers):
     """In float32, oneDNN's kernels run."""
-    compare_split(SMALL[name]("float32"), workers, dtype="float32", randoms=4)
+    compare_split(SMALL[name]("float32"), workers, dtype="float32", randoms=2)
 
 
 @pytest.mark.parametrize(("name", "workers"), CASES[::2])
@@ -58,7 +59,6 @@ def test_float32_is_as_close_as_a_permuted_batch(name, workers):
         ("resnet18_v1", 4),
         ("mobilenetv2_1.0", 2),
         ("squeezenet1.1", 8),
-        ("transformer_encoder", 8),
         ("gluon_language_model", 4),
         ("dcgan_generator", 2),
         ("unet", 4),
@@ -84,33 +84,6 @@ def test_a_mixture_of_experts_equals_one_device(workers):
     tokens = np.random.RandomState(2).randint(0, words, made.shapes["data"])
     model = PlainModel(made.symbol, made.shapes, words, given={"data": tokens})
     compare_split(model, workers, steps=2, tolerance=1e-11, randoms=3)
-
-
-def deep_mlp(batch: int, width: int) -> PlainModel:
-    net = mx.sym.Variable("data")
-    for i in range(3):
-        net = mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{i}")
-        net = mx.sym.Activation(net, act_type="tanh", name=f"act{i}")
-    net = mx.sym.FullyConnected(net, num_hidden=16, name="out")
-    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 64)}, 16)
-
-
-def has_forward_reduction(partition) -> bool:
-    operators = zip(
-        partition.problem.graph.operators, partition.problem.accesses, partition.choices.operators, strict=False
-    )
-    return any(
-        operator.phase == Phase.FORWARD
-        and any(axis >= 0 and any(o.combine[axis] == Combine.REDUCE for o in access.outputs) for axis in choice)
-        for operator, access, choice in operators
-    )
-
-
-@pytest.mark.parametrize("model", [deep_mlp(64, 256), residual_cnn(16, 32, 3)], ids=["deep_mlp", "residual_cnn"])
-def test_plans_of_several_dimensions_and_reductions(model):
-    partition = compare_split(model, 8, steps=3).partition
-    assert len({d for steps in partition.plan.tensors.values() for d in steps if d is not None}) >= 2
-    assert has_forward_reduction(partition)
 
 
 def test_an_unread_first_output_is_computed():

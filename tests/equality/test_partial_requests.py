@@ -1,5 +1,7 @@
 """Each output and each gradient requested alone equals one device, in memory full of NaN."""
 
+from itertools import groupby
+
 import mxnet as mx
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from tofu.mxnet.verify.cases import load_cases
 from tofu.mxnet.verify.kernels import compose
 
 OPERATORS = [case for case in load_cases() if not case.op.startswith(("_backward", "_tofu"))]
+FEW_OF_EACH = [case for _, alike in groupby(OPERATORS, lambda case: case.op) for case in [*alike][:4]]
 
 # MXNet's gradient of the slope is wrong if the gradient of the data overwrites its input.
 WRONG_IN_MXNET = {"prelu"}
@@ -35,7 +38,7 @@ def compose_case(case):
 
 DIFFERENTIATED = [
     case
-    for case in (*OPERATORS, *recurrent_cases())
+    for case in (*FEW_OF_EACH, *recurrent_cases())
     if case.op not in COMPARISONS
     and case.wrt != ()  # it has gradients
     and not case.relations  # two devices draw other numbers than one

@@ -14,11 +14,10 @@ def compare_axes(model: PlainModel, workers: int, axes: dict[str, str], parts: s
     assert parts <= list_operators(compare_split(model, workers, axes, steps=2))
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4])
-def test_a_language_model_split_by_its_vocabulary(workers):
+def test_a_language_model_split_by_its_vocabulary():
     axes = {"embed": "v", "embed_backward": "v", "softmax": "k", "softmax_backward": "k", "word_weight": 0}
     parts = {"_tofu_take", "_tofu_take_backward", "_tofu_softmax_output_apply", "_tofu_softmax_output_gradient"}
-    compare_axes(stacked("lstm", "float64"), workers, axes, parts)
+    compare_axes(stacked("lstm", "float64"), 4, axes, parts)
 
 
 @pytest.mark.parametrize(
@@ -48,14 +47,13 @@ def test_labels_of_classes_that_are_split(attributes, data, label):
 
 
 @pytest.mark.parametrize("attributes", [{"axis": 1}, {"axis": -1, "mode": "wrap"}, {"axis": 0}])
-@pytest.mark.parametrize("workers", [3, 4])
-def test_lookups_of_indices_out_of_range(attributes, workers):
+def test_lookups_of_indices_out_of_range(attributes):
     table = mx.sym.Variable("table_weight", shape=(7, 6, 5), dtype="float64")
     indices = 20 * mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="indices")
     taken = mx.sym.take(table, indices, name="take", **attributes)
     model = PlainModel(mx.sym.MakeLoss(mx.sym.square(taken)), {"data": (4, 5)}, 5)
     axes = {"take": "v", "take_backward": "v"}
-    compare_axes(model, workers, axes, {"_tofu_take", "_tofu_take_backward"})
+    compare_axes(model, 3, axes, {"_tofu_take", "_tofu_take_backward"})
 
 
 @pytest.mark.parametrize(("axis", "dtype"), [(1, "float64"), (0, "int32")])
@@ -69,15 +67,14 @@ def test_lookups_in_raise_mode(axis, dtype):
 
 
 @pytest.mark.parametrize(("shape", "dtype"), [((1, 3), "float64"), ((1, 2, 3), "int32")])
-@pytest.mark.parametrize("workers", [2, 4])
-def test_rows_gathered_from_a_table_that_is_split(workers, shape, dtype):
+def test_rows_gathered_from_a_table_that_is_split(shape, dtype):
     table = mx.sym.Variable("table_weight", shape=(8, 6), dtype="float64")
     indices = mx.sym.Cast(mx.sym.Variable("indices"), dtype=dtype)
     loss = mx.sym.MakeLoss(mx.sym.square(mx.sym.gather_nd(table, indices, name="rows")))
     given = {"indices": np.arange(7, 7 - np.prod(shape), -1).reshape(shape)}
     model = PlainModel(loss, {"indices": shape}, 8, given=given)
     axes = {"rows": "v", "rows_backward": "v", "table_weight": 0}
-    compare_axes(model, workers, axes, {"gather_nd", "_tofu_take", "_tofu_take_backward"})
+    compare_axes(model, 4, axes, {"gather_nd", "_tofu_take", "_tofu_take_backward"})
 
 
 @pytest.mark.parametrize(("row", "found"), [(-1, 7), (-8, 0), (2.7, 2), (8, None), (-9, None)])
@@ -92,14 +89,13 @@ def test_rows_gathered_from_the_end_or_out_of_range(row, found):
     assert executor.forward()[0].asnumpy().tolist() == [[0, 1], [2 * found, 2 * found + 1]]
 
 
-@pytest.mark.parametrize("workers", [2, 3])
-def test_elements_taken_from_lines_that_are_split(workers):
+def test_elements_taken_from_lines_that_are_split():
     scores = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=7, name="scores")
     chosen = mx.sym.Cast(4 * mx.sym.Variable("softmax_label") - 4, dtype="int32")  # some are clipped
     taken = mx.sym.BlockGrad(mx.sym.batch_take(scores, chosen, name="taken"))  # has no gradient
     loss = mx.sym.MakeLoss(mx.sym.broadcast_mul(scores, mx.sym.expand_dims(taken, axis=1)))
     model = PlainModel(loss, {"data": (5, 4), "softmax_label": (5,)}, 4)
-    compare_axes(model, workers, {"taken": "v", "scores": "h"}, {"_tofu_pick"})
+    compare_axes(model, 3, {"taken": "v", "scores": "h"}, {"_tofu_pick"})
 
 
 @pytest.mark.parametrize("attributes", [{"axis": 1, "keepdims": True}, {"axis": -1, "mode": "wrap"}])
@@ -115,8 +111,7 @@ def test_classes_picked_by_labels(attributes):
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("workers", [2, 3])
-def test_sequences_split_by_time(axis, workers):
+def test_sequences_split_by_time(axis):
     cells = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, flatten=False, name="cells")
     lengths = np.array([1, 7, 3.5, 4, 6])
     known = {"use_sequence_length": True, "axis": axis, "sequence_length": mx.sym.Variable("lengths")}
@@ -128,12 +123,11 @@ def test_sequences_split_by_time(axis, workers):
     time = f"i{axis}"
     axes = {"masked": time, "masked_backward": time, "last": "v", "last_backward": "v"}
     parts = {"_tofu_sequence_mask", "_tofu_pick", "_tofu_pick_backward"}
-    compare_axes(model, workers, axes, parts)
+    compare_axes(model, 3, axes, parts)
 
 
 @pytest.mark.parametrize(("axis", "split"), [(1, "i2"), (-1, "i1")])
-@pytest.mark.parametrize("workers", [2, 3])
-def test_a_softmax_with_lengths_is_split_by_its_other_dimensions(axis, split, workers):
+def test_a_softmax_with_lengths_is_split_by_its_other_dimensions(axis, split):
     cells = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=5, flatten=False, name="cells")
     lengths = np.arange(20).reshape(4, 5)[:, : 5 if axis == 1 else 3] % 4
     known = mx.sym.Cast(mx.sym.Variable("lengths"), dtype="int32")
@@ -141,17 +135,16 @@ def test_a_softmax_with_lengths_is_split_by_its_other_dimensions(axis, split, wo
     loss = mx.sym.MakeLoss(mx.sym.square(mx.sym.sin(net) + cells))
     model = PlainModel(loss, {"data": (4, 3, 6), "lengths": lengths.shape}, 5, given={"lengths": lengths})
     for at in (split, "i0"):
-        compare_axes(model, workers, {"weights": at, "weights_backward": at}, {"softmax", "_backward_softmax"})
+        compare_axes(model, 3, {"weights": at, "weights_backward": at}, {"softmax", "_backward_softmax"})
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
-@pytest.mark.parametrize("workers", [2, 3])
-def test_one_hot_of_classes_that_are_split(workers, dtype):
+def test_one_hot_of_classes_that_are_split(dtype):
     scores = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=7, name="scores")
     labels = mx.sym.Cast(4 * mx.sym.Variable("softmax_label") - 3, dtype=dtype)
     wanted = mx.sym.one_hot(labels, depth=7, on_value=0.9, off_value=-0.1, dtype="float64", name="wanted")
     model = PlainModel(mx.sym.MakeLoss(mx.sym.square(scores - wanted)), {"data": (5, 4), "softmax_label": (5,)}, 7)
-    compare_axes(model, workers, {"wanted": "k", "scores": "h"}, {"_tofu_one_hot"})
+    compare_axes(model, 3, {"wanted": "k", "scores": "h"}, {"_tofu_one_hot"})
 
 
 @pytest.mark.parametrize(("dtype", "depth"), [("float32", (1 << 24) + 1), ("float16", (1 << 11) + 1), ("int32", 8)])

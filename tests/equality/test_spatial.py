@@ -10,12 +10,11 @@ from tests.shared.training import bind_partitioned, largest_error, random_values
 from tofu.mxnet.compare import draw_values, run_step
 
 
-@pytest.mark.parametrize("workers", [3, 2])
-def test_a_softmax_at_every_position(workers):
+def test_a_softmax_at_every_position():
     """MXNet divides its scale by the number of positions in single precision; each part uses the whole's quotient."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(1, 1), num_filter=4, name="conv")
     model = PlainModel(mx.sym.SoftmaxOutput(net, multi_output=True, name="softmax"), {"data": (1, 2, 9, 11)}, 4)
-    compare_split(model, workers, {"softmax": "s0", "softmax_backward": "s0"}, tolerance=1e-12)
+    compare_split(model, 3, {"softmax": "s0", "softmax_backward": "s0"}, tolerance=1e-12)
 
 
 UNEVEN = [
@@ -28,14 +27,13 @@ UNEVEN = [
 
 
 @pytest.mark.parametrize(("space", "window"), UNEVEN)
-@pytest.mark.parametrize("workers", [3, 4])
-def test_average_pooling_with_position_dependent_divisors(space, window, workers):
+def test_average_pooling_with_position_dependent_divisors(space, window):
     ones = (1,) * len(space)
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=ones, num_filter=2, name="conv")
     net = mx.sym.Pooling(net, pool_type="avg", name="pool", **window)
     net = mx.sym.Convolution(mx.sym.tanh(net), kernel=ones, num_filter=2, name="last")
     model = PlainModel(mx.sym.MakeLoss(mx.sym.square(net), name="loss"), {"data": (1, 2, *space)}, 2)
-    executor = compare_split(model, workers, {"pool": "y0", "pool_backward": "y0"})
+    executor = compare_split(model, 4, {"pool": "y0", "pool_backward": "y0"})
     parts = {operator.name for operator in executor.partition.problem.graph.operators if operator.is_inner}
     assert {"pool/sum", "pool_backward/average2"} <= parts
 
@@ -53,15 +51,14 @@ def test_deconvolutions_of_volumes(axis):
 
 
 @pytest.mark.parametrize("axis", ["b", "y0", "co"])
-@pytest.mark.parametrize("workers", [2, 3])
-def test_a_deconvolution_of_a_given_output_shape(axis, workers):
+def test_a_deconvolution_of_a_given_output_shape(axis):
     """MXNet's float32 kernels refuse it on one device; workers pass its padding."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(1, 1), num_filter=2, name="conv")
     net = mx.sym.Deconvolution(net, kernel=(4, 3), stride=(2, 3), target_shape=(11, 8), num_filter=4, name="up")
     model = PlainModel(mx.sym.MakeLoss(mx.sym.square(net)), {"data": (3, 2, 6, 3)}, 2)
     values, hints = random_values(model, "float64"), {"up": axis, "up_backward": axis}
-    compare_split(model, workers, hints)
-    executor = bind_partitioned(model, workers, "float32", hints=hints)
+    compare_split(model, 3, hints)
+    executor = bind_partitioned(model, 3, "float32", hints=hints)
     assert largest_error(run_partitioned(executor, values)[0], run_single(model, values, "float64")[0]) < 1e-5
 
 
@@ -69,8 +66,7 @@ PLANES = {"concat": [(4, 4, 6), (2, 2, 3), (3, 8, 12)], "sum": [(3, 4, 6), (3, 8
 
 
 @pytest.mark.parametrize(("mode", "axis"), [("concat", "b"), ("concat", "x"), ("sum", "c"), ("sum", "x")])
-@pytest.mark.parametrize("workers", [2, 3])
-def test_upsampling_of_planes_of_several_sizes(mode, axis, workers):
+def test_upsampling_of_planes_of_several_sizes(mode, axis):
     data, planes = mx.sym.Variable("data"), []
     for n, (channels, *space) in enumerate(PLANES[mode]):
         cells = mx.sym.FullyConnected(data, num_hidden=channels * space[0] * space[1], name=f"fc{n}")
@@ -78,17 +74,16 @@ def test_upsampling_of_planes_of_several_sizes(mode, axis, workers):
     options = {"scale": 4, "sample_type": "nearest", "num_args": len(planes), "multi_input_mode": mode}
     net = mx.sym.UpSampling(*planes, name="up", **options)
     model = PlainModel(mx.sym.MakeLoss(mx.sym.square(mx.sym.sin(net))), {"data": (3, 2)}, 2)
-    compare_split(model, workers, {"up": axis, "up_backward": axis})
+    compare_split(model, 3, {"up": axis, "up_backward": axis})
 
 
-@pytest.mark.parametrize("workers", [2, 3])
-def test_im2col_and_col2im_by_rows(workers):
+def test_im2col_and_col2im_by_rows():
     window = {"kernel": (3, 2), "stride": (2, 1), "pad": (1, 1)}
     data = mx.sym.broadcast_mul(mx.sym.Variable("data"), mx.sym.Variable("scale_weight", shape=(1, 1, 11, 1)))
     net = mx.sym.im2col(data, name="take", **window)
     net = mx.sym.col2im(mx.sym.sin(net), output_size=(11, 6), name="put", **window)
     model = PlainModel(mx.sym.MakeLoss(mx.sym.sin(net)), {"data": (1, 2, 11, 6)}, 2)
-    compare_split(model, workers, dict.fromkeys(("take", "put", "take_backward", "put_backward"), "y0"), steps=2)
+    compare_split(model, 3, dict.fromkeys(("take", "put", "take_backward", "put_backward"), "y0"), steps=2)
 
 
 def test_elements_of_a_window_stay_together():
@@ -102,8 +97,7 @@ def test_elements_of_a_window_stay_together():
     compare_split(model, 3, steps=2, on_infeasible="replicate")
 
 
-@pytest.mark.parametrize("workers", [2, 3])
-def test_a_spatial_transformer_by_rows(workers):
+def test_a_spatial_transformer_by_rows():
     """At the identity, coordinates hit elements exactly, where rounding would choose another gradient."""
     image, places = (mx.sym.Variable(name, shape=shape) for name, shape in (("weight", (2, 3, 7, 6)), ("loc", (2, 6))))
     options = {"target_shape": (7, 6), "transform_type": "affine", "sampler_type": "bilinear"}
@@ -111,9 +105,9 @@ def test_a_spatial_transformer_by_rows(workers):
     model = PlainModel(mx.sym.MakeLoss(mx.sym.sin(net)), {"data": (2, 3, 7, 6)}, 4)
     values = random_values(model, "float64")
     values["loc"] = np.array([[1, 0, 0, 0, 1, 0]] * 2, "float64")
-    executor = compare_split(model, workers, {"layer": "y"}, values=values)
+    executor = compare_split(model, 3, {"layer": "y"}, values=values)
     assert "layer/places" in [operator.name for operator in executor.partition.problem.graph.operators]
-    columns = tofu.partition(net, workers, hints={"layer": "x"}, for_training=False, data=(2, 3, 7, 6))
+    columns = tofu.partition(net, 3, hints={"layer": "x"}, for_training=False, data=(2, 3, 7, 6))
     found, expected = (s.eval(**{n: mx.nd.array(v) for n, v in values.items()})[0] for s in (columns, net))
     np.testing.assert_array_equal(found.asnumpy(), expected.asnumpy())
 
@@ -162,8 +156,7 @@ def test_gradients_of_a_deformable_convolution_are_added(axis):
             np.testing.assert_allclose(gradient, expected[name], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("workers", [2, 3])
-def test_parts_of_a_deformable_convolution_read_the_same_places(workers):
+def test_parts_of_a_deformable_convolution_read_the_same_places():
     """Offsets close to an element would be rounded if complete rows were added to them."""
     names = {"data": (1, 2, 40, 5), "offset": (1, 18, 40, 5), "weight": (3, 2, 3, 3)}
     net = mx.sym.contrib.DeformableConvolution(
@@ -173,7 +166,7 @@ def test_parts_of_a_deformable_convolution_read_the_same_places(workers):
     # Just above an element, and just outside of the border.
     given = {n: mx.nd.array(random.uniform(-1, 1, shape)) for n, shape in names.items()}
     given["offset"] = mx.nd.array(random.choice([-1e-7, 1e-7, 0.0, -3e-8], names["offset"]))
-    split = tofu.partition(net, workers, hints={"layer": "y"}, for_training=False, **names)
+    split = tofu.partition(net, 3, hints={"layer": "y"}, for_training=False, **names)
     found, expected = (symbol.eval(**given)[0].asnumpy() for symbol in (split, net))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
 
@@ -189,11 +182,10 @@ def test_parts_of_a_deformable_convolution_read_the_same_places(workers):
         ({"height": 11, "width": 5}, "j"),
     ],
 )
-@pytest.mark.parametrize("workers", [2, 3])
-def test_bilinear_resizing_by_rows_and_columns(attributes, axis, workers):
+def test_bilinear_resizing_by_rows_and_columns(attributes, axis):
     inputs = [mx.sym.Variable("weight", shape=(1, 2, 7, 5)) * mx.sym.Variable("data")]
     if attributes.get("mode") == "like":
         inputs.append(mx.sym.Variable("size", shape=(1, 2, 6, 8)))
     net = mx.sym.contrib.BilinearResize2D(*inputs, name="layer", **attributes)
     model = PlainModel(mx.sym.MakeLoss(mx.sym.sin(net)), {"data": (1, 2, 7, 5)}, 4)
-    compare_split(model, workers, {"layer": axis} | ({} if len(inputs) > 1 else {"layer_backward": axis}))
+    compare_split(model, 3, {"layer": axis} | ({} if len(inputs) > 1 else {"layer_backward": axis}))

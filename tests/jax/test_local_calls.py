@@ -16,8 +16,7 @@ from tofu.jax import read_step
 from tofu.jax.frontend.versions import in_double_precision
 
 
-@pytest.mark.parametrize("workers", [2, 4])
-def test_windows_beyond_the_end_are_clipped(workers):
+def test_windows_beyond_the_end_are_clipped():
     """Guard against XLA, which joins the step's slice with the worker's slice and clips neither."""
     x, update = (np.arange(48.0, dtype=np.float32).reshape(8, 6) + n for n in (0, 100))
     for begin in (-3, 3, 1000):
@@ -29,10 +28,10 @@ def test_windows_beyond_the_end_are_clipped(workers):
         for hints in (
             {},
             {"dynamic_slice": None},
-            {"dynamic_slice": None, "mul": [1] + [None] * (workers // 2 - 1)},
+            {"dynamic_slice": None, "mul": [1, None]},
             {"dynamic_update_slice": None},
         ):
-            made = tofu.jax.partition(step, workers, (x, update, np.int32(begin)), hints=hints)
+            made = tofu.jax.partition(step, 4, (x, update, np.int32(begin)), hints=hints)
             assert_close(made(x, update, np.int32(begin)), jax.jit(step)(x, update, begin), 0, 0)
 
 
@@ -62,8 +61,7 @@ def test_maximum_and_minimum_with_nan_equal_one_device(dtype):
             np.testing.assert_array_equal(np.asarray(made(x), float), np.asarray(jax.jit(segments)(x), float))
 
 
-@pytest.mark.parametrize("workers", [2, 4])
-@pytest.mark.parametrize("join", ["max", "min"])
+@pytest.mark.parametrize(("join", "workers"), [("max", 2), ("min", 4)])
 def test_extremes_of_complex_numbers_equal_one_device(join, workers):
     """Reduce over workers, and exchange updates of rows that several workers scatter to, under random plans."""
     draws = np.random.default_rng(3)

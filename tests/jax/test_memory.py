@@ -16,11 +16,7 @@ AS_OF_0_6 = pytest.mark.skipif(jax.__version_info__ >= (0, 7), reason="the XLA o
 
 @pytest.mark.parametrize(
     ("name", "workers", "replicate", "donated"),
-    [
-        (name, *plan, ((), (0,))[(i + j) % 2])
-        for i, name in enumerate(STEPS)
-        for j, plan in enumerate([(2, "small"), (8, "free")])
-    ],
+    [(name, *[(2, "small"), (8, "free")][i in (1, 2)], [(), (0,)][i // 2]) for i, name in enumerate(STEPS)],
 )
 def test_arguments_are_exact_and_temporaries_within_25_percent(name, workers, replicate, donated):
     step, state, data = STEPS[name](jnp.float32)

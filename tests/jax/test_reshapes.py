@@ -50,14 +50,13 @@ def check(function, workers, x, weight, dimension):
     return moved
 
 
-@pytest.mark.parametrize("workers", [2, 4, 8])
 @pytest.mark.parametrize(("source", "target", "dimension"), SHAPES, ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_equal_contiguous_shards_stay_where_they_are(name, source, target, dimension, workers):
-    assert check(FUNCTIONS[name], workers, numbers(source), numbers(target, 1), dimension) == 0
+def test_equal_contiguous_shards_stay_where_they_are(name, source, target, dimension):
+    assert check(FUNCTIONS[name], 8, numbers(source), numbers(target, 1), dimension) == 0
 
 
-@pytest.mark.parametrize("workers", [3, 6])
+@pytest.mark.parametrize("workers", [2, 3, 6])
 def test_other_numbers_of_workers(workers):
     assert check(step, workers, numbers((24, 15)), numbers((18, 20), 1), 0) == 0
 

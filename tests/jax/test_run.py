@@ -76,7 +76,7 @@ KINDS = ("small", "free", "random")
 
 @pytest.mark.parametrize(
     ("name", "workers", "kind"),
-    [(name, WORKERS[(i + 2 * j) % 5], KINDS[j]) for i, name in enumerate(STEPS) for j in range(3)],
+    [(name, WORKERS[(i + 2 * j) % 5], KINDS[j]) for i, name in enumerate(STEPS) for j in (i % 2, 2)],
 )
 def test_training_equals_one_device(name, workers, kind):
     with in_double_precision():
@@ -166,11 +166,10 @@ def test_overlapping_windows_are_summed_in_parts(axes, layout):
     assert_close(found, jax.jit(differentiate_pooling)(weights, x))
 
 
-@pytest.mark.parametrize("replicate", ["small", "free"])
 @pytest.mark.parametrize("name", STEPS)
-def test_compiled_steps_move_the_planned_bytes(name, replicate):
+def test_compiled_steps_move_the_planned_bytes(name):
     step, state, data = STEPS[name](jnp.float32)
-    made = tofu.jax.partition(step, 8, (state, data), replicate=replicate)
+    made = tofu.jax.partition(step, 8, (state, data), replicate="free")
     moved = count_traffic(made.lower(state, data).compile().as_text(), 8)
     assert 0.9 <= moved.total / made.plan.communication_bytes <= 1.02
 

@@ -51,7 +51,7 @@ CONSTANT = {
 }
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4, 8])
+@pytest.mark.parametrize("workers", [3, 8])
 @pytest.mark.parametrize("name", CONSTANT)
 def test_windows_at_constant_positions(name, workers):
     function, expected = CONSTANT[name]
@@ -90,7 +90,7 @@ STENCILS = {
 }
 
 
-@pytest.mark.parametrize("workers", [2, 4, 6, 8])
+@pytest.mark.parametrize("workers", [4, 6])
 @pytest.mark.parametrize("name", STENCILS)
 def test_stencils_move_halos(name, workers):
     function, rows = STENCILS[name]
@@ -99,8 +99,8 @@ def test_stencils_move_halos(name, workers):
     assert made.plan.communication_bytes <= rows * (workers - 1) * ROW
 
 
-@pytest.mark.parametrize("workers", [2, 3, 8])
-@pytest.mark.parametrize("size", [1, 5, 16, ROWS])
+@pytest.mark.parametrize("workers", [3, 8])
+@pytest.mark.parametrize("size", [1, 5, ROWS])
 def test_updates_at_positions_that_the_step_computes(size, workers):
     def update(y, new, at):
         return lax.dynamic_update_slice(y, new, (at, 0)) * 2
@@ -112,7 +112,7 @@ def test_updates_at_positions_that_the_step_computes(size, workers):
     assert made.plan.communication_bytes <= (workers - 1) * size * ROW
 
 
-@pytest.mark.parametrize("workers", [2, 3, 8])
+@pytest.mark.parametrize("workers", [3, 8])
 @pytest.mark.parametrize("size", [1, 5])
 def test_slices_at_positions_that_the_step_computes(size, workers):
     def read(y, at):
@@ -167,7 +167,7 @@ UPDATES = (
 )
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(12))
 def test_random_positions(seed):
     draws = np.random.default_rng(seed)
     shape = [int(n) for n in draws.choice([4, 6, 8, 12], size=draws.integers(1, 4))]

@@ -10,61 +10,6 @@ from tests.models.normalized import batch_norm, convolution, relu
 from tests.models.plain import PlainModel
 from tests.models.recurrent import HIDDEN, STEPS, VOCABULARY
 
-LENGTH, UNITS, HEADS = 6, 16, 4
-
-
-def dense(data: Any, width: int, name: str, **attributes: Any) -> Any:
-    return mx.sym.FullyConnected(data, num_hidden=width, name=name, **attributes)
-
-
-def drop(data: Any) -> Any:
-    """Return a Dropout that drops nothing, since every device would draw its own numbers."""
-    return mx.sym.Dropout(data, p=0)
-
-
-def cross_entropy(scores: Any, labels: Any) -> Any:
-    return mx.sym.MakeLoss(mx.gluon.loss.SoftmaxCrossEntropyLoss()(scores, labels), name="loss")
-
-
-def feed_forward(net: Any, name: str) -> Any:
-    widened = mx.sym.LeakyReLU(dense(net, 4 * UNITS, f"{name}_widen", flatten=False), act_type="gelu")
-    return drop(dense(widened, UNITS, f"{name}_narrow", flatten=False))
-
-
-def embed_positions(tokens: Any, dtype: str) -> Any:
-    words = mx.sym.Embedding(tokens, input_dim=VOCABULARY, output_dim=UNITS, dtype=dtype, name="word")
-    positions = mx.sym.expand_dims(mx.sym.Variable("position_weight", shape=(LENGTH, UNITS)), axis=0)
-    return drop(mx.sym.LayerNorm(mx.sym.broadcast_add(words, positions), name="embedded"))
-
-
-def predict_tokens(net: Any, batch: int, **details: Any) -> PlainModel:
-    scores = dense(net, VOCABULARY, "decoder", flatten=False)
-    shapes = {"tokens": (batch, LENGTH), "softmax_label": (batch, LENGTH)}
-    return PlainModel(cross_entropy(scores, mx.sym.Variable("softmax_label")), shapes, VOCABULARY, **details)
-
-
-def transformer_encoder(dtype: str, batch: int = 8) -> PlainModel:
-    """Nothing attends to tokens of class 0."""
-    tokens = mx.sym.Variable("tokens")
-    net = embed_positions(tokens, dtype)
-    mask = mx.sym.expand_dims(tokens > 0, axis=1)  # (batch, 1, LENGTH)
-    mask = mx.sym.repeat(mx.sym.broadcast_axis(mask, axis=1, size=LENGTH), repeats=HEADS, axis=0)
-    for i in range(2):
-
-        def project(role: str, net: Any = net, i: int = i) -> Any:
-            split = mx.sym.Reshape(dense(net, UNITS, f"{role}{i}", flatten=False), shape=(0, 0, HEADS, -1))
-            return mx.sym.Reshape(mx.sym.transpose(split, axes=(0, 2, 1, 3)), shape=(-1, 0, 0), reverse=True)
-
-        scores = mx.sym.batch_dot(mx.sym.contrib.div_sqrt_dim(project("query")), project("key"), transpose_b=True)
-        scores = mx.sym.where(mask, scores, -1e9 * mx.sym.ones_like(scores))
-        mixed = mx.sym.batch_dot(drop(mx.sym.softmax(scores, axis=-1)), project("value"))
-        mixed = mx.sym.Reshape(mixed, shape=(-1, HEADS, LENGTH, UNITS // HEADS))
-        mixed = mx.sym.Reshape(mx.sym.transpose(mixed, axes=(0, 2, 1, 3)), shape=(0, 0, -1))
-        attended = drop(dense(mixed, UNITS, f"attended{i}", flatten=False))
-        net = mx.sym.LayerNorm(net + attended, name=f"attention_norm{i}")
-        net = mx.sym.LayerNorm(net + feed_forward(net, f"feed{i}"), name=f"feed_norm{i}")
-    return predict_tokens(net, batch)
-
 
 def gluon_language_model(dtype: str, batch: int = 8) -> PlainModel:
     layer = mx.gluon.rnn.LSTM(HIDDEN, num_layers=2, dropout=0, layout="NTC", input_size=HIDDEN, prefix="lstm_")
@@ -74,12 +19,15 @@ def gluon_language_model(dtype: str, batch: int = 8) -> PlainModel:
         mx.sym.Variable("tokens"), table, input_dim=VOCABULARY, output_dim=HIDDEN, dtype=dtype, name="embed"
     )
     states = [mx.sym.Variable(f"begin_state_{i}") for i in range(2)]  # (batch, layers, HIDDEN)
-    outputs, _ = layer(drop(words), [mx.sym.SwapAxis(state, dim1=0, dim2=1) for state in states])
-    scores = dense(mx.sym.Reshape(drop(outputs), shape=(-1, HIDDEN)), VOCABULARY, "decoder", weight=table)
+    words = mx.sym.Dropout(words, p=0)  # every device would draw its own numbers
+    outputs, _ = layer(words, [mx.sym.SwapAxis(state, dim1=0, dim2=1) for state in states])
+    hidden = mx.sym.Reshape(outputs, shape=(-1, HIDDEN))
+    scores = mx.sym.FullyConnected(hidden, num_hidden=VOCABULARY, weight=table, name="decoder")
     labels = mx.sym.Reshape(mx.sym.Variable("softmax_label"), shape=(-1,))
     shapes = {"tokens": (batch, STEPS), "softmax_label": (batch, STEPS)}
     shapes.update({state.name: (batch, 2, HIDDEN) for state in states})
-    return PlainModel(cross_entropy(scores, labels), shapes, VOCABULARY)
+    loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()(scores, labels)
+    return PlainModel(mx.sym.MakeLoss(loss, name="loss"), shapes, VOCABULARY)
 
 
 def ssd(dtype: str, batch: int = 8) -> PlainModel:
@@ -201,7 +149,6 @@ def unet(batch: int = 4) -> PlainModel:
 
 
 APPLICATIONS: dict[str, Callable[[str], PlainModel]] = {
-    "transformer_encoder": transformer_encoder,
     "gluon_language_model": gluon_language_model,
     "ssd": ssd,
     "faster_rcnn": lambda _: faster_rcnn(),

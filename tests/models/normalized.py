@@ -59,21 +59,6 @@ def resnet_v2(batch: int = 7) -> PlainModel:
     return PlainModel(classify(net), {"data": (batch, 3, 8, 8)}, 7)
 
 
-def wresnet(batch: int = 8, widening: int = 2) -> PlainModel:
-    net = relu(batch_norm(convolution(mx.sym.Variable("data"), 4, 3, 2, "stem"), "bn"), "relu")
-    net = mx.sym.Pooling(net, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", name="pool0")
-    for group in range(2):
-        inner, outer = 2 * 2**group * widening, 4 * 2**group * widening
-        body = net
-        for layer, (filters, kernel, stride) in enumerate(((inner, 1, 1), (inner, 3, 1 + group), (outer, 1, 1))):
-            name = f"{group}_{layer}"
-            body = batch_norm(convolution(body, filters, kernel, stride, f"conv{name}"), f"bn{name}")
-            body = relu(body, f"relu{name}") if layer < 2 else body
-        net = batch_norm(convolution(net, outer, 1, 1 + group, f"project{group}"), f"bnp{group}")
-        net = relu(net + body, f"relu{group}")
-    return PlainModel(classify(net), {"data": (batch, 3, 16, 16)}, 7)
-
-
 def layer_norm_block(batch: int = 6) -> PlainModel:
     """Return the dense half of a Transformer layer, normalized over features, then over positions."""
     data = mx.sym.Variable("data")
@@ -103,7 +88,6 @@ def attention(batch: int = 6) -> PlainModel:
 NORMALIZED: dict[str, Callable[[], PlainModel]] = {
     "resnet_v1": resnet_v1,
     "resnet_v2": resnet_v2,
-    "wresnet": wresnet,
     "layer_norm_block": layer_norm_block,
     "attention": attention,
 }

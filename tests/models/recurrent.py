@@ -10,8 +10,8 @@ import mxnet as mx
 from tests.models.plain import PlainModel
 
 STEPS, VOCABULARY, EMBEDDED, HIDDEN = 6, 11, 7, 10
-CELLS = {"lstm": mx.rnn.LSTMCell, "gru": mx.rnn.GRUCell, "rnn": mx.rnn.RNNCell}
-GLUON_CELLS = {"lstm": mx.gluon.rnn.LSTMCell, "gru": mx.gluon.rnn.GRUCell, "rnn": mx.gluon.rnn.RNNCell}
+CELLS = {"lstm": mx.rnn.LSTMCell, "gru": mx.rnn.GRUCell}
+GLUON_CELLS = {"lstm": mx.gluon.rnn.LSTMCell, "gru": mx.gluon.rnn.GRUCell}
 
 
 def embed(dtype: str) -> Any:
@@ -132,7 +132,6 @@ def attention_decoder(dtype: str, batch: int = 9, steps: int = 9) -> PlainModel:
 RECURRENT_MODELS: dict[str, Callable[[str], PlainModel]] = {
     "lstm": lambda dtype: stacked("lstm", dtype),
     "gru": lambda dtype: stacked("gru", dtype),
-    "rnn": lambda dtype: stacked("rnn", dtype),
     "bidirectional_gru": bidirectional,
     "residual_lstm": residual,
     "gluon_lstm": lambda dtype: gluon("lstm", dtype),

@@ -126,7 +126,7 @@ REDUCTIONS += [
 
 @pytest.mark.parametrize(("dtype", "reducer"), REDUCTIONS)
 @given(geometry=geometries(), seed=st.integers(0, 1000), fill=st.sampled_from([0, 1, 3]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_equals_numpy(dtype, reducer, geometry, seed, fill):
     shape, input_shapes, pieces = geometry
     rng = np.random.RandomState(seed)

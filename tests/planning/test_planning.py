@@ -112,68 +112,43 @@ def test_an_edited_plan_in_a_symbol_file_is_not_remembered(model, tmp_path):
     assert tofu.partition(model.symbol, 4, **model.shapes).plan == found
 
 
-BAD_VALUES = [
-    {"workers": 10**9},
-    {"workers": 4.0},
-    {"workers": True},
-    {"factors": [4, 1]},
-    {"factors": [-2, -2]},
-    {"factors": "22"},
-    {"workers": 10**9 + 7, "factors": [10**9 + 7]},
-    {"workers": 1, "factors": []},
-    {"bandwidths": [0, 1]},
-    {"bandwidths": [10**400, 1]},
-    {"bandwidths": [float("nan"), 1]},
-    {"bandwidths": [1]},
-    {"communication_bytes": -5},
-    {"communication_bytes": 2**63},
-    {"communication_bytes": 1.5},
-    {"worker_bytes": [1]},
-    {"worker_bytes": [1, 2, 3, "4"]},
-    {"step_bytes": [1]},
-    {"level_bytes": [1, 2, 3]},
-    {"tensors": []},
-    {"tensors": {"data": [0, -1]}},
-    {"tensors": {"data": [0, 10**30]}},
-    {"tensors": {"data": 0}},
-    {"operators": {"fc0": [0, 1]}},
-    {"algorithm": 5},
-    {"optimality": None},
-    {"fingerprint": []},
-    {"kept": "fc0"},
-    {"kept": [5]},
-    {"inputs": 5},
-    {"inputs": {"data": [12, 0]}},
-    {"digest": 5},
-    {"version": 10**4000},
-]
+BAD_VALUES = {
+    "workers": [10**9, 4.0, True],
+    "factors": [[4, 1], [-2, -2], "22"],
+    "bandwidths": [[0, 1], [10**400, 1], [float("nan"), 1], [1]],
+    "communication_bytes": [-5, 2**63, 1.5],
+    "worker_bytes": [[1], [1, 2, 3, "4"]],
+    "step_bytes": [[1]],
+    "level_bytes": [[1, 2, 3]],
+    "tensors": [[], {"data": [0, -1]}, {"data": [0, 10**30]}, {"data": 0}],
+    "operators": [{"fc0": [0, 1]}],
+    "kept": ["fc0", [5]],
+    "inputs": [5, {"data": [12, 0]}],
+    "algorithm": [5],
+    "optimality": [None],
+    "fingerprint": [[]],
+    "digest": [5],
+    "version": [10**4000],
+}
 
 
-@pytest.mark.parametrize("changes", BAD_VALUES, ids=lambda changes: repr(changes)[:40])
-def test_impossible_values_in_plan_files_are_refused(text, changes):
-    with pytest.raises(tofu.PlanError):
-        tofu.Plan.from_json(edit(text, **changes))
+@pytest.mark.parametrize("name", BAD_VALUES)
+def test_impossible_values_in_plan_files_are_refused(text, name):
+    edits = [{name: value} for value in BAD_VALUES[name]]
+    if name == "workers":
+        edits += [{"workers": 10**9 + 7, "factors": [10**9 + 7]}, {"workers": 1, "factors": []}]
+    for changes in edits:
+        with pytest.raises(tofu.PlanError):
+            tofu.Plan.from_json(edit(text, **changes))
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        '{"a":' + "[" * 100_000 + "]" * 100_000 + "}",
-        "[" * 1000,
-        '{"format": "tofu-plan", "format": "tofu-plan"}',
-        '{"workers": NaN}',
-        '{"workers": 1' + "0" * 5000 + "}",
-        '"\\ud800"',
-        "",
-        "null",
-        "5",
-        "\0",
-    ],
-    ids=lambda text: text[:20],
-)
-def test_texts_without_a_plan_are_refused(broken):
-    with pytest.raises(tofu.PlanError):
-        tofu.Plan.from_json(broken)
+def test_texts_without_a_plan_are_refused():
+    for broken in (
+        *('{"a":' + "[" * 100_000 + "]" * 100_000 + "}", "[" * 1000, '{"format": "tofu-plan", "format": "tofu-plan"}'),
+        *('{"workers": NaN}', '{"workers": 1' + "0" * 5000 + "}", '"\\ud800"', "", "null", "5", "\0"),
+    ):
+        with pytest.raises(tofu.PlanError):
+            tofu.Plan.from_json(broken)
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"", None], ids=["bytes", "empty", "folder"])

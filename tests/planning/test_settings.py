@@ -1,11 +1,12 @@
 import inspect
 from dataclasses import fields
 
+import numpy as np
 import pytest
 
 import tofu
 from tofu.command_line.planning import plan
-from tofu.mxnet.settings import MXNetSettings
+from tofu.mxnet.settings import MXNET_OPTIONS, MXNetSettings
 from tofu.planning.settings import DEFAULTS, OPTIONS, Settings
 
 
@@ -35,3 +36,9 @@ def test_the_command_line_offers_every_option_with_a_help_text(name):
     assert found.opts == ["--" + name.replace("_", "-")]
     assert found.help == OPTIONS[name].help
     assert found.default == DEFAULTS[name]
+
+
+@pytest.mark.parametrize("name", ["replicate", "undescribed", "on_infeasible", "unroll"])
+def test_an_option_that_is_a_word_refuses_other_values(name):
+    with pytest.raises(tofu.TofuError, match=f"{name}= must be one of .*, not "):
+        MXNET_OPTIONS[name].read(np.array([1, 2]))

@@ -9,7 +9,7 @@ from tofu.formatting import format_bytes, format_rate, format_seconds
 from tofu.report.alternatives import choose_layers, find_alternatives
 from tofu.report.durations import describe_durations
 from tofu.report.layers import list_layers
-from tofu.report.plan_page import render_page, untracked
+from tofu.report.plan_page import render_page
 from tofu.simulation import list_machines, read_machine
 from tofu.simulation.simulate import simulate_partition
 
@@ -19,6 +19,11 @@ MODEL = resnet_v1(12)
 @pytest.fixture(scope="module")
 def partition():
     return tofu.partition(MODEL.symbol, 4, **MODEL.shapes).planned()
+
+
+@pytest.fixture(scope="module")
+def text(partition):
+    return render_page(partition, "a <model>")
 
 
 class Page(HTMLParser):
@@ -39,8 +44,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_shows_every_layer_and_loads_nothing(partition):
-    text = render_page(partition, "a <model>")
+def test_the_page_shows_every_layer_and_loads_nothing(partition, text):
     page = Page(text)
     assert not page.open
     layers = page.elements["details"]
@@ -79,12 +83,11 @@ def test_alternatives_of_unknown_operators_are_refused(partition):
         find_alternatives(partition, "conv00")
 
 
-def test_the_page_lists_simulated_machines(partition):
-    text = render_page(partition, "a model")
+def test_the_page_lists_simulated_machines(partition, text):
     part = text.partition("<h2>Time</h2>")[2].partition("<h2>")[0]
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(<td>.*?)</tr>", part, re.DOTALL)]
     found = {row[0]: row for row in rows}
-    assert list(found) == [worker["machine"] for worker in describe_durations(partition, untracked)]
+    assert list(found) == [worker["machine"] for worker in describe_durations(partition)]
     for name in list_machines():
         expected = simulate_partition(partition, read_machine(name))
         row = found[expected.machine.name]

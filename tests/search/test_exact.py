@@ -64,7 +64,7 @@ def test_no_plan_is_better(block, is_free):
         operators, tensors = list_rows(result.plan)
         assert CellModel(spec, factors).total_bytes(operators, tensors) == total.min(), f"seed {seed}"
         checked += 1
-        if checked == (15 if is_free else 40):
+        if checked == (8 if is_free else 20):
             return
     pytest.fail(f"only {checked} graphs are small enough")
 
@@ -72,7 +72,7 @@ def test_no_plan_is_better(block, is_free):
 @pytest.mark.parametrize("factors", [(2, 2), (3, 2)])
 def test_no_bound_exceeds_the_best_plan(factors):
     bounded = 0
-    for seed in range(120):
+    for seed in range(80):
         spec = entangled_graph(seed, 5, (2, 3, 4))
         total = count_all_plans(spec, factors)
         if total is None:
@@ -84,12 +84,12 @@ def test_no_bound_exceeds_the_best_plan(factors):
 
 @pytest.mark.parametrize(
     ("factors", "price_of_memory", "prices"),
-    [((2, 2), None, ()), ((2, 2, 2), None, ()), ((3, 2), 0.5, ()), ((2, 2, 2), 0.3, ()), ((3, 2), None, (1.0, 0.3))],
+    [((2, 2, 2), None, ()), ((3, 2), 0.5, ()), ((2, 2, 2), 0.3, ()), ((3, 2), None, (1.0, 0.3))],
 )
 def test_limited_searches_claim_only_what_is_true(factors, price_of_memory, prices):
     """Use graphs with too many plans to list. Elimination alone solves them."""
     worse = 0
-    for seed in range(60):
+    for seed in range(30):
         spec = entangled_graph(seed, 12, (8, 9, 12, 16))
         native = spec.native()
         if price_of_memory is not None:

@@ -1,14 +1,8 @@
-"""Every optimizer of MXNet with its options, and runs that are interrupted and resumed."""
-
-from pathlib import Path
-from typing import Any
+"""Every optimizer of MXNet with its options."""
 
 import mxnet as mx
 
-import tofu
-from tests.shared.module_runs import ModuleCase, bind, largest_error, model, split_module, start, train, with_optimizer
-
-EPOCH = 3
+from tests.shared.module_runs import ModuleCase
 
 
 def falling():
@@ -48,37 +42,3 @@ CASES = [
     ModuleCase("nadam", {"learning_rate": 0.01, **CLIPPED}),
     ModuleCase("test"),
 ]
-
-
-def resume_everywhere(case: ModuleCase, before: list[Any], after: list[Any], folder: Path) -> dict[str, float]:
-    """Train on four workers, save, load on two and three and in plain MXNet, and go on: the largest errors against one device that was
-    not interrupted.
-    """
-    mx.random.seed(7)
-    whole = start(mx.mod.Module(model(case.bias)), case)
-    train(whole, before)
-    mx.random.seed(11)
-    expected = train(whole, after)
-    module = start(split_module(case), case)
-    train(module, before)
-    prefix = str(folder / "model")
-    module.save_checkpoint(prefix, EPOCH, save_optimizer_states=True)
-    resumed = {
-        "k = 2": tofu.mod.Module.load(prefix, EPOCH, load_optimizer_states=True, ngpus=2),
-        "k = 3": tofu.mod.Module.load(prefix, EPOCH, load_optimizer_states=True, ngpus=3),
-        "MXNet": load_in_mxnet(prefix, case),
-    }
-    errors = {}
-    for where, module in resumed.items():
-        with_optimizer(bind(module), case)
-        mx.random.seed(11)
-        errors[where] = largest_error(train(module, after), expected)
-    return errors
-
-
-def load_in_mxnet(prefix: str, case: ModuleCase) -> Any:
-    arguments, states = mx.model.load_params(prefix, EPOCH)
-    module = mx.mod.Module(model(case.bias))
-    module._arg_params, module._aux_params, module.params_initialized = arguments, states, True
-    module._preload_opt_states = f"{prefix}-{EPOCH:04d}.states"
-    return module

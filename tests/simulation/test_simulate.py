@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from functools import cache
 
 import mxnet as mx
 import numpy as np
@@ -22,13 +23,14 @@ from tofu.simulation.work import measure_work
 MACHINE = read_machine("8xV100")
 MODELS = {
     "perceptron": lambda: PaperModel("perceptron", mlp().symbol, mlp().shapes),
-    "convolutions": lambda: wresnet(50, 1, 8, image=32, classes=16),
+    "convolutions": lambda: wresnet(50, 1, 8, image=32, classes=16, blocks=(1, 1, 1, 1)),
     "recurrence": lambda: rnn(2, 32, 8, time_steps=3, features=16, classes=16),
 }
 
 
-def plan(name, workers, **settings):
-    return plan_task(MODELS[name]().read(Settings(workers=workers, cache=False, **settings)))
+@cache
+def plan(name, workers):
+    return plan_task(MODELS[name]().read(Settings(workers=workers, cache=False)))
 
 
 def count_contracted(work):

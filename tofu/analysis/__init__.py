@@ -6,7 +6,7 @@
 
 from tofu.analysis.access import Absent, Combine, InputAccess, Move, OperatorAccess, OutputAccess, Row
 from tofu.analysis.arithmetic import Arithmetic, Operations
-from tofu.analysis.interval import AffineIndex, Interval, split_affine
+from tofu.analysis.interval import AffineIndex, split_affine
 from tofu.analysis.signatures import analyse, find_arithmetic
 from tofu.analysis.uneven import find_dimension, find_neutral, find_uneven_axes
 
@@ -16,7 +16,6 @@ __all__ = [
     "Arithmetic",
     "Combine",
     "InputAccess",
-    "Interval",
     "Move",
     "Operations",
     "OperatorAccess",

@@ -60,7 +60,7 @@ class Absent(NamedTuple):
 
 @dataclass(frozen=True)
 class InputAccess:
-    """The region of an input that each part reads, as one `Row` for each dimension.
+    """The region of an input that each part of an operator reads: one `Row` for each dimension.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class InputAccess:
 
 @dataclass(frozen=True)
 class OutputAccess:
-    """The region of an output that each part computes, as one `Row` for each dimension.
+    """The region of an output that each part of an operator computes: one `Row` for each dimension.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class OutputAccess:
     absent
         A dimension of the inputs that the output lacks, or None.
     has_zero_terms
-        True if inputs of zeros add nothing to the output's sums.
+        True if the terms of all sums in the output's formula are zero when the inputs are zero.
     """
 
     rows: tuple[Row, ...]
@@ -119,7 +119,7 @@ class OperatorAccess:
     Attributes
     ----------
     axes, extents
-        The axes along which the operator can be split, and their lengths.
+        The axes and their lengths.
     inputs, outputs
         The regions of each input and output.
     elementwise
@@ -129,9 +129,9 @@ class OperatorAccess:
     is_random
         True if the operator draws random numbers, so that two workers would compute different results.
     fetched_axes
-        Axes along which the operator only moves elements. If it is split along such an axis, workers read the elements
-        directly from each other, without the kernel. An output is the sum of the inputs, each shifted by the difference
-        of the rows' lower ends and surrounded by `fill`.
+        Axes along which the operator only moves elements. If it is split along such an axis, no kernel runs: workers read
+        the elements directly from each other. An output is the sum of the inputs, each shifted by the difference of the
+        rows' lower ends and surrounded by `fill`.
     is_always_fetched
         True if the kernel never runs, because the operator only takes a part of a tensor, such as a slice. The rows
         are then valid even if no axis in their terms is split.
@@ -173,7 +173,7 @@ class OperatorAccess:
         return "; ".join(reasons[:MOST_REASONS]) + more if reasons else "its results have no dimensions"
 
     def with_description_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
-        """Return `ranges`, with each axis renamed to its name in the description."""
+        """Return `ranges`, a mapping of axes, with the names that the axes have in the operator's description."""
         if self.description_names is None:
             return ranges
         return {self.description_names[axis]: value for axis, value in ranges.items() if axis in self.description_names}

@@ -72,7 +72,7 @@ def _volume(variables: Variables, extents: Mapping[str, int]) -> int:
 
 
 def count_arithmetic(trace: Trace) -> Arithmetic:
-    """Count the operations of each output of a traced description. Opaque functions count as no work.
+    """Count the operations of each output of a traced description. Opaque functions are not counted.
 
     >>> from tofu.tdl import Sum, describe
     >>> from tofu.tdl.tracing import trace

@@ -12,31 +12,39 @@ ones. The inner variable is then a *nested* axis: it can be split after the oute
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
+from typing import TypeVar
 
 from tofu.analysis.access import Absent, Combine, InputAccess, OperatorAccess, OutputAccess, Row
 from tofu.analysis.arithmetic import Arithmetic, count_arithmetic
 from tofu.analysis.evaluator import Evaluator, IndexNumbers, SignatureNumbers
-from tofu.analysis.movement import Shapes, find_absent, find_moves
+from tofu.analysis.movement import find_absent, find_moves
 from tofu.analysis.symbolic import Dimension, OutputPattern, Pattern
 from tofu.errors import DescriptionError
 from tofu.tdl.expression import extent_symbol
 from tofu.tdl.local import Local
 
+T = TypeVar("T")
+Shapes = tuple[tuple[int, ...], ...]
+
 
 @dataclass(frozen=True)
 class Signature:
-    """The symbolic analysis of an operator for all shapes. `evaluate` applies it to given shapes."""
+    """An operator, analysed for all shapes at once. `evaluate` applies the result to given shapes."""
 
     pattern: Pattern
     evaluator: Evaluator
+    _accesses: dict[tuple[Shapes, Shapes], OperatorAccess] = field(default_factory=dict, repr=False, compare=False)
 
     def evaluate(self, input_shapes: Shapes, output_shapes: Shapes) -> OperatorAccess:
-        """Return the axes that can be split at these shapes. Raise DescriptionError if the description does not fit the shapes."""
-        return _Evaluation(self, input_shapes, output_shapes).find_access()
+        """Return the axes that can be split at these shapes. Raise DescriptionError if the shapes contradict the description."""
+        shapes = input_shapes, output_shapes
+        if shapes not in self._accesses:
+            self._accesses[shapes] = _Evaluation(self, *shapes).find_access()
+        return self._accesses[shapes]
 
     @cached_property
     def arithmetic(self) -> Arithmetic:
@@ -47,8 +55,8 @@ class Signature:
 class _Evaluation:
     """The analysis of an operator at given shapes.
 
-    Tensors are numbered, inputs first. `numbers` has the lengths and indices at the whole shapes. `tensor_indices` has
-    the indices of each dimension of each tensor.
+    Tensors are numbered, inputs first. `tensor_indices[tensor][dimension]` has the indices by which the description
+    reads or writes this dimension. In `moved_indices`, it is None if the whole dimension is read.
     """
 
     def __init__(self, signature: Signature, input_shapes: Shapes, output_shapes: Shapes) -> None:
@@ -62,13 +70,16 @@ class _Evaluation:
         self.extents = self.numbers.extents
         self._check_extents()
         self.bound_axes = self._find_bound_axes()
-        dimensions = iter(self.numbers.dimensions)
-        self.tensor_indices = [[next(dimensions) for _ in shape] for shape in self.shapes]
+        self.tensor_indices = self._group_by_tensor(self.numbers.dimensions)
+        pairs = zip(self.evaluator.dimensions, self.numbers.dimensions, strict=True)
+        self.moved_indices = self._group_by_tensor(None if d.is_whole else indices for d, indices in pairs)
         reads_part = self._reads_part()
-        self.absent_elements = find_absent(
-            self.pattern, self.evaluator, self.numbers, self.shapes, reads_part=reads_part
-        )
+        self.absent_elements = find_absent(self.pattern, self.moved_indices, {} if reads_part else self.extents)
         self.is_always_fetched = reads_part and self.absent_elements is not None
+
+    def _group_by_tensor(self, dimensions: Iterable[T]) -> list[list[T]]:
+        remaining = iter(dimensions)
+        return [[next(remaining) for _ in shape] for shape in self.shapes]
 
     def find_access(self) -> OperatorAccess:
         rejected, fetched_axes, self.outer_axes = self._judge_variables()
@@ -89,9 +100,7 @@ class _Evaluation:
             fetched_axes,
             self.is_always_fetched,
             self.outer_axes,
-            moves=()
-            if self.absent_elements is None
-            else find_moves(self.pattern, self.evaluator, self.numbers, self.shapes),
+            moves=() if self.absent_elements is None else find_moves(self.pattern, self.moved_indices),
         )
 
     def _judge_variables(self) -> tuple[dict[str, str], tuple[str, ...], dict[str, tuple[str, ...]]]:
@@ -308,7 +317,7 @@ class _Evaluation:
             return Row(tuple(sorted(axis_terms)), min(low for low, _ in spans), max(high for _, high in spans) + 1)
 
         rows = map(find_row, self.evaluator.dimensions, self.numbers.dimensions, self.sizes)
-        return [tuple(next(rows) for _ in shape) for shape in self.shapes]
+        return list(map(tuple, self._group_by_tensor(rows)))
 
     def _access_inputs(self, axes: tuple[str, ...], rows: Sequence[tuple[Row, ...]]) -> tuple[InputAccess, ...]:
         inputs = []

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import sympy
 
-from tofu.analysis.interval import AffineIndex, Interval
+from tofu.analysis.interval import AffineIndex
 from tofu.analysis.symbolic import Pattern
 from tofu.errors import DescriptionError
 from tofu.tdl.expression import ExtentSymbol, extent_symbol
@@ -69,8 +69,7 @@ class Evaluator:
 
     def _compile_index(self, index: AffineIndex) -> tuple[str, ...]:
         axes = tuple(name for name in index.terms if name not in self._pattern.rejected)
-        other_terms: Interval = index.without(frozenset(axes)).infer_interval()
-        self._expressions += [*(index.terms[name] for name in axes), other_terms.lower, other_terms.upper]
+        self._expressions += [*(index.terms[name] for name in axes), *index.without(axes).infer_interval()]
         return axes
 
     def evaluate(self, sizes: Sequence[int], overrides: Mapping[str, int] | None = None) -> SignatureNumbers:

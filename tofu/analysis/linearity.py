@@ -4,13 +4,12 @@ If a sum is split, each worker computes the output with its part of the sum, and
 if the output only adds, subtracts or negates the sum, and multiplies or divides it by factors that do not depend on the
 summed axis.
 
-A term that is added to the sum, such as a bias, is an *addend*. Each worker would add it once. So an addend is allowed
-only if it is a multiple of an input that is used nowhere else. One worker reads this input, and all others read zeros.
+A term beside the sum, such as a bias, is an *addend*. Each worker would add it once. So an addend is allowed only if it
+is a multiple of an input that is used nowhere else. One worker reads this input, and all others read zeros.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tofu.tdl.expression import (
@@ -26,36 +25,16 @@ from tofu.tdl.expression import (
     Unread,
     Value,
 )
-from tofu.tdl.walk import children
+from tofu.tdl.walk import walk
 
 
-@dataclass(frozen=True)
-class Linear:
-    """A value that is linear in the sum over an axis. `addends` are terms beside the sum, such as a bias."""
-
-    addends: tuple[Value, ...] = ()
+class NotLinearError(Exception):
+    """A formula is not linear in the sum over an axis. The message is the reason."""
 
 
-@dataclass(frozen=True)
-class Nonlinear:
-    """A value that is not linear in the sum over an axis."""
-
-    reason: str
-
-
-@dataclass
-class VariableCache:
-    """A cache of the index variables that each value depends on."""
-
-    _variables_by_value: dict[int, frozenset[str]] = field(default_factory=dict)
-
-    def variables_of(self, value: Value) -> frozenset[str]:
-        """Return the names of all index variables in `value`."""
-        variables = self._variables_by_value.get(id(value))
-        if variables is None:
-            variables = _find_variables_of_node(value).union(*(self.variables_of(child) for child in children(value)))
-            self._variables_by_value[id(value)] = variables
-        return variables
+def find_variables(value: Value) -> frozenset[str]:
+    """Return the names of all index variables in a formula."""
+    return frozenset().union(*map(_find_variables_of_node, walk(value)))
 
 
 def _find_variables_of_node(value: Value) -> frozenset[str]:
@@ -72,61 +51,44 @@ def _find_variables_of_node(value: Value) -> frozenset[str]:
     return frozenset().union(*(index.variables for index in indices if isinstance(index, (Index, AnyOf))))
 
 
-def classify_sum(value: Value, axis: str, cache: VariableCache) -> Linear | Nonlinear:
-    """Check if `value` is linear in the sum over `axis`."""
+def find_addends(value: Value, axis: str) -> tuple[Value, ...]:
+    """Return the terms that a formula adds to the sum over `axis`, such as a bias.
+
+    Raise NotLinearError if the formula is not linear in the sum.
+    """
     if isinstance(value, Reduction):
-        return _classify_reduction(value, axis, cache)
-    if isinstance(value, Call):
-        if value.function in ("add", "subtract", "negative"):
-            return _classify_terms(value.arguments, axis, cache)
-        if value.function == "multiply":
-            return _classify_factors(value.arguments, axis, cache)
-        if value.function == "divide" and axis not in cache.variables_of(value.arguments[1]):
-            return _classify_factors(value.arguments, axis, cache)
-        if value.function == "where" and axis not in cache.variables_of(value.arguments[0]):
-            return _classify_terms(value.arguments[1:], axis, cache)
-        return Nonlinear(f"the sum over {axis} is inside {value.function}, which is not linear")
-    return Nonlinear(f"the sum over {axis} is inside a function that is not known to be linear")
-
-
-def find_outermost_reducer(value: Value, axis: str) -> str | None:
-    """Return the reducer ("Sum", "Max", ...) if `value` is a reduction over `axis`, else None."""
-    return value.reducer if isinstance(value, Reduction) and axis in value.variables else None
-
-
-def _classify_reduction(value: Reduction, axis: str, cache: VariableCache) -> Linear | Nonlinear:
-    if axis in value.variables:
         if value.reducer == "Sum":
-            return Linear()
-        return Nonlinear(f"{axis} is reduced by {value.reducer}, and its partial results do not add up to the result")
-    if value.reducer != "Sum":
-        return Nonlinear(f"the sum over {axis} is inside {value.reducer}, which is not linear")
-    return classify_sum(value.body, axis, cache)
-
-
-def _classify_terms(terms: tuple[Value, ...], axis: str, cache: VariableCache) -> Linear | Nonlinear:
+            return () if axis in value.variables else find_addends(value.body, axis)
+        if axis in value.variables:
+            raise NotLinearError(
+                f"{axis} is reduced by {value.reducer}, and its partial results do not add up to the result"
+            )
+        raise NotLinearError(f"the sum over {axis} is inside {value.reducer}, which is not linear")
+    if not isinstance(value, Call):
+        raise NotLinearError(f"the sum over {axis} is inside a function that is not known to be linear")
+    if value.function in ("add", "subtract", "negative"):
+        terms = list(value.arguments)
+    elif value.function == "where" and axis not in find_variables(value.arguments[0]):
+        terms = list(value.arguments[1:])
+    elif value.function == "multiply" or (
+        value.function == "divide" and axis not in find_variables(value.arguments[1])
+    ):
+        terms = [factor for factor in value.arguments if axis in find_variables(factor)]
+        if len(terms) > 1:
+            raise NotLinearError(f"a product has two factors that depend on the sum over {axis}")
+    else:
+        raise NotLinearError(f"the sum over {axis} is inside {value.function}, which is not linear")
     addends: list[Value] = []
     for term in terms:
-        if axis not in cache.variables_of(term):
-            if not is_zero(term):
-                addends.append(term)
-            continue
-        dependence = classify_sum(term, axis, cache)
-        if isinstance(dependence, Nonlinear):
-            return dependence
-        addends += dependence.addends
-    return Linear(tuple(addends))
-
-
-def _classify_factors(factors: tuple[Value, ...], axis: str, cache: VariableCache) -> Linear | Nonlinear:
-    dependent = [factor for factor in factors if axis in cache.variables_of(factor)]
-    if len(dependent) > 1:
-        return Nonlinear(f"a product has two factors that depend on the sum over {axis}")
-    return classify_sum(dependent[0], axis, cache)
+        if axis in find_variables(term):
+            addends += find_addends(term, axis)
+        elif not is_zero(term):
+            addends.append(term)
+    return tuple(addends)
 
 
 def is_zero(value: Value) -> bool:
-    """Return True if `value` is zero for all inputs."""
+    """Return True if `value` is zero whatever the inputs are."""
     if isinstance(value, Call):
         if value.function in ("add", "subtract", "negative"):
             return all(map(is_zero, value.arguments))
@@ -178,7 +140,7 @@ def _read_choice(condition: Value) -> tuple[str, int] | None:
 
 
 def find_factors(value: Value) -> frozenset[int]:
-    """Return the positions of the inputs that make `value` zero if they are zero."""
+    """Return the numbers of the inputs that make `value` zero if all elements of one of them are zero."""
     if isinstance(value, Element):
         return frozenset((value.tensor.position,))
     if isinstance(value, Reduction) and value.reducer == "Sum":

@@ -13,16 +13,15 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tofu.analysis.access import Move
-from tofu.analysis.evaluator import Evaluator, IndexNumbers, SignatureNumbers
+from tofu.analysis.evaluator import IndexNumbers
 from tofu.analysis.symbolic import Pattern
 
-Shapes = tuple[tuple[int, ...], ...]
-Indices = Sequence[IndexNumbers] | None
+Indices = tuple[IndexNumbers, ...] | None
 """The indices of one dimension, or None if the whole dimension is read."""
 
 
 class AbsentElement(NamedTuple):
-    """A dimension that a tensor lacks, the index variable of this dimension, and the tensor's position along it."""
+    """A dimension that a tensor lacks because it is one slice, the dimension's index variable, and the slice's position."""
 
     dimension: int
     axis: str
@@ -30,17 +29,16 @@ class AbsentElement(NamedTuple):
 
 
 def find_absent(
-    pattern: Pattern, evaluator: Evaluator, numbers: SignatureNumbers, shapes: Shapes, *, reads_part: bool
+    pattern: Pattern, indices_by_tensor: Sequence[list[Indices]], extents: Mapping[str, int]
 ) -> tuple[AbsentElement | None, ...] | None:
     """Return, for each tensor, a dimension that it lacks. Return None if the operator does more than shift its inputs.
 
-    For example, each input of a stack lacks a dimension of the output. `shapes` lists the inputs, then the outputs, as
-    does the result. `reads_part` is True if the operator reads only a part of an input.
+    For example, each input of a stack lacks a dimension of the output. Inputs come first, then outputs. `extents` has
+    the lengths of index variables. Along a variable of length 1, nothing may be shifted. Pass {} to allow all shifts.
     """
     if pattern.moved_elements is None:
         return None
     description, attributes = pattern.trace.description, pattern.trace.attributes
-    indices_by_tensor = _list_indices(evaluator, numbers, shapes)
     read_positions = [n for n, access in enumerate(pattern.inputs) if access.is_read]
     fills = {description.find_fill_value(pattern.trace.tensors[n].name, attributes) for n in read_positions}
     is_zero_outside = len(read_positions) > 1 or any(
@@ -48,32 +46,26 @@ def find_absent(
     )
     if is_zero_outside and fills != {0.0}:
         return None
-    absent_by_tensor: list[set[AbsentElement | None]] = [set() for _ in shapes]
+    absent_by_tensor: list[set[AbsentElement | None]] = [set() for _ in indices_by_tensor]
     for target, elements in enumerate(pattern.moved_elements, len(pattern.inputs)):
         for moved in elements:
             source = moved.element.tensor.position
             absent_elements = _find_absent_element(
-                indices_by_tensor[source],
-                indices_by_tensor[target],
-                moved.chosen,
-                {} if reads_part else numbers.extents,
+                indices_by_tensor[source], indices_by_tensor[target], moved.chosen, extents
             )
             if absent_elements is None:
                 return None
             absent_by_tensor[source].add(absent_elements[0])
             absent_by_tensor[target].add(absent_elements[1])
-    for elements_of_tensor, shape in zip(absent_by_tensor, shapes, strict=True):
-        if len(elements_of_tensor) > 1 or (elements_of_tensor - {None} and not shape):
+    for elements_of_tensor, indices in zip(absent_by_tensor, indices_by_tensor, strict=True):
+        if len(elements_of_tensor) > 1 or (elements_of_tensor - {None} and not indices):
             return None
     return tuple(next(iter(elements_of_tensor), None) for elements_of_tensor in absent_by_tensor)
 
 
-def find_moves(
-    pattern: Pattern, evaluator: Evaluator, numbers: SignatureNumbers, shapes: Shapes
-) -> tuple[tuple[Move, ...], ...]:
+def find_moves(pattern: Pattern, indices_by_tensor: Sequence[list[Indices]]) -> tuple[tuple[Move, ...], ...]:
     """Return, for each output, the shifted inputs whose sum is the output, or () if the operator does more than shift inputs."""
     description, attributes = pattern.trace.description, pattern.trace.attributes
-    indices_by_tensor = _list_indices(evaluator, numbers, shapes)
     moves = []
     for target, elements in enumerate(pattern.moved_elements or (), len(pattern.inputs)):
         moved_inputs = []
@@ -110,12 +102,6 @@ def _find_absent_element(
     if larger is target:
         return (absent, None) if _are_shifted(source, other_indices, extents) else None
     return (None, absent) if _are_shifted(other_indices, target, extents) else None
-
-
-def _list_indices(evaluator: Evaluator, numbers: SignatureNumbers, shapes: Shapes) -> list[list[Indices]]:
-    pairs = zip(evaluator.dimensions, numbers.dimensions, strict=True)
-    remaining_indices = iter([None if dimension.is_whole else indices for dimension, indices in pairs])
-    return [[next(remaining_indices) for _ in shape] for shape in shapes]
 
 
 def _is_variable(indices: Indices, axis: str) -> bool:

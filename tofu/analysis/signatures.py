@@ -13,7 +13,6 @@ from tofu.analysis.access import OperatorAccess
 from tofu.analysis.arithmetic import Arithmetic
 from tofu.analysis.axes import Signature
 from tofu.analysis.evaluator import Evaluator
-from tofu.analysis.movement import Shapes
 from tofu.analysis.symbolic import analyse_symbolically
 from tofu.tdl.description import Description
 from tofu.tdl.tracing import trace
@@ -34,16 +33,8 @@ def analyse(
     >>> analyse(dot, {}, [(4, 6), (6, 8)], [(4, 8)]).axes
     ('i', 'j', 'k')
     """
-    inputs: Shapes = tuple(map(tuple, input_shapes))
-    outputs: Shapes = tuple(map(tuple, output_shapes))
-    attribute_texts = _list_attributes(description, attributes)
-    access = description.cache.get((attribute_texts, inputs, outputs))
-    if access is None:
-        signature = _find_signature(description, attributes, attribute_texts, inputs, outputs)
-        access = signature.evaluate(inputs, outputs)
-        description.cache[attribute_texts, inputs, outputs] = access
-    assert isinstance(access, OperatorAccess)
-    return access
+    signature = _find_signature(description, attributes, input_shapes, output_shapes)
+    return signature.evaluate(tuple(map(tuple, input_shapes)), tuple(map(tuple, output_shapes)))
 
 
 def find_arithmetic(
@@ -53,30 +44,22 @@ def find_arithmetic(
     output_shapes: Sequence[Sequence[int]],
 ) -> Arithmetic:
     """Count the arithmetic operations of each output of an operator."""
-    inputs: Shapes = tuple(map(tuple, input_shapes))
-    outputs: Shapes = tuple(map(tuple, output_shapes))
-    attribute_texts = _list_attributes(description, attributes)
-    return _find_signature(description, attributes, attribute_texts, inputs, outputs).arithmetic
-
-
-def _list_attributes(description: Description, attributes: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, repr(attributes[name])) for name in description.defaults if name in attributes)
+    return _find_signature(description, attributes, input_shapes, output_shapes).arithmetic
 
 
 def _find_signature(
     description: Description,
     attributes: Mapping[str, object],
-    attribute_texts: tuple[tuple[str, str], ...],
-    inputs: Shapes,
-    outputs: Shapes,
+    input_shapes: Sequence[Sequence[int]],
+    output_shapes: Sequence[Sequence[int]],
 ) -> Signature:
-    ranks = tuple(len(shape) for shape in outputs)
+    texts = tuple((name, repr(attributes[name])) for name in description.defaults if name in attributes)
+    inputs, outputs = tuple(map(tuple, input_shapes)), tuple(map(tuple, output_shapes))
+    ranks = tuple(map(len, outputs))
     input_key = inputs if description.concrete else tuple(tuple(extent == 1 for extent in shape) for shape in inputs)
-    key = ("signature", attribute_texts, input_key, outputs if description.takes_output_shapes else ranks)
-    signature = description.cache.get(key)
-    if signature is None:
+    key = texts, input_key, outputs if description.takes_output_shapes else ranks
+    if key not in description.cache:
         pattern = analyse_symbolically(trace(description, attributes, inputs, ranks, outputs))
-        signature = Signature(pattern, Evaluator(pattern))
-        description.cache[key] = signature
-    assert isinstance(signature, Signature)
+        description.cache[key] = Signature(pattern, Evaluator(pattern))
+    signature: Signature = description.cache[key]
     return signature

@@ -17,14 +17,12 @@ from dataclasses import dataclass
 
 from tofu.analysis.interval import AffineIndex, split_affine
 from tofu.analysis.linearity import (
-    Linear,
     MovedElement,
-    Nonlinear,
-    VariableCache,
-    classify_sum,
+    NotLinearError,
+    find_addends,
     find_factors,
     find_moved_elements,
-    find_outermost_reducer,
+    find_variables,
     is_zero,
 )
 from tofu.tdl.expression import (
@@ -77,7 +75,7 @@ class OutputPattern:
     is_written
         False if the kernel never writes the output.
     has_zero_terms
-        True if inputs of zeros add nothing to the output's sums.
+        True if the terms of all sums in the output's formula are zero when the inputs are zero.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -129,11 +127,10 @@ class Pattern:
 
 def analyse_symbolically(trace: Trace) -> Pattern:
     """Analyse a traced description for all shapes at once."""
-    cache = VariableCache()
     rejected: dict[str, str] = {}
     addend_axes: dict[int, set[str]] = {}
     inputs = tuple(_analyse_input(trace, position) for position in range(len(trace.tensors)))
-    outputs = tuple(_analyse_output(trace, output, cache, rejected, addend_axes) for output in trace.outputs)
+    outputs = tuple(_analyse_output(trace, output, rejected, addend_axes) for output in trace.outputs)
     moved_elements = _find_moved_elements(trace, inputs)
     choosing_variables = _find_choosing_variables(moved_elements)
     for variable, reason in (
@@ -176,7 +173,6 @@ def _analyse_input(trace: Trace, position: int) -> InputPattern:
 
 
 def _make_dimension(indices: list[AnyIndex | None]) -> Dimension:
-    """Collect the distinct indices of a dimension. `Any(position, first, extent)` has two: the first and the last."""
     distinct_indices: dict[str, AffineIndex] = {}
     for index in indices:
         for end in (index.first, index.last) if isinstance(index, AnyOf) else (index,):
@@ -187,7 +183,7 @@ def _make_dimension(indices: list[AnyIndex | None]) -> Dimension:
 
 
 def _analyse_output(
-    trace: Trace, output: Output, cache: VariableCache, rejected: dict[str, str], addend_axes: dict[int, set[str]]
+    trace: Trace, output: Output, rejected: dict[str, str], addend_axes: dict[int, set[str]]
 ) -> OutputPattern:
     dimensions = tuple(_make_dimension([coordinate]) for coordinate in output.coordinates)
     moving = [name for dimension in dimensions for index in dimension.indices for name in index.terms]
@@ -197,25 +193,27 @@ def _analyse_output(
     is_scatter_sum = bool(summed)
     reducer = "Sum"
     if output.value is not None:
-        for axis in sorted(cache.variables_of(output.value) - set(output.variables)):
-            dependence = classify_sum(output.value, axis, cache)
-            outermost_reducer = find_outermost_reducer(output.value, axis)
-            if outermost_reducer is not None and not is_scatter_sum:
+        for axis in sorted(find_variables(output.value) - set(output.variables)):
+            if isinstance(output.value, Reduction) and axis in output.value.variables and not is_scatter_sum:
                 summed.add(axis)
-                reducer = outermost_reducer
-            elif isinstance(dependence, Nonlinear):
-                rejected.setdefault(axis, dependence.reason)
+                reducer = output.value.reducer
+                continue
+            try:
+                addends = find_addends(output.value, axis)
+            except NotLinearError as error:
+                rejected.setdefault(axis, str(error))
             else:
                 summed.add(axis)
-                _find_addend_inputs(trace, axis, dependence, rejected, addend_axes)
+                _find_addend_inputs(trace, axis, addends, rejected, addend_axes)
     is_written, has_zero_terms = output.value is not None, _has_zero_terms(trace, output, is_scatter_sum)
     return OutputPattern(dimensions, frozenset(summed), frozenset(moving), is_written, reducer, has_zero_terms)
 
 
 def _has_zero_terms(trace: Trace, output: Output, is_scatter_sum: bool) -> bool:
-    """Return True if inputs of zeros add nothing to the output's sums.
+    """Return True if the terms of all sums in the output's formula are zero when the inputs are zero.
 
-    Sums over axes in `starts` do not count: kernels know their position along these axes, and skip terms.
+    Sums over axes in `starts` are ignored. Kernels know the first position of a part along these axes, so that they can
+    leave out terms.
     """
     if output.value is None:
         return True
@@ -228,11 +226,11 @@ def _has_zero_terms(trace: Trace, output: Output, is_scatter_sum: bool) -> bool:
 
 
 def _find_addend_inputs(
-    trace: Trace, axis: str, linear: Linear, rejected: dict[str, str], addend_axes: dict[int, set[str]]
+    trace: Trace, axis: str, addends: tuple[Value, ...], rejected: dict[str, str], addend_axes: dict[int, set[str]]
 ) -> None:
-    reads_in_addends = Counter(access.tensor.position for addend in linear.addends for access in accesses(addend))
+    reads_in_addends = Counter(access.tensor.position for addend in addends for access in accesses(addend))
     reads = Counter(access.tensor.position for value in _list_values(trace) for access in accesses(value))
-    for addend in linear.addends:
+    for addend in addends:
         for position in sorted(find_factors(addend)):
             if reads_in_addends[position] == reads[position]:
                 addend_axes.setdefault(position, set()).add(axis)

@@ -9,20 +9,20 @@ from __future__ import annotations
 from tofu.analysis.access import Combine, OperatorAccess, Row
 
 NEUTRAL = {"Sum": 0, "Prod": 1}
-"""For a sum or product, the number that changes nothing. A maximum or minimum may count an element twice."""
+"""For a sum or product, the number that changes nothing. A maximum or minimum may use an element twice."""
 
 
 def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
     """Return the numbers of the axes whose parts may overlap.
 
     A partial sum replaces the shared elements by zeros. So zeros must add nothing to the sum, and each position along
-    the axis must be one slice of each input. In a convolution, which reads windows, it is not.
+    the axis must be one slice of each input, not a window as in a convolution.
     """
     return tuple(axis for axis in range(len(access.axes)) if _may_overlap(access, axis))
 
 
 def find_neutral(access: OperatorAccess, axis: int) -> int | None:
-    """Return the number that replaces elements in which parts overlap (0 for a sum), or None if they may count twice."""
+    """Return the number that replaces elements where parts overlap (0 for a sum), or None if elements may be used twice."""
     neutral_numbers = {
         NEUTRAL.get(output.reducer) for output in access.outputs if output.combine[axis] is Combine.REDUCE
     }

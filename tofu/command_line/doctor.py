@@ -15,6 +15,7 @@ from typing import NamedTuple
 import click
 
 from tofu import __version__
+from tofu.errors import on_one_line
 from tofu.imports.native import import_native
 
 NVRTC = (
@@ -117,5 +118,5 @@ def _try(check: Callable[[], object]) -> str:
     try:
         check()
     except (ImportError, OSError, RuntimeError, ValueError) as error:
-        return " ".join(str(error).split()) or type(error).__name__
+        return on_one_line(error) or type(error).__name__
     return ""

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from tofu.host.writing import write_atomically
 from tofu.mxnet.runtime.cluster.interconnect import Interconnect, measure_interconnect, measure_with_cupy
-from tofu.report.console import make_console
+from tofu.report.console import make_console, new_table
 
 
 @click.command()
@@ -44,9 +44,7 @@ def topology(path: Path) -> None:
 
 
 def _pair_table(interconnect: Interconnect) -> Table:
-    table = Table(
-        "GB/s", *(f"gpu({device})" for device in interconnect.devices), header_style="bold", box=None, pad_edge=False
-    )
+    table = new_table("GB/s", *(f"gpu({device})" for device in interconnect.devices))
     for device, row in zip(interconnect.devices, interconnect.pairs, strict=True):
         table.add_row(f"gpu({device})", *(f"{rate / 1e9:.1f}" if rate else "-" for rate in row))
     return table

@@ -70,7 +70,8 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the user typed.
 
-        `verify MODEL` becomes `verify-model MODEL`. Version 0.3 had the word `jax` before some commands; it is dropped.
+        `verify MODEL` becomes `verify-model MODEL`. In version 0.3, commands for JAX began with the word `jax`, as in
+        `jax plan`. This word is dropped.
         """
         if arguments[:1] == ["jax"]:
             arguments = arguments[1:] or ["--help"]
@@ -86,7 +87,7 @@ class _Commands(click.Group):
             context.fail(f"No such command {arguments[0]!r}{near}.")
         return super().resolve_command(context, arguments)
 
-    # For an unknown command that is an option of other commands, such as `why` of `plan`.
+    # An unknown command may be an option of other commands, such as `why` of `plan`.
     def _suggest_option(self, context: click.Context, name: str) -> str:
         commands = []
         for each in self.list_commands(context):

@@ -8,7 +8,6 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from importlib import import_module
 from io import StringIO
@@ -20,8 +19,9 @@ from rich.console import Console
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.command_line.arguments import read_attribute, read_extents
-from tofu.command_line.running import collect, list_explained_cuts, measure_resources
-from tofu.errors import TofuError
+from tofu.command_line.planning_options import takes
+from tofu.command_line.running import VERIFYING, collect, list_explained_cuts, print_outcome
+from tofu.errors import TofuError, suggest_several
 from tofu.mxnet.verify import Case, load_cases, verify_operator
 from tofu.mxnet.verify.campaign import CaseResult, verify_cases
 from tofu.mxnet.verify.coverage import (
@@ -38,7 +38,7 @@ from tofu.mxnet.verify.coverage import (
 from tofu.mxnet.verify.kernels import compose, describe_refusal
 from tofu.mxnet.verify.nodes import list_operators
 from tofu.mxnet.verify.record import RecordEntry, make_entries, read_record, write_record
-from tofu.report.console import make_console, print_list
+from tofu.report.console import print_list
 
 
 @click.command()
@@ -66,11 +66,8 @@ def ops(names: tuple[str, ...], as_json: bool) -> None:
     all_names = sorted({*DESCRIPTIONS, *NOT_DESCRIBED}, key=str.lower)
     listed_names = [name for name in all_names if not names or any(_matches(name, pattern) for pattern in names)]
     if unmatched := [pattern for pattern in names if not any(_matches(name, pattern) for name in all_names)]:
-        similar_names = get_close_matches(unmatched[0], DESCRIPTIONS, n=3)
-        raise TofuError(
-            f"No described operator has {' or '.join(unmatched)} in its name"
-            + (f"; did you mean {', '.join(similar_names)}?" if similar_names else ".")
-        )
+        advice = suggest_several(unmatched[0], DESCRIPTIONS)
+        raise TofuError(f"No described operator has {' or '.join(unmatched)} in its name{advice}")
     coverage = {name: count_coverage(operators, entries) for name, operators in operators_by_set.items()}
     if as_json:
         median, largest, _ = count_lines()
@@ -99,13 +96,7 @@ def _matches(name: str, pattern: str) -> bool:
     show_default=True,
     help="Number of random variations of sizes and attributes for each built-in case.",
 )
-@click.option("--seed", default=0, show_default=True, help="Seed of random numbers.")
-@click.option(
-    "--missing/--no-missing",
-    default=True,
-    show_default=True,
-    help="Also search for possible splits that Tofu does not offer.",
-)
+@takes(VERIFYING)
 @click.option(
     "--shape",
     "shapes",
@@ -124,14 +115,6 @@ def _matches(name: str, pattern: str) -> bool:
     help="Record the results for `python -m tofu ops`. Without OPERATOR, verify the descriptions that have changed.",
 )
 @click.option("--all", "everything", is_flag=True, help="With --record: verify all descriptions.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(1),
-    default=os.cpu_count(),
-    show_default="number of cores",
-    help="Number of parallel processes.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @click.option(
     "--jax", "_jax", is_flag=True, help="Verify JAX's primitives instead; see `python -m tofu verify --jax --help`."
 )
@@ -206,12 +189,12 @@ def verify(
             error.args = (_record_finished(results, cases, targets, recorded_entries),)
         raise
     entries = make_entries(results)
-    resources = measure_resources(start_seconds)
-    if as_json:
-        click.echo(json.dumps(_summarize_as_json(results, entries) | resources, indent=1))
-    else:
-        _print_results(make_console(), results, entries)
-        click.echo("{seconds} seconds; the largest process had {peak_memory_gib} GiB.".format(**resources))
+    print_outcome(
+        as_json,
+        lambda: _summarize_as_json(results, entries),
+        lambda console: _print_results(console, results, entries),
+        start_seconds,
+    )
     if record:
         _write_record(entries, targets, recorded_entries)
     if any(result.problems for result in results):
@@ -253,8 +236,7 @@ def _find_cases(names: Collection[str], cases: Sequence[Case]) -> list[Case]:
     operators = [_list_operators(case) for case in cases]
     unknown = sorted(set(names).difference(*operators))
     if unknown:
-        similar_names = get_close_matches(unknown[0], DESCRIPTIONS, n=3)
-        advice = f"; did you mean {', '.join(similar_names)}?" if similar_names else "."
+        advice = suggest_several(unknown[0], DESCRIPTIONS)
         raise TofuError(
             f"There is no built-in case of {', '.join(unknown)}{advice} Pass --shape and --attribute, or a --module with CASES."
         )

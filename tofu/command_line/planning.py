@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from tofu.command_line.arguments import read_optimizer
-from tofu.command_line.plan_output import SHOWN, show_plan
-from tofu.command_line.planning_options import OUTPUT, check_plot, takes
+from tofu.command_line.planning_options import OUTPUT, check_folder, check_plot
 from tofu.command_line.requests import ModelRequest, takes_model
 from tofu.engines import MXNET
 from tofu.errors import TofuError
 from tofu.formatting import format_bytes
+from tofu.host.writing import write_atomically
+from tofu.pipeline import Observer, observe_by_environment
 from tofu.planning.fitting import explain_none, find_fitting
+from tofu.report.alternatives import check_layer
 from tofu.report.console import make_console
+from tofu.report.data_parallel import describe_data_parallel
 from tofu.report.memory import MemoryComparison, print_report
+from tofu.report.plan_page import render_page
+from tofu.report.plan_table import alternatives_table, print_partition, timings_table
+from tofu.search import Problem
 from tofu.sizes import read_bytes
+
+T = TypeVar("T")
 
 LEAST_DEVICE_BYTES = 1 << 20  # a smaller number probably lacks its unit
 
@@ -27,9 +35,38 @@ LEAST_DEVICE_BYTES = 1 << 20  # a smaller number probably lacks its unit
 @click.command()
 @takes_model()
 @click.option("--inference", is_flag=True, help="MXNet: plan only the forward graph.")
-@takes(SHOWN)
+@click.option(
+    "--rows",
+    type=click.IntRange(0),
+    default=60,
+    show_default=True,
+    help="Maximum number of rows in the table of layers; 0 for all.",
+)
+@click.option(
+    "--why",
+    multiple=True,
+    metavar="LAYER",
+    help="For each axis of LAYER, show the bytes that the plan would move if LAYER were split along it. May be repeated.",
+)
+@click.option(
+    "--report",
+    "page",
+    type=OUTPUT,
+    help="Write an HTML page with the splits, the transfers and the alternatives of each layer.",
+)
+@click.option("--save", "--json", "saved", type=OUTPUT, help="Write the plan to this JSON file.")
+@click.option("--timings", is_flag=True, help="Print the time of each pass of the planner.")
 @click.option("--lines", is_flag=True, help="JAX: show each layer's line of the program.")
-def plan(model_request: Any, inference: bool, **output_options: Any) -> None:
+def plan(
+    model_request: Any,
+    inference: bool,
+    rows: int,
+    why: tuple[str, ...],
+    page: Path | None,
+    saved: Path | None,
+    timings: bool,
+    lines: bool,
+) -> None:
     """Plan how to split MODEL over several devices.
 
     Prints how each layer is split, the bytes that it moves between devices, and the memory of each worker. A worker
@@ -55,8 +92,39 @@ def plan(model_request: Any, inference: bool, **output_options: Any) -> None:
     Planning is a sequence of passes, which --timings lists. To print the results of some passes, set the
     environment variable TOFU_PRINT to their names, such as TOFU_PRINT=lowered,program.
     """  # noqa: D301  click reads the escape
+    check_folder("--save", saved)
+    check_folder("--report", page)
     requested = replace(model_request, settings=replace(model_request.settings, for_training=not inference))
-    show_plan(model_request.name, requested.compile, **output_options)
+    observe = _CheckingLayers(observe_by_environment().shown, layers=why)
+    partition = requested.compile(observe)
+    if saved is not None:
+        write_atomically(str(saved), partition.plan.to_json() + "\n")
+    console = make_console()
+    print_partition(console, partition, rows or None, lines)
+    if advice := describe_data_parallel(partition):
+        console.print(f"\n{advice}", soft_wrap=True)
+    if timings:
+        console.print("", timings_table(observe.seconds), sep="\n")
+    for layer in why:
+        console.print("", alternatives_table(partition, layer), sep="\n")
+    if page is not None:
+        write_atomically(str(page), render_page(partition, model_request.name))
+        console.print(f"\nThe page is in {page}.")
+    if saved is not None:
+        console.print(f"\nThe plan is in {saved}.")
+
+
+@dataclass
+class _CheckingLayers(Observer):
+    """An observer that raises an error for unknown names in `layers`, before a long search begins."""
+
+    layers: tuple[str, ...] = ()
+
+    def __call__(self, name: str, value: T) -> T:
+        if isinstance(value, Problem):
+            for layer in self.layers:
+                check_layer(layer, value.graph)
+        return super().__call__(name, value)
 
 
 @click.command()

@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import click
+from rich.console import Console
 
-from tofu.command_line.running import collect, list_explained_cuts, measure_resources
+from tofu.command_line.planning_options import takes
+from tofu.command_line.running import VERIFYING, collect, list_explained_cuts, print_outcome
 from tofu.engines import JAX
-from tofu.report.console import make_console, print_list
+from tofu.report.console import print_list
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[PRIMITIVE]...")
-@click.option("--seed", default=0, show_default=True, help="Seed of random numbers.")
-@click.option(
-    "--missing/--no-missing",
-    default=True,
-    show_default=True,
-    help="Also search for possible splits that Tofu does not offer: check (d).",
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(1),
-    default=os.cpu_count(),
-    show_default="number of cores",
-    help="Number of parallel processes.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+@takes(VERIFYING)
 def verify_jax(names: Sequence[str], seed: int, missing: bool, jobs: int, as_json: bool) -> None:
     """Compare Tofu's descriptions with JAX's own primitives.
 
     A description tells Tofu what a primitive computes, and so how it can be split; a strategy is one way to split
-    it. All descriptions are verified, or only those of each PRIMITIVE. This runs on the CPU.
+    it. All descriptions are verified on the CPU, or only those of each PRIMITIVE.
 
     \b
     Four checks are made for every equation of the built-in cases and of their
@@ -51,9 +38,8 @@ def verify_jax(names: Sequence[str], seed: int, missing: bool, jobs: int, as_jso
       (d) All combinations of dimensions are tried as splits, also with overlapping
           borders. A split that works must be a strategy.
 
-    Compilation takes nearly all of the time, so XLA compiles without optimization unless XLA_FLAGS is set.
-
-    The exit status is 1 if a check fails, or if a described primitive was not compared with anything.
+    XLA compiles without optimization, to save time, unless XLA_FLAGS is set. The exit status is 1 if a check fails, or
+    if a described primitive was not compared with anything.
 
     \b
     Examples:
@@ -71,12 +57,12 @@ def verify_jax(names: Sequence[str], seed: int, missing: bool, jobs: int, as_jso
     results: list[Any] = []
     collect(campaign.verify_cases(cases, names, seed, missing, min(jobs, len(cases))), len(cases), results)
     totals = summary.summarize(results, names)
-    resources = measure_resources(start_seconds)
-    if as_json:
-        click.echo(json.dumps(_summarize_as_json(results, totals) | resources, indent=1))
-    else:
-        _print_results(results, summary.results_table(results), totals)
-        click.echo("{seconds} seconds; the largest process had {peak_memory_gib} GiB.".format(**resources))
+    print_outcome(
+        as_json,
+        lambda: _summarize_as_json(results, totals),
+        lambda console: _print_results(console, results, summary.results_table(results), totals),
+        start_seconds,
+    )
     if totals.uncompared or any(result.problems for result in results):
         raise SystemExit(1)
 
@@ -89,8 +75,7 @@ def _summarize_as_json(results: Sequence[Any], totals: Any) -> dict[str, Any]:
     }
 
 
-def _print_results(results: Sequence[Any], table: Any, totals: Any) -> None:
-    console = make_console()
+def _print_results(console: Console, results: Sequence[Any], table: Any, totals: Any) -> None:
     console.print(table)
     problems = [f"{result.case}: {problem}" for result in results for problem in result.problems]
     print_list(console, "What disagrees, by case:", problems)

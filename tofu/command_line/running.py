@@ -1,17 +1,40 @@
-"""Run long verifications of many cases: show progress and problems, and measure time and memory."""
+"""Run long verifications of many cases: their common options, progress and problems, time and memory."""
 
 from __future__ import annotations
 
+import json
+import os
 import resource
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from typing import Any, Protocol, TypeVar
 
+import click
 from rich.console import Console
 
+from tofu.command_line.planning_options import Decorator
 from tofu.formatting import format_count
 from tofu.planning.progress import track_progress
+from tofu.report.console import make_console
+
+VERIFYING: tuple[Decorator, ...] = (
+    click.option("--seed", default=0, show_default=True, help="Seed of random numbers."),
+    click.option(
+        "--missing/--no-missing",
+        default=True,
+        show_default=True,
+        help="Also search for possible splits that Tofu does not offer.",
+    ),
+    click.option(
+        "--jobs",
+        type=click.IntRange(1),
+        default=os.cpu_count(),
+        show_default="number of cores",
+        help="Number of parallel processes.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print the results as JSON."),
+)
 
 
 class HasProblems(Protocol):
@@ -44,13 +67,23 @@ def collect(case_results: Generator[Result, None, None], count: int, results: li
                 console.print(f"{result.case}: {problem}", markup=False)
 
 
-def measure_resources(start_seconds: float) -> dict[str, float]:
-    """Return the seconds since `start_seconds`, a value of `time.monotonic`, and the peak memory of the largest process.
+def print_outcome(
+    as_json: bool,
+    summarize: Callable[[], Mapping[str, Any]],
+    show: Callable[[Console], None],
+    start_seconds: float,
+) -> None:
+    """Print the results of a verification, with `show` or as JSON, and the time and the memory that it needed.
 
-    The largest process is this one, or a child that has ended.
+    `start_seconds` is a value of `time.monotonic`. The memory is the peak of the largest process.
     """
     largest_kib = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return {"seconds": round(time.monotonic() - start_seconds, 1), "peak_memory_gib": round(largest_kib / 2**20, 2)}
+    seconds, gib = round(time.monotonic() - start_seconds, 1), round(largest_kib / 2**20, 2)
+    if as_json:
+        click.echo(json.dumps({**summarize(), "seconds": seconds, "peak_memory_gib": gib}, indent=1))
+    else:
+        show(make_console())
+        click.echo(f"{seconds} seconds; the largest process had {gib} GiB.")
 
 
 def list_explained_cuts(results: Iterable[Any]) -> list[str]:

@@ -18,8 +18,8 @@ WIDER = "in float64, to tell errors from rounding; with the model's own types, f
 class Traffic:
     """Bytes that workers read from each other in one run, counted in three ways.
 
-    `planned` is the plan's number; None if the plan was made for another run. `emitted` is counted in the graph that
-    all workers run, and `read` by the kernels while they run.
+    `planned` is the plan's number, or None if the plan was made for another run. `emitted` is the number in the graph
+    that all workers run. `read` is what the kernels count while they run.
     """
 
     planned: int | None
@@ -41,7 +41,7 @@ class Agreement:
     training, inference
         The difference of each compared tensor, in a training step and in inference.
     tolerance
-        The largest difference that counts as rounding.
+        The largest difference that rounding may cause.
     traffic
         "training" or "inference" -> the bytes that workers read from each other.
     excused

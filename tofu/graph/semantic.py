@@ -206,12 +206,11 @@ class Graph:
     outputs
         The numbers of the tensors that the model returns.
     gradients
-        Maps the number of an argument to the number of its gradient. Two arguments may have the same gradient.
+        Argument -> its gradient, as numbers of tensors. Two arguments may have the same gradient.
     updated
-        The numbers of the arguments that an optimizer updates after the step. A gradient must be split like its
-        argument.
+        The numbers of the arguments that an optimizer updates after the step. Each is split like its gradient.
     next_values
-        Maps the number of a variable that the step itself updates to the number of the next value. Both are split
+        Variable -> the tensor with its value after the step, if the step itself computes this value. Both are split
         alike.
     carries
         The values that loops pass from one iteration to the next. The graph contains the body of a loop once.
@@ -237,6 +236,11 @@ class Graph:
         """The numbers of all outputs, gradients, and next values of variables and of loops."""
         carried_values = (value for carry in self.carries for value in carry.values)
         return frozenset((*self.outputs, *self.gradients.values(), *self.next_values.values(), *carried_values))
+
+    @cached_property
+    def variables(self) -> tuple[int, ...]:
+        """The numbers of the tensors that no operator writes."""
+        return tuple(n for n, tensor in enumerate(self.tensors) if tensor.kind is not TensorKind.INTERMEDIATE)
 
     @property
     def is_training(self) -> bool:

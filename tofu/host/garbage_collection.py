@@ -12,10 +12,7 @@ NEW_OBJECTS = 50_000
 
 @contextmanager
 def collect_rarely() -> Iterator[None]:
-    """Collect garbage only after `NEW_OBJECTS` new objects. Use this in a `with` statement, or as a decorator.
-
-    Does nothing if the user has turned collection off or made it rarer.
-    """
+    """Collect garbage only after `NEW_OBJECTS` new objects, unless the user has turned collection off or made it rarer."""
     thresholds = gc.get_threshold()
     if not 0 < thresholds[0] < NEW_OBJECTS:
         yield

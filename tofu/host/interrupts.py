@@ -38,7 +38,7 @@ def _raise_terminated(_number: int, _frame: Any) -> None:
 def uninterrupted() -> Iterator[None]:
     """Delay a Ctrl-C or SIGTERM that arrives in the `with` block until the block is complete.
 
-    Use this for blocks of milliseconds that must not stop halfway. In other threads it does nothing, because Python
+    The block must be short, because the user waits for it. Outside the main thread, this does nothing, because Python
     interrupts only the main thread.
     """
     is_main = threading.current_thread() is threading.main_thread()

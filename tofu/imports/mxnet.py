@@ -88,7 +88,7 @@ def _try_load(path: Path) -> bool:
 
 
 def import_mxnet() -> None:
-    """Import MXNet. If that fails, raise an ImportError of one line that states what to install."""
+    """Import MXNet. If this fails, raise an ImportError that states in one line what to install."""
     try:
         import mxnet
     except ImportError as error:
@@ -114,14 +114,14 @@ def import_native_layer() -> None:
 
 
 def prepare() -> None:
-    """Make MXNet importable."""
+    """Do everything that must be done before MXNet is imported."""
     restore_numpy_names()
     check_flavours()
     load_cuda_libraries()
 
 
 def load() -> None:
-    """Import MXNet, and Tofu's native code for it. Raise an ImportError of one line if that fails."""
+    """Import MXNet, and Tofu's native code for it. Raise an ImportError of one line if either fails."""
     prepare()
     import_mxnet()
     import_native_layer()
@@ -133,7 +133,7 @@ class MXNetHook(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return MXNet's import specification with a loader that prepares the import."""
+        """Return how to import MXNet, as Python asks every import finder. Return None for all other modules."""
         if fullname != "mxnet":
             return None
         spec = PathFinder.find_spec(fullname, path, target)

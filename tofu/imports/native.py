@@ -15,7 +15,8 @@ DISTRIBUTION = "tofu-partitioner"
 def import_native(name: str) -> ModuleType:
     """Import `tofu._core` or `tofu._mxnet`.
 
-    Raises an ImportError of one line if the module cannot be loaded, or lacks a function that its stub (.pyi) declares.
+    Raise an ImportError of one line if the module does not exist, or lacks a function that its stub file (.pyi)
+    declares.
     """
     try:
         module = import_module(f"tofu.{name}")

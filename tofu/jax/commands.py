@@ -39,7 +39,7 @@ class StepRequest:
     engine: Engine
 
     states = 0
-    """The number of arrays for each weight that an optimizer keeps outside of the step: none."""
+    """The number of arrays that an optimizer outside of the step keeps for each weight: none."""
 
     @property
     def name(self) -> str:
@@ -47,7 +47,7 @@ class StepRequest:
         return self.file.name
 
     def read(self) -> Task:
-        """Find the ways to split each operator of the step. The result can then be planned."""
+        """Find the ways to split each operator of the step, which planning needs."""
         return analyse(self.source, self.settings, Observer(), self.engine)
 
     def compile(self, observe: Observer | None = None) -> Partition:

@@ -24,6 +24,8 @@ from tofu.search.native import COLLECTIVE_RULES, UNEVEN
 from tofu.validation import show
 
 Shape = tuple[int, ...]
+
+
 LOWERINGS: Lowerings = {}
 """Rules that replace an operator by several smaller ones: none, because JAX's primitives are small already."""
 
@@ -35,7 +37,7 @@ class JaxFrontEnd:
     lowerings = LOWERINGS
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return None: descriptions imply the shapes of shards, and `SpmdProgram` checks them."""
+        """Return None. The planner then takes the shapes of shards from descriptions."""
         return None
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
@@ -108,7 +110,7 @@ def _list_arguments(graph: Graph) -> list[int]:
 
 JAX = Engine(JaxFrontEnd(), JaxBackend(), replace(COLLECTIVE_RULES, overlaps_given="needed"))
 JAX_LIMITING_ARGUMENTS = replace(JAX, backend=JaxBackend(predicts_peak=False))
-"""The JAX engine with memory limits that count arguments only. It finds plans that store equally much of the state."""
+"""The JAX engine for plans whose arguments, without results and temporaries, fit into a memory limit."""
 
 
 def make_engine(uneven: str | None) -> Engine:

@@ -1,6 +1,6 @@
 """Run a step on devices of several hosts: find the interconnect, and check that all processes agree.
 
-Each process of `jax.distributed` counts as one host.
+Each process of `jax.distributed` is treated as one host.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tofu.errors import DeviceError, PlanError, UnsupportedError, raise_together
 from tofu.jax.frontend.versions import reserve_threads
-from tofu.jax.placement import is_global, read_host_value
+from tofu.jax.placement import find_process, is_global, read_host_value
 from tofu.plan import Plan
 from tofu.search.topology import Level, Topology
 
@@ -30,10 +30,10 @@ DEVICE_BYTES_PER_SECOND = 200e9
 
 
 def list_devices(workers: int) -> list[Any]:
-    """Return `workers` devices, the same number from each process. Raise DeviceError if there are too few devices."""
+    """Return `workers` devices, equally many of each process. Raise DeviceError if there are too few devices."""
     reserve_threads()
-    all_devices = sorted(jax.devices(), key=_find_process)  # stable: keeps JAX's order within a process
-    hosts = [list(devices) for _, devices in groupby(all_devices, _find_process)]
+    all_devices = sorted(jax.devices(), key=find_process)  # stable: keeps JAX's order within a process
+    hosts = [list(devices) for _, devices in groupby(all_devices, find_process)]
     if len(all_devices) < workers:
         raise DeviceError(
             f"{workers} devices are asked for, and JAX has {len(all_devices)} ({all_devices[0].platform}). Use fewer. On a CPU, "
@@ -56,7 +56,7 @@ def check_devices(devices: Sequence[Any]) -> None:
         raise DeviceError(
             f"{repeated[0]} is listed {list(devices).count(repeated[0])} times. Each worker needs a separate device."
         )
-    if devices and all(_find_process(device) != jax.process_index() for device in devices):
+    if devices and all(find_process(device) != jax.process_index() for device in devices):
         raise DeviceError(
             f"Process {jax.process_index()} has none of the {len(devices)} devices. Give some of each process, or leave the step to those "
             "that have them."
@@ -68,7 +68,7 @@ def find_topology(devices: Sequence[Any]) -> Topology | None:
 
     Return None if there is only one host or one device per host, or if devices are not listed host by host.
     """
-    processes = list(map(_find_process, devices))
+    processes = list(map(find_process, devices))
     hosts = list(dict.fromkeys(processes))
     devices_per_host, remainder = divmod(len(processes), len(hosts))
     if len(hosts) == 1 or devices_per_host == 1 or remainder:
@@ -82,9 +82,9 @@ def find_topology(devices: Sequence[Any]) -> Topology | None:
 def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
     """Return the bytes that one step transfers between processes.
 
-    `level_bytes` has the bytes for each level of the interconnect, from the top level.
+    `level_bytes` has the bytes that each level of the interconnect transfers, from the top level.
     """
-    processes = np.vectorize(_find_process, otypes=[int])(mesh.devices)
+    processes = np.vectorize(find_process, otypes=[int])(mesh.devices)
     return sum(
         count
         for level, count in enumerate(level_bytes)
@@ -101,7 +101,7 @@ class ProcessAgreement:
 
     def __init__(self, mesh: Mesh, plan: Plan, names: Sequence[Sequence[str]]) -> None:
         self._mesh, self._plan, self._names = mesh, plan, names
-        self._has_single_process = len({_find_process(device) for device in mesh.devices.flat}) == 1
+        self._has_single_process = len({find_process(device) for device in mesh.devices.flat}) == 1
         self._checked_positions: dict[int, set[int]] = {}  # positions of checked leaves, by argument
         self._has_checked_plan = False
 
@@ -123,9 +123,15 @@ class ProcessAgreement:
         digest = hashlib.sha256(self._plan.to_json().encode()).digest()[:16]
         checksums = [*np.frombuffer(digest, np.uint32), *map(_checksum, leaves)]
         row_by_process = self._gather_checksums(np.array(checksums, np.uint32))
-        self._check_plans({process: row[:4].tobytes().hex() for process, row in row_by_process.items()})
-        self._has_checked_plan = True
         first, *others = row_by_process
+        plan_by_process = {process: row[:4].tobytes().hex() for process, row in row_by_process.items()}
+        for process in others:
+            if plan_by_process[process] != plan_by_process[first]:
+                raise PlanError(
+                    f"Process {first} has plan {plan_by_process[first]}, and process {process} has plan {plan_by_process[process]}. "
+                    "Plan the same step in all processes, with the same options and versions, or save one plan and pass it to all (plan=)."
+                )
+        self._has_checked_plan = True
         differing = [
             f"{name}, in process {first} and {process}"
             for position, name in enumerate(names, 4)
@@ -152,32 +158,18 @@ class ProcessAgreement:
             if n not in checked and (isinstance(leaf, jax.core.Tracer) or not is_global(leaf))
         ]
 
-    def _check_plans(self, digests: Mapping[int, str]) -> None:
-        (first, first_plan), *other_digests = digests.items()
-        for process, plan in other_digests:
-            if plan != first_plan:
-                raise PlanError(
-                    f"Process {first} has plan {first_plan}, and process {process} has plan {plan}. Plan the same step in all processes, "
-                    "with the same options and versions, or save one plan and pass it to all (plan=)."
-                )
-
     def _gather_checksums(
         self, checksums: np.ndarray[Any, np.dtype[np.uint32]]
     ) -> dict[int, np.ndarray[Any, np.dtype[np.uint32]]]:
-        """Return the checksums of every process. All processes must call this with the same number of checksums."""
         devices = list(self._mesh.devices.flat)
         mesh = Mesh(np.array(devices, object), "device")
         row_sharding, replicated = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("device",), ()))
         rows = jax.make_array_from_callback((len(devices), len(checksums)), row_sharding, lambda _: checksums[None])
         table = np.asarray(jax.jit(lambda x: x, out_shardings=replicated)(rows))
-        return {_find_process(device): row for device, row in zip(devices, table, strict=True)}
+        return {find_process(device): row for device, row in zip(devices, table, strict=True)}
 
 
 def _checksum(value: Any) -> int:
     return (
         0 if is_global(value) else crc32(np.ascontiguousarray(read_host_value(value)).reshape(-1).view(np.uint8).data)
     )
-
-
-def _find_process(device: Any) -> int:
-    return int(device.process_index)

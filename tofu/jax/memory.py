@@ -5,8 +5,8 @@ All workers run the same program on shards of equal shapes, so they need the sam
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -15,9 +15,9 @@ from jax.sharding import AbstractMesh, AxisType
 from tofu.jax.backend.buffers import find_overwritten, predict_temporaries
 from tofu.jax.backend.spmd import SpmdProgram
 from tofu.jax.backend.xla_operations import count_bytes
-from tofu.jax.frontend.equations import Equation, Loop, Operand, Step, read_type
+from tofu.jax.frontend.equations import Step, list_operands
 from tofu.jax.frontend.read_step import Native
-from tofu.jax.frontend.trace import StepBuilder, eliminate_dead_code
+from tofu.jax.frontend.trace import eliminate_dead_code, read_jaxpr
 from tofu.jax.frontend.versions import find_body, in_precision
 from tofu.pipeline import Partition
 from tofu.report.memory import MemoryComparison
@@ -43,7 +43,7 @@ class StepDeviceMemory:
     unread_bytes
         The part of `arguments_bytes` that no result depends on.
     constants_bytes
-        Arrays that the step closes over. Each worker holds its shards of them.
+        Arrays that the step closes over. Each worker stores its shards of them.
     results_bytes
         All results, including the next state.
     overwritten_bytes
@@ -96,25 +96,13 @@ class StepMemory(MemoryComparison):
     `compiled` has the bytes that XLA counts for a worker, or is None if the step was not compiled.
     """
 
+    heading = "memory of a step"
+    legend = LEGEND
+
     workers: int
     one_device: StepDeviceMemory
     worker: StepDeviceMemory
     compiled: StepDeviceMemory | None = None
-
-    @property
-    def headline(self) -> str:
-        """A line above the table: none."""
-        return ""
-
-    @property
-    def heading(self) -> str:
-        """Title of the first column."""
-        return "memory of a step"
-
-    @property
-    def legend(self) -> dict[str, str]:
-        """An explanation of each row."""
-        return LEGEND
 
     @property
     def columns(self) -> list[tuple[str, StepDeviceMemory]]:
@@ -139,7 +127,7 @@ def predict_memory(partition: Partition) -> StepMemory:
 
 def predict_one_device(native: Native) -> StepDeviceMemory:
     """Predict the memory of one device that runs the complete step."""
-    whole = native.of_one_device
+    whole = native.original
     return _count("one device", whole, native.donated, tuple(whole.constants))
 
 
@@ -153,9 +141,9 @@ def predict_worker(program: SpmdProgram) -> StepDeviceMemory:
 
 
 def read_compiled(compiled: Any) -> StepDeviceMemory:
-    """Return the bytes that XLA counts for a compiled step.
+    """Return the memory that XLA reports for a compiled step.
 
-    XLA counts the step's constants among the arguments, and a table of addresses among the results.
+    XLA's arguments include the step's constants, and XLA's results include a table of addresses.
     """
     told = compiled.memory_analysis()
     return StepDeviceMemory(
@@ -170,21 +158,19 @@ def read_compiled(compiled: Any) -> StepDeviceMemory:
 
 
 def read_worker_program(program: SpmdProgram) -> Step:
-    """Trace the program of a worker. The equations compute on shards, or transfer data between workers."""
+    """Trace the program of a worker, whose equations compute on shards or transfer data between workers."""
     shape, names = program.workers.mesh_axes
     mesh: Any = AbstractMesh(shape, names, axis_types=(AxisType.Auto,) * len(names))
     closed = jax.make_jaxpr(program.map_over_mesh(mesh))(*program.argument_structs(mesh))
     (call,) = (eqn for eqn in closed.jaxpr.eqns if eqn.primitive.name == "shard_map")
-    jaxpr, _ = find_body(call)
-    local = dict(zip(call.invars, jaxpr.invars, strict=True))
-    constants = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    builder = StepBuilder(is_planned=False)
-    values = {variable: builder.add_value(read_type(variable.aval)) for variable in jaxpr.invars}
-    builder.constants.update((values[local[v]], constant) for v, constant in constants.items())
-    outputs = builder.inline(jaxpr, (), list(values.values()))
-    inputs = tuple(values[local[variable]] for variable in closed.jaxpr.invars)
-    made = Step(tuple(builder.types), tuple(builder.equations), inputs, tuple(outputs), builder.constants)
-    return eliminate_dead_code(made)
+    step = read_jaxpr(find_body(call), is_planned=False)
+    number_by_operand = dict(zip(call.invars, step.inputs, strict=True))
+    tables = {
+        number_by_operand[variable]: table
+        for variable, table in zip(closed.jaxpr.constvars, closed.consts, strict=True)
+    }
+    inputs = tuple(number_by_operand[variable] for variable in closed.jaxpr.invars)
+    return eliminate_dead_code(replace(step, inputs=inputs, constants={**step.constants, **tables}))
 
 
 def _count(name: str, step: Step, donated: Collection[int], constants: Sequence[int]) -> StepDeviceMemory:
@@ -192,7 +178,7 @@ def _count(name: str, step: Step, donated: Collection[int], constants: Sequence[
     arguments = [number for number in step.inputs if number not in constant_set]
     tables = [number for number in step.constants if number not in constant_set]
     results = step.result_types
-    read = {x for x in (*_list_read(step.equations), *step.outputs) if isinstance(x, int)}
+    read = {*list_operands(step.equations), *(x for x in step.outputs if isinstance(x, int))}
     overwritten = find_overwritten(step, donated)
 
     def add_up(numbers: Iterable[int]) -> int:
@@ -207,12 +193,3 @@ def _count(name: str, step: Step, donated: Collection[int], constants: Sequence[
         sum(count_bytes(results[position]) for position in overwritten),
         predict_temporaries(step, overwritten) + add_up(tables),
     )
-
-
-def _list_read(items: Sequence[Equation | Loop]) -> Iterator[Operand]:
-    for item in items:
-        if isinstance(item, Loop):
-            yield from (x for carry in item.carries for x in (carry.first, carry.following))
-            yield from _list_read(item.equations)
-        else:
-            yield from item.inputs

@@ -18,12 +18,13 @@ from tofu.errors import UnsupportedError
 from tofu.formatting import format_count
 from tofu.host.writing import write_atomically
 from tofu.jax.argument_checks import check_leaves, refuse_shapes
+from tofu.jax.backend.spmd import SpmdProgram
 from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
 from tofu.jax.engine import make_engine
 from tofu.jax.frontend.equations import ValueType, as_type
 from tofu.jax.frontend.names import order_arguments
-from tofu.jax.frontend.read_step import check_arguments, donate, read_step
-from tofu.jax.frontend.static_leaves import NUMBERS, Empty
+from tofu.jax.frontend.read_step import Native, check_arguments, donate, read_step
+from tofu.jax.frontend.static_leaves import NUMBERS, Empty, StaticLeaf
 from tofu.jax.frontend.versions import in_precision
 from tofu.jax.hosts import ProcessAgreement, count_host_bytes
 from tofu.jax.lowered_step import lower_program
@@ -35,7 +36,6 @@ from tofu.jax.step_arguments import StepArguments
 from tofu.jax.transformations import Transformation, choose_settings, make_transformable
 from tofu.pipeline import Partition
 from tofu.plan import Plan
-from tofu.planning.progress import track_progress
 from tofu.report.console import print_to_text
 from tofu.report.plan_page import render_page
 from tofu.report.plan_table import alternatives_table
@@ -78,7 +78,8 @@ class PartitionedStep:
         donate_argnums: int | Sequence[int],
         uneven: str | None = None,
     ) -> None:
-        native, program = partition.source.native, partition.training
+        native: Native = partition.source.native
+        program: SpmdProgram = partition.training
         self.partition, self.mesh, self.uneven = partition, mesh, uneven
         self._step, self._native = step, native
         joined_shardings, uneven_by_position = program.shardings(mesh), program.uneven_arguments(mesh)
@@ -106,14 +107,12 @@ class PartitionedStep:
 
         Functions and strings stay in their places. Raises UnsupportedError if a class in a tree accepts only arrays.
         """
-        replicated = NamedSharding(self.mesh, PartitionSpec())
-        structure = self._native.arguments_tree
-        return unflatten_values(
-            structure,
-            self._argument_shardings,
-            "shardings",
-            lambda leaf: replicated if isinstance(leaf.value, Empty) else leaf.value,
-        )
+        replicated, structure = NamedSharding(self.mesh, PartitionSpec()), self._native.arguments_tree
+
+        def restore(leaf: StaticLeaf) -> Any:
+            return replicated if isinstance(leaf.value, Empty) else leaf.value
+
+        return unflatten_values(structure, self._argument_shardings, "shardings", restore)
 
     @property
     def host_bytes(self) -> int:
@@ -138,7 +137,7 @@ class PartitionedStep:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run one step.
 
-        An argument that is not placed as planned is moved in each call. Call `place` once to avoid this.
+        Each call moves arguments that are not placed as planned. To avoid this, call `place` once.
         """
         leaves = self._arguments.flatten(order_arguments(self._step, args, named))
         refuse_shapes(leaves, self._arguments.names)
@@ -168,9 +167,8 @@ class PartitionedStep:
         jitted = jax.jit(self._program.function(self.mesh))
 
         def run_whole(*leaves: Any) -> list[Any]:
-            check_leaves(
-                leaves, self._arguments.types, self._arguments.names
-            )  # custom_vjp may have replaced the leaves
+            # custom_vjp may have replaced the leaves
+            check_leaves(leaves, self._arguments.types, self._arguments.names)
             results: list[Any] = jitted(*map(place_operand, leaves, self._argument_shardings), *self._constants)
             for position, sharding in self._uneven_results.items():
                 results[position] = sharding.restore(results[position])
@@ -187,7 +185,7 @@ class PartitionedStep:
         if transformation not in self._step_by_transformation:
             function, argument_shapes = transformation.derive(self._native.jaxpr)
             source = read_step(function, argument_shapes)
-            settings = choose_settings(self.partition, transformation, source)
+            settings = choose_settings(self.partition, source)
             partition = plan_step(source, settings, engine=make_engine(self.uneven))
             step = PartitionedStep(function, partition, self.mesh, (), self.uneven)
             self._step_by_transformation[transformation] = step
@@ -214,8 +212,7 @@ class PartitionedStep:
     @in_planned_precision
     def lower_leaves(self) -> Any:
         """Lower the step as a function of a flat list of arrays: the leaves of the arguments, then the constants."""
-        lowered: Any = self._jitted.lower(*self._program.argument_structs(self.mesh))
-        return lowered
+        return self._jitted.lower(*self._program.argument_structs(self.mesh))
 
     @in_planned_precision
     def place(self, value: Any, argument: int = 0) -> Any:
@@ -283,13 +280,12 @@ class PartitionedStep:
 
     @in_planned_precision
     def check_replicas(self) -> bool:
-        """Return True if JAX can prove that devices which store the same shard always store the same numbers.
+        """Return True if JAX can prove that all devices with the same shard store the same numbers.
 
-        The step is traced once more, with `check_vma` of `jax.shard_map`. False is not an error: JAX cannot prove this
-        for arrays that are assembled from several regions, as for unequal shards.
+        The step is traced once more, with `check_vma` of `jax.shard_map`. If the result is False, the numbers may still
+        be the same: JAX cannot prove this for arrays that are assembled from several regions, such as unequal shards.
         """
-        is_proved: bool = self._program.check_replicas(self.mesh)
-        return is_proved
+        return self._program.check_replicas(self.mesh)
 
     @in_planned_precision
     def memory_report(self, compile: bool = False) -> StepMemory:
@@ -360,7 +356,7 @@ class PartitionedStep:
             raise UnsupportedError(
                 f"save_report takes the path of a file, such as 'plan.html', and not {show_with_type(path)}."
             )
-        write_atomically(str(path), render_page(self.partition, title or self.name, track_progress))
+        write_atomically(str(path), render_page(self.partition, title or self.name))
 
     report = save_report
 

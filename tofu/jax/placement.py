@@ -13,13 +13,19 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tofu.errors import DeviceError, ShapeError
 from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
+from tofu.jax.frontend.equations import ValueType
 from tofu.jax.frontend.static_leaves import NUMBERS
 
 Sharding: TypeAlias = "NamedSharding | UnevenSharding"
 
 
+def find_process(device: Any) -> int:
+    """Return the number of the process that has a device."""
+    return int(device.process_index)
+
+
 def is_global(value: Any) -> bool:
-    """Return True if an array is on devices of several processes."""
+    """Return True if an array is stored on devices of several processes."""
     return isinstance(value, (jax.Array, UnevenArray)) and not value.is_fully_addressable
 
 
@@ -47,10 +53,9 @@ def place_array(value: Any, sharding: Sharding) -> Any:
 
 
 def place_operand(value: Any, sharding: Sharding) -> Any:
-    """Place an argument for a call of the step.
+    """Return an argument as the jitted step takes it: placed as planned, and with overlapping shards joined.
 
-    - An array that is not committed to a device is left to `jax.jit` if this process has all devices.
-    - An array with overlapping shards becomes an array in which the shards are side by side, without overlap.
+    If this process has all devices, `jax.jit` places arrays that are not committed to a device.
     """
     if isinstance(sharding, UnevenSharding):
         return _join_shards(value, sharding)
@@ -91,9 +96,9 @@ def _read_complete(array: UnevenArray) -> Any:
 
 
 def _join_shards(value: Any, sharding: UnevenSharding) -> Any:
-    """Return one array in which all shards are side by side.
+    """Return the joined array for a value (`uneven.py`).
 
-    No device stores the complete value, unless it is on devices of several processes.
+    Each device receives only its own shard, unless the value is traced or on devices of several processes.
     """
     if isinstance(value, UnevenArray):
         if value.parts == sharding:
@@ -118,7 +123,7 @@ def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding
         ids_in_use.add(id(leaf))
 
 
-def place_local_rows(name: str, local_rows: Any, planned: jax.ShapeDtypeStruct, sharding: Sharding) -> Any:
+def place_local_rows(name: str, local_rows: Any, planned: ValueType, sharding: Sharding) -> Any:
     """Place the array `name`, of which each process passes an equal number of rows (positions of dimension 0).
 
     Rows are in the order of the processes, and every process passes the same scalars. Rows that belong on a device of
@@ -126,8 +131,8 @@ def place_local_rows(name: str, local_rows: Any, planned: jax.ShapeDtypeStruct, 
     """
     shape = planned.shape
     mesh = (sharding.joined if isinstance(sharding, UnevenSharding) else sharding).mesh
-    devices = sorted(mesh.devices.flat, key=lambda device: int(device.process_index))
-    processes = sorted({int(device.process_index) for device in devices})
+    devices = sorted(mesh.devices.flat, key=find_process)
+    processes = sorted(set(map(find_process, devices)))
     if not shape or len(processes) == 1:
         return place_array(_copy_host_array(local_rows), sharding)
     row_count, remainder = divmod(shape[0], len(processes))
@@ -158,14 +163,17 @@ def _keeps_rows_in_process(
 ) -> bool:
     for device, index in sharding.devices_indices_map(shape).items():
         start, stop, _ = index[0].indices(shape[0])
-        begin = begin_by_process[int(device.process_index)]
+        begin = begin_by_process[find_process(device)]
         if start < begin or stop > begin + row_count:
             return False
     return True
 
 
 def _split_by_process(devices: list[Any], process_count: int, shape: tuple[int, ...]) -> NamedSharding:
-    """Split rows over processes. Within a process, split a dimension that the devices can share equally."""
+    """Return a sharding that splits rows over processes, and over the devices of a process if possible.
+
+    `shape` is the shape of the rows of one process.
+    """
     devices_per_process, remainder = divmod(len(devices), process_count)
     if remainder:
         raise DeviceError(

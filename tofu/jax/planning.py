@@ -10,7 +10,7 @@ from tofu.engine import Engine, Source
 from tofu.errors import DeviceError, PlanError, UnsupportedError, raise_together, suggest
 from tofu.jax.engine import JAX
 from tofu.jax.frontend.read_step import divide_step, hoist_loop_sums
-from tofu.jax.pytrees import make_state_hints, matches_hint, read_state_layouts
+from tofu.jax.pytrees import make_state_hints, matches_hint
 from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partition, observe_by_environment
 from tofu.plan import Plan
 from tofu.planning.progress import search_progress
@@ -49,15 +49,15 @@ def plan_step(source: Source, settings: Settings, observe: Observer | None = Non
 
 
 def analyse(source: Source, settings: Settings, observe: Observer, engine: Engine = JAX) -> Task:
-    """Find the ways to split each operator of a step. The result can then be planned."""
+    """Find the ways to split each operator of a step, which planning needs."""
     return analyse_step(observe("read", choose_form(source, settings)), engine, settings, observe)
 
 
 def choose_form(source: Source, settings: Settings) -> Source:
     """Return the form of a step that allows plans with the least communication.
 
-    All forms of a step compute the same results. For example, one form moves sums out of loops. If a plan was passed,
-    its fingerprint selects the form. A form is skipped if it lacks a tensor or operator that the user splits by a hint.
+    All forms of a step compute the same results. For example, one form moves sums out of loops. If the user passes a
+    plan, it is for one form. A form is skipped if it lacks a tensor or operator for which the user passes a hint.
     """
     given = settings.plan or settings.saved
     for form in _list_forms(source, settings):
@@ -76,7 +76,7 @@ def _list_lost(source: Source, form: Source) -> set[str]:
 def _list_forms(source: Source, settings: Settings) -> Iterator[Source]:
     """Yield the forms of a step, the best first.
 
-    Moving sums out of loops never adds communication, but each worker may then hold a complete sum. So this form is
+    Moving sums out of loops never adds communication, but each worker may then store a complete sum. So this form is
     only used if tensors may be replicated.
     """
     is_free = settings.replicate == "free" or settings.memory_limit is not None or settings.algorithm == "data-parallel"
@@ -103,7 +103,7 @@ def check_names(options: Mapping[str, Any]) -> None:
 
 
 def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
-    """Check the options of planning. If `workers` is None, the option `plan` has the number of workers.
+    """Check the options of planning. If `workers` is None, the number of workers is that of the option `plan`.
 
     Raise a TofuError for the first option that is wrong or contradicts another.
     """
@@ -129,11 +129,11 @@ def plan_on_same_state(
 ) -> Partition:
     """Plan another step, whose first argument is a part of a planned step's state and is stored in the same shards.
 
-    `name` is the name of the planned step, and `part` selects the part. Raise ShapeError if the part differs from the
-    argument, or PlanError if `options` would store the argument in another way.
+    `name` is the name of the planned step. `part` is a function from its state to the first argument. Raise ShapeError
+    if shapes or types differ, or PlanError if `options` store the argument in another way.
     """
     planned = partition.plan
-    hints = make_state_hints(source, *read_state_layouts(partition, part))
+    hints = make_state_hints(source, partition, part)
     read_settings(planned.workers, options)  # validates hints=
     own_hints = dict(options.pop("hints", None) or {})
     raise_together(

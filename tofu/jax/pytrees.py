@@ -1,9 +1,8 @@
-"""Build trees of arrays for users, and make another step store its first argument like a planned step's state."""
+"""Build trees of arrays for users, and store the first argument of another step like the state of a planned step."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
 
@@ -13,6 +12,7 @@ from tofu.engine import Source
 from tofu.errors import ShapeError, UnsupportedError, raise_together
 from tofu.formatting import format_count
 from tofu.jax.backend.uneven import UnevenArray
+from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.static_leaves import StaticLeaf, Structure, flatten_arrays
 from tofu.pipeline import Partition
 from tofu.plan import DimensionChoice
@@ -21,7 +21,7 @@ MOST_LETTERS = 200  # limits a user's error message
 
 
 def unflatten_arrays(structure: Structure, arrays: Sequence[Any]) -> Any:
-    """Build a tree from placed arrays. Raise UnsupportedError if a class in the tree does not accept an `UnevenArray`."""
+    """Build a tree with these arrays. Raise UnsupportedError if a class in the tree does not accept an `UnevenArray`."""
     try:
         return structure.unflatten(arrays)
     except Exception as error:
@@ -56,9 +56,9 @@ def _show_tree(structure: Structure | None) -> str:
 def unflatten_values(
     structure: Structure, leaves: Sequence[Any], name: str, restore: Callable[[StaticLeaf], Any]
 ) -> Any:
-    """Build a tree with shardings or other values instead of arrays. `name` names the tree in errors.
+    """Build a tree with shardings or other values instead of arrays. Errors call the tree `name`.
 
-    Raise UnsupportedError if a class in the tree accepts only arrays.
+    `restore` returns a value for each static leaf. Raise UnsupportedError if a class in the tree accepts only arrays.
     """
     try:
         return structure.unflatten(leaves, restore)
@@ -74,75 +74,70 @@ def unflatten_values(
 def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
     """Return True if the tensor `name` has no hint, or a hint to split it along the dimensions `steps`.
 
-    A plan splits in rounds, and `steps` has the dimension for each round. A hint is one dimension for all rounds, or a
-    list with a dimension for each round.
+    A plan splits in rounds, and `steps` has a dimension for each round. A hint is one dimension, or such a list.
     """
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)
 
 
-@dataclass(frozen=True)
-class _PlacedLeaf:
-    """An array of a state, with the dimension along which each round of the plan splits it."""
+def copy_layouts(
+    partition: Partition, source: Source, pairs: Sequence[tuple[int, int]]
+) -> Mapping[str, DimensionChoice]:
+    """Return hints with which a step stores values like a planned step.
 
-    shape: tuple[int, ...]
-    dtype: Any
-    steps: DimensionChoice
-
-    def __str__(self) -> str:
-        return f"{self.dtype} of shape {self.shape}"
-
-
-def read_state_layouts(partition: Partition, part: Callable[[Any], Any]) -> tuple[list[_PlacedLeaf], Structure]:
-    """Return the arrays in a part of the step's first argument, with their planned splits, and the tree of the part.
-
-    Raise UnsupportedError if the part has arrays that are not in the first argument.
+    `pairs` has the number of each value in `source`, and of the value in the planned step.
     """
-    native, plan = partition.source.native, partition.plan
-    state_structure, *_ = native.arguments_tree.children()
-    numbers = native.step.inputs[: state_structure.num_leaves]
-    types = [native.step.types[number] for number in numbers]
-    traced_parts: list[tuple[list[int | None], Structure]] = []
-
-    def trace(*leaves: Any) -> None:
-        arrays, structure = flatten_arrays(part(state_structure.unflatten(leaves)), native.has_static_numbers)
-        position_of = {id(leaf): position for position, leaf in enumerate(leaves)}
-        traced_parts.append(([position_of.get(id(array)) for array in arrays], structure))
-
-    jax.eval_shape(trace, *(jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types))
-    positions, structure = traced_parts[-1]
-    if None in positions:
-        raise UnsupportedError(
-            "part= returns a value that is not in the state. It must pick a part of the state, as in "
-            "part=lambda state: state.params."
-        )
-    names = [native.name_tensor(partition.graph, number) for number in numbers]
-    picked_positions = [position for position in positions if position is not None]
-    leaves = [_PlacedLeaf(types[n].shape, types[n].dtype, plan.tensors[names[n]]) for n in picked_positions]
-    return leaves, structure
+    native, planned = source.native, partition.source.native
+    return {
+        native.name_tensor(source.graph, number): partition.plan.tensors[planned.name_tensor(partition.graph, original)]
+        for number, original in pairs
+    }
 
 
-def make_state_hints(source: Source, leaves: Sequence[_PlacedLeaf], state: Structure) -> Mapping[str, DimensionChoice]:
-    """Return hints with which a step stores its first argument like the state of a planned step.
+def make_state_hints(source: Source, partition: Partition, part: Callable[[Any], Any]) -> Mapping[str, DimensionChoice]:
+    """Return hints with which a step stores its first argument like a part of a planned step's state.
 
-    `leaves` are the arrays of the state, and `state` is their tree. Raise ShapeError if the first argument has another
-    tree, or an array of another shape or type.
+    `part` is a function from the state to the part. Raise ShapeError if the tree, a shape or a type differs from the
+    first argument. Raise UnsupportedError if the part has arrays that are not in the state.
     """
-    native = source.native
+    native, planned = source.native, partition.source.native
+    numbers, state = _trace_part(planned, part)
     argument = next(iter(native.arguments_tree.children()), None)
     if argument is None or argument.strip_static() != state.strip_static():
         raise ShapeError(
             f"The first argument of the step is {_show_tree(argument)}, and the state {_show_tree(state)}. If it is a part of the state, "
             "pick that: part=lambda state: ..."
         )
-    numbers = native.step.inputs[: len(leaves)]
+    pairs = list(zip(native.step.inputs, numbers, strict=False))
     differences = []
-    for name, number, leaf in zip(native.arguments_tree.pick(native.names), numbers, leaves, strict=False):
-        type_ = native.step.types[number]
-        if (type_.shape, type_.dtype) != (leaf.shape, leaf.dtype):
-            differences.append(f"{name} is {type_.dtype} of shape {type_.shape}, and {leaf} in the state")
+    for name, (number, original) in zip(native.arguments_tree.pick(native.names), pairs, strict=False):
+        types = native.step.types[number], planned.step.types[original]
+        actual, expected = (f"{type_.dtype} of shape {type_.shape}" for type_ in types)
+        if actual != expected:
+            differences.append(f"{name} is {actual}, and {expected} in the state")
     raise_together(
         ShapeError, "The first argument of the step is not like the state, whose layouts it is to have:", differences
     )
-    names = (native.name_tensor(source.graph, number) for number in numbers)
-    return {name: leaf.steps for name, leaf in zip(names, leaves, strict=True)}
+    return copy_layouts(partition, source, pairs)
+
+
+def _trace_part(planned: Native, part: Callable[[Any], Any]) -> tuple[list[int], Structure]:
+    """Return the numbers of the values in a part of the state, and the tree of the part."""
+    state_structure, *_ = planned.arguments_tree.children()
+    numbers = planned.step.inputs[: state_structure.num_leaves]
+    types = [planned.step.types[number] for number in numbers]
+    traced_parts: list[tuple[list[int | None], Structure]] = []
+
+    def trace(*leaves: Any) -> None:
+        arrays, structure = flatten_arrays(part(state_structure.unflatten(leaves)), planned.has_static_numbers)
+        number_of = {id(leaf): number for leaf, number in zip(leaves, numbers, strict=True)}
+        traced_parts.append(([number_of.get(id(array)) for array in arrays], structure))
+
+    jax.eval_shape(trace, *(jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types))
+    picked, structure = traced_parts[-1]
+    if None in picked:
+        raise UnsupportedError(
+            "part= returns a value that is not in the state. It must pick a part of the state, as in "
+            "part=lambda state: state.params."
+        )
+    return [number for number in picked if number is not None], structure

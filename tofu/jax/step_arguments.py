@@ -8,11 +8,18 @@ from typing import Any
 import jax
 
 from tofu.errors import ShapeError, UnsupportedError
-from tofu.jax.argument_checks import WeakTypeCheck, check_leaves, list_weak
+from tofu.jax.argument_checks import WeakTypes, check_leaves, describe_type_difference, list_weak, refuse_weak_types
 from tofu.jax.frontend.equations import ValueType
-from tofu.jax.frontend.names import describe_difference, describe_node_difference, name_leaves, name_parameters
+from tofu.jax.frontend.names import (
+    describe_difference,
+    describe_node_difference,
+    name_arguments,
+    name_leaves,
+    name_parameters,
+)
 from tofu.jax.frontend.read_step import Native
-from tofu.jax.frontend.static_leaves import describe_changed, flatten_arrays, is_static, name_all
+from tofu.jax.frontend.static_leaves import describe_changed, flatten_arrays, is_static
+from tofu.jax.frontend.trace import trace_step
 from tofu.validation import show
 
 
@@ -28,14 +35,14 @@ class StepArguments:
     """
 
     def __init__(self, step: Callable[..., Any], native: Native, names: Sequence[str]) -> None:
-        types = [native.step.types[number] for number in native.step.inputs]
-        self.names, self.types = names, [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
+        self.names, self.types = names, [native.step.types[number] for number in native.step.inputs]
         self.trees = native.arguments_tree.children()
         self._step, self._native = step, native
-        self._weak_types = WeakTypeCheck(step, native, names)
+        self._planned_weak_types = tuple(type_.weak_type for type_ in self.types)
+        self._result_types: dict[WeakTypes, list[ValueType]] = {}
 
     def split(self, values: Sequence[Any]) -> list[list[Any]]:
-        """Divide a list with a value for each array into one list for each argument."""
+        """Divide a list that has an element for each array in the arguments into a list for each argument."""
         return self._native.arguments_tree.split(values)
 
     def flatten(self, args: Sequence[Any]) -> list[Any]:
@@ -49,7 +56,7 @@ class StepArguments:
         if planned.static or tree != planned.tree:  # the fast path: this runs in every step
             leaves, structure = flatten_arrays(arguments, self._native.has_static_numbers)
             if structure != planned:
-                planned_names, given_names = self._native.names, name_all(self._step, arguments)
+                planned_names, given_names = self._native.names, name_arguments(self._step, arguments, is_static)
                 difference = describe_difference(planned.pick(planned_names), structure.pick(given_names))
                 difference = difference or describe_changed(planned_names, planned, structure)
                 detail = difference or self._describe_first_difference(structure.tree)
@@ -82,12 +89,24 @@ class StepArguments:
         return leaves
 
     def find_result_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
-        """Return the types of the results if a call passes a Python number instead of a planned array, or vice versa.
+        """Return the types of the results, or None if they are the planned types.
 
-        Return None for other calls. Raise ShapeError if the step would compute in other types than planned.
+        A call may pass an array instead of a planned Python number, or vice versa. Then `x * 0.1` has the type of `x`,
+        but `x * np.float32(0.1)` has the wider of the two types. So the step is traced again, as `jax.jit` does. Raise
+        ShapeError if the step would compute in other types than planned.
         """
         weak_types = list_weak(leaves)
-        return None if weak_types == self._weak_types.planned else self._weak_types.find_result_types(weak_types)
+        if weak_types == self._planned_weak_types:
+            return None
+        if weak_types not in self._result_types:
+            pairs = zip(self.types, weak_types, strict=True)
+            structs = [jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=is_weak) for type_, is_weak in pairs]
+            arguments = self._native.arguments_tree.unflatten(structs)
+            step, _ = trace_step(self._step, arguments, self._native.has_static_numbers)
+            if problem := describe_type_difference(self._native.original, step):
+                refuse_weak_types(self.names, self.types, weak_types, problem)
+            self._result_types[weak_types] = step.result_types
+        return self._result_types[weak_types]
 
     def _describe_first_difference(self, tree: Any) -> str:
         planned_trees = self._native.arguments_tree.tree.children()

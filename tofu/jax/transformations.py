@@ -2,7 +2,7 @@
 
 Tofu plans the derivative of a step (in reverse mode), or its `jax.vmap`, as another step. JAX cannot transform the
 program that a worker runs, because a collective does not record if its operand is replicated. A derivative of the
-program would count replicas several times, and its `jax.vmap` would mix workers.
+program would add the cotangents of all replicas, and its `jax.vmap` would mix workers.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.static_leaves import NUMBERS
 from tofu.jax.frontend.versions import find_key_implementation
 from tofu.jax.kernels.call import is_differentiable
+from tofu.jax.pytrees import copy_layouts
 from tofu.pipeline import Partition
 from tofu.planning.settings import DEFAULTS, Settings
 from tofu.search.topology import read_arrangement
@@ -39,25 +40,23 @@ class Transformation(Protocol):
     """A transformation of a step, such as a derivative. Calls with equal transformations use the same plan."""
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the transformed step as a function of lists of arrays, and the shapes of its arguments."""
-
-    def is_kept(self, leaf: int) -> bool:
-        """Return True if the transformed step takes the argument `leaf` unchanged."""
+        """Return the transformed step as a function, and the shapes of its arguments."""
 
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class Pullback:
-    """A vector-Jacobian product, which computes cotangents of arguments from cotangents of results.
+    """The derivative of a step in reverse mode (vector-Jacobian product).
 
-    `wanted` has the positions of the arguments, and `seeded` has the positions of the results.
+    It takes cotangents of the results in `seeded`, and returns cotangents of the arguments in `wanted`. Both are
+    positions of arrays.
     """
 
     wanted: tuple[int, ...]
     seeded: tuple[int, ...] = ()
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the function that computes the cotangents, and the shapes of its arguments."""
+        """Return the derivative as a function of the step's arguments and of cotangents, and the shapes of these."""
         function = core.jaxpr_as_fun(traced)
 
         def pullback(leaves: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
@@ -74,20 +73,16 @@ class Pullback:
         seeds = [_shape(traced.out_avals[position]) for position in self.seeded]
         return pullback, (list(map(_shape, traced.in_avals)), seeds)
 
-    def is_kept(self, leaf: int) -> bool:
-        """Return True, because the derivative reads all arguments unchanged."""
-        return True
-
 
 @dataclass(frozen=True)
 class Batch:
-    """A `jax.vmap` over `size` steps. `batched` is True for each argument with a leading dimension of that size."""
+    """A `jax.vmap` of a step. `batched` is True for each array with a leading dimension of extent `size`."""
 
     size: int
     batched: tuple[bool, ...]
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the step as a function of arguments with a batch dimension, and the shapes of these arguments."""
+        """Return the step as a function of arrays with a batch dimension, and the shapes of these arrays."""
         batched = jax.vmap(
             core.jaxpr_as_fun(traced), [0 if is_batched else None for is_batched in self.batched], axis_size=self.size
         )
@@ -99,10 +94,6 @@ class Batch:
         pairs = zip(traced.in_avals, self.batched, strict=True)
         return batch, ([_shape(aval, (self.size,) if is_batched else ()) for aval, is_batched in pairs],)
 
-    def is_kept(self, leaf: int) -> bool:
-        """Return True if the argument `leaf` has no batch dimension."""
-        return not self.batched[leaf]
-
 
 def _shape(aval: Any, leading: tuple[int, ...] = ()) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((*leading, *aval.shape), aval.dtype)
@@ -113,8 +104,8 @@ def make_transformable(
 ) -> Run:
     """Return a partitioned step as a function that `jax.grad` and `jax.vmap` accept.
 
-    `run` runs the partitioned step, from a list of complete arrays to another. `run_transformed` runs a transformed
-    step.
+    `run` runs the partitioned step, and `run_transformed` a transformation of the step. Both take and return complete
+    arrays.
     """
     types = [native.step.types[number] for number in native.step.inputs]
     key_implementations = [find_key_implementation(type_.dtype) if type_.is_key else None for type_ in types]
@@ -174,23 +165,17 @@ def make_transformable(
     return call
 
 
-def choose_settings(partition: Partition, transformation: Transformation, source: Source) -> Settings:
-    """Return the options for planning a transformed step, which stores its arguments like the original step.
+def choose_settings(partition: Partition, source: Source) -> Settings:
+    """Return the options for planning `source`, a transformation of a planned step.
 
-    This does not apply to arguments that the transformation changes, for example by a batch dimension.
+    Hints make it store its arguments like the planned step, except arguments with a batch dimension.
     """
-    native, transformed_step = partition.source.native, source.native
-    numbers = enumerate(zip(transformed_step.step.inputs, native.step.inputs, strict=False))
-    hints = {
-        transformed_step.name_tensor(source.graph, number): partition.plan.tensors[
-            native.name_tensor(partition.graph, original_number)
-        ]
-        for leaf, (number, original_number) in numbers
-        if transformation.is_kept(leaf)
-    }
+    native, transformed = partition.source.native, source.native
+    numbers = list(zip(transformed.step.inputs, native.step.inputs, strict=False))
+    kept = [(new, old) for new, old in numbers if transformed.step.types[new].shape == native.step.types[old].shape]
     return replace(
         partition.task.settings,
-        hints=hints,
+        hints=copy_layouts(partition, source, kept),
         plan=None,
         saved=None,
         algorithm=DEFAULTS["algorithm"],

@@ -1,11 +1,11 @@
-"""Lowered graphs, in which several smaller operators replace an operator."""
+"""Lowered graphs, in which several smaller operators replace some operators."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from tofu.graph import Graph, Operator, Tensor
+from tofu.graph import Graph, Operator
 from tofu.lowering.parts import Lowerings, Parts, find_lowering
 
 
@@ -34,9 +34,3 @@ def lower(graph: Graph, lowerings: Lowerings, is_lowered: Callable[[Operator], b
             operators.append(lowering.as_whole(renumbered))
         new_numbers.append(len(operators) - 1)
     return replace(graph, tensors=tuple(tensors), operators=tuple(operators))
-
-
-def keep_whole(lowerings: Lowerings, operator: Operator, tensors: Sequence[Tensor]) -> Operator:
-    """Return the operator to run if no smaller operators replace `operator`."""
-    lowering = find_lowering(lowerings, operator, tensors)
-    return operator if lowering is None else lowering.as_whole(operator)

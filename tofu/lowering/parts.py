@@ -1,6 +1,6 @@
-"""Lowerings: functions that replace an operator of the graph, the *whole* operator, by smaller ones, the *parts*.
+"""Lowerings: rules that replace an operator of the graph, the *whole* operator, by smaller operators, the *parts*.
 
-Parts are ordinary operators with descriptions, so the search treats them like all other operators.
+Parts have descriptions, so the search treats them like all other operators.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 @dataclass
 class Parts:
-    """The parts that replace the operator `whole`. A lowering calls the methods to add parts, and tensors between them.
+    """The smaller operators, or *parts*, that replace the operator `whole`. A lowering adds parts and tensors between them.
 
     `position` and `first_tensor` are the numbers of the first part and of the first new tensor in the lowered graph.
     """
@@ -33,13 +33,13 @@ class Parts:
     operators: list[Operator] = field(default_factory=list)
     tensors: list[Tensor] = field(default_factory=list)
 
-    def shape(self, slot: int) -> tuple[int, ...]:
-        """Return the shape of input number `slot` of the whole operator."""
-        return self.graph_tensors[self.whole.inputs[slot]].shape
+    def shape(self, number: int) -> tuple[int, ...]:
+        """Return the shape of an input of the whole operator."""
+        return self.graph_tensors[self.whole.inputs[number]].shape
 
-    def output_shape(self, slot: int) -> tuple[int, ...]:
-        """Return the shape of output number `slot` of the whole operator."""
-        return self.graph_tensors[self.whole.outputs[slot]].shape
+    def output_shape(self, number: int) -> tuple[int, ...]:
+        """Return the shape of an output of the whole operator."""
+        return self.graph_tensors[self.whole.outputs[number]].shape
 
     def inner_tensor(self, name: str, shape: tuple[int, ...], dtype: str = "float64") -> int:
         """Add a tensor that connects two parts. Return its number."""
@@ -59,7 +59,7 @@ class Parts:
     ) -> None:
         """Add a part that is not the last one. `names` are the names of dimensions for `Operator.dimension_names`."""
         full_name = f"{self.whole.name}/{name}"
-        self._add(full_name, op, attributes, inputs, outputs, (), is_inner=True, origin=origin, names=names)
+        self._add(full_name, op, attributes, inputs, outputs, is_inner=True, origin=origin, dimension_names=names)
 
     def last_operator(
         self,
@@ -77,7 +77,7 @@ class Parts:
         """
         outputs = self.whole.outputs if outputs is None else outputs
         name = self.whole.name
-        self._add(name, op, attributes, inputs, outputs, mutates, is_inner=False, origin=origin, names=names)
+        self._add(name, op, attributes, inputs, outputs, mutates=mutates, origin=origin, dimension_names=names)
 
     def _add(
         self,
@@ -86,38 +86,12 @@ class Parts:
         attributes: Attributes,
         inputs: tuple[int, ...],
         outputs: tuple[int, ...],
-        mutates: tuple[int, ...],
-        is_inner: bool,
-        origin: Any,
-        names: DimensionNames,
+        mutates: tuple[int, ...] = (),
+        **others: Any,
     ) -> None:
-        part = replace(
-            self.whole,
-            name=name,
-            op=op,
-            attributes=dict(attributes),
-            inputs=inputs,
-            outputs=outputs,
-            mutates=mutates,
-            ignored=(),
-            leader=self.position if self.operators else None,
-            is_inner=is_inner,
-            origin=origin,
-            dimension_names=names,
-        )
-        self.operators.append(part)
-
-
-def _same_operator(operator: Operator) -> Operator:
-    return operator
-
-
-def _same_attributes(attributes: Attributes) -> Attributes:
-    return attributes
-
-
-def _always(operator: Operator, inputs: Inputs) -> bool:
-    return True
+        leader = self.position if self.operators else None
+        part = replace(self.whole, name=name, op=op, inputs=inputs, outputs=outputs, mutates=mutates, **others)
+        self.operators.append(replace(part, attributes=dict(attributes), ignored=(), leader=leader))
 
 
 @dataclass(frozen=True)
@@ -138,9 +112,9 @@ class Lowering:
     """
 
     expand: Callable[[Parts], None]
-    as_whole: Callable[[Operator], Operator] = _same_operator
-    in_inference: Callable[[Attributes], Attributes] = _same_attributes
-    is_possible: Callable[[Operator, Inputs], bool] = _always
+    as_whole: Callable[[Operator], Operator] = lambda operator: operator
+    in_inference: Callable[[Attributes], Attributes] = lambda attributes: attributes
+    is_possible: Callable[[Operator, Inputs], bool] = lambda operator, inputs: True
 
 
 Lowerings = Mapping[str, Lowering]
@@ -158,7 +132,5 @@ class LowerableOperators(OperatorDescriptions, Protocol):
 def find_lowering(lowerings: Lowerings, operator: Operator, tensors: Sequence[Tensor]) -> Lowering | None:
     """Return the rule that replaces an operator by smaller ones, or None. `tensors` are all tensors of the graph."""
     lowering = lowerings.get(operator.op)
-    if lowering is None:
-        return None
     inputs = [tensors[position] for position in operator.inputs]
-    return lowering if lowering.is_possible(operator, inputs) else None
+    return lowering if lowering is not None and lowering.is_possible(operator, inputs) else None

@@ -1,7 +1,7 @@
 """Restore whole operators after the search, if their own kernels can be split as the plan says.
 
-During the search, smaller operators (*parts*) replace every operator that has a lowering. But whole operators are
-faster. So an operator runs in parts only if its own kernel cannot be split along the axes of the plan.
+During the search, smaller operators (*parts*) replace every operator that has a lowering (a rule for this). But whole
+operators are faster. So an operator runs in parts only if its own kernel cannot be split along the axes of the plan.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from tofu.analysis import OperatorAccess
 from tofu.errors import InternalError
 from tofu.graph import Graph, Operator, Phase
-from tofu.lowering.expansion import keep_whole, lower
+from tofu.lowering.expansion import lower
 from tofu.lowering.parts import LowerableOperators, find_lowering
 from tofu.plan import AxisChoice, DimensionChoice
 from tofu.search import Choices, Problem, find_strategies, make_problem
@@ -72,17 +72,15 @@ def _restore(
     named_choices, lowered = name_choices(searched), searched.problem.graph
     # Parts whose outputs nobody reads do not run. A whole operator would run, to update its states.
     live_names = {lowered.operators[number].name for number in find_live_operators(lowered, searched.problem.accesses)}
-    whole_names = {
-        operator.name
-        for operator, access in zip(graph.operators, whole_accesses, strict=True)
-        if operator.name in live_names
-        and _can_be_split(
-            keep_whole(framework.lowerings, operator, graph.tensors),
-            access,
-            named_choices.operators[operator.name],
-            [named_choices.tensors[graph.tensors[tensor].name] for tensor in operator.inputs],
-        )
-    }
+    whole_names = set()
+    for operator, access in zip(graph.operators, whole_accesses, strict=True):
+        lowering = find_lowering(framework.lowerings, operator, graph.tensors)
+        whole = operator if lowering is None else lowering.as_whole(operator)
+        layouts = [named_choices.tensors[graph.tensors[tensor].name] for tensor in operator.inputs]
+        if operator.name in live_names and _can_be_split(
+            whole, access, named_choices.operators[operator.name], layouts
+        ):
+            whole_names.add(operator.name)
     final = lower(graph, framework.lowerings, lambda operator: operator.name not in whole_names)
     # In the search, equal time steps share what workers read. They must share the same in this graph.
     equal = searched.problem.equal.for_graph(lowered, final)
@@ -116,7 +114,10 @@ def _can_be_split(
 
 
 def _find_layout(access: OperatorAccess, position: int, axes: AxisChoice) -> DimensionChoice:
-    """Return how to split input number `position` so that each worker stores exactly the region that its part accesses."""
+    """Return how an input must be split so that each worker stores exactly the region that it reads, if `axes` split the operator.
+
+    For each round of the plan, the result has a dimension of the input, or None.
+    """
     rows = access.inputs[position].rows
     dimension_by_axis = {access.axes[axis]: dimension for dimension, row in enumerate(rows) for axis, _ in row.terms}
     return tuple(None if axis is None else dimension_by_axis.get(axis) for axis in axes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.engine import Engine, Measured, Source
@@ -60,9 +61,8 @@ class MXNetBackend:
     ) -> None:
         """Raise InternalError if the graph of all workers breaks a rule of `tofu.mxnet.check`."""
         planned = plan_buffers(choices, execution)
-        shapes: list[Shape] = []
-        for output in execution.outputs:
-            shapes += list_shard_shapes(choices.problem, output.tensor, output.layout)
+        shard_shapes = (list_shard_shapes(choices.problem, o.tensor, o.layout) for o in execution.outputs)
+        shapes = list(chain.from_iterable(shard_shapes))
         check_execution(planned, shapes)
         if worker_bytes is not None:
             check_memory(add_up_workers(choices, planned), worker_bytes)

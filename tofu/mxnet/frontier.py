@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tofu.errors import InfeasibleError, PlanError
-from tofu.formatting import align, format_bytes, format_seconds
+from tofu.formatting import align, format_bytes, format_seconds, list_some
 from tofu.mxnet.planning import read_trained
 from tofu.mxnet.runtime.symbol.arguments import read_settings, read_shapes
 from tofu.pipeline import Observer, Task, build_partition
@@ -74,7 +74,7 @@ class Frontier:
     def __str__(self) -> str:
         """Return a table with a row for each plan.
 
-        It names the tensors that the plan replicates or keeps in memory, if the plan before does not.
+        A row names the tensors that this plan replicates or keeps in memory and the plan before does not.
         """
         rows = [
             ("", "memory per worker", "of the smallest", "moved per step", "of the first", "replicated", "kept", "new")
@@ -155,11 +155,7 @@ def _describe_difference(last_plan: Plan, plan: Plan) -> str:
         ("", [name for name in _list_replicated(plan) if name not in last_replicated]),
         ("kept ", [name for name in plan.kept if name not in last_plan.kept]),
     )
-    return "; ".join(
-        title + ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else "")
-        for title, names in differences
-        if names
-    )
+    return "; ".join(title + list_some(names, MOST_NAMES) for title, names in differences if names)
 
 
 def frontier(
@@ -217,8 +213,8 @@ def frontier(
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
     """Return the frontier of a symbol that is not partitioned.
 
-    Each round of the search splits the model by one prime factor of the number of workers. Only one order of the rounds
-    is tried. Raise PlanError for one worker, and if `settings` name an algorithm that does not search.
+    Each round of the search splits the model by one prime factor of the number of workers, in one order only. Raise
+    PlanError for one worker, and if `settings` name an algorithm that does not search.
     """
     if settings.workers == 1:
         raise PlanError("ngpus is 1; a frontier needs 2 workers or more.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
+from math import inf
 from typing import Any
 
 from tofu.engine import Source
@@ -35,10 +36,10 @@ def read_task(
     observe: Observer | None = None,
     states: int = 0,
 ) -> Task:
-    """Read and analyse a symbol: find out how each operator can be split.
+    """Read and analyse a symbol: find out how each operator can be split. Raise a TofuError if this is impossible.
 
-    The arguments are those of `compile_partition`. If there is a memory limit, `states` is the number of tensors that
-    an optimizer keeps for each weight.
+    `differentiated` names the arguments that get gradients, and `updated` names those that an optimizer updates. If
+    there is a memory limit, `states` is the number of tensors that an optimizer keeps for each weight.
     """
     observe = observe or observe_by_environment()
     differentiated = differentiated if settings.for_training else ()
@@ -70,10 +71,11 @@ def read_task(
 
 
 def _list_forms(symbol: Any, settings: Settings) -> list[SymbolForm]:
-    """Return the forms in which a symbol may be planned. The first one needs no search.
+    """Return the forms of a symbol from which the planner may choose.
 
-    RNN operators may be replaced by cells, and operators along a dimension may be computed in blocks. If a plan was
-    passed, it determines which operators are in blocks. An operator with a hint is never in blocks.
+    In some forms, other operators replace the RNN operators (see `unrolled`), or operators along a dimension such as
+    cumsum (see `blocks`). With a plan, those operators are replaced that the plan replaces. An operator with a hint is
+    not replaced by blocks.
     """
     unroll = find_unroll(settings) if has_recurrences(symbol) else "never"
     unroll_choices = {"never": (False,), "always": (True,), "cheaper": (False, True)}[unroll]
@@ -100,8 +102,8 @@ def _choose_form(
 ) -> Task:
     """Return the form of the symbol whose plan has the least communication, or the first of several equal ones.
 
-    If the user describes an interconnect, the time of communication is compared. If the best plan does not split the
-    blocks of an operator, this operator is left whole.
+    If the user describes an interconnect, seconds are compared. If the best plan does not distribute the blocks of an
+    operator over the workers, the operator itself is used instead.
     """
     best_task, best_form, best_plan = first_task, AS_WRITTEN, _plan_form(first_task)
     if isinstance(best_plan, Plan) and best_plan.communication_bytes == 0:
@@ -109,7 +111,7 @@ def _choose_form(
     for form, source in other_sources:
         task = analyse(source)
         plan = _plan_form(task)
-        if _is_better(plan, best_plan):
+        if _find_cost(plan) < _find_cost(best_plan):
             best_task, best_form, best_plan = task, form, plan
     if isinstance(best_plan, TofuError):
         raise best_plan
@@ -120,7 +122,7 @@ def _choose_form(
         return best_task
     form = replace(best_form, may_divide=lambda name: best_form.may_divide(name) and name not in undivided)
     task = analyse(read(form))
-    return best_task if _is_better(best_plan, _plan_form(task)) else task
+    return best_task if _find_cost(best_plan) < _find_cost(_plan_form(task)) else task
 
 
 def _plan_form(task: Task) -> Plan | TofuError:
@@ -130,13 +132,9 @@ def _plan_form(task: Task) -> Plan | TofuError:
         return error
 
 
-def _is_better(plan: Plan | TofuError, best_plan: Plan | TofuError) -> bool:
+def _find_cost(plan: Plan | TofuError) -> float:
     if not isinstance(plan, Plan):
-        return False
-    return not isinstance(best_plan, Plan) or _find_cost(plan) < _find_cost(best_plan)
-
-
-def _find_cost(plan: Plan) -> float:
+        return inf
     seconds = plan.communication_seconds
     return plan.communication_bytes if seconds is None else seconds
 
@@ -164,41 +162,15 @@ def read_trained(
     observe: Observer | None = None,
     states: int = 0,
 ) -> Task:
-    """Read a symbol in which every argument except inputs and labels is trained.
-
-    `states` is described in `read_task`. Raise a TofuError if the model cannot be split, or if names or shapes are
-    wrong.
-    """
+    """Read a symbol in which every argument except inputs and labels is trained, as `read_task` does."""
     refuse_unpartitionable(symbol)
     check_names(symbol, shapes)
     inputs, trained = read_training(symbol, shapes)
     return read_task(symbol, inputs, settings, differentiated=trained, updated=trained, observe=observe, states=states)
 
 
-def compile_partition(
-    symbol: Any,
-    shapes: Mapping[str, tuple[int, ...]],
-    settings: Settings,
-    *,
-    dtypes: Mapping[str, Any] | None = None,
-    differentiated: Collection[str] = (),
-    updated: Collection[str] = (),
-    progress: Progress | None = None,
-) -> Partition:
-    """Plan a model for these shapes, and return the plan with its graph.
-
-    `differentiated` names the arguments that get gradients. `updated` names those that an optimizer updates. Raise a
-    TofuError if the model cannot be planned.
-    """
-    observe = observe_by_environment()
-    task = read_task(
-        symbol, shapes, settings, dtypes=dtypes, differentiated=differentiated, updated=updated, observe=observe
-    )
-    return make_partition(task, observe, progress)
-
-
 def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Callable[[Task], Partition]:
-    """Return a function that plans a symbol with other settings, and chooses again which operators to replace."""
+    """Return a function that plans a task with its own settings, and chooses the form of the symbol again for them."""
 
     def plan(task: Task) -> Partition:
         if len(_list_forms(symbol, task.settings)) == 1:

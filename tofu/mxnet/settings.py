@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from tofu.errors import PlanError
-from tofu.planning.settings import OPTIONS, Option, Settings
-from tofu.validation import show
+from tofu.planning.settings import OPTIONS, Option, Settings, read_choice
 
 UNROLL = ("never", "cheaper", "always")
-
-
-def _read_unroll(when: Any) -> str:
-    if when not in UNROLL:
-        raise PlanError(f"unroll= must be one of {', '.join(map(repr, UNROLL))}, not {show(when)}.")
-    return str(when)
 
 
 @dataclass(frozen=True)
@@ -29,7 +22,7 @@ class MXNetSettings(Settings):
     unroll: str = "never"
 
 
-MXNET_OPTIONS: Mapping[str, Option] = {**OPTIONS, "unroll": Option(_read_unroll)}
+MXNET_OPTIONS: Mapping[str, Option] = {**OPTIONS, "unroll": Option(partial(read_choice, "unroll", UNROLL, PlanError))}
 """All planning options by name, with the functions that check and convert a user's value."""
 
 

@@ -75,9 +75,9 @@ def measure_plan(choices: Choices, measure: Measure) -> Point:
 
 @dataclass
 class Tradeoff:
-    """Plans for one model that trade memory for communication. Each search finds the best plan at a certain price of memory.
+    """Plans for one model that trade memory for communication. A search finds the best plan for each price of memory.
 
-    `effort` limits the time of each search. `whole_effort` limits the searches at the highest price and at price 0.
+    `effort` limits the time of a search. The searches at the highest price and at price 0 get the time `whole_effort`.
     """
 
     problem: Problem
@@ -108,7 +108,7 @@ class Tradeoff:
         return self._add(self._solve(self.problem.with_memory_price(held_price * unit, split), self.effort).choices)
 
     def _solve_with_all(self, restrict: Callable[[Problem], Problem]) -> Solution:
-        """First add a plan without overlapping parts, in case the second search runs out of time."""
+        """Search the best plan. Before, add the best plan without overlapping parts, in case the search runs out of time."""
         even = self.problem.split_evenly()
         if even is not None:
             self._add(self._solve(restrict(even), self.whole_effort).choices)

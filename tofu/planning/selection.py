@@ -28,7 +28,7 @@ logger = logging.getLogger("tofu")
 
 UNPROVED = "nothing is proved"
 SPLIT_SHARE = 0.3
-"""Share of the effort for a plan without replication, which may be as good as others and need less memory."""
+"""Share of the effort for a plan without replication, from which the search with replication starts."""
 AS_GIVEN = f"applied as passed; {UNPROVED}"
 NO_PART_OF_THE_KEY = (
     "plan",

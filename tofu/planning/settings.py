@@ -40,7 +40,7 @@ class Option:
     to_plain, from_plain
         Functions that convert the field to a value in a JSON file, and this value back. None is not converted.
     is_of_search
-        True if the option controls the search, so that it cannot be combined with `plan=`.
+        True if the option controls the search, so it excludes `plan=`.
     help, metavar, choices
         Texts of the command line option. If `help` is empty, this table defines no command line option.
     """
@@ -55,9 +55,9 @@ class Option:
 
 
 def read_hints(hints: Any) -> Mapping[str, Any]:
-    """Return hints, which say how to split tensors and operators by name. Raise PlanError for any other value.
+    """Return hints, which split tensors and operators by name. Raise PlanError for any other value.
 
-    The names are checked later.
+    Names are checked later.
     """
     if not isinstance(hints, Mapping):
         raise PlanError(
@@ -86,8 +86,9 @@ def read_plan(plan: Any) -> Plan:
         raise PlanError(f"{plan}: {error}") from error
 
 
-def _read_choice(name: str, choices: Sequence[str], error: type[TofuError], value: Any) -> str:
-    if value not in choices:
+def read_choice(name: str, choices: Sequence[str], error: type[TofuError], value: Any) -> str:
+    """Return a value that is one of several words."""
+    if not isinstance(value, str) or value not in choices:
         raise error(f"{name}= must be one of {', '.join(map(repr, choices))}, not {show(value)}.")
     return str(value)
 
@@ -120,7 +121,7 @@ def _plan_from_plain(plain: Any) -> Plan:
 
 @dataclass(frozen=True)
 class Settings:
-    """Options for the plan of a model, as the user set them.
+    """Options for a plan, as the user set them.
 
     Attributes
     ----------
@@ -136,7 +137,7 @@ class Settings:
         What to do with operators without a description: "error", or "replicate" to compute them on every worker.
     on_infeasible
         What to do with models that cannot be split over so many workers: "error", or "replicate" to let workers repeat
-        computations, with a warning. "accept" does this without a warning, for plans that no user asked for.
+        computations. "accept" does this without a warning, for plans that no user asked for.
     cache
         True if plans are remembered, so that a model is only searched once.
     algorithm, search_seconds
@@ -189,7 +190,7 @@ class Settings:
 
     @property
     def _has_hints_by_round(self) -> bool:
-        """True if a hint is a list with an entry for each prime factor of `workers`, the largest factor first."""
+        """True if a hint lists a choice for each prime factor of `workers`, the largest factor first."""
         return any(isinstance(hint, (list, tuple)) for hint in (self.hints or {}).values())
 
     def searching(self) -> Settings:
@@ -199,8 +200,8 @@ class Settings:
     def over(self, workers: int) -> Settings:
         """Return the settings for another number of workers.
 
-        Options that only apply to the present number are dropped: `plan`, `topology`, `memory_limit`, and hints with an
-        entry for each round.
+        Options that only apply to the present number are dropped: `plan`, `topology`, `memory_limit`, and hints that
+        list a choice for each round.
         """
         hints = {name: hint for name, hint in (self.hints or {}).items() if not isinstance(hint, tuple)}
         return replace(self, workers=workers, hints=hints, plan=None, topology=None, memory_limit=None)
@@ -248,19 +249,19 @@ OPTIONS: Mapping[str, Option] = {
         help='Memory that each worker may use, in bytes or like "12GB". The search then finds a plan that fits.',
     ),
     "replicate": Option(
-        partial(_read_choice, "replicate", REPLICATE, PlanError),
+        partial(read_choice, "replicate", REPLICATE, PlanError),
         is_of_search=True,
         choices=REPLICATE,
         help='Tensors that may be replicated: "small" for those below 64 KiB, "free" for any tensor if that saves communication. '
         "Replicated tensors need more memory.",
     ),
     "undescribed": Option(
-        partial(_read_choice, "undescribed", UNDESCRIBED, UnsupportedError),
+        partial(read_choice, "undescribed", UNDESCRIBED, UnsupportedError),
         choices=UNDESCRIBED,
         help="Treatment of operators that Tofu has no description of: an error, or replicated computation on every worker.",
     ),
     "on_infeasible": Option(
-        partial(_read_choice, "on_infeasible", ON_INFEASIBLE, UnsupportedError),
+        partial(read_choice, "on_infeasible", ON_INFEASIBLE, UnsupportedError),
         choices=ON_INFEASIBLE,
         help="Treatment of a model that cannot be split over so many workers: an error, or several workers compute the same.",
     ),

@@ -8,8 +8,9 @@ from tofu import _core
 from tofu.program.attributes import worker_attributes
 from tofu.program.check import check_program, is_checked
 from tofu.program.emission import TRAINING, PlannedProgram, write_outlines, write_program
-from tofu.program.nodes import Entry, Node, NodeKind, Piece, PieceSource
+from tofu.program.nodes import Entry, Node, Piece, PieceSource
 from tofu.program.program import OutputShards, Program
+from tofu.program.tables import NodeKind
 
 shard_name, worker_group = _core.shard_name, _core.worker_group
 

@@ -1,6 +1,7 @@
 """Conversion of a `Program`, which lists the nodes of each worker, to a `Lockstep` program, in which all workers run together.
 
-An *entry* is the output of a node on one worker. A *value* has one entry on each worker.
+An *entry* is an output of a node, an array on one worker. A *value* is one array on each worker, so it has an entry for
+each worker.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import NamedTuple, TypeAlias
 
 from tofu.errors import InternalError
 from tofu.program.lockstep import Box, Compute, Lockstep, ProgramValue, Read, Shape, Transfer, TransferPiece
-from tofu.program.nodes import Entry, Node, NodeKind
+from tofu.program.nodes import Entry, Node
 from tofu.program.program import Program
+from tofu.program.tables import NodeKind
 
 
 def align_workers(program: Program, factors: Sequence[int], find_shards: Callable[[int], tuple[Box, ...]]) -> Lockstep:
@@ -30,7 +32,7 @@ EntryByWorker: TypeAlias = "tuple[Entry | None, ...]"
 
 
 class _EntryRead(NamedTuple):
-    """A region of an entry. It begins at `begin`. `PieceSource` explains `along`."""
+    """A region that a transfer reads from an output of a node, from `begin` on. `PieceSource` explains `along`."""
 
     entry: Entry
     begin: Shape
@@ -38,7 +40,10 @@ class _EntryRead(NamedTuple):
 
 
 class _EntryPiece(NamedTuple):
-    """A `TransferPiece` whose entries are not yet in values. It becomes the sum of `reads`."""
+    """A region of the array that worker `reader` assembles: the sum of the regions in `reads`.
+
+    It becomes a `TransferPiece` when the value that contains each region is known.
+    """
 
     reader: int
     begin: Shape
@@ -47,7 +52,7 @@ class _EntryPiece(NamedTuple):
 
 
 class _Aligner:
-    """Finds the values of a program: first those of operators in order, then results, then all other shards."""
+    """Builds the values of a lockstep program: inputs and outputs of operators in order, then results, then other shards."""
 
     def __init__(self, program: Program, find_shards: Callable[[int], tuple[Box, ...]]) -> None:
         self.program, self.graph, self.nodes = program, program.graph, program.nodes
@@ -232,7 +237,7 @@ class _Aligner:
             yield _EntryPiece(node.worker, piece.begin, piece.extent, tuple(reads))
 
     def _is_partial_sum(self, entry: Entry, tensor: int, entries: EntryByWorker) -> bool:
-        """Return True if an entry is one worker's part of a sum that several workers need."""
+        """Return True if an output of a node is one worker's part of a sum that several workers need."""
         node = self.nodes[entry.node]
         if node.id != tensor or not self._is_new_fetch(entry):
             return False
@@ -262,7 +267,10 @@ class _Aligner:
         return inputs, converted
 
     def _find_value_by_entry(self, tensor: int, entries: Iterable[Entry]) -> dict[Entry, int]:
-        """Return the value from which a transfer reads each entry. Fetches that are in no value yet form new values."""
+        """Return, for each output of a node that a transfer reads, the value that contains it.
+
+        Fetched regions that no value contains yet are collected in new values.
+        """
         fetches_by_owner: dict[tuple[int, int], list[Entry]] = {}  # by tensor and worker
         key_by_entry: dict[Entry, tuple[str, int, int]] = {}
         for entry in entries:

@@ -8,8 +8,8 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from tofu import _core
 from tofu.graph import Phase
+from tofu.program.parts import find_parts
 from tofu.search import Choices, Problem
 from tofu.search.strategies import Box, region_shape
 
@@ -22,10 +22,9 @@ Rows = npt.NDArray[np.int32]
 def worker_attributes(
     choices: Choices, phases: Sequence[Phase], workers_by_operator: Mapping[int, Sequence[int]] | None = None
 ) -> tuple[list[dict[str, str]], Rows]:
-    """Return a table of changed attributes, and the row of the table for each operator and worker.
+    """Return the attributes that differ on a worker, as a table, and the number of the table's row for each operator and worker.
 
-    In row 0, no attribute is changed. If `workers_by_operator` is passed, the row of all workers that it does not list
-    is -1.
+    In row 0, no attribute differs. If `workers_by_operator` is passed, workers that it does not list have the row -1.
     """
     problem = choices.problem
     workers = prod(problem.factors)
@@ -37,11 +36,9 @@ def worker_attributes(
     for number, operator in enumerate(problem.graph.operators):
         if operator.phase not in phases:
             continue
-        choice = choices.operators[number]
-        signature = id(problem.accesses[number]), choice.tobytes()
+        signature = id(problem.accesses[number]), choices.operators[number].tobytes()
         if signature not in known:
-            boxes = _core.worker_boxes(problem.native, list(problem.factors), "operator", number, choice.tolist())
-            known[signature] = boxes, {}, np.full(workers, NO_ROW, np.int32)
+            known[signature] = find_parts(choices, number), {}, np.full(workers, NO_ROW, np.int32)
         boxes, row_by_box, row_by_worker = known[signature]
         asked = slice(None) if workers_by_operator is None else list(workers_by_operator.get(number, ()))
         for worker in np.arange(workers)[asked][row_by_worker[asked] == NO_ROW]:

@@ -14,12 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tofu.errors import InternalError
+from tofu.formatting import list_some
 from tofu.graph import Graph, Phase
-from tofu.program.nodes import NodeKind
 from tofu.program.program import Program
-from tofu.program.tables import Column, ProgramTables
-
-SHOWN_NODES = 5
+from tofu.program.tables import Column, NodeKind, ProgramTables
 
 
 def is_checked() -> bool:
@@ -30,9 +28,12 @@ def is_checked() -> bool:
 def check_program(program: Program, communication_bytes: int | None = None) -> None:
     """Raise InternalError if a program breaks a rule, or does not transfer `communication_bytes`.
 
-    The rules: a *fetch* assembles a region on one worker from *pieces*, each copied from a source. Each piece is inside
-    the region and inside the source, at the same position of the tensor. Pieces neither overlap nor leave gaps. Only
-    fetches read from other workers. Nodes come after their inputs.
+    A node computes an operator, or is a *fetch*: it copies *pieces* of other nodes' outputs into a new array. The main
+    rules:
+
+    - A node comes after the nodes that it reads. Only fetches read from other workers.
+    - A piece is inside both arrays, at the same position of the tensor.
+    - The pieces of an array neither overlap nor leave gaps.
     """
     try:
         problems = find_problems(program)
@@ -63,8 +64,7 @@ def find_problems(program: Program) -> list[str]:
 
 
 def _describe_nodes(problem: str, nodes: Column) -> str:
-    more = "" if len(nodes) <= SHOWN_NODES else f" and {len(nodes) - SHOWN_NODES} more"
-    return f"{problem}: node {', '.join(map(str, nodes[:SHOWN_NODES].tolist()))}{more}"
+    return f"{problem}: node {list_some(list(map(str, nodes.tolist())))}"
 
 
 def _find_wrong_numbers(tables: ProgramTables, graph: Graph) -> Column:
@@ -143,10 +143,10 @@ def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
-    """Return the fetches from shards that leave gaps in their region.
+    """Return the fetches whose pieces leave gaps in the new array.
 
-    Two kinds of gaps are allowed: a fetch without pieces, which passes zeros to a sum, and gaps in results of
-    operators, such as the gradient of a slice.
+    Gaps are allowed in a fetch without pieces, which adds zeros to a sum, and in the result of an operator, such as the
+    gradient of a slice, which is zero outside the slice.
     """
     node_count = len(tables.node_kind)
     first_entry = tables.entry_node.searchsorted(np.arange(node_count))
@@ -223,7 +223,7 @@ def _check_results(program: Program) -> Iterator[str]:
 
 
 def _find_tensors(tables: ProgramTables, graph: Graph) -> Column:
-    return tables.find_entry_tensors(NodeKind.OPERATOR, [operator.outputs for operator in graph.operators])
+    return tables.find_entry_tensors([operator.outputs for operator in graph.operators])
 
 
 def _column(values: Iterable[object]) -> Column:

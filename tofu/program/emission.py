@@ -12,9 +12,8 @@ import numpy.typing as npt
 
 from tofu import _core
 from tofu.graph import Phase
-from tofu.program.nodes import NodeKind
 from tofu.program.program import OutputShards, Program
-from tofu.program.tables import read_tables
+from tofu.program.tables import NodeKind, read_tables
 from tofu.search import Choices, Problem
 
 TRAINING = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
@@ -81,9 +80,8 @@ class Outlines:
         tables = read_tables(self.kinds)
         is_copy = tables.node_kind == NodeKind.OPERATOR
         found: dict[int, list[int]] = {}
-        for operator, worker in zip(
-            tables.node_id[is_copy].tolist(), tables.node_worker[is_copy].tolist(), strict=True
-        ):
+        columns = (column[is_copy].tolist() for column in (tables.node_id, tables.node_worker))
+        for operator, worker in zip(*columns, strict=True):
             found.setdefault(operator, []).append(worker)
         return found
 

@@ -40,7 +40,7 @@ class ProgramValue:
     @property
     def is_even(self) -> bool:
         """True if all boxes have the same shape."""
-        return all(tuple(end - begin for begin, end in box) == self.shape for box in self.boxes)
+        return len({tuple(end - begin for begin, end in box) for box in self.boxes}) == 1
 
 
 class Compute(NamedTuple):

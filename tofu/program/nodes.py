@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tofu.graph import Phase
-from tofu.program.tables import Column, ProgramTables
+from tofu.program.tables import Column, NodeKind, ProgramTables
 
 Shape = tuple[int, ...]
-
-
-class NodeKind(enum.IntEnum):
-    """The kind of a node in a program."""
-
-    VARIABLE = 0  # one worker's shard of a tensor that no operator produces
-    OPERATOR = 1  # one worker's copy of an operator
-    FETCH = 2  # assembles a region on one worker from entries on several workers
 
 
 class Entry(NamedTuple):
@@ -80,7 +71,7 @@ class Node:
 
 
 def pick_entries(tables: ProgramTables, rows: Column) -> tuple[Entry, ...]:
-    """Return the rows `rows` of the table of entries (outputs of nodes)."""
+    """Return the outputs of nodes in these rows of the table of entries (`ProgramTables`)."""
     return tuple(map(Entry, tables.entry_node[rows].tolist(), tables.entry_output[rows].tolist()))
 
 

@@ -12,11 +12,15 @@ from tofu.search.choices import REPLICATED
 from tofu.search.geometry import find_shards
 
 
+def find_parts(choices: Choices, operator: int) -> _core.Int64Array:
+    """Return each worker's part of an operator, as an array [workers, axes, (begin, end)]."""
+    problem, axes = choices.problem, choices.operators[operator].tolist()
+    return _core.worker_boxes(problem.native, list(problem.factors), "operator", operator, axes)
+
+
 def list_parts(choices: Choices, operator: int) -> tuple[Box, ...]:
-    """Return each worker's part of an operator, as a range of each axis."""
-    problem = choices.problem
-    axes = list(map(int, choices.operators[operator]))
-    return _list_boxes(_core.worker_boxes(problem.native, list(problem.factors), "operator", operator, axes))
+    """Return each worker's part of an operator: a range (begin, end) of each axis."""
+    return _list_boxes(find_parts(choices, operator))
 
 
 def list_shards(choices: Choices, tensor: int) -> tuple[Box, ...]:
@@ -25,7 +29,7 @@ def list_shards(choices: Choices, tensor: int) -> tuple[Box, ...]:
 
 
 def count_own_positions(choices: Choices, operator: int) -> dict[int, tuple[int, ...]]:
-    """For each axis whose parts overlap, return how many positions each worker has before the next part begins."""
+    """For each axis along which workers' parts overlap, return how many positions of each part are before the next part."""
     problem = choices.problem
     axes, extents = choices.operators[operator].tolist(), problem.accesses[operator].extents
     if _is_even(extents, axes, problem.factors):

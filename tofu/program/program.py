@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tofu.graph import Graph, Phase
-from tofu.program.nodes import Entry, Node, NodeKind, Piece, list_nodes, pick_entries
-from tofu.program.tables import ProgramTables, read_tables
+from tofu.program.nodes import Entry, Node, Piece, list_nodes, pick_entries
+from tofu.program.tables import NodeKind, ProgramTables, read_tables
 
 Layout = tuple[int, ...]
 
@@ -67,12 +67,12 @@ class Program:
 
     @cached_property
     def output_entries(self) -> tuple[Entry, ...]:
-        """The outputs of nodes that are results: for each result, one on each worker. Outputs of nodes that nothing reads follow."""
+        """The arrays of all results, with one array on each worker for each result. Arrays that no node reads follow."""
         return pick_entries(self.tables, self.tables.output_entry)
 
     @cached_property
     def results(self) -> tuple[tuple[Entry, ...], ...]:
-        """For each of `outputs`, the entry on each worker that contains the worker's shard."""
+        """For each of `outputs`, the shard on each worker."""
         ends = range(self.workers, (len(self.outputs) + 1) * self.workers, self.workers)
         return tuple(self.output_entries[end - self.workers : end] for end in ends)
 
@@ -84,8 +84,7 @@ class Program:
     @cached_property
     def entry_tensor(self) -> npt.NDArray[np.int64]:
         """The tensor to which each output of a node belongs."""
-        outputs = [operator.outputs for operator in self.graph.operators]
-        return self.tables.find_entry_tensors(NodeKind.OPERATOR, outputs)
+        return self.tables.find_entry_tensors([operator.outputs for operator in self.graph.operators])
 
     @cached_property
     def entry_bytes(self) -> npt.NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,9 +16,17 @@ from tofu import _core
 Column = npt.NDArray[np.int64]
 
 
+class NodeKind(enum.IntEnum):
+    """The kind of a node in a program."""
+
+    VARIABLE = 0  # one worker's shard of a tensor that no operator produces
+    OPERATOR = 1  # one worker's copy of an operator
+    FETCH = 2  # assembles a region on one worker from entries on several workers
+
+
 @dataclass(frozen=True, eq=False)
 class ProgramTables:
-    """Tables of nodes, of the entries (arrays) that they write and read, and of the pieces and sources of fetches.
+    """Tables of nodes, of the arrays that nodes write (*entries*), and of the pieces and sources of fetches.
 
     `csrc/core/program/program_tables.h` explains the columns. Rows refer to each other by number. Shapes, begins and
     extents have as many columns as the highest rank. Entries of lower rank have length 1 in the last columns.
@@ -50,12 +59,12 @@ class ProgramTables:
 
     @cached_property
     def entry_output(self) -> Column:
-        """The number of each entry among the outputs of the node that writes it."""
+        """For each entry, its number among the outputs of its node."""
         return np.arange(len(self.entry_node)) - np.searchsorted(self.entry_node, self.entry_node)
 
     @cached_property
     def source_node(self) -> Column:
-        """For each source (a region that a fetch reads), the number of the fetch."""
+        """For each *source*, a region that a fetch reads: the number of the node that is the fetch."""
         node: Column = self.piece_node[self.source_piece]
         return node
 
@@ -65,12 +74,12 @@ class ProgramTables:
         entry: Column = self.read_entry[self.source_read]
         return entry
 
-    def find_entry_tensors(self, operator_kind: int, operator_outputs: Sequence[Sequence[int]]) -> Column:
-        """Return the tensor to which each entry belongs. `operator_outputs` has the output tensors of each operator."""
+    def find_entry_tensors(self, operator_outputs: Sequence[Sequence[int]]) -> Column:
+        """Return the tensor of each entry. `operator_outputs` has the output tensors of each operator."""
         first_output = np.cumsum([0, *map(len, operator_outputs)])
         outputs = np.array([tensor for tensors in operator_outputs for tensor in tensors], np.int64)
         tensors: Column = self.node_id[self.entry_node]
-        is_output = self.node_kind[self.entry_node] == operator_kind
+        is_output = self.node_kind[self.entry_node] == NodeKind.OPERATOR
         tensors[is_output] = outputs[first_output[tensors[is_output]] + self.entry_output[is_output]]
         return tensors
 

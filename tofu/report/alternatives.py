@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tofu.errors import PlanError, TofuError, find_similar_names
+from tofu.formatting import format_bytes, list_some
 from tofu.graph import Graph, name_layers
 from tofu.pipeline import Partition
-from tofu.plan import AxisChoice
 from tofu.report.layers import LayerRow, explain_axis
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate, price
@@ -16,7 +16,6 @@ from tofu.search.solve import Effort
 from tofu.validation import show_with_type
 
 EFFORT_SECONDS = 0.5
-MOST_NAMES = 5  # names of operators in an error message
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,21 @@ class Alternative:
     change: float | None
     remark: str
 
+    @property
+    def moved_text(self) -> str:
+        """`communication_bytes` with a unit, or "no plan"."""
+        return "no plan" if self.communication_bytes is None else format_bytes(self.communication_bytes)
+
+    @property
+    def change_text(self) -> str:
+        """`change` in percent, or ""."""
+        return "" if self.change is None else format_change(self.change)
+
+
+def format_change(change: float) -> str:
+    """Write a relative change as text: +12 %, +0.3 %, 0 %."""
+    return "0 %" if change == 0 else f"{100 * change:+.2g} %" if abs(change) < 0.1 else f"{100 * change:+.0f} %"
+
 
 def check_layer(layer: str, graph: Graph) -> None:
     """Raise PlanError if `layer` is not the name of an operator or layer of the model."""
@@ -53,19 +67,16 @@ def check_layer(layer: str, graph: Graph) -> None:
     if layer not in operators and layer in graph.tensor_index:
         tensor = graph.tensor_index[layer]
         readers = [operator.name for operator in graph.operators if tensor in operator.inputs]
-        more = f" and {len(readers) - MOST_NAMES} more" if len(readers) > MOST_NAMES else ""
         raise PlanError(
-            f"{layer!r} is a tensor, not an operator. Its readers are {', '.join(readers[:MOST_NAMES])}{more}."
+            f"{layer!r} is a tensor, not an operator. Its readers are {list_some(readers)}."
             if readers
             else f"{layer!r} is a tensor that no operator reads, not an operator."
         )
     if layer not in operators:
         similar_names = find_similar_names(layer, operators)
-        names = [*operators][:MOST_NAMES]
-        more = f" and {len(operators) - len(names)} more" if len(operators) > len(names) else ""
         if similar_names:
             raise PlanError(f"The model has no operator {layer!r}; did you mean {', '.join(similar_names)}?")
-        raise PlanError(f"The model has no operator {layer!r}. Its operators are {', '.join(names)}{more}.")
+        raise PlanError(f"The model has no operator {layer!r}. Its operators are {list_some([*operators])}.")
 
 
 def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_SECONDS) -> list[Alternative]:
@@ -97,17 +108,11 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
 
 
 def choose_layers(layers: Sequence[LayerRow], most: int) -> list[LayerRow]:
-    """Return the layers that transfer most bytes, in the order of the model.
-
-    Of several layers with equal shapes and splits, only one is returned.
-    """
+    """Return the layers that transfer most bytes, in the order of the model, but only one of layers with equal shapes and splits."""
     layers_by_kind: dict[tuple[object, ...], LayerRow] = {}
     for layer in sorted(layers, key=lambda layer: -layer.moved_bytes):
         if layer.moved_bytes:
-            layers_by_kind.setdefault(_kind(layer), layer)
+            kind = layer.result.shape, layer.forward, tuple(parameter.shape for parameter in layer.parameters)
+            layers_by_kind.setdefault(kind, layer)
     chosen = {layer.name for layer in list(layers_by_kind.values())[:most]}
     return [layer for layer in layers if layer.name in chosen]
-
-
-def _kind(layer: LayerRow) -> tuple[tuple[int, ...], AxisChoice, tuple[tuple[int, ...], ...]]:
-    return layer.result.shape, layer.forward, tuple(parameter.shape for parameter in layer.parameters)

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from rich.console import Console
-from rich.table import Table
 
 from tofu.errors import ShapeError, TofuError, on_one_line
 from tofu.formatting import format_bytes
 from tofu.pipeline import Partition
 from tofu.planning.settings import DEFAULTS, Settings
-from tofu.report.console import print_legend, print_notes
+from tofu.report.console import new_table, print_legend, print_notes
 
 NOT_THERE = "-"
 LEGEND = """
@@ -40,12 +39,11 @@ def compare_plans(
 ) -> Iterator[ComparedPlan]:
     """Make several plans of a model, one after the other: Tofu's plans, data parallelism and Megatron's plan.
 
-    The plan for `settings` comes first, unless these are the default. `make` makes a plan. `report` is called with the
-    name of each plan before.
+    If the user changed any of `settings`, the plan for these settings comes first. `make` is called to make a plan.
+    Before each plan is made, `report` is called with its name.
     """
-    base = replace(
-        settings, plan=None, memory_limit=None, **{name: DEFAULTS[name] for name in ("algorithm", "replicate")}
-    )
+    defaults = {name: DEFAULTS[name] for name in ("algorithm", "replicate")}
+    base = replace(settings, plan=None, memory_limit=None, **defaults)
 
     def find(name: str, plan_settings: Settings) -> ComparedPlan:
         report(name)
@@ -70,8 +68,7 @@ def compare_plans(
 
 def print_plans(console: Console, title: str, plans: list[ComparedPlan]) -> None:
     """Print a row for each plan."""
-    table = Table(header_style="bold", box=None, pad_edge=False, title=title, title_justify="left")
-    table.add_column("plan")
+    table = new_table("plan", title=title)
     table.add_column("moved", justify="right")
     table.add_column("held", justify="right")
     table.add_column("guarantee", style="dim")
@@ -80,12 +77,8 @@ def print_plans(console: Console, title: str, plans: list[ComparedPlan]) -> None
             table.add_row(compared.name, NOT_THERE, NOT_THERE, "does not apply: see below")
         else:
             plan = compared.partition.plan
-            table.add_row(
-                compared.name,
-                format_bytes(plan.communication_bytes),
-                format_bytes(compared.held_bytes or 0),
-                plan.optimality,
-            )
+            sizes = map(format_bytes, (plan.communication_bytes, max(plan.worker_bytes)))
+            table.add_row(compared.name, *sizes, plan.optimality)
     console.print(table)
     print_notes(console, [f"{plan.name} does not apply: {plan.refusal}" for plan in plans if plan.partition is None])
     print_legend(console, LEGEND)

@@ -7,6 +7,7 @@ from io import StringIO
 from textwrap import fill
 
 from rich.console import Console
+from rich.table import Table
 
 WIDTH_WITHOUT_TERMINAL = 240
 WIDTH_OF_TEXT = 160
@@ -17,6 +18,11 @@ def make_console() -> Console:
     """Return a rich console for the terminal. If the output goes to a file, the console is wide enough for tables."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=WIDTH_WITHOUT_TERMINAL)
+
+
+def new_table(*headers: str, title: str | None = None) -> Table:
+    """Return an empty table without borders."""
+    return Table(*headers, header_style="bold", box=None, pad_edge=False, title=title, title_justify="left")
 
 
 def print_legend(console: Console, legend: str) -> None:

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tofu.formatting import format_bytes, format_rate, format_seconds
 from tofu.pipeline import Partition
+from tofu.planning.progress import track_progress
 from tofu.simulation.machine import list_machines, read_machine
 from tofu.simulation.simulate import measure_partition, simulate
 from tofu.simulation.timeline import Simulation
 
-TRACKED = "simulating machines"
 
-
-def describe_durations(
-    partition: Partition, track: Callable[[Sequence[Any], str], Iterable[Any]]
-) -> list[dict[str, Any]]:
-    """Return a row for each machine that has enough devices, the fastest first. `track` shows the progress."""
+def describe_durations(partition: Partition) -> list[dict[str, Any]]:
+    """Return a row for each machine that has enough devices, the fastest first."""
     machines = [machine for machine in map(read_machine, list_machines()) if machine.devices >= partition.plan.workers]
     if not machines:
         return []
     program, worker_bytes = partition.program, measure_partition(partition)
-    simulations = [simulate(program, machine, worker_bytes=worker_bytes) for machine in track(machines, TRACKED)]
+    tracked_machines = track_progress(machines, "simulating machines")
+    simulations = [simulate(program, machine, worker_bytes=worker_bytes) for machine in tracked_machines]
     return [_describe(simulation) for simulation in sorted(simulations, key=lambda simulation: simulation.seconds)]
 
 

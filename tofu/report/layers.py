@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
 
 from tofu.analysis import OperatorAccess
@@ -28,11 +29,7 @@ class LayerTransfer(NamedTuple):
 
 
 class TensorLayout(NamedTuple):
-    """How a tensor is split.
-
-    A plan splits in rounds. For each round, `layout` has the dimension that is split, or None if the tensor is
-    replicated.
-    """
+    """A tensor, and the dimension that each round of the plan splits. None in `layout` means that the round replicates."""
 
     name: str
     shape: tuple[int, ...]
@@ -76,6 +73,11 @@ class LayerRow:
     def moved_bytes(self) -> int:
         """The bytes of all transfers."""
         return sum(transfer.num_bytes for transfer in self.transfers)
+
+    @property
+    def largest_parameter(self) -> TensorLayout | None:
+        """The parameter with the most elements."""
+        return max(self.parameters, key=lambda parameter: prod(parameter.shape), default=None)
 
 
 def list_layers(partition: Partition) -> list[LayerRow]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from rich.console import Console
 from rich.table import Table
 
 from tofu.formatting import format_bytes
-from tofu.report.console import print_legend, print_to_text
+from tofu.report.console import new_table, print_legend, print_to_text
 from tofu.sizes import format_limit, read_bytes
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ class Device(Protocol):
 
     @property
     def total(self) -> tuple[str, int]:
-        """The title and the bytes of the sum."""
+        """Title and bytes of the row with the sum."""
 
     @property
     def facts(self) -> Mapping[str, int | str]:
@@ -42,22 +42,23 @@ class Device(Protocol):
 
 
 class MemoryComparison(ABC):
-    """Memory of each worker, compared with one device that runs the whole step."""
+    """Memory of each worker, compared with one device that runs the whole step.
+
+    Attributes
+    ----------
+    heading
+        The title of the first column.
+    legend
+        Title of a row -> explanation, which is printed if the row is. The title "" explains the whole table.
+    """
+
+    heading: ClassVar[str]
+    legend: ClassVar[Mapping[str, str]]
 
     @property
-    @abstractmethod
     def headline(self) -> str:
         """A line above the table, or ""."""
-
-    @property
-    @abstractmethod
-    def heading(self) -> str:
-        """The title of the first column."""
-
-    @property
-    @abstractmethod
-    def legend(self) -> Mapping[str, str]:
-        """Title of a row -> explanation, which is printed if the row is. The title "" explains the whole table."""
+        return ""
 
     @property
     @abstractmethod
@@ -88,8 +89,7 @@ class MemoryComparison(ABC):
 
 def make_table(comparison: MemoryComparison) -> tuple[Table, str]:
     """Return the table and its legend."""
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column(comparison.heading)
+    table = new_table(comparison.heading)
     for title, _ in comparison.columns:
         table.add_column(title, justify="right", overflow="fold")
     devices, shown_titles = [device for _, device in comparison.columns], [""]

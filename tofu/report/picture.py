@@ -28,7 +28,7 @@ def new_figure(path: str | Path, width: float, height: float) -> Any:
 
 
 def check_picture(path: str | Path) -> None:
-    """Raise TofuError if a picture cannot be saved to `path`. Commands call this before a long computation."""
+    """Raise TofuError if a picture cannot be saved to `path`."""
     new_figure(path, 1, 1)
 
 

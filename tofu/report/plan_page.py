@@ -5,7 +5,7 @@ The page is one file without external resources.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -13,70 +13,45 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 
 from tofu.errors import TofuError
-from tofu.formatting import format_bytes, format_count, format_seconds, shorten_line
+from tofu.formatting import format_bytes, format_count, format_seconds, list_some, shorten_line
 from tofu.graph import Phase
 from tofu.pipeline import Partition
-from tofu.plan import DimensionChoice, Plan
-from tofu.report.alternatives import choose_layers, find_alternatives
+from tofu.plan import DimensionChoice
+from tofu.planning.progress import track_progress
+from tofu.report.alternatives import choose_layers, find_alternatives, format_change
 from tofu.report.data_parallel import describe_data_parallel, plan_data_parallel
 from tofu.report.durations import describe_durations
-from tofu.report.layers import LayerRow, TensorLayout, explain_axes, list_layers
+from tofu.report.layers import LayerRow, explain_axes, list_layers
 from tofu.report.memory import group_workers
-from tofu.report.plan_table import NO_PLAN, describe_unmeasured, format_change, format_choice, format_shape
-from tofu.search import Choices, Problem
+from tofu.report.plan_table import describe_unmeasured, format_choice, format_shape
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate
 
 EXPLAINED_LAYERS = 8
-SHOWN_INPUTS = 4
 MOST_COLOURS = 64  # more workers cannot be distinguished by colour
 WIDTH, HEIGHT, GAP = 64.0, 32.0, 1.5
-MOVES = {False: "is read", True: "is gathered or reduced"}
-
-Track = Callable[[Sequence[Any], str], Iterable[Any]]
-"""Function that iterates over a sequence, and shows the progress under a title."""
 
 
-def untracked(items: Sequence[Any], _: str) -> Iterable[Any]:
-    """Return `items`, without showing progress."""
-    return items
-
-
-def render_page(partition: Partition, title: str, track: Track = untracked) -> str:
+def render_page(partition: Partition, title: str) -> str:
     """Return the page as HTML. For each of the layers that transfer most, a short search finds the cost of other splits."""
     environment = Environment(
         loader=PackageLoader("tofu", "report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.get_template("plan_page.html").render(_describe(partition, title, track))
+    environment.filters.update(bytes=format_bytes, choice=format_choice, shape=format_shape, line=shorten_line)
+    return environment.get_template("plan_page.html").render(_describe(partition, title))
 
 
-def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
+def _describe(partition: Partition, title: str) -> dict[str, Any]:
     plan, layers = partition.plan, list_layers(partition)
-    drawings = _Drawings(plan.factors)
-    explained_names = {layer.name for layer in choose_layers(layers, EXPLAINED_LAYERS)}
-    most_moved_bytes = max((layer.moved_bytes for layer in layers), default=0)
-    described_layers = [_describe_layer(layer, most_moved_bytes, drawings) for layer in layers]
-    explained_layers = [layer for layer in described_layers if layer["name"] in explained_names]
-    for layer in track(explained_layers, "searching alternatives"):
-        layer["alternatives"] = [
-            {
-                "axis": plan.axis,
-                "meaning": plan.meaning,
-                "moved": NO_PLAN if plan.communication_bytes is None else format_bytes(plan.communication_bytes),
-                "change": "" if plan.change is None else format_change(plan.change),
-                "remark": plan.remark,
-            }
-            for plan in find_alternatives(partition, layer["operator"])
-        ]
+    explained_layers = track_progress(choose_layers(layers, EXPLAINED_LAYERS), "searching alternatives")
     axes = explain_axes(partition, layers)
     return {
         "title": title,
         "plan": plan,
-        "inputs": _describe_inputs(plan),
+        "inputs": list_some([f"{name} {format_shape(shape)}" for name, shape in plan.inputs.items()]),
         "workers": format_count(plan.workers, "worker"),
         "factors": " x ".join(map(str, plan.factors)),
         "run": "training step" if partition.graph.is_training else "run forward",
-        "moved": format_bytes(plan.communication_bytes),
         "change": "more" if plan.communication_seconds is None else "more time",
         "facts": _list_facts(partition),
         "compared": _compare(partition),
@@ -87,30 +62,14 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
         "unmeasured": describe_unmeasured(partition.task.engine.backend),
         "data_parallel": describe_data_parallel(partition),
         "memory": _describe_memory(partition),
-        "durations": describe_durations(partition, track),
+        "durations": describe_durations(partition),
         "held": "memory" + (", with a momentum" if partition.graph.updated else ""),
         "axes": f"Axes in the results: {axes}." if axes else "",
-        "undescribed": [
-            {
-                "name": name,
-                "line": shorten_line(plan.lines.get(name, "")),
-                "reason": cost.reason,
-                "work": f"{cost.work_share:.1%}",
-                "fetched": format_bytes(cost.fetched_bytes),
-            }
-            for name, cost in plan.undescribed.items()
-        ],
-        "explained": explained_names,
-        "has_lines": any(layer["line"] for layer in described_layers),
-        "layers": described_layers,
-        "drawings": drawings.made,
+        "layers": layers,
+        "alternatives": {layer.name: find_alternatives(partition, layer.operator) for layer in explained_layers},
+        "shares": _find_shares(layers),
+        "drawings": _draw(layers, plan.factors),
     }
-
-
-def _describe_inputs(plan: Plan) -> str:
-    inputs = [f"{name} {format_shape(shape)}" for name, shape in plan.inputs.items()]
-    omitted_count = len(inputs) - SHOWN_INPUTS
-    return ", ".join(inputs[:SHOWN_INPUTS]) + (f" and {omitted_count} more" if omitted_count > 0 else "")
 
 
 def _list_facts(partition: Partition) -> list[tuple[str, str]]:
@@ -130,7 +89,10 @@ def _list_facts(partition: Partition) -> list[tuple[str, str]]:
 def _compare(partition: Partition) -> list[dict[str, Any]]:
     moved_bytes = partition.plan.communication_bytes
     rows = [("this plan", moved_bytes, "")]
-    for name, make_choices, remark in COMPARED:
+    for name, make_choices, remark in (
+        ("the recursion alone", lambda problem: ALGORITHMS["recursive"].solve(problem).choices, ""),
+        ("data parallelism", plan_data_parallel, "parameters replicated on every worker"),
+    ):
         try:
             compared_bytes = evaluate(make_choices(partition.searched.problem)).total_bytes
         except TofuError:
@@ -138,16 +100,6 @@ def _compare(partition: Partition) -> list[dict[str, Any]]:
         share = format_change((compared_bytes - moved_bytes) / moved_bytes) if moved_bytes else ""
         rows.append((name, compared_bytes, ", ".join(filter(None, (share, remark)))))
     return _bars(rows)
-
-
-def _plan_recursively(problem: Problem) -> Choices:
-    return ALGORITHMS["recursive"].solve(problem).choices
-
-
-COMPARED = (
-    ("the recursion alone", _plan_recursively, ""),
-    ("data parallelism", plan_data_parallel, "parameters replicated on every worker"),
-)
 
 
 def _describe_memory(partition: Partition) -> list[dict[str, Any]]:
@@ -166,85 +118,52 @@ def _bars(rows: Sequence[tuple[str, int, str]]) -> list[dict[str, Any]]:
     ]
 
 
-def _describe_layer(layer: LayerRow, most_moved_bytes: int, drawings: _Drawings) -> dict[str, Any]:
-    largest_parameter = max(layer.parameters, key=lambda parameter: prod(parameter.shape), default=None)
-    by_phase = {phase: sum(t.num_bytes for t in layer.transfers if t.phase is phase) for phase in Phase}
-    return {
-        "name": layer.name,
-        "operator": layer.operator,
-        "line": shorten_line(layer.line),
-        "names": " ".join([layer.name, *(parameter.name for parameter in layer.parameters), layer.line]).rstrip(),
-        "result": _describe_tensor(layer.result, drawings),
-        "parameter": None if largest_parameter is None else _describe_tensor(largest_parameter, drawings),
-        "parameters": [_describe_tensor(parameter, drawings) for parameter in layer.parameters],
-        "forward": format_choice(layer.forward),
-        "backward": "" if layer.backward is None else format_choice(layer.backward),
-        "moved_bytes": layer.moved_bytes,
-        "moved": format_bytes(layer.moved_bytes),
-        "shares": [(phase.name.lower(), count / most_moved_bytes) for phase, count in by_phase.items() if count],
-        "transfers": [
-            {
-                "phase": transfer.phase.name.lower(),
-                "what": MOVES[transfer.is_result],
-                "tensor": transfer.tensor,
-                "moved": format_bytes(transfer.num_bytes),
-            }
-            for transfer in layer.transfers
-        ],
-    }
+def _find_shares(layers: Sequence[LayerRow]) -> dict[str, list[tuple[str, float]]]:
+    most_moved_bytes = max((layer.moved_bytes for layer in layers), default=0)
+    shares: dict[str, list[tuple[str, float]]] = {layer.name: [] for layer in layers}
+    for layer in layers:
+        for phase in Phase:
+            if count := sum(transfer.num_bytes for transfer in layer.transfers if transfer.phase is phase):
+                shares[layer.name].append((phase.name.lower(), count / most_moved_bytes))
+    return shares
 
 
-def _describe_tensor(tensor: TensorLayout, drawings: _Drawings) -> dict[str, str]:
-    return {
-        "name": tensor.name,
-        "shape": format_shape(tensor.shape),
-        "layout": format_choice(tensor.layout),
-        "drawing": drawings.draw(tensor.layout),
-    }
+def _draw(layers: Sequence[LayerRow], factors: Sequence[int]) -> dict[DimensionChoice, dict[str, Any]]:
+    # In pictures of split tensors, dimension 0 runs downwards, and all others from left to right.
+    if prod(factors) > MOST_COLOURS:
+        return {}
+    tensors = (tensor for layer in layers for tensor in (layer.result, layer.largest_parameter))
+    layouts = dict.fromkeys(tensor.layout for tensor in tensors if tensor is not None)
+    return {layout: {"name": f"cut{n}", "cells": _draw_cells(layout, factors)} for n, layout in enumerate(layouts)}
 
 
-# In pictures of split tensors, dimension 0 runs downwards, and all others from left to right.
-class _Drawings:
-    def __init__(self, factors: Sequence[int]) -> None:
-        self.factors = factors
-        self.made: list[dict[str, Any]] = []
-        self._names: dict[DimensionChoice, str] = {}
+def _draw_cells(layout: DimensionChoice, factors: Sequence[int]) -> list[dict[str, Any]]:
+    rounds = list(zip(factors, layout, strict=True))
+    row_count = prod(factor for factor, dimension in rounds if dimension == 0)
+    column_count = prod(factor for factor, dimension in rounds if dimension not in (0, None))
+    workers_by_part: dict[tuple[int, int], list[int]] = {}
+    for worker, digits in enumerate(product(*map(range, factors))):
+        workers_by_part.setdefault(_find_row_and_column(digits, layout, factors), []).append(worker)
+    height, width = HEIGHT / row_count, WIDTH / column_count
+    return [
+        {
+            "x": f"{column * width + stripe * (width - GAP) / len(workers):.2f}",
+            "y": f"{row * height:.2f}",
+            "width": f"{(width - GAP) / len(workers):.2f}",
+            "height": f"{height - GAP if row_count > 1 else height:.2f}",
+            "colour": f"hsl({360 * worker / prod(factors):.0f} 55% 58%)",
+        }
+        for (row, column), workers in workers_by_part.items()
+        for stripe, worker in enumerate(workers)
+    ]
 
-    def draw(self, layout: DimensionChoice) -> str:
-        if prod(self.factors) > MOST_COLOURS:
-            return ""
-        if layout not in self._names:
-            self._names[layout] = f"cut{len(self._names)}"
-            self.made.append({"name": self._names[layout], "cells": self._draw_cells(layout)})
-        return self._names[layout]
 
-    def _draw_cells(self, layout: DimensionChoice) -> list[dict[str, Any]]:
-        row_count = prod(factor for factor, dimension in zip(self.factors, layout, strict=True) if dimension == 0)
-        column_count = prod(
-            factor for factor, dimension in zip(self.factors, layout, strict=True) if dimension not in (0, None)
-        )
-        workers_by_part: dict[tuple[int, int], list[int]] = {}
-        for worker, digits in enumerate(product(*map(range, self.factors))):
-            workers_by_part.setdefault(self._find_row_and_column(digits, layout), []).append(worker)
-        height, width = HEIGHT / row_count, WIDTH / column_count
-        return [
-            {
-                "x": f"{column * width + stripe * (width - GAP) / len(workers):.2f}",
-                "y": f"{row * height:.2f}",
-                "width": f"{(width - GAP) / len(workers):.2f}",
-                "height": f"{height - GAP if row_count > 1 else height:.2f}",
-                "colour": f"hsl({360 * worker / prod(self.factors):.0f} 55% 58%)",
-            }
-            for (row, column), workers in workers_by_part.items()
-            for stripe, worker in enumerate(workers)
-        ]
-
-    def _find_row_and_column(self, digits: Sequence[int], layout: DimensionChoice) -> tuple[int, int]:
-        # Earlier rounds split into larger parts.
-        part, dimensions = [0, 0], sorted({dimension for dimension in layout if dimension is not None})
-        for dimension in dimensions:
-            side = 0 if dimension == 0 else 1
-            for factor, digit, split_dimension in zip(self.factors, digits, layout, strict=True):
-                if split_dimension == dimension:
-                    part[side] = part[side] * factor + digit
-        return part[0], part[1]
+def _find_row_and_column(digits: Sequence[int], layout: DimensionChoice, factors: Sequence[int]) -> tuple[int, int]:
+    # Earlier rounds split into larger parts.
+    part, dimensions = [0, 0], sorted({dimension for dimension in layout if dimension is not None})
+    for dimension in dimensions:
+        side = 0 if dimension == 0 else 1
+        for factor, digit, split_dimension in zip(factors, digits, layout, strict=True):
+            if split_dimension == dimension:
+                part[side] = part[side] * factor + digit
+    return part[0], part[1]

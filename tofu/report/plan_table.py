@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import compress
-from math import prod
 from typing import Any
 
 from rich.console import Console
@@ -18,11 +17,11 @@ from tofu.engine import Backend
 from tofu.formatting import format_bytes, format_seconds, format_workers, shorten_line
 from tofu.pipeline import Partition
 from tofu.report.alternatives import check_layer, find_alternatives
-from tofu.report.console import print_legend
+from tofu.report.console import new_table, print_legend
 from tofu.report.layers import LayerRow, explain_axes, find_operator, list_layers
 from tofu.report.memory import group_workers
 
-REPLICATED, NO_PLAN = "-", "no plan"
+REPLICATED = "-"
 COLUMNS, BACKWARD = 7, 3  # number of columns, position of "backward"
 LEGEND = (
     "A round splits over one factor of the number of workers. It splits operators along the axis listed, and parameters along the "
@@ -34,7 +33,7 @@ CAPTION = "Each plan splits all other layers as is best for this split. These pl
 def choose_rows(layers: list[LayerRow], most: int | None) -> tuple[list[LayerRow], list[LayerRow]]:
     """Choose at most `most` layers for a table. Return the layers at its top and at its end.
 
-    Layers that neither transfer bytes nor have parameters are dropped first, then layers in the middle.
+    Layers without transfers and parameters are dropped first, then layers in the middle.
     """
     if most is None or len(layers) <= most:
         return layers, []
@@ -65,7 +64,7 @@ def layer_table(
         {"header": "moved", "justify": "right", "no_wrap": True},
         {"header": "line", "style": "dim", "overflow": "fold"},
     ]
-    table = Table(header_style="bold", box=None, pad_edge=False)
+    table = new_table()
     for column in compress(columns, is_shown):
         table.add_column(**column)
     for number, row in enumerate(rows):
@@ -90,9 +89,9 @@ def _list_cells(layer: LayerRow, has_lines: bool) -> list[str]:
 
 
 def _describe_parameters(layer: LayerRow) -> str:
-    if not layer.parameters:
+    if layer.largest_parameter is None:
         return ""
-    name, shape, layout = max(layer.parameters, key=lambda parameter: prod(parameter.shape))
+    name, shape, layout = layer.largest_parameter
     other_count = len(layer.parameters) - 1
     others = f" [dim](and {other_count} more)[/dim]" if other_count else ""
     return f"{name} {format_shape(shape)}: {format_choice(layout)}{others}"
@@ -109,16 +108,14 @@ def format_choice(choice: Sequence[object]) -> str:
 
 
 def alternatives_table(partition: Partition, layer: str) -> Table:
-    """Return a table of the best plans that split `layer` along each of its axes. A short search finds each plan."""
+    """Return a table of the best plans that split `layer` along each of its axes, each from a short search."""
     check_layer(layer, partition.graph)
     layer = find_operator(partition, layer)
     alternatives, plan = find_alternatives(partition, layer), partition.plan
     position = partition.searched.problem.graph.operator_index[layer]
     operator = partition.searched.problem.graph.operators[position]
-    title = f"{operator.name}, split in every round along"
-    table = Table(header_style="bold", box=None, pad_edge=False, title=title, title_justify="left")
+    table = new_table("axis", title=f"{operator.name}, split in every round along")
     table.caption, table.caption_justify = CAPTION, "left"
-    table.add_column("axis")
     table.add_column("in its result", style="dim")
     table.add_column("the plan moves", justify="right")
     table.add_column("more" if plan.communication_seconds is None else "more time", justify="right")
@@ -131,16 +128,14 @@ def alternatives_table(partition: Partition, layer: str) -> Table:
     if operator.line:
         table.caption = f"{table.caption} It is at {operator.line}."
     for alternative in alternatives:
-        moved = NO_PLAN if alternative.communication_bytes is None else format_bytes(alternative.communication_bytes)
-        change = "" if alternative.change is None else format_change(alternative.change)
-        table.add_row(alternative.axis, alternative.meaning, moved, change, alternative.remark)
+        texts = alternative.meaning, alternative.moved_text, alternative.change_text, alternative.remark
+        table.add_row(alternative.axis, *texts)
     return table
 
 
 def timings_table(seconds: Mapping[str, float]) -> Table:
     """Return a table of the seconds that each pass of the planner took."""
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column("pass")
+    table = new_table("pass")
     table.add_column("seconds", justify="right")
     for name, taken in seconds.items():
         table.add_row(name, f"{taken:.3f}")
@@ -148,16 +143,10 @@ def timings_table(seconds: Mapping[str, float]) -> Table:
     return table
 
 
-def format_change(change: float) -> str:
-    """Write a relative change as text: +12 %, +0.3 %, 0 %."""
-    return "0 %" if change == 0 else f"{100 * change:+.2g} %" if abs(change) < 0.1 else f"{100 * change:+.0f} %"
-
-
 def print_memory(console: Console, partition: Partition) -> None:
     """Print the planned memory of each worker, compared with one device that runs the whole model."""
     single, backend = partition.measure_whole(), partition.task.engine.backend
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column(f"{backend.measured} of")
+    table = new_table(f"{backend.measured} of")
     table.add_column("bytes", justify="right")
     table.add_column("of one device", justify="right")
     table.add_row("one device", format_bytes(single), "100%")
@@ -169,7 +158,7 @@ def print_memory(console: Console, partition: Partition) -> None:
 
 
 def describe_unmeasured(backend: Backend) -> str:
-    """Return a sentence about memory that plans of this backend do not include; "" if they include everything."""
+    """Return a sentence about the memory that this backend does not count in plans; "" if it counts everything."""
     if not backend.unmeasured:
         return ""
     return f"Not counted: {backend.unmeasured}; `python -m tofu memory` adds them."
@@ -189,10 +178,9 @@ def print_partition(console: Console, partition: Partition, max_rows: int | None
             f"{format_bytes(count)} at {format_bytes(bandwidth)}/s"
             for count, bandwidth in zip(plan.level_bytes, plan.bandwidths, strict=True)
         )
-        waits_and_latencies = zip(plan.level_waits, plan.latencies, strict=True)
         waits = "".join(
             f" + {count} fetches of {format_seconds(1e-6 * latency)}"
-            for count, latency in waits_and_latencies
+            for count, latency in zip(plan.level_waits, plan.latencies, strict=True)
             if latency
         )
         console.print(

@@ -15,10 +15,7 @@ ROWS = {"kernels": ("#2e7d8c", 0.0), "updates": ("#e9a23b", 0.0), "fetches": ("#
 
 
 def plot_timeline(simulation: Simulation, path: str | Path) -> None:
-    """Draw the timeline to a file. The ending of `path` selects the format, for example `.png`.
-
-    Raises TofuError if matplotlib is missing, or does not know the ending.
-    """
+    """Draw the timeline to a file. The ending of `path` selects the format, for example `.png`."""
     figure = new_figure(path, 11, 1.2 + 0.5 * simulation.workers)
     axes = figure.add_subplot()
     updates = is_update(simulation.tasks.work)

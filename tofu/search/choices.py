@@ -30,7 +30,7 @@ class FixedChoices(NamedTuple):
 
 
 class NativeChoices(TypedDict):
-    """Decisions as arguments of a function in `tofu._core`."""
+    """The decisions of a plan, as keyword arguments of functions in `tofu._core`."""
 
     operators: ChoiceArray
     tensors: ChoiceArray
@@ -51,8 +51,8 @@ class Choices:
         round]`, the dimension along which it splits tensor t. -1 means replicated. After the graph's operators,
         `operators` has the updates of weights.
     kept
-        Tensors of which a worker keeps all elements that it has read from other workers, until their last use. Elements
-        of other tensors are kept only for a group of operators, such as equal time steps.
+        Tensors of which a worker keeps all elements that it has read from other workers, until their last use. Of other
+        tensors, it keeps elements only for a group of operators, such as equal time steps.
     reread
         Tensors whose elements are read from other workers again for each operator.
     """

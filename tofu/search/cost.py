@@ -35,9 +35,9 @@ def price(choices: Choices) -> int:
 
 
 def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Count the bytes, and the reads, that cross each level of the interconnect. Both have an entry for each round.
+    """Count the bytes, and the reads, that cross each level of the interconnect, as a number for each round of the plan.
 
-    The bytes sum to the total of `evaluate`. Each read counts at the first round of each level that it crosses.
+    The bytes sum to the total of `evaluate`. If a level has several rounds, its reads are counted in the first one.
     """
     problem = choices.problem
     counts, waits = _core.count_levels(
@@ -47,9 +47,10 @@ def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def list_worth_keeping(choices: Choices) -> list[int]:
-    """Return tensors for which a worker should keep what it has read from others, for later operators.
+    """Return the tensors whose elements a worker should keep after reading them from others, for later operators.
 
-    The first tensor saves the most bytes per byte of memory. Empty if `TransferRules.shares_regions` is true.
+    Tensors that save the most bytes per byte of memory come first. The list is empty if workers always keep such
+    elements (`TransferRules.shares_regions`).
     """
     problem = choices.problem
     if problem.rules.shares_regions:
@@ -65,9 +66,10 @@ def list_worth_keeping(choices: Choices) -> list[int]:
 
 
 def list_worth_rereading(choices: Choices) -> list[int]:
-    """Return tensors that may be read from other workers again for each operator, to free memory in between.
+    """Return the tensors whose elements each operator may read from other workers again, to free memory in between.
 
-    The first tensor causes the smallest share of extra bytes. Empty if `TransferRules.shares_regions` is true.
+    Tensors with the smallest share of extra bytes come first. The list is empty if `TransferRules.shares_regions` is
+    true.
     """
     problem = choices.problem
     if problem.rules.shares_regions:

@@ -22,10 +22,9 @@ class Dataflow:
     readers
         For each tensor, the operators that read it and the numbers of their inputs, in the graph's order.
     kinds
-        For each operator, a number that is equal for equal operations, attributes, shapes, types and phases. Names and
-        the order of operators do not matter.
+        For each operator, a number for its operation, attributes, shapes, types and phase.
     signatures
-        For each operator, a number that is equal for operators that have the same kind and read the same parameters.
+        For each operator, a number for its kind and the parameters that it reads.
     futures
         For each operator, a hash of the operators that depend on it, up to three steps away.
     forward
@@ -69,7 +68,7 @@ class Dataflow:
 
 
 def trace_dataflow(graph: Graph, kinds: Sequence[object] | None = None) -> Dataflow:
-    """Return the edges of `graph`, in linear time. Operators with equal `kinds` count as equal."""
+    """Return the edges of `graph`, in linear time. If `kinds` are passed, operators with equal kinds are equal."""
     producers = [(-1, 0)] * len(graph.tensors)
     readers: list[list[tuple[int, int]]] = [[] for _ in graph.tensors]
     for position, operator in enumerate(graph.operators):

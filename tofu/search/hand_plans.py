@@ -146,7 +146,10 @@ def _find_sums(problem: Problem, propagated: Propagated) -> tuple[set[int], set[
 
 @dataclass(frozen=True)
 class _Product:
-    """A forward product with a weight matrix. Columns of the matrix are columns of the result, and rows are summed over."""
+    """A matrix product of the forward pass: an operator that sums over the rows of a weight matrix.
+
+    For rows and columns, there are the operator's axis and the matrix's dimension.
+    """
 
     operator: int
     weight: int
@@ -158,7 +161,7 @@ class _Product:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """The split dimensions of weights and lookup tables, the readers of the tables, and the operators after the last products."""
+    """The split dimensions of weights and of lookup tables, the readers of the tables, and operators after the last product."""
 
     weights: Mapping[int, int]
     tables: Mapping[int, int]

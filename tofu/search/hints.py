@@ -30,9 +30,8 @@ def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
     """Convert hints to decisions that a search may not change.
 
     The hint for a tensor is a dimension, and the hint for an operator is the name of an axis. A hint is valid for all
-    rounds, or it is a sequence with an entry for each round. None replicates, and the search decides for Ellipsis. If
-    any split in such a round would make a later entry impossible, the round replicates. Raises PlanError with the
-    reasons if hints are impossible.
+    rounds, or lists a choice for each round. None replicates. Ellipsis leaves the round to the search; it replicates if
+    no split in this round allows the later choices. Raises PlanError with the reasons if hints are impossible.
     """
     fixed = FixedChoices({}, {})
     problems = []

@@ -36,24 +36,24 @@ class TransferRules:
     splits_equally
         True if all parts of a dimension or axis must be equally long.
     overlaps
-        True if a length that has no equal parts may be split into rounded-up parts, which overlap
-        (tofu/analysis/uneven.py). Otherwise such dimensions are replicated.
+        True if a length without equal parts may be split into rounded-up parts, which overlap (tofu/analysis/uneven.py).
+        Otherwise such a dimension is replicated.
     overlaps_given
-        Arguments of the step whose parts may overlap, too: "none"; "needed" for arguments that are too large to be
-        replicated and have no equal parts; or "free" for all.
+        Arguments of the step whose parts may overlap, too: "none", "needed" (those without equal parts that are too large
+        to be replicated), or "free" (all).
     shares_regions
-        True if a worker reads an element from another worker only once for all operators of a phase
-        (csrc/core/cost/sharing.h). Otherwise only equal time steps share what they have read.
+        True if a worker reads an element only once for all operators of a phase (csrc/core/cost/sharing.h). Otherwise
+        only equal time steps share elements.
     stages_small_sums
         True if a small sum that all workers need is computed in parts, which are then exchanged, like a large sum.
         Otherwise each worker reads all addends.
     relays_in_groups
         True if data cross a level of the interconnect once for each group of workers below the level, as in
-        hierarchical collectives. An element that several workers of a group need is sent once, and partial results of a
-        group are added before they are sent. Otherwise each worker reads from each other worker.
+        hierarchical collectives: an element for several workers of a group is sent once, and a group adds its partial
+        results before it sends them. Otherwise each worker reads from each other worker.
     repeats_operators
-        True if all workers may repeat a cheap operator, instead of splitting it, if its results may be replicated. A
-        cheap operator computes no more elements than its tensors have.
+        True if all workers may repeat a cheap operator, if its results may be replicated. A cheap operator computes no
+        more elements than its tensors have.
     ties_layers
         True if repeated layers are planned once (tofu/search/repeated_layers.py), for graphs of many small operators.
     """
@@ -191,7 +191,11 @@ def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _c
 
 
 def list_replicable(graph: Graph) -> list[bool]:
-    """Return True for each tensor that may be replicated: small, updated in place, or inside a replaced operator."""
+    """Return, for each tensor, True if every worker may store all of it.
+
+    These are small tensors, tensors that operators update in place, and tensors between the smaller operators that
+    replace an operator.
+    """
     return [
         tensor.size_bytes < REPLICATION_LIMIT_BYTES or tensor.is_inner or position in graph.written_in_place
         for position, tensor in enumerate(graph.tensors)

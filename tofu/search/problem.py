@@ -57,7 +57,7 @@ class Problem:
     tied_steps
         The equal time steps that a search splits alike. Hints may separate some of them.
     always_ties
-        True if repeated layers are never planned separately.
+        True if all repeated layers are split alike.
     """
 
     graph: Graph
@@ -87,13 +87,13 @@ class Problem:
         return prod(self.accesses[self.graph.operator_index[operator.name]].extents)
 
     def without_ties(self) -> Problem:
-        """Return the problem for a search that may split equal operators and tensors differently."""
+        """Return the problem for a search that may split equal time steps and repeated layers differently."""
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
 
     def list_attempts(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Iterator[Problem]:
         """Yield variants of the problem, from those with the most ties. All keep the fixed choices.
 
-        First, all repeated layers are split alike. Then every second layer is split alike. Then, unless `always_ties`,
+        First, all repeated layers are split alike. Unless `always_ties`, every second layer is split alike next, and then
         each layer is planned separately. Without repeated layers, the problem itself is the only variant.
         """
         tied = self.with_fixed_choices(operators, tensors)
@@ -102,8 +102,10 @@ class Problem:
             alike = replace(self, layers=layers, period=1).with_fixed_choices(operators, tensors)
             if alike.layers.operators:
                 yield alike
+                if self.always_ties:
+                    return
         yield tied
-        if tied.layers.operators and not self.always_ties:
+        if tied.layers.operators:
             yield replace(tied, layers=NO_PARTS)
 
     def with_fixed_choices(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:

@@ -144,8 +144,8 @@ def choose_axis(
     """Return the axis along which most bytes of an operator's inputs are split already, or None.
 
     The axis must have at least `parts` elements, by default the number of workers. Axes along which the operator only
-    moves elements do not count, because workers would transfer the elements. Inputs in `guessed` count only if no other
-    input decides.
+    moves elements are left out, because workers would transfer the elements. Inputs in `guessed` are used only if no
+    other input decides.
     """
     graph, access = problem.graph, problem.accesses[operator]
     parts = prod(problem.factors) if parts is None else parts
@@ -166,7 +166,7 @@ def can_split_along(access: OperatorAccess, axis: int, parts: int) -> bool:
 
 
 def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
-    """Return the outputs that are split when the operator is split along `axis`, each with the dimension."""
+    """Return output -> split dimension, for the outputs that are split if the operator is split along `axis`."""
     outputs = zip(problem.graph.operators[operator].outputs, problem.accesses[operator].outputs, strict=True)
     dimensions = {t: find_main_dimension(w.rows, axis) for t, w in outputs if w.combine[axis] is Combine.CONCAT}
     return {t: dimension for t, dimension in dimensions.items() if dimension is not None}

@@ -37,7 +37,7 @@ class EqualParts:
     tensors: tuple[tuple[int, ...], ...]
 
     def refine(self, kinds: Sequence[object]) -> EqualParts:
-        """Divide families of operators, so that all operators of a family have the same entry in `kinds`."""
+        """Divide families of operators, so that all operators of a family have the same kind. `kinds` has one for each operator."""
         parts: dict[tuple[int, object], list[int]] = defaultdict(list)
         for number, family in enumerate(self.operators):
             for position in family:
@@ -99,7 +99,7 @@ def find_equal_parts(graph: Graph) -> EqualParts:
 
 
 class _FamilyKeys:
-    """Keys of operators. All operators of a family have the same key; an operator without a family has the key None."""
+    """Finds families of operators, by a key for each operator. Operators with equal keys are a family."""
 
     def __init__(self, dataflow: Dataflow) -> None:
         self.dataflow = dataflow

@@ -195,7 +195,7 @@ def _number(descriptions: Sequence[object]) -> list[int]:
 def _list_counted(dataflow: Dataflow, elementwise: frozenset[int]) -> list[bool]:
     """Return, for each tensor, True if refinement passes colours through it.
 
-    Tensors of a single element are never split, so they do not count. Partial sums over the layers do not count either.
+    It does not pass tensors of a single element, which are never split, and partial sums over the layers.
     """
     graph, is_counted = dataflow.graph, []
     for tensor, (producer, _), readers in zip(graph.tensors, dataflow.producers, dataflow.readers, strict=True):

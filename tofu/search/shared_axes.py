@@ -64,7 +64,7 @@ def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess
 
 
 class _Alignment:
-    """A cache. Operators with the same access object get the same result."""
+    """A function that gives an operator the axes that it must share with others. Results are cached by access object."""
 
     def __init__(self) -> None:
         # Keeps the original alive, so that its id is not reused.
@@ -121,7 +121,10 @@ def without_nested_axes(access: OperatorAccess) -> OperatorAccess:
 
 
 def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
-    """Keep only these `axes` of an operator, in this order. Axes that are nested in a dropped axis are dropped, too."""
+    """Keep only these `axes` of an operator, in this order.
+
+    A nested axis is dropped, too, if an axis that must be split before it (`OperatorAccess.outer_axes`) is dropped.
+    """
     axes = [axis for axis in axes if set(axes).issuperset(access.outer_axes.get(axis, ()))]
     position = {access.axes.index(axis): new for new, axis in enumerate(axes)}
 

@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Effort:
-    """How long a search may take, and where it starts.
+    """Limits of a search, and where it starts.
 
     Attributes
     ----------
@@ -118,9 +118,10 @@ def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solu
     densely connected.
     """
     factors, costs = list(problem.factors), problem.arrangement.nanoseconds
+    refines_start = False
 
     def search(searched: Problem) -> _core.ExactResult:
-        nonlocal effort
+        nonlocal effort, refines_start
         share = EFFORT_FOR_EQUAL_LAYERS if searched.layers.operators and searched.period == 1 else 1.0
         result = _core.search_exact(
             searched.search_graph,
@@ -131,7 +132,9 @@ def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solu
             prices=costs["prices"],
             latencies=costs["latencies"],
             start=None if effort.start is None else (effort.start.operators, effort.start.tensors),
+            refines_start=refines_start,
         )
+        refines_start = True
         start = Choices(problem, result.plan.operators, result.plan.tensors)
         effort = Effort(max(effort.seconds - result.spent_seconds, 0.0), effort.progress, start)
         return result
@@ -180,10 +183,10 @@ def solve_greedily(problem: Problem, fixed: FixedChoices) -> Solution:
 
 
 def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) -> Choices:
-    """Complete fixed choices to a plan: round by round or, with `exactly=True`, to the cheapest plan.
+    """Return a plan that keeps fixed choices. Everything else is decided round by round or, with `exactly=True`, as is cheapest.
 
-    Equal operators may be split differently. Bytes are minimised, even with an interconnect. Raises PlanError if no
-    plan exists.
+    The search counts bytes, even if the problem describes an interconnect, and may split equal operators differently.
+    Raises PlanError if no plan exists.
     """
     asked = problem.native, list(problem.factors), fixed.operators, fixed.tensors
     with refuse_excess(problem):

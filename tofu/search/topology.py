@@ -57,7 +57,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The order in which a plan splits over the workers: the number of parts in each round, and how fast the parts communicate.
+    """The rounds of a plan: the number of parts into which each round splits, and how fast these parts communicate.
 
     `bandwidths` are in bytes per second, and `latencies` in microseconds. Without bandwidths, a search minimises bytes.
     `latencies` is empty if all are zero.

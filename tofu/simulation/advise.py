@@ -22,29 +22,24 @@ from tofu.validation import read_integer, read_list
 
 UNCERTAINTY = 1.3  # a machine may be faster or slower by this factor than its file describes
 LEAST_GAIN = 1.05  # more devices are recommended only if throughput grows by this factor
-ONE_DEVICE, DEFAULT, WITHIN_MEMORY, DATA_PARALLEL, FREE = (
-    "one device",
-    "everything split",
-    "replicas within memory",
-    "data parallelism",
-    "replicas free",
-)
+ONE_DEVICE, DEFAULT, FREE = "one device", "everything split", "replicas free"
+WITHIN_MEMORY, DATA_PARALLEL = "replicas within memory", "data parallelism"
 BASELINE = "data-parallel"
 
 
 @dataclass(frozen=True)
 class TrainingOption:
-    """One way to train: a number of workers and a kind of plan.
+    """One way to train a model: a number of workers and a kind of plan.
 
     Attributes
     ----------
     low, high
-        Range of the step time in seconds. One end assumes a machine that computes faster but communicates slower than
-        described. The other end assumes the reverse.
+        The range of the step's seconds. One end assumes that the machine computes faster and communicates slower than its
+        file describes. The other end assumes the reverse.
     plan
         The plan, for `tofu.partition(plan=...)`; None for one device.
     refusal
-        The error if no plan of this kind exists. Then `simulation` is None.
+        The error if no plan of this kind exists, so that `simulation` is None.
     """
 
     workers: int
@@ -159,8 +154,8 @@ def advise(
     """Simulate a training step on one device and on several, and return all options sorted by speed.
 
     `workers` lists the numbers of devices to try. The default is 2, 4, 8, ... up to all devices of the machine. Three
-    plans are simulated for each number: the plan for the task's settings, the plan that replicates as much as memory
-    allows, and data parallelism. `report` is called with the name of each plan before `make` makes it.
+    plans are simulated for each number: the plan for the user's settings, the plan that replicates as much as memory
+    allows, and data parallelism. `make` is called to make a plan, and `report` with its name before.
 
     Raises TofuError if a number exceeds the devices, and for errors that the user has to correct, such as a hint that
     matches nothing. If a model cannot be split, only one device is simulated.
@@ -169,7 +164,8 @@ def advise(
     counts = read_counts(workers) or [count for count in powers_of_two if count <= machine.devices]
     for count in counts:
         check_devices(count, machine)
-    options = [option for count in (1, *counts) for option in _list_options(task, machine, count, states, report, make)]
+    task = replace(task, states=states)
+    options = [option for count in (1, *counts) for option in _list_options(task, machine, count, report, make)]
     _raise_correctable_error(options)
     sorted_options = sorted(
         options, key=lambda option: (not option.fits, -option.throughput, option.simulation is None, option.workers)
@@ -199,21 +195,23 @@ def _raise_correctable_error(options: Sequence[TrainingOption]) -> None:
 
 
 def _list_options(
-    task: Task,
-    machine: Machine,
-    workers: int,
-    states: int,
-    report: Callable[[str], None],
-    make: Callable[[Task], Partition],
+    task: Task, machine: Machine, workers: int, report: Callable[[str], None], make: Callable[[Task], Partition]
 ) -> Iterator[TrainingOption]:
     if workers == 1:
-        report("one device")
-        simulation = simulate_one_device(task, machine, states)
-        yield TrainingOption(1, ONE_DEVICE, simulation, *_find_range(simulation, machine, states))
+        report(ONE_DEVICE)
+        simulation = simulate_one_device(task, machine, task.states)
+        yield TrainingOption(1, ONE_DEVICE, simulation, *_find_range(simulation, task.states))
         return
     for name, settings in _list_settings(replace(task.settings.over(workers), cache=False), machine).items():
         report(f"{workers} workers, {name}")
-        yield _simulate_option(name, replace(task, settings=settings, states=states), machine, make)
+        try:
+            partition = make(replace(task, settings=settings))
+            simulation = simulate_partition(partition, machine, task.states)
+        except TofuError as error:
+            yield TrainingOption(workers, name, refusal=error)
+        else:
+            seconds = _find_range(simulation, task.states)
+            yield TrainingOption(workers, name, simulation, *seconds, partition.plan)
 
 
 def _list_settings(base: Settings, machine: Machine) -> dict[str, Settings]:
@@ -227,20 +225,11 @@ def _list_settings(base: Settings, machine: Machine) -> dict[str, Settings]:
     return {**settings_by_name, DATA_PARALLEL: data_parallel}
 
 
-def _simulate_option(name: str, task: Task, machine: Machine, make: Callable[[Task], Partition]) -> TrainingOption:
-    workers = task.settings.workers
-    try:
-        partition = make(task)
-        simulation = simulate_partition(partition, machine, task.states)
-    except TofuError as error:
-        return TrainingOption(workers, name, refusal=error)
-    return TrainingOption(workers, name, simulation, *_find_range(simulation, machine, task.states), partition.plan)
-
-
-def _find_range(simulation: Simulation, machine: Machine, states: int) -> tuple[float, float]:
-    faster, slower = UNCERTAINTY, 1 / UNCERTAINTY
+def _find_range(simulation: Simulation, states: int) -> tuple[float, float]:
     seconds = [simulation.seconds]
-    for compute, move in ((faster, slower), (slower, faster)):
-        changed_machine = machine.scale("arithmetic", compute).scale("memory", compute).scale("links", move)
+    for factor in (UNCERTAINTY, 1 / UNCERTAINTY):
+        changed_machine = (
+            simulation.machine.scale("arithmetic", factor).scale("memory", factor).scale("links", 1 / factor)
+        )
         seconds.append(simulate(simulation.program, changed_machine, states=states).seconds)
     return min(seconds), max(seconds)

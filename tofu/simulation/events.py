@@ -68,7 +68,7 @@ class _Events:
             self._start_all(now, affected_streams)
 
     def _finish(self, task: int, now: float) -> list[int]:
-        """Return the streams on which other tasks have become ready."""
+        """End a task. Return the streams on which other tasks have become ready."""
         self.end[task] = now
         affected_streams = []
         for reader in self._readers[task]:
@@ -78,7 +78,7 @@ class _Events:
         return affected_streams
 
     def _make_ready(self, task: int, now: float) -> list[int]:
-        """Return the streams on which tasks have become ready."""
+        """Queue a task that waits for no other task. Return the streams on which tasks have become ready."""
         if self._seconds[task] > 0:
             heapq.heappush(self._queues[self._stream[task]], (now, task))
             return [self._stream[task]]

@@ -98,7 +98,7 @@ class Machine:
         return self.memory_bytes - self.reserved_bytes
 
     def level_of(self, a: int, b: int) -> int:
-        """Return the level whose link devices `a` and `b` use: the highest level at which they are in different parts."""
+        """Return the level of the interconnect that devices `a` and `b` use: the highest one that separates them."""
         part_size = self.devices
         for level, link in enumerate(self.links):
             part_size //= link.parts
@@ -107,11 +107,15 @@ class Machine:
         return len(self.links) - 1
 
     def part_of(self, device: int, level: int) -> int:
-        """Return the number of the part of a level that contains `device`. All parts of the level are counted from 0."""
+        """Return the number of the part that contains `device`, among all parts into which levels 0 to `level` divide."""
         return device // (self.devices // prod(link.parts for link in self.links[: level + 1]))
 
     def scale(self, name: str, factor: float) -> Machine:
-        """Return a machine of another speed. `name` is "arithmetic", "memory", "call", "links", "latency" or "host"."""
+        """Return a copy of the machine with one of its speeds multiplied by `factor`.
+
+        `name` is "arithmetic", "memory", "call", "links", "latency" or "host". For "call" and "latency", the seconds are
+        multiplied.
+        """
         rates = self.rates
         if name == "arithmetic":
             rates = replace(

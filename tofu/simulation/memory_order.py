@@ -17,7 +17,7 @@ Free = list[tuple[int, int]]  # (bytes, buffer), by bytes
 
 
 def order_by_memory(program: Program) -> list[list[int]]:
-    """Return, for each node, the nodes that read the last content of the buffers that it writes.
+    """Return, for each node, the nodes that must run before it because they read the old content of its buffers.
 
     Takes O(n log n) time.
     """

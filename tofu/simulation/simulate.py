@@ -73,23 +73,20 @@ def simulate_partition(partition: Partition, machine: Machine, states: int = DEF
 
 
 def measure_partition(partition: Partition, states: int = DEFAULT_STATES) -> tuple[int, ...]:
-    """Return the peak bytes of each worker, including optimizer states."""
+    """Return the most bytes that each worker needs at one time, including the optimizer's `states` arrays for each weight."""
     state_bytes = count_state_bytes(partition.choices, states)
     peak_bytes = partition.task.engine.backend.predict_peak(lambda: partition.training) or partition.plan.worker_bytes
-    return tuple(
-        worker_peak + worker_states for worker_peak, worker_states in zip(peak_bytes, state_bytes, strict=True)
-    )
+    return tuple(map(sum, zip(peak_bytes, state_bytes, strict=True)))
 
 
 def simulate_one_device(task: Task, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
     """Simulate the whole model on one device of a machine."""
-    return simulate(
-        write_one_device_program(task), machine, states=states, worker_bytes=(measure_one_device(task, states),)
-    )
+    program, worker_bytes = write_one_device_program(task), (measure_one_device(task, states),)
+    return simulate(program, machine, states=states, worker_bytes=worker_bytes)
 
 
 def measure_one_device(task: Task, states: int = DEFAULT_STATES) -> int:
-    """Return the peak bytes of one device that runs the whole model, including optimizer states."""
+    """Return the most bytes that one device needs at one time if it runs the whole model, including optimizer states."""
     graph = task.source.graph
     return task.engine.backend.predict_whole_peak(task.source) + states * sum(
         tensor.size_bytes for position, tensor in enumerate(graph.tensors) if position in graph.updated

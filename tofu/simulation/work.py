@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tofu import _core
-from tofu.analysis import Arithmetic, OperatorAccess, find_arithmetic
+from tofu.analysis import OperatorAccess, find_arithmetic
 from tofu.graph import Graph
 from tofu.program import NodeKind, PlannedProgram
+from tofu.program.parts import find_parts
 from tofu.program.tables import ProgramTables
 from tofu.simulation.kernels import FETCH, THIN, UPDATE, Rates, name_kind
 
@@ -55,7 +55,7 @@ class Computed:
 
 @dataclass(frozen=True)
 class Work:
-    """Work of every node, followed by the work of the optimizer's weight updates.
+    """The work of every node of a program, followed by the work of the optimizer's weight updates.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Work:
     times
         Number of times that the node runs in a step.
     is_computed_elsewhere
-        True if kernels that read the node's results compute them, so that the node needs no call.
+        True if the kernels that read the node's results compute them, too.
     """
 
     kinds: tuple[str, ...]
@@ -192,7 +192,7 @@ def _add_updates(work: Work, program: PlannedProgram, states: int) -> Work:
 
 
 class Update(NamedTuple):
-    """Update of a worker's shard of a parameter. `entry` is the number of the gradient in the program."""
+    """The update of a worker's shard of a parameter. `entry` is the gradient's number in the program's table of arrays."""
 
     parameter: int
     worker: int
@@ -217,10 +217,10 @@ def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
 
 
 class Sources(NamedTuple):
-    """Boxes of elements that fetches read, as columns.
+    """Blocks of elements that fetches read, as a table with these columns.
 
-    Each box has the fetch that reads it, the worker that owns it, its bytes, its contiguous runs of elements, and the
-    bytes that are added to another box.
+    The fetch (`node`), the worker that stores the block (`owner`), the block's bytes (`size`), its contiguous runs of
+    elements (`rows`), and the bytes that the fetch adds to another block (`added`).
     """
 
     node: Column
@@ -231,7 +231,7 @@ class Sources(NamedTuple):
 
 
 def count_sources(program: PlannedProgram) -> Sources:
-    """Return the boxes of elements that the fetches of a program read."""
+    """Return the blocks of elements that the fetches of a program read."""
     tables = program.tables
     node = tables.source_node
     owner = tables.node_worker[tables.entry_node[tables.source_entry]]
@@ -254,8 +254,9 @@ def _count_contiguous_runs(tables: ProgramTables, node: Column, extent: Column) 
     return np.asarray(extent.prod(axis=1) // np.maximum(run_length, 1))
 
 
-# Counts the arithmetic of equal nodes only once.
 class _OperatorWork:
+    """Counts the arithmetic of operators on each worker. Equal nodes are counted only once."""
+
     def __init__(self, program: PlannedProgram) -> None:
         tables = program.tables
         self._problem, self._choices = program.problem, program.choices
@@ -263,8 +264,7 @@ class _OperatorWork:
         self._number_by_key: dict[tuple[object, ...], int] = {}
         self._kind_numbers = np.zeros(len(tables.node_kind), np.int64)
         self._number_by_kind: dict[str, int] = {"": 0}
-        self._boxes_by_choice: dict[tuple[int, bytes], Column] = {}
-        self._arithmetic_by_access: dict[int, tuple[OperatorAccess, Arithmetic]] = {}
+        self._parts_by_choice: dict[tuple[int, bytes], Column] = {}
         self.computed: list[Computed] = [Computed()]
         self.arithmetic = np.zeros(len(tables.node_kind), np.int64)
 
@@ -273,14 +273,10 @@ class _OperatorWork:
 
     def add(self, node: int, operator: int, worker: int) -> None:
         graph, access = self._problem.graph, self._problem.accesses[operator]
-        choice = self._choices.operators[operator]
-        key = id(access), choice.tobytes()
-        if key not in self._boxes_by_choice:
-            factors = list(self._problem.factors)
-            self._boxes_by_choice[key] = _core.worker_boxes(
-                self._problem.native, factors, "operator", operator, choice.tolist()
-            )
-        box = self._boxes_by_choice[key][worker]
+        key = id(access), self._choices.operators[operator].tobytes()
+        if key not in self._parts_by_choice:
+            self._parts_by_choice[key] = find_parts(self._choices, operator)
+        box = self._parts_by_choice[key][worker]
         are_read = tuple(t in self._read_tensors for t in graph.operators[operator].outputs)
         arithmetic_key = *key, box.tobytes(), are_read
         if arithmetic_key not in self._number_by_key:
@@ -296,17 +292,13 @@ class _OperatorWork:
     ) -> Computed:
         if not access.variable_extents:  # it has no description, or the description has no index variables
             return Computed()
-        if id(access) not in self._arithmetic_by_access:
-            operator = graph.operators[position]
-            inputs, outputs = (
-                [graph.tensors[t].shape for t in numbers] for numbers in (operator.inputs, operator.outputs)
-            )
-            arithmetic = find_arithmetic(access.description, operator.attributes, inputs, outputs)
-            self._arithmetic_by_access[id(access)] = access, arithmetic
+        operator = graph.operators[position]
+        inputs, outputs = ([graph.tensors[t].shape for t in numbers] for numbers in (operator.inputs, operator.outputs))
+        arithmetic = find_arithmetic(access.description, operator.attributes, inputs, outputs)
         worker_extents = {axis: int(end - begin) for axis, (begin, end) in zip(access.axes, box, strict=True)}
         extents: Mapping[str, int] = {**access.variable_extents, **access.with_description_names(worker_extents)}
         contractions, other_count, is_thin = [], 0, False
-        for output, is_read in zip(self._arithmetic_by_access[id(access)][1], are_read, strict=True):
+        for output, is_read in zip(arithmetic, are_read, strict=True):
             for term in output if is_read else ():
                 count = term.count(extents)
                 if term.is_contraction(extents):

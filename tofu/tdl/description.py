@@ -112,7 +112,10 @@ class Description:
 
 
 def describe(function: Callable[..., Anything], names: tuple[str, ...] = (), **options: Anything) -> Description:
-    """Return a description without adding it to a registry. The options are those of `Registry.op`, `parse` and `format`."""
+    """Return a description without adding it to a registry.
+
+    `options` are the keyword arguments of `Registry.op`, and the attributes `parse` and `format` of `Description`.
+    """
     parameters = inspect.signature(function).parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     star_parameter = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)

@@ -33,7 +33,7 @@ class VariableSymbol(sympy.Symbol):  # type: ignore[misc]
 
 
 class ExtentSymbol(sympy.Symbol):  # type: ignore[misc]
-    """The SymPy symbol of an extent: the length of a dimension (`data.shape[1]`) or of a variable's range (`co.extent`)."""
+    """The SymPy symbol of a length: of a tensor's dimension (`data.shape[1]`) or an index variable's range (`co.extent`)."""
 
 
 def variable_symbol(name: str) -> VariableSymbol:
@@ -168,7 +168,7 @@ class Index(ArithmeticOperators):
 
 
 class Value(ArithmeticOperators):
-    """A number that depends on index variables."""
+    """A formula for a number, which depends on index variables. Its parts are other values."""
 
     def __getitem__(self, key: object) -> NoReturn:
         raise DescriptionError(
@@ -280,7 +280,7 @@ class Reduction(Value):
 
 @dataclass(frozen=True, eq=False)
 class OpaqueElement(Value):
-    """An element of the result of an opaque function, whose computation the description does not show."""
+    """An element of the result of an opaque function: a function that the description calls without showing a formula."""
 
     function: Callable[..., object] | None
     name: str
@@ -297,7 +297,7 @@ class RandomElement(Value):
 
 @dataclass(frozen=True, eq=False)
 class Unread(Value):
-    """An element that the kernel does not read, because it uses only the tensor's shape. It counts as zero."""
+    """An element of a tensor of which the framework's kernel uses only the shape. In formulas, the element is zero."""
 
     element: Element
 
@@ -312,7 +312,7 @@ def call(function: str, *operands: Operand) -> Value:
 
 
 def as_value(operand: object) -> Value:
-    """Convert a number or an index to a value. Return a value unchanged."""
+    """Convert a number, or an index such as `2 * i`, to a `Value` for use in a formula. Return a `Value` unchanged."""
     if isinstance(operand, Value):
         return operand
     if isinstance(operand, Index):
@@ -327,7 +327,7 @@ def as_value(operand: object) -> Value:
 
 
 def as_index(operand: object) -> Index:
-    """Convert an integer to an index. Return an index unchanged."""
+    """Convert an integer to an `Index`. Return an `Index` unchanged."""
     if isinstance(operand, Index):
         return operand
     if isinstance(operand, int):

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from tofu.errors import DescriptionError
 from tofu.tdl.expression import Index, Operand, Value, WholeDimension, as_index, as_value, variable_symbol
 from tofu.tdl.functions import merge
-from tofu.tdl.lambdas import call_with_variables, expand_names, read_extents, read_parameters
+from tofu.tdl.lambdas import call_with_variables, list_variables, read_extents, read_parameters
 from tofu.tdl.place import Place, find_place
 
 Coordinate: TypeAlias = Index | WholeDimension
@@ -42,16 +42,16 @@ class Output:
 
 
 class Form:
-    """A formula for an output with any number of dimensions, as a description returns it."""
+    """An output as a description states it. The number of its dimensions need not be known yet."""
 
     def trace(self, rank: int) -> Output:
-        """Return the formula for an output with `rank` dimensions."""
+        """Return the formula of the output if it has `rank` dimensions."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class _Dimensions(Form):
-    """An output whose elements the lambda `body` computes. The output is never written if `body` is None."""
+    """An output whose elements the lambda `body` computes. If `body` is None, the kernel never writes the output."""
 
     groups: tuple[tuple[str, ...], ...]
     body: Callable[..., Operand] | None
@@ -146,21 +146,12 @@ def scatter(
     are zero. Values outside the output are dropped. If the lambda ends in `*s`, pass the number of all its variables as
     `rank`, or list all of them: `names="b c y0 y1 d0 d1"`.
     """
-    parameters = read_parameters(body)
-    if names is not None:
-        variables = expand_names(parameters, names)
-    elif parameters.star is not None and rank is None:
-        raise DescriptionError(
-            f"{find_place()}: scatter over *{parameters.star} needs rank=, the number of all its index variables, "
-            "or names="
-        )
-    else:
-        variables = parameters.names if rank is None else parameters.expand(rank)
+    variables = list_variables(read_parameters(body), "scatter", "rank", rank, names)
     return _Scatter(body, extents, variables, find_place())
 
 
 def as_form(result: object, place: Place) -> Form:
-    """Convert the lambda that a description returned to a form. Return a form unchanged."""
+    """Convert a lambda that a description returned for an output to a `Form`. Return a `Form` unchanged."""
     if isinstance(result, Form):
         return result
     if not callable(result):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any as Anything
 
 import numpy as np
@@ -20,77 +20,6 @@ from tofu.tdl.expression import (
     call,
     extent_symbol,
 )
-
-__all__ = [
-    "absolute",
-    "add",
-    "arccos",
-    "arccosh",
-    "arcsin",
-    "arcsinh",
-    "arctan",
-    "arctan2",
-    "arctanh",
-    "cbrt",
-    "ceil",
-    "conjugate",
-    "constant",
-    "cos",
-    "cosh",
-    "degrees",
-    "divide",
-    "elementwise",
-    "equal",
-    "erf",
-    "exp",
-    "expm1",
-    "extent",
-    "floor",
-    "fmod",
-    "gamma",
-    "gammaln",
-    "greater",
-    "greater_equal",
-    "hypot",
-    "imag",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "less",
-    "less_equal",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "maximum",
-    "merge",
-    "minimum",
-    "mod",
-    "multiply",
-    "negative",
-    "not_equal",
-    "position",
-    "power",
-    "radians",
-    "real",
-    "reciprocal",
-    "rint",
-    "sign",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
-    "subtract",
-    "tan",
-    "tanh",
-    "trunc",
-    "unread",
-    "where",
-]
 
 _FUNCTIONS_BEYOND_NUMPY: dict[str, Callable[..., Anything]] = {
     "erf": np.vectorize(math.erf, otypes=[float]),
@@ -121,43 +50,59 @@ def _make_function(name: str) -> Callable[..., Value]:
     return apply
 
 
-exp, expm1, log, log1p, log2, log10 = map(_make_function, ("exp", "expm1", "log", "log1p", "log2", "log10"))
-sqrt, cbrt, square, reciprocal = map(_make_function, ("sqrt", "cbrt", "square", "reciprocal"))
-sin, cos, tan, arcsin, arccos, arctan = map(_make_function, ("sin", "cos", "tan", "arcsin", "arccos", "arctan"))
-sinh, cosh, tanh, arcsinh, arccosh, arctanh = map(
-    _make_function, ("sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh")
+def _make_functions(*names: str) -> Iterator[Callable[..., Value]]:
+    return map(_make_function, names)
+
+
+exp, expm1, log, log1p, log2, log10 = _make_functions("exp", "expm1", "log", "log1p", "log2", "log10")
+__all__ = ["exp", "expm1", "log", "log1p", "log2", "log10"]
+sqrt, cbrt, square, reciprocal = _make_functions("sqrt", "cbrt", "square", "reciprocal")
+__all__ += ["cbrt", "reciprocal", "sqrt", "square"]
+sin, cos, tan, arcsin, arccos, arctan, arctan2 = _make_functions(
+    "sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2"
 )
-floor, ceil, trunc, rint, sign, absolute = map(_make_function, ("floor", "ceil", "trunc", "rint", "sign", "absolute"))
-degrees, radians, erf, gamma, gammaln = map(_make_function, ("degrees", "radians", "erf", "gamma", "gammaln"))
-add, subtract, multiply, divide, negative = map(_make_function, ("add", "subtract", "multiply", "divide", "negative"))
-maximum, minimum, power, mod, hypot, arctan2 = map(
-    _make_function, ("maximum", "minimum", "power", "mod", "hypot", "arctan2")
+__all__ += ["arccos", "arcsin", "arctan", "arctan2", "cos", "sin", "tan"]
+sinh, cosh, tanh, arcsinh, arccosh, arctanh = _make_functions("sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh")
+__all__ += ["arccosh", "arcsinh", "arctanh", "cosh", "sinh", "tanh"]
+floor, ceil, trunc, rint, sign, absolute = _make_functions("floor", "ceil", "trunc", "rint", "sign", "absolute")
+__all__ += ["absolute", "ceil", "floor", "rint", "sign", "trunc"]
+degrees, radians, erf, gamma, gammaln = _make_functions("degrees", "radians", "erf", "gamma", "gammaln")
+__all__ += ["degrees", "erf", "gamma", "gammaln", "radians"]
+add, subtract, multiply, divide, negative = _make_functions("add", "subtract", "multiply", "divide", "negative")
+__all__ += ["add", "divide", "multiply", "negative", "subtract"]
+maximum, minimum, power, mod, fmod, hypot = _make_functions("maximum", "minimum", "power", "mod", "fmod", "hypot")
+__all__ += ["fmod", "hypot", "maximum", "minimum", "mod", "power"]
+less, less_equal, greater, greater_equal = _make_functions("less", "less_equal", "greater", "greater_equal")
+__all__ += ["greater", "greater_equal", "less", "less_equal"]
+equal, not_equal, isnan, isinf, isfinite, where = _make_functions(
+    "equal", "not_equal", "isnan", "isinf", "isfinite", "where"
 )
-fmod, isnan, isinf, isfinite = map(_make_function, ("fmod", "isnan", "isinf", "isfinite"))
-less, less_equal, greater, greater_equal = map(_make_function, ("less", "less_equal", "greater", "greater_equal"))
-equal, not_equal = map(_make_function, ("equal", "not_equal"))
-logical_and, logical_or, logical_xor, logical_not = map(
-    _make_function, ("logical_and", "logical_or", "logical_xor", "logical_not")
-)
-real, imag, conjugate = map(_make_function, ("real", "imag", "conjugate"))
-where = _make_function("where")
+__all__ += ["equal", "isfinite", "isinf", "isnan", "not_equal", "where"]
+logical_and, logical_or, logical_xor = _make_functions("logical_and", "logical_or", "logical_xor")
+logical_not, real, imag, conjugate = _make_functions("logical_not", "real", "imag", "conjugate")
+__all__ += ["conjugate", "imag", "logical_and", "logical_not", "logical_or", "logical_xor", "real"]
+__all__ += ["constant", "elementwise", "extent", "merge", "position", "unread"]
 
 
 def position(index: Index | int) -> Value:
-    """Return an index as a number. The index variables then cannot be split, because each worker's kernel counts from zero."""
+    """Return an index as a number.
+
+    The operator then cannot be split along the index variables, because each worker's kernel counts from zero.
+    """
     return Position(as_index(index))
 
 
 def extent(variable: str) -> Index:
-    """Return the length of an index variable's range, to declare the extent of another variable.
+    """Return the length of the range of an index variable.
 
-    For example, extents={"ci": data.shape[1] // extent("g")}.
+    With it, a description can declare the length of another variable's range: extents={"ci": data.shape[1] //
+    extent("g")}.
     """
     return Index(extent_symbol(f"{variable}.extent"))
 
 
 def merge(*variables: Index) -> Index:
-    """Return the position of index variables that share a row-major dimension: `g * co.extent + co` for g and co."""
+    """Return the index into a dimension that several index variables share in row-major order: `g * co.extent + co`."""
     merged = as_index(0)
     for variable in variables:
         merged = as_index(merged * variable.extent + variable)

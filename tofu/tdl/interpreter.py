@@ -56,7 +56,7 @@ def interpret(
     inputs: Sequence[Array],
     output_shapes: Sequence[Sequence[int]],
 ) -> list[Array]:
-    """Compute the outputs of an operator from its description, in float64 or complex128. Outputs that are never written are NaN.
+    """Compute the outputs of an operator from its description, in float64 or complex128. Unwritten outputs are NaN.
 
     Raises DescriptionError if the description has random numbers, an `Opaque` without a Python function, or an `Any`
     without an index. Raises TooManyPointsError if the shapes are too large.
@@ -96,9 +96,7 @@ class Interpreter:
             return values.reshape(shape).copy()
         result = np.zeros(shape, np.result_type(values, np.float64))
         coordinates = [np.broadcast_to(self._compute_coordinate(c, scope), scope_shape) for c in output.coordinates]
-        is_inside = np.ones(scope_shape, dtype=bool)
-        for coordinate, extent in zip(coordinates, shape, strict=True):
-            is_inside &= (coordinate >= 0) & (coordinate < extent)
+        is_inside = np.broadcast_to(_are_inside(coordinates, shape), scope_shape)
         np.add.at(result, tuple(coordinate[is_inside] for coordinate in coordinates), values[is_inside])
         return result
 
@@ -176,16 +174,11 @@ class Interpreter:
     def _read_element(self, element: Element, scope: tuple[str, ...]) -> Array:
         array = self._inputs[element.tensor.position]
         coordinates = [self._compute_coordinate(index, scope) for index in element.indices]
-        is_inside = np.ones((1,) * len(scope), dtype=bool)
-        for coordinate, extent in zip(coordinates, array.shape, strict=True):
-            is_inside = is_inside & (coordinate >= 0) & (coordinate < extent)
         if not coordinates:
             return np.broadcast_to(array, (1,) * len(scope))
-        clipped = tuple(
-            np.clip(coordinate, 0, extent - 1) for coordinate, extent in zip(coordinates, array.shape, strict=True)
-        )
+        clipped = tuple(np.clip(c, 0, extent - 1) for c, extent in zip(coordinates, array.shape, strict=True))
         fill = self._trace.description.find_fill_value(element.tensor.name, self._trace.attributes)
-        return np.where(is_inside, array[clipped], fill)
+        return np.where(_are_inside(coordinates, array.shape), array[clipped], fill)
 
     def _reduce(self, reduction: Reduction, scope: tuple[str, ...]) -> Array:
         inner_scope = scope + reduction.variables
@@ -236,6 +229,13 @@ class Interpreter:
     def _make_error(self, reason: str) -> DescriptionError:
         description = self._trace.description
         return DescriptionError(f"{description.place}: {description.name} {reason}")
+
+
+def _are_inside(coordinates: Sequence[Array], shape: Sequence[int]) -> Array:
+    is_inside: Array = np.asarray(True)
+    for coordinate, extent in zip(coordinates, shape, strict=True):
+        is_inside = is_inside & (coordinate >= 0) & (coordinate < extent)
+    return is_inside
 
 
 def _as_numbers(values: Anything) -> Array:

@@ -45,8 +45,20 @@ def read_parameters(function: Callable[..., object]) -> Parameters:
     return Parameters(tuple(names), star, Place(code.co_filename, code.co_firstlineno))
 
 
-def expand_names(parameters: Parameters, names: str) -> tuple[str, ...]:
-    """Split `names`, such as "b c y0 y1", into index variables. Check that the lambda's named parameters come first."""
+def list_variables(
+    parameters: Parameters, of: str, option: str, count: int | None, names: str | None
+) -> tuple[str, ...]:
+    """Return the index variables of a lambda.
+
+    If the lambda ends in `*s`, the user must pass their number, `count`, or all their `names`, such as "b c y0 y1". `of`
+    and `option` name the function and the argument for `count` in error messages.
+    """
+    if names is None:
+        if parameters.star is not None and count is None:
+            raise DescriptionError(
+                f"{find_place()}: {of} over *{parameters.star} needs {option}=, the number of all its index variables, or names="
+            )
+        return parameters.names if count is None else parameters.expand(count)
     variables = tuple(names.split())
     if variables[: len(parameters.names)] != parameters.names:
         raise DescriptionError(

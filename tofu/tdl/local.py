@@ -18,7 +18,7 @@ class LocalTensor:
 
 
 class Local:
-    """The part of an operator that one worker computes: the ranges of index variables and the shapes of tensors.
+    """The part of an operator that one worker computes: ranges of index variables, and shapes of tensors.
 
     A function in `bound` receives this object, and returns the value of an attribute on this worker: op(...,
     bound={"num_filter": lambda local: local.extent("g") * local.extent("co")}).
@@ -51,7 +51,7 @@ class Local:
 
     @property
     def inputs(self) -> tuple[LocalTensor, ...]:
-        """The worker's inputs. For example, `local.inputs[0].shape` is the shape of the first one."""
+        """The worker's inputs: `local.inputs[0].shape` is the shape of the first one."""
         self.asked_shapes = True
         return self._inputs
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tofu.errors import DescriptionError
 from tofu.tdl.expression import (
     Index,
     OpaqueElement,
@@ -16,24 +15,16 @@ from tofu.tdl.expression import (
     as_index,
     as_value,
 )
-from tofu.tdl.lambdas import call_with_variables, expand_names, read_extents, read_parameters
-from tofu.tdl.place import find_place
+from tofu.tdl.lambdas import call_with_variables, list_variables, read_extents, read_parameters
 
 Extents = Mapping[str, "Index | int"]
 
 
 def _reduce(
-    reducer: str, body: Callable[..., Operand], ndim: int | None, extents: Extents | None, names: str | None = None
+    reducer: str, body: Callable[..., Operand], ndim: int | None, extents: Extents | None, names: str | None
 ) -> Value:
     parameters = read_parameters(body)
-    if names is not None:
-        variables = expand_names(parameters, names)
-    elif parameters.star is not None and ndim is None:
-        raise DescriptionError(
-            f"{find_place()}: {reducer} over *{parameters.star} needs ndim=, the number of all its index variables, or names="
-        )
-    else:
-        variables = parameters.names if ndim is None else parameters.expand(ndim)
+    variables = list_variables(parameters, reducer, "ndim", ndim, names)
     declared_extents = read_extents(extents, variables)
     value = as_value(call_with_variables(body, variables))
     return Reduction(reducer, variables, value, declared_extents, parameters.place)
@@ -72,7 +63,7 @@ def Prod(  # noqa: N802
 
 
 class OpaqueResult:
-    """The result of an opaque function. An index selects an element."""
+    """The result of an opaque function: `result[i, j]` is an element."""
 
     def __init__(self, function: Opaque, arguments: tuple[Value | TensorSlice, ...]) -> None:
         self._function = function
@@ -96,12 +87,12 @@ class Opaque:
         self.name = name
 
     def __call__(self, *arguments: Operand | TensorSlice) -> OpaqueResult:
-        """Return the result of the computation, which the description then indexes. Arguments are slices `t[b, :, :]` or values."""
+        """Return the result, from which the description takes elements. Arguments are slices `t[b, :, :]` or numbers."""
         return OpaqueResult(self, tuple(a if isinstance(a, TensorSlice) else as_value(a) for a in arguments))
 
 
 class Random:
-    """A random number for each output element. The distribution may depend on values: Random()(probability[i])."""
+    """A random number for each output element, as in `Random()(probability[i])`. Its distribution may depend on numbers."""
 
     def __call__(self, *arguments: Operand) -> Value:
         """Return a random number whose distribution depends on `arguments`."""

@@ -69,7 +69,7 @@ class Registry(Mapping[str, Description]):
 
     @property
     def built_in(self) -> frozenset[str]:
-        """The names of operators that `package` describes. Operators that users registered are left out."""
+        """The names of the operators whose descriptions come with `package`. Users may have registered more."""
         self._load()
         return self._built_in
 
@@ -93,7 +93,7 @@ class Registry(Mapping[str, Description]):
     def describe(
         self, function: Callable[..., Anything], names: tuple[str, ...] = (), **options: Anything
     ) -> Description:
-        """Return a description without registering it. The options are those of `op`."""
+        """Return a description without registering it. `options` are the keyword arguments of `op`."""
         return describe(function, names, parse=self._parse, format=self._format, **options)
 
     @overload
@@ -139,16 +139,15 @@ class Registry(Mapping[str, Description]):
 
         bound: attributes that depend on the size of the part. Each is mapped to an index variable, whose length on the
         worker is the value, or to a function of `Local` that returns the value.
-        corrects: index variables whose lengths are used as numbers, as in a mean, if bound attributes replace the
-        part's length by the whole length.
-        starts: index variables whose positions are used as numbers. Bound attributes pass the first position of the
+        corrects: index variables whose lengths are used as numbers, as in a mean, if bound attributes pass the whole
+        length to the kernel.
+        starts: index variables whose positions are used as numbers, if bound attributes pass the first position of the
         part to the kernel.
         counts: index variables whose positions one operator saves in an output, from which its gradient reads them.
         Both count from the start of the part, so they are split alike. Both must declare `counts`.
-        pads: index variables along which the operator reads outside its input, or from an offset. Tofu passes the
-        kernel all elements that the part reads, with the padding. Bound attributes then set padding and offset to 0.
-        fill: the value of elements outside a tensor, or a function of the attributes that returns this value. The
-        default is 0.
+        pads: index variables along which the operator reads outside its input, or from an offset. The kernel then
+        receives all elements that the part reads, with the padding, and bound attributes set padding and offset to 0.
+        fill: the value of elements outside a tensor, or a function of the attributes that returns it. Default: 0.
         needs: for an output, the other outputs that the kernel must also compute.
         concrete: True if the function needs the lengths in t.shape as integers, as for a reshape. A keyword-only
         parameter `output_shapes` receives the outputs' shapes.

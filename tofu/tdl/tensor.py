@@ -23,7 +23,8 @@ from tofu.tdl.place import find_place
 class Tensor:
     """An input of a description: `t[i, j + 1]` is an element, `t.shape[d]` a length, `t.ndim` the number of dimensions.
 
-    `t.ndim` is a number. Lengths are symbols, or numbers if the description is registered with op(..., concrete=True).
+    A description is called once for all shapes, so lengths are symbols. They are numbers if the description is
+    registered with op(..., concrete=True).
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Tensor:
         return self._extents_are_one[dimension]
 
     def broadcast(self, *indices: Index) -> Value:
-        """Return the element at `indices` of the tensor, broadcast by NumPy's rules."""
+        """Broadcast the tensor by NumPy's rules to as many dimensions as there are `indices`. Return the element at `indices`."""
         own_indices = indices[len(indices) - self.ndim :]
         if len(indices) < self.ndim:
             raise DescriptionError(
@@ -57,7 +58,7 @@ class Tensor:
         return element
 
     def __getitem__(self, key: object) -> Element | TensorSlice:
-        """Return the element at `key`. If `key` contains `:`, return a slice, for an opaque function."""
+        """Return the element at the indices `key`. If any index is `:`, return a slice, an argument for `Opaque`."""
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) != self.ndim:
             raise DescriptionError(

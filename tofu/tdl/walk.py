@@ -1,4 +1,4 @@
-"""Functions that visit all values in a formula."""
+"""Functions that visit all parts of a formula."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tofu.tdl.expression import (
 
 
 def positions_inside(indices: tuple[object, ...]) -> tuple[Value, ...]:
-    """Return the values inside indices that depend on data: `value` for each index `Any(value)`."""
+    """Return the formula `value` of each index that is written `Any(value)`, because it depends on data."""
     positions = (index.position for index in indices if isinstance(index, (WholeDimension, AnyOf)))
     return tuple(position for position in positions if position is not None)
 
 
 def children(value: Value) -> tuple[Value, ...]:
-    """Return the operands of `value`, and the values inside its indices."""
+    """Return the operands of a formula, and the formulas inside its indices."""
     if isinstance(value, (Call, RandomElement)):
         return value.arguments
     if isinstance(value, Reduction):
@@ -43,7 +43,7 @@ def children(value: Value) -> tuple[Value, ...]:
 
 
 def walk(value: Value) -> Iterator[Value]:
-    """Yield `value`, the operands of `value`, their operands, and so on."""
+    """Yield a formula, its operands, their operands, and so on."""
     stack = [value]
     while stack:
         node = stack.pop()
@@ -52,7 +52,7 @@ def walk(value: Value) -> Iterator[Value]:
 
 
 def accesses(value: Value) -> Iterator[Element | TensorSlice]:
-    """Yield each read of a tensor in `value`."""
+    """Yield each read of a tensor in a formula."""
     for node in walk(value):
         if isinstance(node, Element):
             yield node

@@ -1,6 +1,6 @@
 """Count how many elements of each output were compared, and in which way: with numbers, a relation, or results of parts.
 
-If a comparison would not notice errors in an output, the output does not count as compared.
+An output is not compared if the comparison would not notice errors in it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """Number of elements of one output that were compared in one way."""
+    """The way, `kind`, in which a number of elements (`cells`) of an output were compared."""
 
     output: int
     kind: Compared
@@ -64,11 +64,11 @@ def find_kind(comparisons: Iterable[Comparison]) -> Compared:
 
 
 def count_numbers(expected: Array, output: Array) -> int:
-    """Count the elements that a comparison covers. Elements that are NaN in both arrays do not count."""
+    """Count the elements that a comparison covers, without those that are NaN in both arrays."""
     return int(output.size - (np.isnan(expected) & np.isnan(output)).sum()) if output.dtype.kind == "f" else output.size
 
 
-def find_overwritten(output: Array, left: Array) -> int:
+def count_overwritten(output: Array, left: Array) -> int:
     """Count the elements of an unwritten output into which the kernel wrote anything but zero.
 
     `left` is True for elements that the kernel left unchanged.
@@ -79,7 +79,10 @@ def find_overwritten(output: Array, left: Array) -> int:
 def count_related(
     relation: Relation, inputs: Sequence[Array], outputs: Sequence[Array], number: int, tolerance: float
 ) -> int:
-    """Estimate how many wrong elements of output `number` a relation would notice. A sample of elements is changed for this."""
+    """Estimate how many wrong elements of an output a relation would notice, by changing a sample of elements.
+
+    `number` is the number of the output.
+    """
     size = outputs[number].size
     changed_elements = np.unique(np.linspace(0, size - 1, MOST_CHANGED_ELEMENTS).astype(int)) if size else []
     noticed_count = sum(

@@ -20,7 +20,7 @@ from tofu.verification.report import find_precision
 from tofu.verification.split import Range, relative_error, split_range
 
 Role: TypeAlias = tuple[Literal["input", "output"], int]
-"""An input or output of the forward operator, by number. Another tensor with its shape is cut in the same way."""
+"""An input or output of the forward operator, by number. Tensors of its gradient with the same role are cut alike."""
 RunPart: TypeAlias = "Callable[[int, int], Sequence[Array] | None]"
 """Function that takes the numbers of a split and a part, and returns the part's outputs; None if the kernel refuses it."""
 Dimensions = tuple[int | None, ...]
@@ -46,10 +46,18 @@ class Cut:
 
 @dataclass(frozen=True)
 class Geometry:
-    """A way to split a forward operator. It is not known yet if the split works.
+    """A possible way to split a forward operator. The parts may still compute wrong numbers.
 
-    Each of `splits` divides the extent `base` into parts. Multiples of `base` are divided in the same ratios, and so
-    are attributes whose numbers are in `shrunk`. `pieces` has the shapes of the parts' outputs, by split and part.
+    Attributes
+    ----------
+    inputs, outputs
+        For each tensor, the dimension that is split, or None.
+    base, splits
+        Each of `splits` divides the length `base` into parts. Longer dimensions are divided in the same ratios.
+    shrunk
+        Numbers in the operator's attributes that are divided in the same ratios, too.
+    pieces
+        The shapes of the parts' outputs, by split and part.
     """
 
     inputs: Dimensions

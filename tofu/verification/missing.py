@@ -22,7 +22,7 @@ class Missing:
 
 
 def find_uncovered(cuts: Iterable[Cut], access: OperatorAccess, is_written: Sequence[bool]) -> list[Cut]:
-    """Return the cuts that no axis of an operator offers. Outputs with a False in `is_written` are ignored."""
+    """Return the cuts that no axis of an operator offers. Outputs that are False in `is_written` are ignored."""
     strategies = [_make_cut(access, axis, is_written) for axis in range(len(access.axes))]
     are_inputs_read = [access_input.is_read for access_input in access.inputs]
     return sorted(
@@ -68,11 +68,15 @@ class Explanation:
     reason: str
 
 
-def explain(missing: Missing, explanations: Iterable[Explanation]) -> str | None:
-    """Return the known reason why a split is not offered, or None."""
-    matching = (
-        explanation
-        for explanation in explanations
-        if re.fullmatch(explanation.op, missing.op) and re.match(explanation.pattern, repr(missing.cut))
-    )
-    return next((explanation.reason for explanation in matching), None)
+def separate_explained(
+    splits: Iterable[Missing], explanations: Sequence[Explanation]
+) -> tuple[tuple[Missing, ...], tuple[tuple[Missing, str], ...]]:
+    """Return the splits without a known reason, and the splits with a known reason, each with the reason."""
+    unexplained, explained = [], []
+    for split in splits:
+        matching = (e for e in explanations if re.fullmatch(e.op, split.op) and re.match(e.pattern, repr(split.cut)))
+        if explanation := next(matching, None):
+            explained.append((split, explanation.reason))
+        else:
+            unexplained.append(split)
+    return tuple(unexplained), tuple(explained)

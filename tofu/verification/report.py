@@ -64,8 +64,8 @@ class NodeReport:
     Attributes
     ----------
     description_error
-        The largest error of the description's numbers. None if they cannot be computed, because the operator is random
-        or has no formula. Then `checked` states what was checked instead.
+        The largest error of the description's numbers. None if the operator is random or has no formula. Then `checked`
+        states what was checked instead.
     refused
         The reason why the description does not cover these attributes, or "".
     is_elementwise, is_opaque
@@ -130,7 +130,7 @@ class Report:
 
     @staticmethod
     def of_problem(op: str, problem: str) -> Report:
-        """Make the report for an operator that could not be verified."""
+        """Return the report for an operator that could not be verified."""
         return Report(op, (), (), (NodeReport(op, None, "not verified", (), (), (problem,)),))
 
     @property

@@ -23,7 +23,7 @@ _CHANGE = 64.0  # added to input elements; large enough to change a maximum, too
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of input rows. Output row n reads the `size` input rows from `begin + n * step` on."""
+    """The input rows that each output row reads: output row n reads `size` rows, from `begin + n * step` on."""
 
     begin: int
     size: int
@@ -37,10 +37,17 @@ class Windows:
 
 @dataclass(frozen=True)
 class WindowGeometry(Geometry):
-    """A way to split a forward operator that reads some inputs in windows. It is not known yet if the split works.
+    """A possible way to split a forward operator that reads inputs in windows, such as a convolution.
 
-    `windows` has the windows of each input that is read in windows. `zeroed` names an entry of an attribute, such as a
-    padding, that is set to zero for each part. Parts then receive the padding as rows of `fill`.
+    Attributes
+    ----------
+    windows
+        For each input, the windows, or None if the input is not read in windows.
+    zeroed
+        The name of an attribute and a position in it, such as one side of a padding. This number is set to zero for each
+        part. None if no attribute changes.
+    fill
+        If `zeroed` is set, each part receives input rows that include the padding. The padding has this value.
     """
 
     windows: tuple[Windows | None, ...] = ()
@@ -95,14 +102,8 @@ def list_window_geometries(
 
     Only inputs in `free` may be cut. Dimensions with an extent in `indexed` stay whole, because data index into them.
     """
-    return list(_list_geometries(forward, free, indexed, shrinks))
-
-
-def _list_geometries(
-    forward: Kernel, free: Collection[int], indexed: Collection[int], shrinks: bool
-) -> Iterator[Geometry]:
-    output = forward.outputs[0]
-    for along, extent in enumerate(output.shape):
+    geometries: list[Geometry] = []
+    for along, extent in enumerate(forward.outputs[0].shape):
         if extent < 3:
             continue
         windows_by_input = [
@@ -116,7 +117,8 @@ def _list_geometries(
                 dimensions = tuple(d for d, _ in chosen)
                 windows = tuple(window for _, window in chosen)
                 plain = WindowGeometry(dimensions, frozenset(), extent, list_splits(extent), windows=windows)
-                yield from _list_accepted_variants(forward, plain, along, shrinks)
+                geometries += _list_accepted_variants(forward, plain, along, shrinks)
+    return geometries
 
 
 def _is_uneven(forward: Kernel, chosen: Sequence[tuple[int | None, Windows | None]], extent: int) -> bool:

@@ -1,6 +1,5 @@
 /*!
  * \file byte_loops.cc
- * \brief Loops that the compiler vectorises.
  */
 #include "core/base/byte_loops.h"
 

@@ -1,6 +1,5 @@
 /*!
  * \file bound.cc
- * \brief Sweeps, bounds and rounding of message passing.
  */
 #include "core/bounds/bound.h"
 

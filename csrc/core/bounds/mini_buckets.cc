@@ -16,15 +16,15 @@ namespace tofu {
 
 namespace {
 
-/*! \brief By mini-bucket, over the scope of its minimum: the least cost of all other tables above
- * the bound. Null until the first message. */
+/*! \brief For each mini-bucket: the least cost of all tables outside it, above the bound, as a
+ * table over the scope of its minimum. Null until the first message. */
 using AllOthers = std::vector<SharedCosts>;
 
-/*! \brief Messages of a bucket in the backward pass. */
+/*! \brief Messages that a bucket has received and that it sends in the backward pass. */
 struct Answer {
-  AllOthers others;               // received least costs, by mini-bucket
-  std::vector<SharedCosts> told;  // for each minimum, the least cost of the other tables; null for
-                                  // tables of the problem
+  AllOthers others;               // received, by mini-bucket
+  std::vector<SharedCosts> told;  // sent to the mini-bucket of each minimum: the least cost of the
+                                  // other tables; null for tables of the problem
   std::vector<Cost> excess;       // for each value of the variable, the least cost above the bound
 };
 
@@ -66,8 +66,8 @@ class WayBack {
     }
   }
 
-  /*! \brief Return the messages of a bucket. They are reused if the tables, the inputs and the
-   * places of minima among the tables are equal. */
+  /*! \brief Return the messages of a bucket. Buckets with equal tables, equal received messages and
+   * minima at the same places share them. */
   Answer FindAnswer(const Bucket& bucket) {
     AllOthers others;
     for (int m = bucket.first; m < bucket.end; ++m) others.push_back(std::move(others_[m]));
@@ -82,8 +82,8 @@ class WayBack {
     return answer;
   }
 
-  /*! \brief Return true if the same tables are minima. Equal tables may come from the problem
-   * instead. */
+  /*! \brief Return true if the same tables of both buckets are minima, and the others are tables of
+   * the problem. */
   bool TellsMinima(const Answer& answer, const Bucket& bucket) const {
     auto told = answer.told.begin();
     for (int m = bucket.first; m < bucket.end; ++m) {
@@ -137,7 +137,7 @@ class WayBack {
     return sums->back();
   }
 
-  /*! \brief A sum without one of its tables, minus `least`. */
+  /*! \brief Return `sum` without one of its tables, minus `least`. */
   SharedCosts Subtract(const CostTable& sum, const Factor& factor, Cost least) {
     auto rest = std::make_shared<Costs>(sum.entries->size());
     num_told_ += rest->size();
@@ -148,7 +148,7 @@ class WayBack {
     return rest;
   }
 
-  /*! \brief Lower a message to the least over all buckets that share the mini-bucket. */
+  /*! \brief Send a message. If the mini-bucket has received another one, keep the minimum. */
   void Tell(const SharedCosts& rest, SharedCosts* others) {
     if (*others == nullptr) {
       *others = rest;

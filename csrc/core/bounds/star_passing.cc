@@ -1,6 +1,5 @@
 /*!
  * \file star_passing.cc
- * \brief Message passing over pairs and stars.
  */
 #include "core/bounds/star_passing.h"
 

@@ -1,6 +1,5 @@
 /*!
  * \file class_cost.cc
- * \brief Bounds from the sizes of regions and shards.
  */
 #include "core/cost/class_cost.h"
 

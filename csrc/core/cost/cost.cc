@@ -1,6 +1,5 @@
 /*!
  * \file cost.cc
- * \brief Bytes of incidences.
  */
 #include "core/cost/cost.h"
 

@@ -1,6 +1,5 @@
 /*!
  * \file incidences.cc
- * \brief Incidences of a graph, and keys of their costs.
  */
 #include <algorithm>
 #include <cstring>

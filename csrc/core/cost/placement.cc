@@ -1,6 +1,5 @@
 /*!
  * \file placement.cc
- * \brief Regions and shards of incidences.
  */
 #include <algorithm>
 #include <initializer_list>

@@ -1,6 +1,5 @@
 /*!
  * \file sharing.cc
- * \brief Readers that share their fetches.
  */
 #include "core/cost/sharing.h"
 

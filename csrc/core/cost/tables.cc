@@ -1,6 +1,5 @@
 /*!
  * \file tables.cc
- * \brief Signatures of incidences, and their tables.
  */
 #include "core/cost/tables.h"
 

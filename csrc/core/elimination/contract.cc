@@ -57,7 +57,7 @@ class Contractor {
     return known;
   }
 
-  /*! \brief A table whose rows are values of v, as all in `neighbours_[v]` are. */
+  /*! \brief Return the transposed table. Rows of tables in `neighbours_[v]` are values of v. */
   SharedMatrix Turn(const SharedMatrix& table) {
     SharedMatrix& known = transposed_[table.get()];
     if (known != nullptr) return known;
@@ -113,7 +113,8 @@ class Contractor {
     unary_[other] = Share(std::move(sum));
   }
 
-  /*! \brief The table over (u, w), from tables whose rows are values of the eliminated variable. */
+  /*! \brief Return the table over (u, w). Rows of `u` and `w` are values of the eliminated
+   * variable. */
   SharedMatrix Minimise(const SharedMatrix& u, const SharedMatrix& w, const SharedVector& unary) {
     SharedMatrix& known = minima_[{u.get(), w.get(), unary.get()}];
     if (known != nullptr) return known;

@@ -1,6 +1,5 @@
 /*!
  * \file eliminate.cc
- * \brief Bucket elimination over flat tables.
  */
 #include "core/elimination/eliminate.h"
 
@@ -70,7 +69,7 @@ class Elimination {
  private:
   size_t DomainSize(int v) const { return problem_.unary[v].size(); }
 
-  /*! \brief The rows of v in a table of shape [before, v, after]. */
+  /*! \brief Return the rows of v in a table of shape [before, v, after]. */
   template <typename Number>
   static std::pmr::vector<Number> MoveFirst(const std::pmr::vector<Number>& entries, size_t values,
                                             size_t after) {
@@ -169,8 +168,8 @@ class Elimination {
     return 0;
   }
 
-  /*! \brief A loop over the joint scope in blocks of its last variables. Each table has either all
-   * entries of a block in a row or a single one. */
+  /*! \brief A loop over all assignments, in blocks of the last variables. In a block, each table
+   * has either adjacent entries, one for each assignment, or a single entry. */
   struct Walk {
     std::vector<int> outer;       // variables of the joint scope
     size_t block = 1;             // assignments of the variables in a block

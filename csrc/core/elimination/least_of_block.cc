@@ -1,6 +1,5 @@
 /*!
  * \file least_of_block.cc
- * \brief Loops that the compiler vectorises.
  */
 #include "core/elimination/least_of_block.h"
 

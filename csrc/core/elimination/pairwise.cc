@@ -1,6 +1,5 @@
 /*!
  * \file pairwise.cc
- * \brief Evaluation, restriction and elimination of pairwise problems.
  */
 #include "core/elimination/pairwise.h"
 

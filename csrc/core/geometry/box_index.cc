@@ -1,6 +1,5 @@
 /*!
  * \file box_index.cc
- * \brief Cells of the grid of parts.
  */
 #include "core/geometry/box_index.h"
 

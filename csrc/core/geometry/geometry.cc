@@ -1,6 +1,5 @@
 /*!
  * \file geometry.cc
- * \brief The splitting rule, regions and feasibility.
  */
 #include "core/geometry/geometry.h"
 

@@ -1,6 +1,5 @@
 /*!
  * \file shared_elements.cc
- * \brief Products of parts, and sums of lengths.
  */
 #include "core/geometry/shared_elements.h"
 

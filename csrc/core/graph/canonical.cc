@@ -1,6 +1,5 @@
 /*!
  * \file canonical.cc
- * \brief Structural hashes.
  */
 #include "core/graph/canonical.h"
 

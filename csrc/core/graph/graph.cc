@@ -1,6 +1,5 @@
 /*!
  * \file graph.cc
- * \brief Construction and checks of the semantic graph.
  */
 #include "core/graph/graph.h"
 

@@ -1,6 +1,5 @@
 /*!
  * \file emit.cc
- * \brief Emission of a program, operator by operator.
  */
 #include "core/program/emit.h"
 

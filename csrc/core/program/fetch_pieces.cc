@@ -1,6 +1,5 @@
 /*!
  * \file fetch_pieces.cc
- * \brief Cutting of pieces.
  */
 #include "core/program/fetch_pieces.h"
 

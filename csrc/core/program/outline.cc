@@ -1,6 +1,5 @@
 /*!
  * \file outline.cc
- * \brief Nodes of outlines.
  */
 #include "core/program/outline.h"
 

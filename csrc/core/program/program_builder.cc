@@ -1,6 +1,5 @@
 /*!
  * \file program_builder.cc
- * \brief Nodes of a program.
  */
 #include "core/program/program_builder.h"
 

@@ -1,6 +1,5 @@
 /*!
  * \file program_tables.cc
- * \brief Rows for the nodes of a program.
  */
 #include "core/program/program_tables.h"
 

@@ -1,6 +1,5 @@
 /*!
  * \file shards.cc
- * \brief Reading and assembly of shards.
  */
 #include "core/program/shards.h"
 

@@ -1,6 +1,5 @@
 /*!
  * \file exact.cc
- * \brief Stages of the exact search.
  */
 #include "core/search/exact.h"
 
@@ -133,7 +132,8 @@ class ExactSearch {
     constexpr double kShare = 0.2;        // of the remaining effort, for each exact search
     constexpr double kCoarseShare = 0.6;  // of the whole effort
     constexpr int64_t kNarrow = 1000;     // the gap is 1 / kNarrow of the bound
-    std::vector<CoarsePlan> plans = SearchCoarseGrids();
+    const bool is_refined = limits_.refines_start && start_;
+    std::vector<CoarsePlan> plans = is_refined ? std::vector<CoarsePlan>() : SearchCoarseGrids();
     if (start_) SearchByClasses();
     for (const CoarsePlan& plan : plans) {
       if (IsNarrow(kNarrow) || state_.IsOver(kCoarseShare)) break;

@@ -41,17 +41,18 @@ constexpr int kOnlyFine = std::numeric_limits<int>::max();
  * \brief Limits of the exact search. The recursive search, which it starts from, does not count.
  *
  * `seconds` are counted in operations, so that a search that runs out of time finds the same plan
- * in every run. `clock_seconds` are seconds of the clock, after which it ends in any case.
+ * in every run. After `processor_seconds` on all processors together, it ends in any case.
  */
 struct ExactLimits {
   double seconds = 60;
   size_t max_table_entries = size_t{1} << 22;  // entries of an elimination table, 18 bytes each
-  double clock_seconds = 0;                    // 0 stands for kMostSlowness times `seconds`
-  double max_bytes = 0x1p31;  // bytes of the problem, and of the tables of an elimination
-  int max_fine_rounds = 3;    // grids of more rounds are also searched by coarse grids and classes
+  double processor_seconds = 0;                // 0 stands for kMostSlowness times two processors
+  double max_bytes = 0x1p31;   // bytes of the problem, and of the tables of an elimination
+  int max_fine_rounds = 3;     // grids of more rounds are also searched by coarse grids and classes
+  bool refines_start = false;  // improve the given plan; leave out coarse grids
 };
 
-/*! \brief On a machine that is slower by more than this factor, the clock ends the search, and
+/*! \brief If the work takes more processor time by this factor than counted, the search ends, and
  * plans may differ between runs. */
 constexpr double kMostSlowness = 4;
 

@@ -1,6 +1,5 @@
 /*!
  * \file exact_problem.cc
- * \brief Tabulation of whole sequences of choices.
  */
 #include "core/search/exact_problem.h"
 

@@ -1,6 +1,5 @@
 /*!
  * \file exact_state.cc
- * \brief The best plan so far, and its proof.
  */
 #include "core/search/exact_state.h"
 
@@ -27,25 +26,26 @@ double CountTableBytes(const PairwiseProblem& problem) {
 }
 
 ExactState::ExactState(const ExactLimits& limits, const ExactProgress& progress)
-    : limits_(limits), progress_(progress), started_(std::chrono::steady_clock::now()) {}
+    : limits_(limits), progress_(progress), started_(std::clock()) {}
 
-double ExactState::ClockSeconds() const {
-  return limits_.clock_seconds > 0 ? limits_.clock_seconds : kMostSlowness * limits_.seconds;
+double ExactState::MostProcessorSeconds() const {
+  constexpr double kProcessors = 2;
+  return limits_.processor_seconds > 0 ? limits_.processor_seconds
+                                       : kMostSlowness * kProcessors * limits_.seconds;
 }
 
-double ExactState::SecondsPassed() const {
-  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started_;
-  return passed.count();
+double ExactState::ProcessorSeconds() const {
+  return static_cast<double>(std::clock() - started_) / CLOCKS_PER_SEC;
 }
 
 bool ExactState::IsOver(double share) const {
-  return spent_ >= share * limits_.seconds || SecondsPassed() > share * ClockSeconds();
+  return spent_ >= share * limits_.seconds || ProcessorSeconds() > share * MostProcessorSeconds();
 }
 
 ExactLimits ExactState::MakeLimits(double share) const {
   constexpr double kLeast = 1e-6;
   return {share * std::max(SecondsLeft(), 0.0), limits_.max_table_entries,
-          std::max(ClockSeconds() - SecondsPassed(), kLeast), limits_.max_bytes};
+          std::max(MostProcessorSeconds() - ProcessorSeconds(), kLeast), limits_.max_bytes};
 }
 
 void ExactState::Report(const char* stage) const {

@@ -6,9 +6,9 @@
 #define TOFU_CORE_SEARCH_EXACT_STATE_H_
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <vector>
 
 #include "core/elimination/pairwise.h"
@@ -50,7 +50,7 @@ class ExactState {
   /*! \brief Return the remaining seconds, counted in work. */
   double SecondsLeft() const { return limits_.seconds - spent_; }
 
-  /*! \brief Return true if `share` of the work is done, or the clock is far beyond it. */
+  /*! \brief Return true if `share` of the work is done, or the processor time is far beyond it. */
   bool IsOver(double share = 1) const;
 
   /*! \brief Report this cost until the state has a plan. */
@@ -87,12 +87,12 @@ class ExactState {
   void DropDominated(Part* part);
 
  private:
-  double ClockSeconds() const;
-  double SecondsPassed() const;
+  double MostProcessorSeconds() const;
+  double ProcessorSeconds() const;
 
   const ExactLimits& limits_;
   const ExactProgress& progress_;
-  std::chrono::steady_clock::time_point started_;
+  std::clock_t started_;
   double spent_ = 0;          // seconds, counted in work
   int64_t start_bytes_ = -1;  // cost of a plan that is not in `values_`
   int64_t held_bytes_ = 0;    // most bytes at one time

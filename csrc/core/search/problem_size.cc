@@ -1,6 +1,5 @@
 /*!
  * \file problem_size.cc
- * \brief Estimates of tables and sequences.
  */
 #include "core/search/problem_size.h"
 

@@ -1,6 +1,5 @@
 /*!
  * \file recursive.cc
- * \brief Rounds of the recursive search.
  */
 #include "core/search/recursive.h"
 

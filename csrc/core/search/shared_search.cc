@@ -1,6 +1,5 @@
 /*!
  * \file shared_search.cc
- * \brief Bounds over stars, and searches among the remaining values.
  */
 #include "core/search/shared_search.h"
 

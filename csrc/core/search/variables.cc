@@ -1,6 +1,5 @@
 /*!
  * \file variables.cc
- * \brief Classes, domains and hints.
  */
 #include "core/search/variables.h"
 

@@ -105,7 +105,7 @@ class Builder {
 
   SymbolHandle Build() {
     for (const ProgramNode& node : program_.nodes) nodes_.push_back(MakeNode(node));
-    LetLayoutsFlow(program_, nodes_);
+    ChooseBlockedOutputs(program_, nodes_);
     for (const Entry& entry : program_.transit) {
       MarkOutput(OutputMark::kTransit, entry.index, &nodes_.at(entry.node)->attrs);
     }

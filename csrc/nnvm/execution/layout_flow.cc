@@ -15,15 +15,15 @@ namespace {
 /*! \brief Return true if the tensor has channels, and space or time. */
 bool IsData(const std::vector<int64_t>& shape) { return shape.size() > 2; }
 
-/*! \brief Layouts of the nodes' first outputs. The others, statistics and gradients of parameters,
- * are plain. */
+/*! \brief Layouts of the nodes' first outputs. All other outputs (statistics, gradients of
+ * parameters) are plain. */
 class Layouts {
  public:
   Layouts(const Program& program, const std::vector<nnvm::ObjectPtr>& nodes)
       : program_(program), nodes_(nodes), is_plain_(nodes.size()) {
     for (const Entry& entry : program.outputs) MakePlain(entry);
-    for (size_t n = 0; n < nodes.size(); ++n) Begin(n);
-    while (Spread()) {
+    for (size_t n = 0; n < nodes.size(); ++n) MarkPlain(n);
+    while (PropagatePlain()) {
     }
   }
 
@@ -44,7 +44,7 @@ class Layouts {
 
   bool PassesLayoutOn(size_t n) const { return TakesBlocks(n) && !ChoosesLayout(n); }
 
-  void Begin(size_t n) {
+  void MarkPlain(size_t n) {
     const ProgramNode& node = program_.nodes[n];
     const bool has_more = node.shapes.size() > 1 && IsData(node.shapes[1]);
     const bool fits = !IsData(node.shapes[0]) || node.shapes[0][1] % kLargestBlock == 0;
@@ -53,7 +53,7 @@ class Layouts {
     for (const Entry& entry : node.inputs) MakePlain(entry);
   }
 
-  /*! \return true if it was not plain */
+  /*! \brief Make an output plain. Return false if it was plain before. */
   bool MakePlain(const Entry& entry) {
     if (entry.index > 0 || is_plain_[entry.node]) return false;
     is_plain_[entry.node] = true;
@@ -65,15 +65,18 @@ class Layouts {
            (entry.index > 0 || is_plain_[entry.node]);
   }
 
-  /*! \brief Make all data of an operator plain if some is. \return true if any changed */
-  bool Spread() {
+  /*! \brief Make all data of an operator plain if some is plain. Return true if anything changed.
+   */
+  bool PropagatePlain() {
     bool has_changed = false;
-    for (size_t n = nodes_.size(); n-- > 0;) has_changed |= PassesLayoutOn(n) && SpreadAt(n);
-    for (size_t n = 0; n < nodes_.size(); ++n) has_changed |= PassesLayoutOn(n) && SpreadAt(n);
+    for (size_t n = nodes_.size(); n-- > 0;)
+      has_changed |= PassesLayoutOn(n) && MakeOperatorPlain(n);
+    for (size_t n = 0; n < nodes_.size(); ++n)
+      has_changed |= PassesLayoutOn(n) && MakeOperatorPlain(n);
     return has_changed;
   }
 
-  bool SpreadAt(size_t n) {
+  bool MakeOperatorPlain(size_t n) {
     std::vector<Entry> data = program_.nodes[n].inputs;
     data.push_back(Entry{static_cast<int64_t>(n), 0});
     const auto is_plain = [&](const Entry& entry) { return IsPlainData(entry); };
@@ -90,7 +93,7 @@ class Layouts {
 
 }  // namespace
 
-void LetLayoutsFlow(const Program& program, const std::vector<nnvm::ObjectPtr>& nodes) {
+void ChooseBlockedOutputs(const Program& program, const std::vector<nnvm::ObjectPtr>& nodes) {
   const Layouts layouts(program, nodes);
   for (size_t n = 0; n < nodes.size(); ++n) {
     if (layouts.ChoosesLayout(n) && !layouts.is_plain(n)) LetChooseLayout(&nodes[n]->attrs);

@@ -23,7 +23,7 @@ namespace nnvm_layer {
  * inputs become plain until nothing changes. This avoids hidden copies.
  * \param nodes of the program, by position
  */
-void LetLayoutsFlow(const Program& program, const std::vector<nnvm::ObjectPtr>& nodes);
+void ChooseBlockedOutputs(const Program& program, const std::vector<nnvm::ObjectPtr>& nodes);
 
 }  // namespace nnvm_layer
 }  // namespace tofu

@@ -23,7 +23,6 @@ enum class OutputMark {
   kKept,
 };
 
-/*! \brief Mark an output of a node. */
 void MarkOutput(OutputMark mark, uint32_t output, nnvm::NodeAttrs* attrs);
 
 /*! \brief List the outputs of a node that have a mark. */

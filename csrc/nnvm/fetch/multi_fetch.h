@@ -50,10 +50,8 @@ void SetMultiFetchAttributes(MultiFetchParam param, nnvm::NodeAttrs* attrs);
  */
 void ParseMultiFetch(nnvm::NodeAttrs* attrs);
 
-/*! \brief Return the parsed attributes of a fetch. */
 const MultiFetchParam& MultiFetchParamOf(const nnvm::NodeAttrs& attrs);
 
-/*! \brief Return the operator _tofu_multi_fetch. */
 const nnvm::Op* MultiFetchOp();
 
 }  // namespace nnvm_layer

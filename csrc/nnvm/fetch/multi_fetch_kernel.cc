@@ -22,9 +22,9 @@ namespace {
 
 using mxnet::TBlob;
 
-// below this size threads do not pay
+// Below this size, several threads take longer than one.
 constexpr int64_t kParallelBytes = 1 << 18;
-// elements that are combined at once, in registers
+// Number of elements that are combined at once, in registers.
 constexpr int64_t kBlock = 16;
 // From this size, a region and its sources exceed the caches. Readers would find the region in
 // memory, so it is written there.
@@ -103,12 +103,12 @@ template <typename Combine, typename DType>
 void ComputeCells(const PieceRuns& runs, const std::vector<const DType*>& inputs, int64_t begin,
                   int64_t end, Store store, DType* output) {
   std::vector<const DType*> sources(inputs.size());
-  PieceRuns::Walk walk(runs, begin / runs.run_length());
+  PieceRuns::Iterator run(runs, begin / runs.run_length());
   int64_t run_begin = begin % runs.run_length();  // in the first run; others start at 0
-  for (int64_t at = begin; at < end; walk.Next()) {
+  for (int64_t at = begin; at < end; run.Next()) {
     const int64_t run_end = std::min(runs.run_length(), run_begin + end - at);
-    for (size_t s = 0; s < sources.size(); ++s) sources[s] = inputs[s] + walk.source_offset(s);
-    ComputeRun<Combine>(sources, run_begin, run_end, store, output + walk.output_offset());
+    for (size_t s = 0; s < sources.size(); ++s) sources[s] = inputs[s] + run.source_offset(s);
+    ComputeRun<Combine>(sources, run_begin, run_end, store, output + run.output_offset());
     at += run_end - run_begin;
     run_begin = 0;
   }
@@ -139,7 +139,7 @@ bool CoversRegion(const MultiFetchParam& param) {
   return cells == static_cast<int64_t>(param.shape.Size());
 }
 
-/*! \brief Return true if an input shares memory with the output, as in-place requests do. */
+/*! \brief Return true if an input shares memory with the output, as after in-place requests. */
 bool Overlaps(const std::vector<TBlob>& inputs, const TBlob& output, size_t element_bytes) {
   const auto begin_of = [](const TBlob& blob) { return static_cast<const char*>(blob.dptr_); };
   const char* out_begin = begin_of(output);

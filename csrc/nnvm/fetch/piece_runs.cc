@@ -18,7 +18,7 @@ PieceRuns::PieceRuns(StridedPiece piece) : piece_(std::move(piece)) {
   }
 }
 
-PieceRuns::Walk::Walk(const PieceRuns& runs, int64_t first_run)
+PieceRuns::Iterator::Iterator(const PieceRuns& runs, int64_t first_run)
     : dimensions_(runs.piece_.dimensions),
       first_outer_(runs.first_outer_),
       offsets_(runs.piece_.offsets) {
@@ -36,7 +36,7 @@ PieceRuns::Walk::Walk(const PieceRuns& runs, int64_t first_run)
   }
 }
 
-void PieceRuns::Walk::Next() {
+void PieceRuns::Iterator::Next() {
   if (!position_.empty() && position_[0] + 1 < innermost_) {  // the usual case if runs are short
     ++position_[0];
     for (size_t a = 0; a < offsets_.size(); ++a) offsets_[a] += strides_[a];

@@ -24,9 +24,9 @@ class PieceRuns {
   int64_t num_cells() const { return piece_.num_cells(); }
 
   /*! \brief Iterator over the runs, with the offset of each in elements. */
-  class Walk {
+  class Iterator {
    public:
-    Walk(const PieceRuns& runs, int64_t first_run);
+    Iterator(const PieceRuns& runs, int64_t first_run);
     void Next();
     int64_t output_offset() const { return offsets_[0]; }
     int64_t source_offset(size_t source) const { return offsets_[source + 1]; }

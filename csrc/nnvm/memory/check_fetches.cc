@@ -92,7 +92,7 @@ class Checker {
   }
 
   /*! \brief The dimension in which the pieces have the most distinct begins. */
-  static size_t FindSweep(const std::vector<Piece>& pieces) {
+  static size_t FindSweepDimension(const std::vector<Piece>& pieces) {
     size_t best = 0, most = 0;
     for (size_t d = 0; d < pieces[0].box.size(); ++d) {
       std::set<int64_t> begins;
@@ -106,7 +106,7 @@ class Checker {
 
   /*! \brief Compare each piece with those that begin before its end, along one dimension. */
   void CheckOverlaps(uint32_t id, const std::vector<Piece>& pieces) {
-    const size_t d = FindSweep(pieces);
+    const size_t d = FindSweepDimension(pieces);
     std::vector<size_t> order(pieces.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {

@@ -86,10 +86,10 @@ class Replay {
   }
 
   /*! \brief Return the value of a buffer after `entry` was added to it. */
-  int64_t SumWith(int64_t entry) const { return static_cast<int64_t>(value_of_.size()) + entry; }
+  int64_t SumValue(int64_t entry) const { return static_cast<int64_t>(value_of_.size()) + entry; }
 
-  /*! \brief Describe the content of an entry's buffer if it is not `value`, or return "". */
-  std::string Missing(int64_t entry, int64_t value) const {
+  /*! \brief Return "" if an entry's buffer holds `value`. Otherwise describe its content. */
+  std::string ExplainMismatch(int64_t entry, int64_t value) const {
     const int64_t found = content_[view_.buffer[entry]];
     if (found == value) return "";
     if (found == kNothing) return ", which nobody has written before, or somebody has spoilt";
@@ -106,8 +106,9 @@ class Replay {
       if (IsShapeAlone(view_, r)) continue;
       const int64_t entry = view_.read[r];
       const bool is_sum = view_.is_skipped[node] != 0;
-      const std::string missing = Missing(entry, is_sum ? SumWith(entry) : value_of_[entry]);
-      if (!missing.empty()) Report(node, "reads " + Name(entry) + missing);
+      const std::string mismatch =
+          ExplainMismatch(entry, is_sum ? SumValue(entry) : value_of_[entry]);
+      if (!mismatch.empty()) Report(node, "reads " + Name(entry) + mismatch);
     }
   }
 
@@ -118,15 +119,15 @@ class Replay {
   }
 
   void CheckAtEnd(int64_t entry) {
-    const std::string missing = Missing(entry, value_of_[entry]);
-    if (!missing.empty()) problems_.push_back(Name(entry) + " is to outlive the step" + missing);
+    const std::string mismatch = ExplainMismatch(entry, value_of_[entry]);
+    if (!mismatch.empty()) problems_.push_back(Name(entry) + " is to outlive the step" + mismatch);
   }
 
   void Write(size_t node) {
     const int64_t begin = view_.first_entry[node], end = view_.first_entry[node + 1];
     for (int64_t entry = begin; entry < end; ++entry) {
       CheckOwner(node, entry);
-      PutOverInputs(node, entry);
+      CheckOverwrites(node, entry);
       for (int64_t other = begin; other < entry; ++other) {
         if (view_.buffer[other] != view_.buffer[entry]) continue;
         Report(node, "writes two outputs into one buffer");
@@ -135,7 +136,7 @@ class Replay {
       if (view_.is_added[entry] && !IsReadyToAdd(entry)) {
         Report(node, "adds to a buffer that does not hold what it is to be added to");
       }
-      content = view_.is_added[entry] ? SumWith(entry) : value_of_[entry];
+      content = view_.is_added[entry] ? SumValue(entry) : value_of_[entry];
     }
   }
 
@@ -151,7 +152,7 @@ class Replay {
   }
 
   /*! \brief Check that `entry` overwrites no input of its node without permission. */
-  void PutOverInputs(size_t node, int64_t entry) {
+  void CheckOverwrites(size_t node, int64_t entry) {
     if (view_.is_skipped[node]) return CheckSum(node, entry);
     for (int64_t r = view_.first_read[node]; r < view_.first_read[node + 1]; ++r) {
       if (IsShapeAlone(view_, r) || view_.buffer[view_.read[r]] != view_.buffer[entry]) continue;

@@ -36,7 +36,7 @@ void ListGroups(const IndexedGraph& index, PlannedGraph* planned) {
 
 /*! \brief Copy the graph without control dependencies. Clones carry their shapes, so inference does
  * not need them. */
-Graph ForgetOrder(SymbolHandle symbol, nnvm::Symbol* copy) {
+Graph CopyWithoutOrder(SymbolHandle symbol, nnvm::Symbol* copy) {
   *copy = SymbolOf(symbol).Copy();
   nnvm::DFSVisit(copy->outputs, [](const nnvm::ObjectPtr& node) { node->control_deps.clear(); });
   Graph graph;
@@ -53,8 +53,8 @@ EntryKind KindOf(const IndexedGraph& index, uint32_t id, const std::vector<uint3
   return passes ? EntryKind::kTransit : EntryKind::kTensor;
 }
 
-/*! \brief Marks of all entries before planning. */
-nnvm::StorageVector PlaceInAdvance(const IndexedGraph& index, bool holds_transit) {
+/*! \brief Return the marks of all entries, which MXNet's planner reads. */
+nnvm::StorageVector MarkEntries(const IndexedGraph& index, bool holds_transit) {
   nnvm::StorageVector storage(index.num_node_entries(), kToBePlaced);
   if (holds_transit) return storage;
   for (uint32_t entry : ListMarkedEntries(OutputMark::kTransit, index)) storage[entry] = kElsewhere;
@@ -66,11 +66,12 @@ nnvm::StorageVector PlaceInAdvance(const IndexedGraph& index, bool holds_transit
 PlannedGraph PlanGraph(SymbolHandle symbol, const ShapesByName& shapes, const TypesByName& types,
                        const MemoryPlanOptions& options) {
   PlannedGraph planned;
-  Graph graph = options.keeps_order ? GraphOf(symbol) : ForgetOrder(symbol, &planned.unordered);
+  Graph graph =
+      options.keeps_order ? GraphOf(symbol) : CopyWithoutOrder(symbol, &planned.unordered);
   graph = InferGraphTypes(InferGraph(std::move(graph), shapes, {}), types);
   ListGroups(graph.indexed_graph(), &planned);
   SetGraphAttr(&graph, "device", planned.group_of_node);
-  SetGraphAttr(&graph, "storage", PlaceInAdvance(graph.indexed_graph(), options.holds_transit));
+  SetGraphAttr(&graph, "storage", MarkEntries(graph.indexed_graph(), options.holds_transit));
   planned.graph =
       mxnet::exec::DetectInplaceAddTo(nnvm::ApplyPass(std::move(graph), "MXPlanMemory"));
   return planned;

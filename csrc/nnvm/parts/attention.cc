@@ -1,10 +1,9 @@
 /*!
  * \file attention.cc
- * \brief Attention over interleaved projections, with scores of shape (batch, heads, queries,
- * keys), of which MXNet merges the first two dimensions.
+ * \brief Attention over interleaved projections, which can be split by heads.
  *
- * MXNet's kernels compute them in views of the same memory. So the operators can be split by heads,
- * the inner part of MXNet's dimension.
+ * MXNet's scores have the shape (batch * heads, queries, keys). Here, batch and heads are separate
+ * dimensions. MXNet's kernels compute in views of the same memory.
  */
 #include <cstdlib>
 #include <cstring>
@@ -81,8 +80,8 @@ class CommonSizes {
     Agree(shape, 3, shape[3], &keys_);
   }
 
-  /*! \brief A tensor of one projection has the time of queries, of two that of keys, and of three
-   * both. */
+  /*! \brief Note the sizes of a tensor of `shares` projections. One has the time of the queries,
+   * two have that of the keys, and three have both, which are then equal. */
   void AddProjection(const mxnet::TShape& shape, int shares) {
     Agree(shape, 1, shape[1], &batch_);
     if (shares != 2) Agree(shape, 0, shape[0], &queries_);

@@ -1,11 +1,11 @@
 /*!
  * \file batch_norm.cc
- * \brief BatchNorm in parts that can be split by batch and space: sums over the elements of each
- * channel, which are reduced over the workers, and the rest from whole sums.
+ * \brief BatchNorm in parts, which can be split by batch and space.
  *
- * Two passes, the second around the mean of the whole tensor, keep the variance accurate for any
- * mean. Sums are in double precision. `count` is the number of elements of the whole tensor per
- * channel.
+ * The first parts sum the elements of each channel. The workers' sums are added, and the last part
+ * computes the outputs from the total sums. There are two passes over the data, the second around
+ * the mean of the complete tensor. So the variance is accurate for any mean. Sums are in double
+ * precision. `count` is the number of elements of the complete tensor per channel.
  */
 #include <algorithm>
 #include <cmath>

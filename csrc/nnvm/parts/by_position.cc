@@ -1,6 +1,6 @@
 /*!
  * \file by_position.cc
- * \brief one_hot and SequenceMask for a part of the dimension whose positions are compared with
+ * \brief one_hot and SequenceMask for a part of the dimension. They compare its positions with
  * numbers.
  */
 #include <cstdint>

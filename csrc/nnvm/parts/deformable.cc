@@ -2,9 +2,10 @@
  * \file deformable.cc
  * \brief DeformableConvolution and its gradient for a part of the output's rows or columns.
  *
- * MXNet's kernels compute as many rows as the offsets have, and their padding determines where the
- * first one is. So a part has less padding, by the rows before it, which is usually negative. MXNet
- * infers rows from data and padding and would refuse a part; here they are those of the offsets.
+ * MXNet's kernels compute as many rows as the offsets have. The padding determines where the first
+ * row is. So a part gets the padding minus the number of rows before it, which is usually negative.
+ * MXNet would infer the number of rows from data and padding, and refuse a part. Here, the offsets
+ * determine it.
  */
 #include <algorithm>
 #include <cstdlib>
@@ -74,7 +75,6 @@ mxnet::OpStatePtr CreateBackward(const NodeAttrs& attrs, mxnet::Context context,
   return CreateState(attrs, context, shapes[1], shapes[2], shapes[3], types[0]);
 }
 
-/*! \brief Read a number. */
 int64_t ReadNumber(const NodeAttrs& attrs, const char* key, int64_t otherwise) {
   const std::string* found = FindText(attrs, key);
   return found == nullptr ? otherwise : std::atoll(found->c_str());

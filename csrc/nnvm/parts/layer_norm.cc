@@ -1,9 +1,10 @@
 /*!
  * \file layer_norm.cc
- * \brief LayerNorm in parts that can be split along the normalised dimension: sums along each line,
- * which are reduced over the workers, and the rest from whole sums.
+ * \brief LayerNorm in parts, which can be split along the normalised dimension.
  *
- * Two passes and double precision, as in batch_norm.cc. `count` is the extent of the whole tensor.
+ * The first parts sum along each line. The workers' sums are added, and the last part computes the
+ * outputs from the total sums. Two passes and double precision, as in batch_norm.cc. `count` is the
+ * extent of the complete tensor.
  */
 #include <cmath>
 #include <utility>

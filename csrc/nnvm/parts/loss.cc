@@ -1,7 +1,7 @@
 /*!
  * \file loss.cc
- * \brief The gradient of MakeLoss divided by the number of valid elements, which is reduced over
- * the workers, and the gradient of a regression output from its differences.
+ * \brief The gradient of MakeLoss, divided by the number of valid elements on all workers, and the
+ * gradient of a regression output from its differences.
  */
 #include <algorithm>
 

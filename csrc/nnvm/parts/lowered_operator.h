@@ -1,10 +1,11 @@
 /*!
  * \file lowered_operator.h
- * \brief Attributes, signatures and registration of the parts that replace stock operators.
+ * \brief Attributes, signatures and registration of the parts that replace MXNet's (stock)
+ * operators.
  *
- * A stock operator is replaced if its shards cannot be combined by sums and concatenation alone,
- * such as BatchNorm split by batch: its parts compute sums over a shard, then the rest from whole
- * sums.
+ * A stock operator is replaced if the workers must exchange numbers in between. For example,
+ * BatchNorm split by batch needs the mean of the complete batch. Its first parts compute sums over
+ * a shard, and its last part uses the total sums.
  */
 #ifndef TOFU_NNVM_PARTS_LOWERED_OPERATOR_H_
 #define TOFU_NNVM_PARTS_LOWERED_OPERATOR_H_

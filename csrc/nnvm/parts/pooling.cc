@@ -1,10 +1,10 @@
 /*!
  * \file pooling.cc
- * \brief Division of window sums by the number of counted elements, along one dimension, for
- * average pooling.
+ * \brief Division of a window's sum by its number of elements, along one dimension, for average
+ * pooling.
  *
- * A window of `kernel` elements begins at (first + position) * stride - pad. Elements in [begin,
- * end) count. `first` is where the worker's part begins.
+ * A window of `kernel` elements begins at (first + position) * stride - pad. Only elements in
+ * [begin, end) count. `first` is where the worker's part begins.
  */
 #include <algorithm>
 #include <utility>

@@ -1,9 +1,9 @@
 /*!
  * \file proposal.cc
- * \brief MultiProposal for a part of the samples. Its boxes begin with the number of their sample.
+ * \brief MultiProposal for a part of the samples.
  *
- * MXNet's kernel counts the samples of a part from zero, so the numbers are overwritten, from
- * `first` on.
+ * Each box begins with the number of its sample. MXNet's kernel counts the samples of a part from
+ * zero. So the numbers are overwritten, from `first` on.
  */
 #include <cstdlib>
 #include <string>

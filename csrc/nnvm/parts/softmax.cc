@@ -1,8 +1,9 @@
 /*!
  * \file softmax.cc
- * \brief softmax and log_softmax in parts that can be split along the normalised dimension: maxima
- * and sums of exponentials of each line, which are reduced over the workers, and the rest from
- * those. Sums are in double precision.
+ * \brief softmax and log_softmax in parts, which can be split along the normalised dimension.
+ *
+ * The first parts compute the maximum and the sum of exponentials of each line. These are combined
+ * over the workers, and the last part computes the outputs from them. Sums are in double precision.
  */
 #include <cmath>
 #include <limits>

@@ -1,7 +1,9 @@
 /*!
  * \file softmax_output.cc
- * \brief SoftmaxOutput's gradient, which can be split by classes. If it is divided by the number of
- * valid labels, which is reduced over the workers, it can be split by batch or position.
+ * \brief The gradient of SoftmaxOutput, which can be split by classes.
+ *
+ * It may be divided by the number of valid labels. This number is added over the workers, so the
+ * gradient can also be split by batch or position.
  */
 #include <algorithm>
 #include <cstdint>

@@ -2,8 +2,8 @@
  * \file take.cc
  * \brief Embedding, take, pick and SequenceLast, and their gradients, for a part of the rows.
  *
- * An index refers to a row of the whole table. Out of range it is clipped or wraps around. Rows of
- * other parts are zeros, since results are summed over the parts.
+ * An index refers to a row of the complete table. Out of range, it is clipped or wraps around. Rows
+ * of other parts are zeros, because the workers' results are summed.
  */
 #include <algorithm>
 #include <cstdint>

@@ -17,7 +17,6 @@ def integers(low: int, high: int, *shape: int, dtype: str = "int32") -> Numbers:
 
 
 def booleans(*shape: int) -> Numbers:
-    """Return a source of booleans."""
     return integers(0, 2, *shape, dtype="bool")
 
 
@@ -47,7 +46,6 @@ def both(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def each(*functions: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that computes several functions of the same arguments."""
     return lambda *x: tuple(function(*x) for function in functions)
 
 

@@ -7,7 +7,6 @@ from tdl_ops.jax.cases.building import both
 
 
 def convolve(stride=1, padding="SAME", dilation=1, groups=1):
-    """Return a convolution of images with its gradients."""
     return both(
         lambda x, w: lax.conv_general_dilated(
             x,
@@ -29,7 +28,6 @@ def convolve_each(
     groups: int = 1,
     batch_groups: int = 1,
 ):
-    """Return a convolution with different parameters along each dimension, with its gradients."""
     return both(
         lambda x, w: lax.conv_general_dilated(
             x,

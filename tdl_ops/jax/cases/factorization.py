@@ -9,12 +9,10 @@ from tofu.verification.numbers import Fixed
 
 
 def make_positive(x):
-    """Return matrices that are symmetric and positive definite."""
     return x @ x.mT + 4 * jnp.eye(x.shape[-1])
 
 
 def make_lower(x):
-    """Return triangular matrices that are far from singular."""
     return jnp.tril(x) + 3 * jnp.eye(x.shape[-1])
 
 

@@ -8,7 +8,6 @@ from tdl_ops.jax.cases.building import both, unless_lacking
 
 
 def offload(x: jax.Array) -> jax.Array:
-    """Return a gradient for which a value is kept in host memory."""
     policy = jax.checkpoint_policies.save_and_offload_only_these_names(
         names_which_can_be_saved=[], names_which_can_be_offloaded=["h"], offload_src="device", offload_dst="pinned_host"
     )

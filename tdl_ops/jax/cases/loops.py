@@ -8,12 +8,10 @@ from tdl_ops.jax.cases.building import both, integers
 
 
 def scan(x, w, reverse=False):
-    """Run a recurrent layer."""
     return lax.scan(lambda h, y: (jnp.tanh(y + h @ w),) * 2, jnp.zeros((3, 7)), x, reverse=reverse)[1]
 
 
 def halve(x):
-    """Halve x until its sum is at most 1."""
     return lax.while_loop(lambda v: jnp.sum(v) > 1, lambda v: v / 2, x)
 
 

@@ -7,7 +7,6 @@ from tdl_ops.jax.cases.building import both
 
 
 def pool(initial, function, size=2):
-    """Return a function that pools images with a stride of 2."""
     return lambda x: lax.reduce_window(x, initial, function, (1, size, size, 1), (1, 2, 2, 1), "SAME")
 
 

@@ -58,7 +58,7 @@ class Trial:
         symbol = tofu.partition(self.sample.symbol, self.outcome.workers, cache=False, **asked)
         if self.task is not None:
             task = self.task
-            symbol._compile = lambda *_args, settings=None, **_kwargs: plan_task(
+            symbol.compile_for = lambda *_args, settings=None, **_kwargs: plan_task(
                 replace(task, settings=settings or symbol.settings)
             )
         return symbol

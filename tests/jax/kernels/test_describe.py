@@ -36,8 +36,7 @@ def test_a_described_function_is_one_operator(description, workers):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"scans": True}, {"wrap": jax.checkpoint}, {"scans": True, "wrap": partial(jax.checkpoint, prevent_cse=False)}],
+    "options", [{"wrap": jax.checkpoint}, {"scans": True, "wrap": partial(jax.checkpoint, prevent_cse=False)}]
 )
 def test_described_functions_in_loops_and_checkpoints(options):
     attention = tofu.jax.describe(HEADS, name="attention")(plain_attention)

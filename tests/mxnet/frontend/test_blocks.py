@@ -1,6 +1,7 @@
 """MXNet's operators along a split dimension exchange one partial result of each worker, and have the numbers of one device."""
 
 from dataclasses import replace
+from itertools import cycle
 
 import mxnet as mx
 import numpy as np
@@ -56,7 +57,7 @@ ALONG = {
 }
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4, 8])
+@pytest.mark.parametrize("workers", [3, 8])
 @pytest.mark.parametrize("name", ALONG)
 def test_a_partial_result_of_each_worker_moves(name, workers):
     function, size = ALONG[name]
@@ -78,16 +79,15 @@ ROLLS = {
 }
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4, 8])
+@pytest.mark.parametrize("workers", [3, 8])
 @pytest.mark.parametrize("name", ROLLS)
 def test_a_roll_moves_only_the_elements_that_workers_lack(name, workers):
     function, moved = ROLLS[name]
     assert compare(function, workers, ROWS.astype("float32")).communication_bytes <= workers * moved
 
 
-@pytest.mark.parametrize("workers", [2, 4])
-def test_the_last_time_step_is_read_as_a_slice(workers):
-    plan = compare(lambda x: S.SequenceLast(S.expand_dims(x, axis=1)), workers, ROWS.astype("float32"))
+def test_the_last_time_step_is_read_as_a_slice():
+    plan = compare(lambda x: S.SequenceLast(S.expand_dims(x, axis=1)), 4, ROWS.astype("float32"))
     assert plan.communication_bytes < 4 * LINES
 
 
@@ -137,8 +137,7 @@ GRADIENTS = {
 }
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4])
-@pytest.mark.parametrize("name", GRADIENTS)
+@pytest.mark.parametrize(("name", "workers"), list(zip(GRADIENTS, cycle([3, 4]), strict=False)))
 def test_training_equals_one_device(name, workers):
     rows = S.Variable("rows_weight", shape=(LENGTH, LINES), dtype="float64")
     x = S.broadcast_mul(rows, S.Variable("data"))

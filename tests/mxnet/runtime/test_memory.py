@@ -21,9 +21,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "workers"), [("digits", 8), ("wresnet", 2), ("rnn", 2), ("rnn", 6), ("transformer", 6), ("transformer", 8)]
-)
+@pytest.mark.parametrize(("name", "workers"), [("digits", 8), ("wresnet", 2), ("rnn", 6), ("transformer", 6)])
 def test_planned_bytes_are_allocated(name, workers):
     model = MODELS[name]
     executor = tofu.bind(model.symbol, [mx.cpu(i) for i in range(workers)], **model.shapes)
@@ -49,7 +47,7 @@ def test_the_order_of_nodes_saves_memory():
 
 @pytest.mark.parametrize(
     ("name", "optimizer"),
-    [("transformer", "sgd"), ("transformer", "ftml"), ("transformer", "rmsprop"), ("wresnet", "adam")],
+    [("transformer", "sgd"), ("transformer", "ftml"), ("wresnet", "adam")],
 )
 def test_reported_optimizer_states_are_those_of_a_module(name, optimizer):
     model = MODELS[name]

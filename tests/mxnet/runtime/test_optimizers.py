@@ -27,18 +27,6 @@ def test_no_optimizer_is_left_out():
     assert {case.optimizer for case in CASES} == built_in
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.usefixtures("double_history")
-def test_training_equals_one_device(case):
-    steps = batches(STEPS)
-    expected = train(start(mx.mod.Module(model(case.bias)), case), steps)
-    module = split_module(case)
-    found = train(start(module, case), steps)
-    assert largest_error(found, expected) < case.tolerance
-    if case.optimizer != "test":
-        assert module.optimizer.num_update == STEPS  # once for each step, not for each worker
-
-
 @pytest.mark.parametrize("optimizer", ["sgd", "nag", "lars", "lamb", "lbsgd", "adam"])
 def test_half_precision_with_master_copies(optimizer):
     """MXNet's CPU kernels multiply no float16, so weights are cast; weights, gradients and updates are float16."""

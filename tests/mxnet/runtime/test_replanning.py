@@ -59,7 +59,7 @@ def counted(monkeypatch):
 
         return counting
 
-    monkeypatch.setattr(partitioned_symbol, "compile_partition", count("compile", partitioned_symbol.compile_partition))
+    monkeypatch.setattr(partitioned_symbol, "read_task", count("compile", partitioned_symbol.read_task))
     monkeypatch.setattr(selection, "_search", count("search", selection._search))
     return calls
 

@@ -69,7 +69,9 @@ def train(symbol, kind, module, optimizer, parameters):
     return own.get_params()[0]
 
 
-@pytest.mark.parametrize("kind", [machine, lookup])
+@pytest.mark.parametrize(
+    ("kind", "workers", "module"), [(machine, 2, mx.mod.Module), (lookup, 3, tofu.mod.Module)], ids=["csr", "rows"]
+)
 @pytest.mark.parametrize(
     ("optimizer", "parameters"),
     [
@@ -82,13 +84,12 @@ def train(symbol, kind, module, optimizer, parameters):
         ("lbsgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.1, "batch_scale": 1}),
     ],
 )
-def test_training_equals_one_device(kind, optimizer, parameters):
+def test_training_equals_one_device(kind, workers, module, optimizer, parameters):
     alone = train(kind(), kind, mx.mod.Module, optimizer, parameters)
-    for workers, module in ((2, mx.mod.Module), (3, tofu.mod.Module)):
-        found = train(tofu.partition(kind(), ngpus=workers), kind, module, optimizer, parameters)
-        assert {name: value.stype for name, value in found.items()} == {n: v.stype for n, v in alone.items()}
-        for name, value in alone.items():
-            np.testing.assert_allclose(found[name].asnumpy(), value.asnumpy(), rtol=2e-5, atol=1e-6, err_msg=name)
+    found = train(tofu.partition(kind(), ngpus=workers), kind, module, optimizer, parameters)
+    assert {name: value.stype for name, value in found.items()} == {n: v.stype for n, v in alone.items()}
+    for name, value in alone.items():
+        np.testing.assert_allclose(found[name].asnumpy(), value.asnumpy(), rtol=2e-5, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize(("optimizer", "parameters"), LAZY)

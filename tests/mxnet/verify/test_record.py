@@ -23,12 +23,12 @@ from tofu.mxnet.verify.record import (
 )
 from tofu.verification.comparison import Compared, Comparison
 
-CASE = Case("FullyConnected", {"num_hidden": 5}, [(3, 7), (5, 7), (5,)])
+CASES = [Case("FullyConnected", {"num_hidden": 5}, [(3, 7), (5, 7), (5,)]), Case("tanh", {}, [(5, 7), (5, 7)])]
 
 
 @pytest.fixture(scope="module")
 def results():
-    return list(verify_cases([CASE], examples=3))
+    return list(verify_cases(CASES, examples=3))
 
 
 def test_the_record_is_current():
@@ -89,9 +89,8 @@ def test_entries_state_what_was_verified(results):
 
 
 def test_an_operator_with_a_problem_has_no_entry(results):
-    (broken,) = verify_cases([Case("tanh", {}, [(5, 7), (5, 7)])])
-    assert broken.problems
-    assert "tanh" not in make_entries([*results, broken])
+    assert results[1].problems
+    assert "tanh" not in make_entries(results)
 
 
 @pytest.mark.parametrize("changed", ["digest_of", "digest_of_kernels"])

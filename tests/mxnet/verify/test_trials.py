@@ -73,7 +73,7 @@ def test_refusals_of_descriptions_are_counted_separately():
     assert trials.verified == 0
 
 
-@pytest.mark.parametrize("error", [ValueError("low >= high"), MemoryError("25.3 GiB"), RuntimeError("vector::at")])
+@pytest.mark.parametrize("error", [MemoryError("25.3 GiB"), RuntimeError("vector::at")])
 def test_other_errors_are_failures(error):
     def verify(case):
         raise error

@@ -3,9 +3,9 @@
 The prediction follows XLA on CPUs:
 
 - Fused values are not stored (`fusion.py`).
-- Operations run breadth first (`xla_operations.py`).
+- An equation becomes one or more operations with scratch memory (`xla_operations.py`). They run breadth first.
 - An operation may overwrite operands that nothing reads later.
-- The memory of a result may hold other values until the result is written.
+- Temporary values may use the memory of a result until the result is written.
 - A donated argument is copied if it would be overwritten before another operation reads it.
 
 Memory within kernels is not modelled.
@@ -28,7 +28,7 @@ from tdl_ops.jax import WHOLE
 from tofu.jax.backend.fusion import FUSED, Buffer, Operation, fuse, index
 from tofu.jax.backend.xla_operations import Aliases, Kernels, count_bytes
 from tofu.jax.frontend.control_flow import list_bodies
-from tofu.jax.frontend.equations import LOOP_STACK, Equation, Literal, Loop, Step, ValueType
+from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Step, ValueType
 from tofu.jax.frontend.trace import read_jaxpr
 
 LOOP = "loop"
@@ -37,14 +37,13 @@ IN_PLACE = FUSED | {"dynamic_update_slice", LOOP, "scatter", "scatter-add"}
 
 
 def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
-    """Return the donated argument that each result overwrites, by the position of the result.
+    """Return the position of the donated argument that each result overwrites, by the position of the result.
 
-    As in `jax.jit`, a result overwrites the first donated argument of the same type that is still free.
+    As in `jax.jit`, this is the first donated argument of the same shape and type that no earlier result overwrites.
     """
     free = list(donated)
     found: dict[int, int] = {}
-    for position, operand in enumerate(step.outputs):
-        type_ = operand.type if isinstance(operand, Literal) else step.types[operand]
+    for position, type_ in enumerate(step.result_types):
         argument = next((n for n in free if step.types[step.inputs[n]] == type_), None)
         if argument is not None:
             free.remove(argument)
@@ -55,7 +54,7 @@ def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
 def predict_temporaries(step: Step, overwritten: Mapping[int, int] = MappingProxyType({})) -> int:
     """Return the bytes that a program needs in addition to its arguments and results.
 
-    `overwritten` has the argument that each result overwrites, as `find_overwritten` returns it.
+    `overwritten` is a result of `find_overwritten`.
     """
     given = {*step.inputs, *step.constants}
     alias, types = Aliases(step.equations), list(step.types)
@@ -80,7 +79,7 @@ def _list_operations(items: Sequence[Equation | Loop], types: list[ValueType], a
         elif item.primitive.name in WHOLE:  # kept as one operation
             size = max((predict_temporaries(read_jaxpr(body)) for body in list_bodies(item.params)), default=0)
             yield Operation(item.primitive.name, alias.find_all(item.inputs), item.outputs, (Buffer(size, 0, 0),))
-        elif item.primitive is not LOOP_STACK and not alias.is_one(item):
+        elif item.primitive is not LOOP_STACK and not alias.makes_aliases(item):
             yield from kernels.make(item)
 
 
@@ -153,10 +152,10 @@ def _number_depth_first(operations: Sequence[Operation], results: Iterable[int])
 
 @dataclass
 class _Memory:
-    """The buffers of a program.
+    """The buffers of a program. Times are numbers of operations.
 
-    Time is counted in operations. `last` is the time at which each value is last read, and `length` is the time at the
-    end.
+    `last` is the time at which each value is last read, and `length` is the time at the end. `of` has the position of
+    each value's buffer in `buffers`.
     """
 
     last: dict[int | None, int]
@@ -178,7 +177,7 @@ def _list_buffers(
     """Return the buffers of all operations with their lifetimes.
 
     An operation may overwrite an operand that nothing reads later. Loops always do this, and so do operations in a loop
-    body. Values in `results` are kept to the end.
+    body. Values in `results` stay in memory to the end.
     """
     starts = [0, *accumulate(operation.length for operation in order)]
     readers: dict[int, int] = {value: n for n, operation in enumerate(order) for value in operation.reads}
@@ -208,77 +207,79 @@ def _pack(
     separate_buffers: Mapping[int, int | None],
     depth: Mapping[int, int],
 ) -> int:
-    """Return the largest number of bytes in use at one time.
+    """Return the largest number of bytes that temporary values need at one time.
 
-    `separate_buffers` has the values that are stored in results or in overwritten arguments. They add no bytes. Other
-    values may use their memory while it is free.
+    `separate_buffers` maps values in results to the donated argument that the result overwrites, or None. Temporary
+    values may use this memory while it is free.
     """
     memory = _list_buffers(order, types, results, separate_buffers)
-    rooms = {
+    spaces = {
         memory.of[value]: [Buffer(0, 0, memory.last[argument])] if argument in memory.last else []
         for value, argument in separate_buffers.items()
         if value in memory.of
     }
     numbers = {n: depth.get(value, 0) for value, n in memory.of.items()}
     counted = [
-        memory.buffers[n] for n in sorted(range(len(memory.buffers)), key=lambda n: numbers.get(n, 0)) if n not in rooms
+        memory.buffers[n]
+        for n in sorted(range(len(memory.buffers)), key=lambda n: numbers.get(n, 0))
+        if n not in spaces
     ]
-    lent = [[memory.buffers[n], *taken] for n, taken in rooms.items()]
+    lent = [[memory.buffers[n], *taken] for n, taken in spaces.items()]
     return _count_most(_write_over(_find_unplaced(counted, lent, memory.length)), memory.length)
 
 
-def _find_unplaced(buffers: Sequence[Buffer], rooms: Iterable[list[Buffer]], length: int) -> list[Buffer]:
-    """Return the buffers that do not fit into `rooms`.
+def _find_unplaced(buffers: Sequence[Buffer], spaces: Iterable[list[Buffer]], length: int) -> list[Buffer]:
+    """Return the buffers that cannot use the memory of results.
 
-    A *room* is a list of buffers that use the same memory, and is as large as its first buffer. The largest buffer is
-    placed first, in the smallest room that is large enough and free for its lifetime.
+    Each of the `spaces` lists the buffers in the memory of one result, first the result itself. The largest buffer is
+    placed first, in the smallest space that is large enough and free for its lifetime.
     """
-    rooms = sorted(rooms, key=lambda room: room[0].size)
-    sizes = [room[0].size for room in rooms]
-    occupied = _Occupied(length, len(rooms))
-    room_of: dict[Buffer, int] = {}
+    spaces = sorted(spaces, key=lambda space: space[0].size)
+    sizes = [space[0].size for space in spaces]
+    occupied = _Occupied(length, len(spaces))
+    space_of: dict[Buffer, int] = {}
     successors: dict[Buffer, list[Buffer]] = {}
-    homeless: list[Buffer] = []
+    unplaced: list[Buffer] = []
 
-    def add(buffer: Buffer, room: int) -> None:
-        occupied.add(buffer, room)
-        room_of[buffer] = room
+    def add(buffer: Buffer, space: int) -> None:
+        occupied.add(buffer, space)
+        space_of[buffer] = space
         for other in buffer.over:
             successors.setdefault(other, []).append(buffer)
 
-    for n, room in enumerate(rooms):
-        for buffer in room:
+    for n, space in enumerate(spaces):
+        for buffer in space:
             add(buffer, n)
     for buffer in sorted(buffers, key=lambda buffer: -buffer.size):
         least = bisect_left(sizes, buffer.size)
         free = occupied.list_free(buffer, least)
-        for n in {room_of.get(other, -1) for other in (*buffer.over, *successors.get(buffer, ()))}:
+        for n in {space_of.get(other, -1) for other in (*buffer.over, *successors.get(buffer, ()))}:
             if n >= least:  # one of the two may overwrite the other
-                free[n - least] = not any(map(buffer.overlaps, rooms[n]))
+                free[n - least] = not any(map(buffer.overlaps, spaces[n]))
         if free.any():
             found = least + int(free.argmax())
-            rooms[found].append(buffer)
+            spaces[found].append(buffer)
             add(buffer, found)
         else:
-            homeless.append(buffer)
-    return homeless
+            unplaced.append(buffer)
+    return unplaced
 
 
 class _Occupied:
-    """The times at which each room is in use, and blocks of these times, which make long lifetimes cheap."""
+    """A table of the times at which each space is in use. For speed, another table has blocks of 64 times."""
 
     BLOCK = 64
 
-    def __init__(self, length: int, rooms: int) -> None:
-        self.moments = np.zeros((length + 1, rooms), bool)
-        self.blocks = np.zeros((length // self.BLOCK + 1, rooms), bool)
+    def __init__(self, length: int, spaces: int) -> None:
+        self.moments = np.zeros((length + 1, spaces), bool)
+        self.blocks = np.zeros((length // self.BLOCK + 1, spaces), bool)
 
-    def add(self, buffer: Buffer, room: int) -> None:
-        self.moments[buffer.first : buffer.last + 1, room] = True
-        self.blocks[buffer.first // self.BLOCK : buffer.last // self.BLOCK + 1, room] = True
+    def add(self, buffer: Buffer, space: int) -> None:
+        self.moments[buffer.first : buffer.last + 1, space] = True
+        self.blocks[buffer.first // self.BLOCK : buffer.last // self.BLOCK + 1, space] = True
 
     def list_free(self, buffer: Buffer, least: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Return True for each room that is free for the lifetime of a buffer. Rooms below `least` are left out."""
+        """Return True for each space that is free for the lifetime of a buffer, beginning with space number `least`."""
         first, end = buffer.first, buffer.last + 1
         inner, outer = -(-first // self.BLOCK), end // self.BLOCK
         parts = [self.moments[first:end]]

@@ -1,4 +1,4 @@
-"""Predict which values are stored in memory. XLA on CPUs fuses many operations into the operations that read them.
+"""Predict which values XLA stores in memory on CPUs. It fuses many operations into the operations that read them.
 
 The rules are those of XLA's fusion pass:
 
@@ -12,34 +12,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from tofu.jax.frontend.equations import ValueType
 
 
-def _read_names(text: str) -> frozenset[str]:
+def read_names(text: str) -> frozenset[str]:
+    """Return the words of a text as a set of names."""
     return frozenset(text.split())
 
 
-CHEAP = _read_names("""
+CHEAP = read_names("""
     abs add add_any and axis_index broadcast_in_dim ceil clamp clz concatenate convert_element_type dynamic_slice eq floor ge gt
     integer_pow iota is_finite le loop_cell lt max min mul ne neg nextafter not or pad population_count reduce_precision rev round
     select_n shift_left shift_right_arithmetic shift_right_logical sign slice split square sub transpose xor
 """)
 """Operations that are fused into their readers."""
-COSTLY = _read_names("""
+COSTLY = read_names("""
     acos acosh asin asinh atan atan2 atanh cbrt cos cosh digamma div erf erf_inv erfc exp exp2 expm1 gather lgamma log log1p logistic
     pow rem rsqrt sin sinh sqrt tan tanh
-""") | (REDUCING := _read_names("reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum reduce_xor"))
+""") | (REDUCING := read_names("reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum reduce_xor"))
 """Operations that are fused into a single reader, unless this reader reads an element repeatedly."""
 FUSED = CHEAP | COSTLY
-REPEATING = _read_names("broadcast_in_dim concatenate dynamic_slice loop_cell")
+REPEATING = read_names("broadcast_in_dim concatenate dynamic_slice loop_cell")
 """Operations that may read an element of an operand more than once."""
-MOVING = REPEATING | REDUCING | _read_names("gather pad rev slice split transpose")
+MOVING = REPEATING | REDUCING | read_names("gather pad rev slice split transpose")
 """Operations whose operands are stored in another order than their results."""
-FILLING = _read_names("broadcast_in_dim iota")
-"""Operations whose results do not count as large operands."""
+FILLING = read_names("broadcast_in_dim iota")
+"""Operations whose results are never large operands, because readers need not read them from memory."""
 
 
 @dataclass(eq=False)
@@ -67,10 +68,10 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation that reads the values in `reads` and computes the values in `makes`.
+    """An operation, or a loop, that reads the values in `reads` and computes the values in `makes`.
 
-    It takes `length` units of time, in which it also uses the buffers in `scratch`. It reads the values in `moved` in
-    another order than it writes, so it cannot overwrite them.
+    A loop takes `length` units of time. An operation uses the buffers in `scratch` while it runs. It cannot overwrite
+    the values in `moved`, because it reads their elements in another order than it writes.
     """
 
     name: str
@@ -82,7 +83,7 @@ class Operation:
 
     @property
     def is_fusible(self) -> bool:
-        """True if the operation may be fused with its readers and operands."""
+        """True if XLA may fuse the operation with its readers, and with operations that compute its operands."""
         return self.name in FUSED
 
 
@@ -97,14 +98,10 @@ def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, li
 
 
 def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> list[Operation]:
-    """Fuse operations as XLA does. Return the operations whose results are stored in memory.
-
-    The returned operations read only values in memory.
-    """
+    """Fuse operations as XLA does, and return the remaining operations. They read and compute only values in memory."""
     fusion = _Fusion(list(operations), results, types)
-    fusion.decide()
     stored_operations: list[Operation] = []
-    fused_operations: dict[int, Operation] = {}  # by result; they read only values in memory
+    fused_operations: dict[int, Operation] = {}  # by result, with reads of values in memory only
     for n, operation in enumerate(fusion.operations):
         joined = _join(operation, fused_operations) if operation.is_fusible else operation
         if fusion.roots[n].keys() - {n}:
@@ -121,29 +118,20 @@ def _join(operation: Operation, fused_operations: Mapping[int, Operation]) -> Op
     return replace(operation, reads=tuple(reads), moved=frozenset(moved))
 
 
-@dataclass
 class _Fusion:
-    """Decides which operations are fused.
+    """A decision which operations are fused.
 
-    An operation that is not fused is a *root*. For each operation, `roots` maps each root that computes it to True if
-    the root reads it repeatedly.
+    An operation with results in memory is a *root*. For each operation, `roots` has the roots into which it is fused.
+    The value is True if the root reads elements of its result more than once.
     """
 
-    operations: list[Operation]
-    results: AbstractSet[int]
-    types: Sequence[ValueType]
-    roots: list[dict[int, bool]] = field(default_factory=list)
-    readers: list[list[int]] = field(default_factory=list)
-    makers: Mapping[int, int] = field(default_factory=dict)
-
-    def decide(self) -> None:
-        self.makers, readers = index(self.operations)
-        self.readers = [
-            sorted({n for x in operation.makes for n in readers.get(x, ())}) for operation in self.operations
-        ]
+    def __init__(self, operations: list[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> None:
+        self.operations, self.results, self.types = operations, results, types
+        self.makers, readers = index(operations)
+        self.readers = [sorted({n for x in operation.makes for n in readers.get(x, ())}) for operation in operations]
         computed_once = self._find_computed_once()
-        self.roots = [{} for _ in self.operations]
-        for n in reversed(range(len(self.operations))):
+        self.roots: list[dict[int, bool]] = [{} for _ in operations]
+        for n in reversed(range(len(operations))):
             self.roots[n] = self._find_roots(n, n in computed_once)
 
     def _find_roots(self, n: int, is_computed_once: bool) -> dict[int, bool]:
@@ -175,7 +163,7 @@ class _Fusion:
         return self.operations[n].name not in COSTLY or not self._reads_repeatedly(n, reader)
 
     def _find_computed_once(self) -> set[int]:
-        """Return the operations with several large operands that are not fused with all readers."""
+        """Return the operations that are not fused because readers would read several large operands again."""
         computed_once: set[int] = set()
         count = len(self.operations)
         all_readers = [0] * count  # for each operation, its direct and indirect readers, as bits

@@ -15,7 +15,7 @@ FETCH = "fetch"
 def find_kernel_bytes(program: Program) -> dict[int, int]:
     """Return the bytes that the kernel of each operator reads and writes in one run.
 
-    Operators that are fused into others have no kernel. The bytes are counted on the first worker, because all workers
+    Operators that are fused into others have no kernel. The bytes are those of the first worker, because all workers
     have shards of equal shapes. Values from other workers, and values that a loop reads from outside, are in memory.
     """
     graph, nodes = program.graph, program.nodes

@@ -1,14 +1,15 @@
 """Call a primitive on a worker's shards.
 
-Most parameters of the call follow from the description of the primitive. The results of some primitives also depend on
-the position of the shard. This module has rules for them.
+The parameters of most calls follow from the description of the primitive. If results also depend on the position of the
+shard in the complete array, as for `iota`, this module has a rule for the primitive.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -27,7 +28,7 @@ BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)
 
 
 class WorkerSelection(Protocol):
-    """The worker that runs the program. It takes its own rows of tables and its own shards of arrays."""
+    """The worker that runs the program."""
 
     def pick(self, table: Any) -> list[Any]:
         """Return this worker's row of `table`."""
@@ -38,10 +39,10 @@ class WorkerSelection(Protocol):
 
 @dataclass(frozen=True)
 class RepeatedElements:
-    """Elements that two workers would count in a reduction, such as a sum, because their shards overlap.
+    """Elements of an operand that a sum or another reduction would include twice, because shards overlap.
 
-    On each worker, these elements begin at position `counts[worker]` of `dimension`. They are replaced by `neutral`,
-    for example by 0 in a sum.
+    On each worker, these are the elements from position `counts[worker]` of `dimension` on. They are replaced by
+    `neutral`, for example by 0 in a sum.
     """
 
     operand: int
@@ -65,11 +66,11 @@ class LocalCall:
     parameters
         The equation's parameters, changed to fit the shards.
     attributes_by_worker
-        For each worker, the attributes of the operator that are different for its shards.
+        For each worker, the attributes of the operator that depend on the worker's shards.
     output_boxes
         For each output, the region of each worker's shard.
     repeated
-        Elements that other workers count, too.
+        Elements that a reduction leaves out, because it includes them on another worker.
     """
 
     equation: Equation
@@ -84,10 +85,9 @@ class LocalCall:
         operands = list(operands)
         for repeat in self.repeated:
             operands[repeat.operand] = repeat.leave_out(operands[repeat.operand], self.workers)
-        rule = RULES.get(self.equation.primitive.name)
-        if rule is not None:
-            return rule(self, operands)
-        return self.bind(operands)
+        name = self.equation.primitive.name
+        rule = LOOKUP_RULES[name] if name in LOOKUP_RULES and self.split_dimensions else RULES.get(name)
+        return self.bind(operands) if rule is None else rule(self, operands)
 
     def bind(self, operands: Sequence[Any], **replaced: Any) -> list[Any]:
         """Call the primitive with some parameters replaced."""
@@ -98,15 +98,18 @@ class LocalCall:
         rows = [attributes.get(name, default) for attributes in self.attributes_by_worker]
         return self.workers.pick([row if isinstance(row, tuple) else (row,) for row in rows])
 
+    @cached_property
+    def split_dimensions(self) -> list[int]:
+        """The dimensions of the first operand that are split and in which the primitive looks up positions."""
+        begins = [attributes.get("first", ()) for attributes in self.attributes_by_worker]
+        return sorted({d for begin in begins for d, first in enumerate(begin) if first})
+
     def find_complete_extents(self) -> Any:
-        """Return the shape of the complete array that the primitive indexes."""
+        """Return the shape of the first operand, with the complete extents of dimensions that are looked up."""
         return next(attributes["rows"] for attributes in self.attributes_by_worker if "rows" in attributes)
 
     def take_part(self, result: Any, output: int = 0, sharded_dimensions: int = 0) -> Any:
-        """Return this worker's shard of a result.
-
-        The first `sharded_dimensions` dimensions of `result` already have the extents of the shard.
-        """
+        """Return this worker's shard of a result, whose first `sharded_dimensions` dimensions are already sharded."""
         complete = tuple((0, extent) for extent in result.shape[:sharded_dimensions])
         boxes = [(*complete, *box[sharded_dimensions:]) for box in self.output_boxes[output]]
         return self.workers.take_part(result, boxes)
@@ -139,10 +142,10 @@ def make_call(
 def find_repeated_elements(
     equation: Equation, access: OperatorAccess, own_counts: Mapping[int, tuple[int, ...]]
 ) -> list[RepeatedElements]:
-    """Return the elements of operands that several workers would count, because their shards overlap.
+    """Return the elements of operands that a reduction would include twice, because shards overlap.
 
-    `own_counts` has the number of positions that each worker counts, for each axis along which parts overlap. The
-    indices of a gather or scatter are never replaced, because the equation may assert that they are unique or sorted.
+    For each axis along which shards overlap, `own_counts` has the number of positions that each worker includes.
+    Indices of a gather or scatter stay, because they may have to be unique or sorted.
     """
     operands = [n for n, operand in enumerate(equation.inputs) if not isinstance(operand, Literal)]
     has_indices = equation.primitive.name.startswith(("gather", "scatter"))
@@ -192,12 +195,10 @@ def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Return the rows that are in this worker's shard, and zeros for all other rows. `read_bits` reads the result."""
+    """Return rows that are in this worker's shard, and zeros instead of other rows. `read_bits` converts the result."""
     operand, indices = operands
     dimension_numbers, params = call.equation.params["dimension_numbers"], call.equation.params
     first_rows = call.pick("first", (0,) * operand.ndim)
-    if _is_complete(call):
-        return call.bind(operands)
     (dimension,) = dimension_numbers.start_index_map  # only gathers of whole rows split the looked-up dimension
     row_count = int(call.find_complete_extents()[dimension])
     indices = _widen(indices)
@@ -217,17 +218,17 @@ def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def as_bits(table: Any) -> Any:
-    """Return floating-point numbers as integers with equal bits.
+    """Return floating-point numbers as integers with equal bits, to which workers add zeros.
 
-    Adding zeros to these integers changes nothing, but floating-point -0.0 + 0.0 is 0.0. Numbers of 16 bits are
-    returned unchanged, because some devices cannot add 16-bit integers.
+    Zero changes no integer, but floating-point -0.0 + 0.0 is 0.0. Numbers of 16 bits are returned unchanged, because
+    some devices cannot add 16-bit integers.
     """
     bits = BITS.get(table.dtype.itemsize) if jnp.issubdtype(table.dtype, jnp.floating) else None
     return table if bits is None else lax.bitcast_convert_type(table, bits)
 
 
 def read_bits(array: Any, dtype: Any) -> Any:
-    """Convert the result of `as_bits` back to the type `dtype`. Other arrays are returned unchanged."""
+    """Convert a result of `as_bits` back to the type `dtype`. Other arrays are returned unchanged."""
     is_bits = jnp.issubdtype(dtype, jnp.floating) and array.dtype in BITS.values()
     return lax.bitcast_convert_type(array, dtype) if is_bits else array
 
@@ -260,7 +261,7 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
 
 
 def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
-    """Clamp the indices of a gather, even if they were promised to be in bounds, as `jax.vmap` promises for dynamic slices.
+    """Clamp the indices of a gather, even if `mode` promises that they are in bounds, as `jax.vmap` of dynamic slices does.
 
     Otherwise XLA may turn a gather of one slice into a dynamic slice and lose the clamp.
     """
@@ -290,10 +291,8 @@ def find_fill_value(fill_value: Any, dtype: Any) -> Any:
 
 def _scatter(call: LocalCall, operands: list[Any]) -> list[Any]:
     operand, indices, updates = operands
-    if _is_complete(call):
-        return call.bind(operands)
     complete_shape = list(operand.shape)
-    for d in _list_split_dimensions(call):
+    for d in call.split_dimensions:
         complete_shape[d] = call.find_complete_extents()[d]
     begins = call.pick("first", (0,) * operand.ndim)
     complete_operand = lax.dynamic_update_slice(jnp.zeros(complete_shape, operand.dtype), operand, begins)
@@ -303,10 +302,8 @@ def _scatter(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
     operand, update, *starts = operands
-    if _is_complete(call):
-        return call.bind(operands)
     begins, is_own = _find_begins(call, operand.shape, update.shape, starts), jnp.bool_(True)
-    for d in sorted(_list_split_dimensions(call)):
+    for d in call.split_dimensions:
         window_extent = min(update.shape[d], operand.shape[d])
         begin = jnp.clip(begins[d], 0, operand.shape[d] - window_extent)
         update, is_inside = _read_along(update, d, begin - begins[d], window_extent)
@@ -316,13 +313,11 @@ def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Return a dynamic slice with zeros for elements outside the worker's shard. `read_bits` reads the result."""
+    """Return a slice, with zeros instead of elements outside the worker's shard. `read_bits` converts the result."""
     operand, *starts = operands
-    if _is_complete(call):
-        return call.bind(operands)
     sizes = call.parameters["slice_sizes"]
     begins, bits, is_own = _find_begins(call, operand.shape, sizes, starts), as_bits(operand), jnp.bool_(True)
-    for d in sorted(_list_split_dimensions(call)):
+    for d in call.split_dimensions:
         bits, is_inside = _read_along(bits, d, begins[d], sizes[d])
         begins[d], is_own = jnp.zeros_like(begins[d]), is_own & is_inside
     bits = lax.dynamic_slice(bits, begins, sizes)
@@ -332,11 +327,11 @@ def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 def _find_begins(
     call: LocalCall, shape: Sequence[int], window_sizes: Sequence[int], starts: Sequence[Any]
 ) -> list[Any]:
-    """Return the position of a window relative to the worker's shard, which may be outside the shard.
+    """Return where a window begins, counted from the beginning of the worker's shard. It may be outside the shard.
 
     As in JAX, the window is first moved into the array. XLA does not move it if it merges two slices.
     """
-    complete_extents, split_dimensions = call.find_complete_extents(), _list_split_dimensions(call)
+    complete_extents, split_dimensions = call.find_complete_extents(), call.split_dimensions
     index_dtype = jnp.int64 if any(jnp.result_type(start) == jnp.int64 for start in starts) else jnp.int32
     begins = []
     for d, (start, shard_begin) in enumerate(zip(starts, call.pick("first", (0,) * len(shape)), strict=True)):
@@ -357,23 +352,17 @@ def _read_along(array: Any, dimension: int, begin: Any, size: int) -> tuple[Any,
     return jnp.take(array, jnp.clip(position, 0, extent - 1), axis=dimension), is_inside
 
 
-def _list_split_dimensions(call: LocalCall) -> set[int]:
-    """Return the dimensions along which a shard does not begin at the first element."""
-    begins = [attributes.get("first", ()) for attributes in call.attributes_by_worker]
-    return {d for begin in begins for d, first in enumerate(begin) if first}
-
-
-def _is_complete(call: LocalCall) -> bool:
-    return not _list_split_dimensions(call)
-
-
-RULES: dict[str, Callable[[LocalCall, list[Any]], list[Any]]] = {
-    "dynamic_slice": _take_slice,
-    "dynamic_update_slice": _update_slice,
-    "gather": _gather,
+Rule: TypeAlias = Callable[[LocalCall, list[Any]], list[Any]]
+RULES: Mapping[str, Rule] = {
     "iota": _offset_iota,
     "random_bits": _draw_all,
     "random_split": _draw_all,
     "rng_bit_generator": _generate_all,
+}
+LOOKUP_RULES: Mapping[str, Rule] = {
+    "dynamic_slice": _take_slice,
+    "dynamic_update_slice": _update_slice,
+    "gather": _gather,
     **dict.fromkeys(("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-max", "scatter-min"), _scatter),
 }
+"""Rules that apply if a dimension is split in which the primitive looks up positions."""

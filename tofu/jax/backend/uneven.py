@@ -1,7 +1,7 @@
 """Arrays in overlapping shards, for dimensions that cannot be divided equally among devices.
 
 JAX requires equal shards, so the size of a shard is rounded up, and shards overlap. For example, 10 rows on 3 devices
-become rows 0 to 3, 3 to 6 and 6 to 9. JAX stores the shards side by side, as an array of 12 rows, and `UnevenArray`
+become rows 0 to 3, 3 to 6 and 6 to 9. JAX stores the shards side by side, as a *joined array* of 12 rows. `UnevenArray`
 presents them as the original array.
 """
 
@@ -36,7 +36,7 @@ class UnevenSharding:
     begins
         For each dimension, the positions at which the shards begin.
     joined
-        The `NamedSharding` of the array in which the shards are side by side.
+        The `NamedSharding` of the joined array, in which the shards are side by side.
     """
 
     shape: tuple[int, ...]
@@ -46,7 +46,7 @@ class UnevenSharding:
 
     @property
     def joined_shape(self) -> tuple[int, ...]:
-        """Shape of the array in which the shards are side by side."""
+        """Shape of the joined array."""
         return tuple(extent * len(begins) for extent, begins in zip(self.part, self.begins, strict=True))
 
     def shard_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
@@ -61,10 +61,7 @@ class UnevenSharding:
         return self.part
 
     def find_part(self, index: Sequence[slice]) -> tuple[slice, ...]:
-        """Return the region of the original array that a shard contains.
-
-        `index` is the region of the shard in the array in which the shards are side by side.
-        """
+        """Return the region of the original array that a shard contains. `index` is its region in the joined array."""
         joined_region = index[: len(self.part)]  # JAX also indexes the data of random keys
         numbers = [(bounds.start or 0) // extent for bounds, extent in zip(joined_region, self.part, strict=True)]
         starts = [begins[number] for begins, number in zip(self.begins, numbers, strict=True)]
@@ -76,16 +73,13 @@ class UnevenSharding:
         return UnevenArray(joined, self)
 
     def join(self, array: Any) -> Any:
-        """Return the array in which the shards of `array` are side by side. `array` may be traced."""
+        """Return the joined array for `array`, which may be traced."""
         for d, positions in enumerate(self._joined_positions):
             array = array if positions is None else jnp.take(array, positions, axis=d, mode="clip")
         return array
 
     def restore(self, joined: Any) -> Any:
-        """Return the original array for `joined`, the array in which its shards are side by side.
-
-        The result is a NumPy array if `joined` is a NumPy array.
-        """
+        """Return the original array for a joined array. For a NumPy array, the result is a NumPy array."""
         take: Any = np.take if isinstance(joined, np.ndarray) else jnp.take  # JAX supports mode="clip" for keys too
         for d, positions in enumerate(self._restored_positions):
             joined = joined if positions is None else take(joined, positions, axis=d, mode="clip")
@@ -124,7 +118,7 @@ class UnevenSharding:
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard on a device of this process, with the region `index` of the array. Copies differ in `replica_id`."""
+    """A shard on a device of this process. `index` is its region of the array. Copies have different `replica_id`."""
 
     device: Any
     index: tuple[slice, ...]
@@ -145,7 +139,7 @@ class UnevenArray:
     joined
         A JAX array in which the shards are side by side, so that some elements occur twice.
     parts
-        The sharding, which describes the shards.
+        The sharding.
     """
 
     joined: jax.Array

@@ -7,26 +7,17 @@ from math import prod
 
 import numpy as np
 
-from tofu.jax.backend.fusion import REDUCING, Buffer, Operation
+from tofu.jax.backend.fusion import REDUCING, Buffer, Operation, read_names
 from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, ValueType
 
-ALIASES = frozenset(
-    (
-        "bitcast_convert_type",
-        "device_put",
-        "expand_dims",
-        "optimization_barrier",
-        "random_unwrap",
-        "random_wrap",
-        "reshape",
-        "squeeze",
-    )
-)
-"""Primitives whose results share memory with their operands. Result n is an alias of operand n."""
+ALIASES = read_names("""
+    bitcast_convert_type device_put expand_dims optimization_barrier random_unwrap random_wrap reshape squeeze
+""")
+"""Primitives whose results share memory with their operands. Result n shares the memory of operand n."""
 ALONG = {"all_gather": "all_gather_dimension", "reduce_scatter": "scatter_dimension"}
 """For each collective, the parameter that names its dimension."""
 WINDOW = 32
-"""XLA reduces a longer dimension in windows of this length. Nothing is fused into these reductions."""
+"""XLA reduces a longer dimension in windows of this length, and fuses nothing into such a reduction."""
 
 
 def count_bytes(type_: ValueType) -> int:
@@ -35,7 +26,7 @@ def count_bytes(type_: ValueType) -> int:
 
 
 class Aliases:
-    """A table of *aliases*: values that share the memory of another value, for example reshaped arrays."""
+    """A table of *aliases*, values that share the memory of another value, such as reshaped arrays."""
 
     def __init__(self, items: Sequence[Equation | Loop]) -> None:
         self._operand_by_alias: dict[int, Operand] = {}
@@ -48,13 +39,13 @@ class Aliases:
                 self._add_aliases(item.equations)
             elif item.primitive.name == "dot_general" and not any(item.params["dimension_numbers"][1]):
                 self._matrix_products.update(item.outputs)
-            elif self.is_one(item):
+            elif self.makes_aliases(item):
                 self._operand_by_alias.update(zip(item.outputs, item.inputs, strict=True))
 
-    def is_one(self, equation: Equation) -> bool:
+    def makes_aliases(self, equation: Equation) -> bool:
         """Return True if the results of an equation share the memory of its operands.
 
-        A transpose of a matrix product counts, too, because XLA multiplies the transposed matrices instead.
+        This includes transposes of matrix products, because XLA multiplies the transposed matrices instead.
         """
         is_transpose = equation.primitive.name == "transpose" and equation.params["permutation"] == (1, 0)
         return equation.primitive.name in ALIASES or (is_transpose and equation.inputs[0] in self._matrix_products)
@@ -71,10 +62,7 @@ class Aliases:
 
 
 class Kernels:
-    """A converter for the equations of a program or of a loop body.
-
-    The types of intermediate values are appended to `types`.
-    """
+    """A converter from equations of a program or loop body to operations. Types of new values are appended to `types`."""
 
     def __init__(self, types: list[ValueType], aliases: Aliases) -> None:
         self._types, self._aliases = types, aliases
@@ -98,10 +86,7 @@ class Kernels:
         return len(self._types) - 1
 
     def _draw(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield the loop in which XLA draws random numbers.
-
-        It stores two words of this iteration, and two words of the last iteration, for each number.
-        """
+        """Yield the loop in which XLA draws random numbers. It stores two words of two iterations for each number."""
         results = equation.outputs
         word_type = ValueType(self._types[results[0]].shape, np.dtype(np.uint32))
         words = self._add_value(word_type), self._add_value(word_type)
@@ -127,10 +112,9 @@ class Kernels:
         yield Operation("dot_general", tuple(dict.fromkeys(reads)), equation.outputs)
 
     def _scatter_windows(self, equation: Equation, _: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield the gradient of a maximum over windows.
+        """Yield operations for the gradient of a maximum over windows.
 
-        XLA finds the position of the largest element in each window, with one number for each dimension. It also adds
-        and removes padding.
+        XLA stores the position of the largest element in each window as one integer for each dimension.
         """
         source, operand = (self._aliases.find_all([x])[0] for x in equation.inputs)
         source_type, type_ = (self._types[x] for x in equation.inputs if isinstance(x, int))
@@ -209,9 +193,9 @@ RULES: Mapping[str, Callable[[Kernels, Equation, tuple[int, ...]], Iterator[Oper
 
 
 def _is_stored_as_matrices(type_: ValueType, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int]) -> bool:
-    """Return True if elements are stored in the order batch, rows, columns.
+    """Return True if a matrix product can read an array without a copy: in the order batch, rows, columns.
 
-    Rows and columns may be exchanged if each is one dimension.
+    If rows and columns are one dimension each, they may be in reverse order.
     """
     batch, rows, columns = ([d for d in dimensions if type_.shape[d] > 1] for dimensions in (batch, rows, columns))
     order = [*batch, *rows, *columns]

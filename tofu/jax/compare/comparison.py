@@ -23,6 +23,7 @@ from tofu.errors import DeviceError, TofuError, on_one_line
 from tofu.jax.compare.peers import PEERS, Arguments, Peer, make_mesh
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.engine import JAX_LIMITING_ARGUMENTS
+from tofu.jax.frontend.read_step import count_state
 from tofu.jax.frontend.static_leaves import flatten_arrays
 from tofu.jax.hosts import list_devices
 from tofu.jax.partitioned_step import PartitionedStep
@@ -49,8 +50,8 @@ LEGEND_OF_OVERLAP = "Overlap: share of the bytes that is transferred while worke
 class PlanRow:
     """A compiled plan, as a row of the table.
 
-    If the plan does not apply to the step, `moved_bytes` is -1 and `note` has the reason. `overlapped_bytes` is the
-    part of `moved_bytes` that is transferred while devices compute.
+    If the plan does not apply to the step, `moved_bytes` is -1 and `note` has the reason. `overlapped_bytes` are those of
+    the `moved_bytes` that are transferred while devices compute.
     """
 
     name: str
@@ -64,7 +65,7 @@ class PlanRow:
 
     @property
     def is_peer(self) -> bool:
-        """True for a *peer*, a plan made by hand, if it applies to the step and splits the arithmetic."""
+        """True for a plan made by hand that applies to the step and splits the arithmetic."""
         return self.planned_bytes is None and self.moved_bytes >= 0 and not self.work > MOST_WORK
 
 
@@ -78,7 +79,7 @@ class PlanComparison:
         self._settings, self._devices = settings, devices
         device_sharding = SingleDeviceSharding(devices[0])  # may describe a device of another machine
         native = source.native
-        self._leaves, self._native = flatten_arrays(arguments.all, native.has_static_numbers)[0], native
+        self._leaves, _ = flatten_arrays(arguments.all, native.has_static_numbers)
 
         def run_flat(*leaves: Any) -> list[Any]:  # lists of arrays, because a class in a tree may not accept shardings
             return flatten_arrays(step(*native.arguments_tree.unflatten(leaves)), native.has_static_numbers)[0]
@@ -107,40 +108,40 @@ class PlanComparison:
         return self.attempt(SPLIT, partial(self.plan, plan=None, replicate="small"))
 
     def plan_within(self, rows: Sequence[PlanRow]) -> Iterator[PlanRow]:
-        """Yield rows of Tofu's plans that need no more memory than a peer, where possible."""
+        """Yield a row for each peer, with a plan of Tofu that needs no more memory for arguments than the peer."""
         for row in rows:
             if row.is_peer and 0 <= self.split.argument_bytes <= row.argument_bytes:
                 limited = partial(self.plan, plan=None, replicate="small", memory_limit=row.argument_bytes, cache=False)
                 yield self.attempt(f"Tofu within {row.name}", limited)
 
     def plan(self, name: str, **changed_settings: Any) -> PlanRow:
-        """Plan and compile the step with some settings changed, and return the row of the plan."""
+        """Change some settings, plan the step and compile it. Return the plan's row of the table, with this name."""
         lowered, plan = self.lower_plan(**changed_settings)
         return self._compile(name, lowered, plan.communication_bytes, plan.optimality)
 
     def lower_plan(self, **changed_settings: Any) -> tuple[Any, Plan]:
-        """Plan the step with some settings changed. Return the lowered step and the plan."""
+        """Change some settings and plan the step. Return the lowered step and the plan."""
         partition = plan_step(self._source, replace(self._settings, **changed_settings), engine=JAX_LIMITING_ARGUMENTS)
         step = PartitionedStep(self.step, partition, partition.training.make_mesh(self._devices), ())
         return step.lower_leaves(), partition.plan
 
     def peer(self, peer: Peer, name: str) -> PlanRow:
-        """Return the row of a peer, which fixes the shardings of arguments. XLA partitions everything else."""
+        """Compile the step with a peer's shardings of arguments, and return the peer's row of the table."""
         return self._compile(name, self.lower_peer(peer))
 
     def lower_peer(self, peer: Peer) -> Any:
-        """Lower the step with a peer's shardings of arguments. The next state is sharded like the state."""
+        """Lower the step with a peer's shardings of arguments. The next state has the shardings of the state."""
         shardings = peer(make_mesh(self._devices), self._arguments)
         sharding_lists = [jax.tree.leaves(argument) for argument in shardings]
         argument_shardings = [sharding for argument in sharding_lists for sharding in argument]
-        result_shardings = self._list_result_shardings(sharding_lists[0])
-        return jax.jit(self._run_flat, in_shardings=argument_shardings, out_shardings=result_shardings).lower(
-            *self._leaves
-        )
+        state_count, result_count = count_state(self._source), self._source.native.results_tree.num_leaves
+        result_shardings = [*sharding_lists[0][:state_count], *[None] * (result_count - state_count)]
+        jitted = jax.jit(self._run_flat, in_shardings=argument_shardings, out_shardings=result_shardings)
+        return jitted.lower(*self._leaves)
 
     @staticmethod
     def attempt(name: str, make: Callable[[str], PlanRow]) -> PlanRow:
-        """Call `make` to get the row of a plan. If an error is raised, return a row with this error."""
+        """Call `make(name)` and return its row of the table. If `make` raises an error, return a row with the error."""
         try:
             return make(name)
         except (TofuError, ValueError) as error:
@@ -155,14 +156,6 @@ class PlanComparison:
         work = len(self._devices) * _count_work(compiled) / self._one_device_work
         overlapped = round(sum(traffic.overlapped.values()))
         return PlanRow(name, planned_bytes, traffic.total, argument_bytes, work, seconds, note, overlapped)
-
-    def _list_result_shardings(self, state: Sequence[Any]) -> list[Any]:
-        results, state_tree = self._native.results_tree, self._native.arguments_tree.children()[0]
-        result_data = results.tree.node_data() or (None,)
-        candidates = [results, *(results.children()[:1] if issubclass(result_data[0] or object, (tuple, list)) else ())]
-        if not any(candidate == state_tree for candidate in candidates):
-            return [None] * results.num_leaves
-        return [*state, *[None] * (results.num_leaves - state_tree.num_leaves)]
 
 
 def _count_work(compiled: Any) -> float:

@@ -42,8 +42,8 @@ FUSED_START = "AsyncCollectiveStart"
 class CollectiveTraffic:
     """Bytes that all devices receive in one step, by kind of collective.
 
-    `between` counts only bytes from other hosts, if the devices of a host relay data to each other. `overlapped` counts
-    only bytes that are transferred during computation. `count` is the number of collectives in the program's text.
+    `between` has the bytes that come from other hosts, if the devices of a host relay data to each other. `overlapped`
+    has the bytes that are transferred during computation. `count` is the number of collectives in the program's text.
     """
 
     bytes: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -167,9 +167,9 @@ def _find_share_between_hosts(pairs: Sequence[tuple[int, int]], host_devices: in
 
 
 def _find_relayed_share(groups: Sequence[Sequence[int]], host_devices: int) -> float:
-    """Return the share of received bytes that comes from other hosts, if the devices of a host relay data to each other.
+    """Return the share of received bytes that comes from other hosts, if each group of devices sends data along a ring.
 
-    In a ring of g devices, each receives from one other device. In each host, one device receives from another host.
+    Only one device of each host then receives from another host.
     """
     host_counts = [len({device // host_devices for device in group}) for group in groups]
     return sum(count - 1 for count in host_counts) / max(sum(len(group) - 1 for group in groups), 1)

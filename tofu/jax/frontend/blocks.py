@@ -1,7 +1,7 @@
-"""Divide operators along a dimension, such as cumulative sums and `argmax`, into one block for each worker.
+"""Compute operators along a dimension, such as cumulative sums and `argmax`, in one block for each worker.
 
 Each worker computes its own block, and workers exchange one partial result of each block. A Fourier transform of
-several dimensions becomes one transform for each dimension. Each transform can be split along the other dimensions.
+several dimensions becomes one transform for each dimension, which can be split along the other dimensions.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ EXTREMES: Mapping[str, Callable[..., Any]] = {"argmax": lax.reduce_max, "argmin"
 
 
 def divide_into_blocks(step: Step, workers: int) -> Step | None:
-    """Divide operators such as `cumsum` into a block for each worker. Return None if the step has no such operator.
+    """Return a step that computes operators such as `cumsum` in a block for each worker.
 
-    All values of the original step keep their numbers.
+    Values of the original step keep their numbers. Return None if the step has no such operator.
     """
     builder = StepBuilder()
     builder.types, builder.constants = list(step.types), dict(step.constants)
@@ -71,7 +71,6 @@ def _add_blocked(builder: StepBuilder, equation: Equation, blocked: Blocked) -> 
 
 
 def _find_blocked(builder: StepBuilder, equation: Equation, workers: int) -> Blocked | None:
-    """Return the function that computes an equation in blocks, or None if blocks are impossible or not faster."""
     name, params = equation.primitive.name, equation.params
     if name == "fft":
         shape, lengths = builder.find_type(equation.inputs[0]).shape, params["fft_lengths"]
@@ -124,9 +123,9 @@ def _accumulate(name: str, axis: int, blocks: int, reverse: bool, neutral: Any, 
     within_blocks = accumulate(_into_blocks(x, axis, blocks), axis + 1, reverse)
     end = 0 if reverse else within_blocks.shape[axis + 1] - 1
     totals = lax.index_in_dim(within_blocks, end, axis + 1, keepdims=False)
-    room = [(0, 0, 0)] * x.ndim
-    room[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
-    before = accumulate(lax.pad(totals, neutral, room), axis, reverse)
+    shift = [(0, 0, 0)] * x.ndim
+    shift[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
+    before = accumulate(lax.pad(totals, neutral, shift), axis, reverse)
     spread = lax.broadcast_in_dim(before, within_blocks.shape, [d + (d > axis) for d in range(x.ndim)])
     return lax.reshape(BLOCK_JOINS[name](spread, within_blocks), x.shape)
 
@@ -146,7 +145,7 @@ def _find_extreme(name: str, axis: int, blocks: int, dtype: Any, x: Any) -> Any:
 
 
 def _find_largest(axis: int, blocks: int, k: int, x: Any) -> tuple[Any, Any]:
-    """Find the k largest elements of each block, and the k largest of these. Equal elements keep their order."""
+    """Find the k largest elements of each block, and then the k largest of these. Equal elements keep their order."""
     apart = jnp.moveaxis(_into_blocks(x, axis, blocks), (axis, axis + 1), (-2, -1))
     values, positions = lax.top_k(apart, k)
     positions = positions + _make_offsets(positions.shape, positions.dtype, positions.ndim - 2, apart.shape[-1])
@@ -157,7 +156,7 @@ def _find_largest(axis: int, blocks: int, k: int, x: Any) -> tuple[Any, Any]:
 
 
 def _transform(kind: Any, lengths: Sequence[int], x: Any) -> Any:
-    """Transform one dimension after the other. A real transform starts or ends with real numbers along the last dimension."""
+    """Transform one dimension after the other. Only the transform of the last dimension takes or returns real numbers."""
     kinds = type(kind)
     complex_kind = {kinds.RFFT: kinds.FFT, kinds.IRFFT: kinds.IFFT}.get(kind, kind)
     steps = [(x.ndim - 1, kind, lengths[-1])]

@@ -10,56 +10,48 @@ import numpy as np
 from jax.extend import core
 
 from tofu.errors import UnsupportedError
+from tofu.jax.frontend.control_flow import list_bodies
 from tofu.jax.frontend.equations import find_dtype
 
 
 def copy_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
     """Return the jaxpr with copies of its constants, including constants of inner jaxprs.
 
-    The user may later write to a NumPy array, or delete or donate a JAX array. The copies keep the traced values, as
-    `jax.jit` does. Raise UnsupportedError for a constant that an outer transformation is tracing.
+    The original arrays may change: the user may write to a NumPy array, or delete or donate a JAX array. Raise
+    UnsupportedError for a constant that an outer transformation is tracing.
     """
-    return _ConstantCopier().copy_closed(closed)
+    copied: core.ClosedJaxpr = _ConstantCopier().copy(closed)
+    return copied
 
 
 class _ConstantCopier:
     def __init__(self) -> None:
-        self._copies: dict[int, Any] = {}
-        self._copied_jaxprs: dict[int, Any] = {}
+        self._copies: dict[int, Any] = {}  # by id of the constant, or of the jaxpr
 
-    def copy_closed(self, closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
-        if id(closed) not in self._copied_jaxprs:
-            jaxpr = self._copy_jaxpr(closed.jaxpr)
-            is_same = jaxpr is closed.jaxpr and not closed.consts
-            copied = closed if is_same else core.ClosedJaxpr(jaxpr, list(map(self._copy_once, closed.consts)))
-            self._copied_jaxprs[id(closed)] = copied
-        copied_jaxpr: core.ClosedJaxpr = self._copied_jaxprs[id(closed)]
-        return copied_jaxpr
-
-    def _copy_jaxpr(self, jaxpr: core.Jaxpr) -> core.Jaxpr:
-        equations = [self._copy_equation(equation) for equation in jaxpr.eqns]
-        is_changed = any(new is not old for new, old in zip(equations, jaxpr.eqns, strict=True))
-        return jaxpr.replace(eqns=equations) if is_changed else jaxpr
-
-    def _copy_equation(self, equation: core.JaxprEqn) -> core.JaxprEqn:
-        params = {name: self._copy_parameter(value) for name, value in equation.params.items()}
-        is_changed = any(params[name] is not value for name, value in equation.params.items())
-        return equation.replace(params=params) if is_changed else equation
-
-    def _copy_parameter(self, value: Any) -> Any:
-        if isinstance(value, core.ClosedJaxpr):
-            return self.copy_closed(value)
-        if isinstance(value, core.Jaxpr):
-            return self._copy_jaxpr(value)
-        if type(value) is tuple and any(isinstance(element, (core.ClosedJaxpr, core.Jaxpr)) for element in value):
-            elements = tuple(map(self._copy_parameter, value))
-            return elements if any(new is not old for new, old in zip(elements, value, strict=True)) else value
+    def copy(self, value: Any) -> Any:
+        if type(value) is tuple:
+            return tuple(map(self.copy, value))
+        if isinstance(value, core.ClosedJaxpr) and (value.consts or _has_constants(value.jaxpr)):
+            if id(value) not in self._copies:
+                constants = list(map(self._copy_once, value.consts))
+                self._copies[id(value)] = core.ClosedJaxpr(self.copy(value.jaxpr), constants)
+            return self._copies[id(value)]
+        if isinstance(value, core.Jaxpr) and _has_constants(value):
+            params = ({name: self.copy(x) for name, x in equation.params.items()} for equation in value.eqns)
+            return value.replace(
+                eqns=[equation.replace(params=new) for equation, new in zip(value.eqns, params, strict=True)]
+            )
         return value
 
     def _copy_once(self, value: Any) -> Any:
         if id(value) not in self._copies:
             self._copies[id(value)] = _copy_constant(value)
         return self._copies[id(value)]
+
+
+def _has_constants(jaxpr: core.Jaxpr) -> bool:
+    bodies = (body for equation in jaxpr.eqns for body in list_bodies(equation.params))
+    return any(body.consts or _has_constants(body.jaxpr) for body in bodies)
 
 
 def _copy_constant(value: Any) -> Any:

@@ -9,22 +9,21 @@ from typing import TYPE_CHECKING, Any
 from jax.extend import core
 
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, LoopCarry, Operand, read_type
-from tofu.jax.frontend.versions import count_scanned
+from tofu.jax.frontend.versions import as_closed, count_scanned
 
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
 
 
 RUN_WHERE_TAKEN = ("while", "pure_callback")
-"""Primitives that must only run in the branch taken, because they may not end or may raise an error."""
+"""Primitives that may only run if their branch is taken, because otherwise they may not end, or may raise an error."""
 
 
 def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand] | None:
     """Inline the branches of a `cond` and return its results, or return None if the `cond` must stay one equation.
 
-    If the branch is known only at run time, all branches are computed, and a select chooses among the results. But if a
-    branch has a `while_loop` or a `jax.pure_callback`, every worker computes the `cond` as one equation. Otherwise, in
-    a branch that is not taken, the loop might not end or the callback might raise an error.
+    If the branch is known only at run time, all branches are computed, and a select chooses among the results. But a
+    `cond` with a `while_loop` or a `jax.pure_callback` stays one equation.
     """
     index, *operands = equation.inputs
     branches = jaxpr_equation.params["branches"]
@@ -59,10 +58,8 @@ def list_bodies(params: Mapping[str, Any]) -> Iterator[core.ClosedJaxpr]:
     """Yield the jaxprs among the parameters of an equation."""
     for value in params.values():
         for element in value if isinstance(value, (tuple, list)) else (value,):
-            if isinstance(element, core.ClosedJaxpr):
-                yield element
-            elif isinstance(element, core.Jaxpr):
-                yield core.ClosedJaxpr(element, ())
+            if isinstance(element, (core.ClosedJaxpr, core.Jaxpr)):
+                yield as_closed(element)
 
 
 def enter_scan(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:

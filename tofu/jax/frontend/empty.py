@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
 
 WRITTEN = {"dynamic_update_slice": 1}
-"""The position of the operand that a primitive writes into its first operand. For scatters, it is 2."""
+"""The position of the operand that a primitive writes into its first operand. For scatters, the position is 2."""
 
 
 def drop_empty(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return the results of an equation that reads or computes values without elements, or None for other equations."""
+    """Replace an equation with operands or results without elements. Return None for other equations."""
     if types and all(map(is_empty, types)):
         return list(map(builder.add_empty, types))
     if equation.primitive.name == "split" and any(map(is_empty, types)):
         return _split(builder, equation, types)
-    operand_types = [x.type if isinstance(x, Literal) else builder.types[x] for x in equation.inputs]
+    operand_types = list(map(builder.find_type, equation.inputs))
     nonempty = [x for x, type_ in zip(equation.inputs, operand_types, strict=True) if not is_empty(type_)]
     if len(nonempty) == len(operand_types):
         return None
@@ -57,7 +57,7 @@ def _split(builder: StepBuilder, equation: Equation, types: Sequence[ValueType])
 
 
 def is_empty(type_: ValueType) -> bool:
-    """Return True if values of this type have no elements. Random keys always count as elements."""
+    """Return True if values of this type have no elements. Arrays of random keys are never empty."""
     return 0 in type_.shape and not type_.is_key
 
 

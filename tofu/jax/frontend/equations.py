@@ -1,7 +1,7 @@
 """A step as a list of equations and loops: a jaxpr in which all calls are inlined.
 
-Equations refer to values by number. In a loop, a result may be summed over the iterations. If only an outer loop sums
-the result, each iteration of the inner loop has a *separate sum*.
+Equations refer to values by number. In a loop, a result may be summed over the iterations. If only an outer loop sums a
+result, there is a *separate sum* for each iteration of the inner loop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jax.extend.core import Primitive, primitives
 from tofu.jax.frontend.versions import UNKNOWN_LINE, Line
 
 LOOP_CELL = Primitive("loop_cell")
-"""In iteration t of a loop, takes element t of a scanned value."""
+"""In iteration t of a loop, takes element t of a scanned array."""
 LOOP_STACK = Primitive("loop_stack")
 """In iteration t of a loop, stores a result as element t of a stack."""
 
@@ -54,7 +54,7 @@ class ValueType:
 
     @property
     def item_bytes(self) -> int:
-        """Bytes of an element. For a random key, these are the bytes of its data."""
+        """The number of bytes of an element. The element may be a random key."""
         return _count_item_bytes(self.dtype)
 
     def with_shape(self, *shape: int) -> ValueType:
@@ -86,7 +86,7 @@ def read_type(aval: Any) -> ValueType:
 
 
 def as_type(value: Any, type_: ValueType) -> Any:
-    """Give a value the `weak_type` of `type_`. The shapes and dtypes already agree."""
+    """Return a value with the `weak_type` of `type_`. The value already has the shape and the dtype of `type_`."""
     if type_.is_key or bool(value.weak_type) == type_.weak_type:
         return value
     convert = primitives.convert_element_type_p
@@ -103,7 +103,7 @@ def find_dtype(leaf: Any) -> Any:
 
 @dataclass(frozen=True)
 class Literal:
-    """A number in the program that is an operand of an equation."""
+    """A number that is an operand of an equation."""
 
     value: np.ndarray[Any, Any]
     type: ValueType
@@ -130,14 +130,13 @@ class Equation:
     line
         Line of the user's program that created the equation.
     checkpoint
-        Number of the `jax.checkpoint` that computes the equation again in the backward pass, if there is one. Barriers
+        The number of the `jax.checkpoint` that computes the equation again in the backward pass, or None. Barriers
         prevent XLA from reusing values of the forward pass.
     loops_summed
         The number of loops around the equation that sum its only result. The sum has the type `summed_dtype` and can
         be read after these loops.
     has_separate_sums
-        True if the innermost loop does not sum the result. Each of its iterations then has a separate sum, which a
-        later loop reads (`Loop.separate_sums`).
+        True if only outer loops sum the result. A later loop reads the separate sums (`Loop.separate_sums`).
     """
 
     primitive: Any
@@ -162,7 +161,7 @@ class Equation:
         return list(results) if self.primitive.multiple_results else [results]
 
     def compute(self, values: dict[int, Any]) -> None:
-        """Compute the results from operands in `values`, and add the results to `values`."""
+        """Compute the results, and add them to `values`, which contains the operands."""
         results = self.evaluate([read_operand(x, values) for x in self.inputs])
         if self.loops_summed:
             (number,) = self.outputs
@@ -177,10 +176,10 @@ class Equation:
 
 @dataclass(frozen=True)
 class LoopCarry:
-    """A value that a loop passes from iteration to iteration.
+    """A value that a loop passes from each iteration to the next.
 
-    The body reads `value`, which is `first` in the first iteration. The body computes `following`, which is the `value`
-    of the next iteration. After the loop, `last` is the final value.
+    In the loop, `value` is the number of the current value: `first` in the first iteration, and then `following` of the
+    iteration before. After the loop, `last` is the number of the final value.
     """
 
     value: int
@@ -200,18 +199,18 @@ class LoopCarry:
 
 @dataclass(frozen=True)
 class LoopSum:
-    """A sum over iterations of loops, as seen from one of these loops.
+    """A result that is summed over loops, for one of these loops.
 
     Attributes
     ----------
     equation
-        The equation whose result is summed.
+        The equation that computes the result.
     is_separate
-        True if each iteration of the loop has a separate sum.
+        True if there is a separate sum for each iteration of this loop.
     is_outermost
-        True if the sum is complete after the loop, because no loop around it adds to the sum.
+        True if no loop around this loop adds to the sum.
     stack_shape
-        (n,) if there are separate sums of n iterations, () if there is one sum.
+        The leading dimensions of the sum: (n,) if it consists of n separate sums, otherwise ().
     """
 
     equation: Equation
@@ -227,9 +226,9 @@ class LoopSum:
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of `length` iterations. If `reverse` is True, it starts with the last element of scanned values.
+    """A loop of `length` iterations. If `reverse` is True, the first iteration reads the last element of scanned arrays.
 
-    `separate_sums` lists the values whose separate sums the loop reads, one in each iteration.
+    For each number in `separate_sums`, iteration t reads separate sum t of that value.
     """
 
     equations: tuple[Equation | Loop, ...]
@@ -258,7 +257,7 @@ class Loop:
         return replace(self, equations=equations, carries=carries)
 
     def walk_sums(self, depth: int = 1) -> Iterator[LoopSum]:
-        """Yield the equations in this loop whose results the loop sums, in total or for each iteration.
+        """Yield the sums to which this loop adds, and the separate sums of its iterations.
 
         `depth` is 1 for the loop itself, and one more for each inner loop.
         """
@@ -270,7 +269,7 @@ class Loop:
                 yield LoopSum(item, item.has_separate_sums and depth == 1, depth == outermost, stack_shape)
 
     def compute(self, values: dict[int, Any]) -> None:
-        """Run the loop and add all values to `values`. For values in the body, the last iteration counts."""
+        """Run the loop and add its results, and the values of its last iteration, to `values`."""
         loop_sums = list(self.walk_sums())
         for loop_sum in loop_sums:
             if loop_sum.is_outermost:
@@ -306,10 +305,7 @@ def _key_of_separate_sums(number: int) -> int:
 
 @dataclass(frozen=True)
 class Step:
-    """A traced step.
-
-    Values are numbered. `types` has the type of each value, and `constants` are arrays that the step closes over.
-    """
+    """A traced step. `types` has the type of each value, and `constants` are arrays that the step closes over."""
 
     types: tuple[ValueType, ...]
     equations: tuple[Equation | Loop, ...]
@@ -323,10 +319,14 @@ class Step:
     @property
     def result_types(self) -> list[ValueType]:
         """Types of the results."""
-        return [x.type if isinstance(x, Literal) else self.types[x] for x in self.outputs]
+        return list(map(self.find_type, self.outputs))
+
+    def find_type(self, operand: Operand) -> ValueType:
+        """Return the type of an operand."""
+        return operand.type if isinstance(operand, Literal) else self.types[operand]
 
     def compute_all(self, arguments: Sequence[Any]) -> dict[int, Any]:
-        """Return every value of the step. For values in loops, the last iteration counts."""
+        """Run the step on one device and return all values. Values in a loop are those of its last iteration."""
         values: dict[int, Any] = dict(zip(self.inputs, arguments, strict=True)) | dict(self.constants)
         for item in self.equations:
             item.compute(values)
@@ -349,6 +349,16 @@ def walk_all(items: Sequence[Equation | Loop]) -> Iterator[Equation]:
             yield from walk_all(item.equations)
         else:
             yield item
+
+
+def list_operands(items: Sequence[Equation | Loop]) -> Iterator[int]:
+    """Yield the number of each value that equations and loops read, including equations in loops."""
+    for item in items:
+        if isinstance(item, Loop):
+            yield from (x for carry in item.carries for x in (carry.first, carry.following) if isinstance(x, int))
+            yield from list_operands(item.equations)
+        else:
+            yield from (x for x in item.inputs if isinstance(x, int))
 
 
 def read_operand(operand: Operand, values: Mapping[int, Any]) -> Any:

@@ -1,7 +1,7 @@
-"""Find the positions of gathers and scatters that are known before a step runs.
+"""Find gathers and scatters whose positions are known when a step is traced.
 
-Positions along a dimension are known if the indices are a number or an arithmetic progression, such as `jnp.arange(n) *
-2`.
+The positions along a dimension are known if the indices are a number or an arithmetic progression, such as
+`jnp.arange(n) * 2`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Positions:
-    """The positions that indices select along one dimension of an array.
+    """The known positions of a gather or scatter along one dimension of its array.
 
     Attributes
     ----------
     first, stride, count
         The positions are `first + stride * n` for `n < count`.
     batch
-        The dimension of the indices along which n counts. None for a window at one position.
+        The dimension of the indices along which n increases, or None if there is only one slice.
     """
 
     first: int
@@ -49,17 +49,17 @@ class Positions:
 
 @dataclass(frozen=True)
 class KnownLookup:
-    """The indices of a gather or scatter, of which some are known before the step runs.
+    """The indices of a gather or scatter with known positions.
 
     Attributes
     ----------
     known
-        The known positions, by dimension.
+        The known positions, by dimension of the array.
     rest
-        The indices along other dimensions, as operands whose last dimension has extent 1.
+        The indices for other dimensions of the array. The last dimension of each operand has extent 1.
     batches
-        For each batch dimension of the array, the matching dimension of the indices. Dimensions with several known
-        positions are batch dimensions, too.
+        Maps each batch dimension of the array to the dimension of the indices with the same positions. A dimension
+        with several known positions becomes a batch dimension.
     """
 
     known: Mapping[int, Positions]
@@ -67,11 +67,11 @@ class KnownLookup:
     batches: Mapping[int, int]
 
     def without_batches(self, dimensions: Iterable[int]) -> tuple[int, ...]:
-        """Return the dimensions of the array that are not batch dimensions."""
+        """Return the dimensions without batch dimensions of the array."""
         return tuple(d for d in dimensions if d not in self.batches)
 
     def list_batches(self) -> tuple[int, ...]:
-        """Return the dimension of the indices that matches each batch dimension of the array, in order."""
+        """Return the batch dimensions of the indices, in the order of the array's batch dimensions."""
         return tuple(self.batches[d] for d in sorted(self.batches))
 
     def read(self, array: Any) -> Any:
@@ -113,10 +113,10 @@ def find_lookup(
     batched: Mapping[int, int],
     mode: Any,
 ) -> KnownLookup | None:
-    """Find the positions of a gather or scatter that are known before the step runs. Return None if there are none.
+    """Find the known positions of a gather or scatter. Return None if there are none.
 
-    The indices name positions along `dimensions`, and a window has the extents `sizes`. `batched` maps batch dimensions
-    of the operand to batch dimensions of the indices.
+    Slices have the extents `sizes`. Their indices are positions in these `dimensions` of the operand. Slices lack its
+    `collapsed` dimensions. `batched` maps batch dimensions of the operand to batch dimensions of the indices.
     """
     shape = builder.find_type(operand).shape
     partial = (d for d in range(len(shape)) if d not in dimensions and d not in batched and sizes[d] < shape[d])
@@ -136,7 +136,7 @@ def find_lookup(
 
 
 def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
-    """Return the indices of each dimension if `indices` is a concatenation of them, or else an empty list."""
+    """Return the indices for each dimension if `indices` is a concatenation of them, or else an empty list."""
     shape = builder.find_type(indices).shape
     if shape[-1:] == (1,):
         return [indices]
@@ -148,7 +148,7 @@ def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
 
 
 def find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapsed: bool) -> Positions | None:
-    """Return the positions that `piece` selects along one dimension, or None if they are unknown or irregular."""
+    """Return the positions of the indices `piece` along one dimension, or None if they are unknown or irregular."""
     found = find_progression(builder, piece)
     if found is None:
         return None
@@ -172,8 +172,8 @@ def write_at(
     sizes, extents = update.shape, operand.shape
     ends = [begin + stride * (size - 1) + 1 for begin, stride, size in zip(begins, strides, sizes, strict=True)]
     around = zip(begins, ends, strides, extents, strict=True)
-    room = [(begin, extent - end, stride - 1) for begin, end, stride, extent in around]
-    moved = lax.pad(update, np.zeros((), update.dtype), room)
+    padding = [(begin, extent - end, stride - 1) for begin, end, stride, extent in around]
+    moved = lax.pad(update, np.zeros((), update.dtype), padding)
     return select_window(sizes, begins, join, operand, moved, strides)
 
 
@@ -185,7 +185,7 @@ def select_window(
     moved: Any,
     strides: Sequence[int] | None = None,
 ) -> Any:
-    """Return an array with a window replaced by elements of `moved`, or combined with them by `join`."""
+    """Return `operand` with a window replaced by the window of `moved`, or combined with it by `join`."""
     is_inside = np.bool_(True)
     strides = strides or [1] * len(begins)
     for d, (begin, stride, size, extent) in enumerate(zip(begins, strides, sizes, operand.shape, strict=True)):

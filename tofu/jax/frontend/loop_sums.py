@@ -5,8 +5,8 @@ value is first + T(sum of p). Each worker sums its own products p in the loop, a
 loop instead of in every iteration. The price is memory: each worker stores its partial sum, which may be as large as
 the complete tensor.
 
-The loop may also add stacked results of an inner loop, such as gradients of layers. Each iteration of the inner loop
-then has a *separate sum*. A *completing loop* of equal length, after the outer loop, applies T to these sums.
+The loop may also add stacked results of an inner loop, such as gradients of layers. Then there is a *separate sum* for
+each iteration of the inner loop. After the outer loop, a *completing loop* over these sums applies T to each of them.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ from tofu.jax.frontend.equations import (
     Operand,
     Step,
     ValueType,
+    list_operands,
     walk_all,
 )
 from tofu.jax.frontend.trace import eliminate_dead_code
 
 Item = TypeVar("Item", Equation, Loop)
 PRODUCTS = frozenset(("conv_general_dilated", "dot_general", "reduce_sum", "scatter-add"))
-"""Primitives whose results are partial sums on each worker if the dimension that they sum over is split."""
+"""Primitives that sum over a dimension. If it is split, the result on each worker is a partial sum."""
 ADDABLE = frozenset(("add", "add_any", "convert_element_type", "div", "integer_pow", "mul", "neg", "select_n", "sub"))
-"""Element-wise primitives whose results may be added to a product, such as the gradient of a penalty."""
+"""Element-wise primitives whose results a loop may sum together with products, such as the gradient of a penalty."""
 RESHAPING = frozenset(("broadcast_in_dim", "expand_dims", "neg", "reshape", "slice", "squeeze", "transpose"))
 ADDING = frozenset(("add", "add_any", "concatenate", "sub"))
 SCALING = frozenset(("div", "mul"))
 LEAST_SCALED_BITS = 32
-"""Numbers of fewer bits are scaled within the loop, because under loss scaling an unscaled sum might overflow."""
+"""A scaling of numbers with fewer bits stays in the loop, because the sum of the unscaled numbers might overflow."""
 
 
 def hoist_sums(step: Step) -> Step | None:
-    """Move sums out of the loops of a step, or return None if there are no such sums. Values keep their numbers."""
+    """Return the step with sums moved out of its loops, or None if there are no such sums. Values keep their numbers."""
     hoister = _Hoister(list(step.types), {n: e for e in step.walk() for n in e.outputs})
     equations = hoister.hoist_from(step.equations)
     if not hoister.count:
@@ -60,8 +61,8 @@ def hoist_sums(step: Step) -> Step | None:
 class _Hoister:
     """Moves sums out of the loops of a step.
 
-    `equation_by_result` has the equation that computes each value. `current_by_old` maps the final value of a loop to
-    the sum that replaces it.
+    `equation_by_result` has the equation that computes each value. `current_by_old` maps the final value of a carry to
+    the value that replaces it. `count` is the number of sums that were moved.
     """
 
     types: list[ValueType]
@@ -102,7 +103,7 @@ class _Hoister:
         if len(remaining_carries) == len(loop.carries):
             return [loop]
         remaining_loop = replace(loop, equations=body.list_remaining(loop.equations), carries=tuple(remaining_carries))
-        return [remaining_loop, *body.list_completing_loops(), *following]
+        return [remaining_loop, *body.completing_loops.values(), *following]
 
     def is_zero(self, operand: Operand) -> bool:
         if isinstance(operand, Literal):
@@ -117,12 +118,12 @@ class _HoistedSum:
 
     Attributes
     ----------
-    moved_equations
-        The equations that move behind the loop, where they compute `summand` from sums, by result.
     summed_equations
-        The equations that stay in the loop and whose results are summed there.
+        The equations that stay in the loop, by result. The loop sums their results.
+    moved_equations
+        The equations that move behind the loop, by result. They compute the sum of `summand` from these sums.
     separate_sums
-        For a value that stacks results of an inner loop, the sums of each iteration.
+        For each stack of an inner loop's results, the sums for each iteration of the inner loop.
     has_product
         True if a summed equation is one of `PRODUCTS`.
     """
@@ -147,7 +148,7 @@ class _BodyValues:
 
 
 class _LoopBody:
-    """The body of a loop. Call `find_sum` for each carry, and `remove_sum` if the carry is a sum."""
+    """The body of a loop. Call `find_sum` for each carry, and `remove_sum` for each sum."""
 
     def __init__(self, hoister: _Hoister, loop: Loop) -> None:
         self._hoister = hoister
@@ -167,15 +168,14 @@ class _LoopBody:
         self._values = _BodyValues(_map_results(loop), complete_sums, stacks)
         self._values_inside = {result for equation in walk_all(loop.equations) for result in equation.outputs}
         for each in _walk_loops(loop):
-            self._values_inside.update(carry.value for carry in each.carries)
-            self._values_inside.update(carry.last for carry in each.carries if each is not loop)
-        self._read_counts = Counter(_list_operands(loop))
+            self._values_inside.update(number for carry in each.carries for number in (carry.value, carry.last))
+        self._read_counts = Counter(list_operands(loop.equations))
+        self._read_counts.update(carry.following for carry in loop.carries if isinstance(carry.following, int))
         self._moved_values: set[int] = set()
         self._summed_equations: dict[int, Equation] = {}  # in their new form, by result
-        self._completing_loops: dict[int, Loop] = {}  # by id of the inner loop
+        self.completing_loops: dict[int, Loop] = {}  # by id of the inner loop
 
     def find_sum(self, carry: LoopCarry) -> _HoistedSum | None:
-        """Return the sum that a carry computes, or None if the carry is no sum or adds no product."""
         if not isinstance(carry.following, int):
             return None
         add_equation, type_ = self._values.equation_by_result.get(carry.following), self._hoister.types[carry.value]
@@ -191,7 +191,7 @@ class _LoopBody:
         return hoisted_sum if is_sum and hoisted_sum.has_product else None
 
     def _analyze_summand(self, value: Operand, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues) -> bool:
-        """Return True if a value can be summed over the loop, and add the equations for this to `hoisted_sum`."""
+        """Return True if the loop can sum a value in the type `dtype`, and add the necessary equations to `hoisted_sum`."""
         if not isinstance(value, int) or self._read_counts[value] != 1:
             return False
         if value in self._moved_values or value in self._summed_equations:
@@ -236,7 +236,10 @@ class _LoopBody:
     def _find_linear_operands(
         self, equation: Equation, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues
     ) -> Sequence[Operand] | None:
-        """Return the operands in which an equation is linear. None if its other operands change in the loop."""
+        """Return the operands in which an equation is linear, or None if it is not linear.
+
+        Other operands must be equal in all iterations. Equations that compute them are added to `hoisted_sum`.
+        """
         name, inputs = equation.primitive.name, equation.inputs
         if name in RESHAPING or name in ADDING:
             return inputs
@@ -251,19 +254,15 @@ class _LoopBody:
             name in SCALING and jnp.issubdtype(dtype, jnp.inexact) and np.dtype(dtype).itemsize * 8 >= LEAST_SCALED_BITS
         )
         if is_scaling or (name == "pad" and self._hoister.is_zero(inputs[1])):
-            for summand, factor in ((0, 1), (1, 0)) if name == "mul" else ((0, 1),):
-                if self._accepts(equation, inputs[factor], dtype) and self._hoist_operand(
-                    inputs[factor], hoisted_sum.moved_equations, body_values
-                ):
-                    return (inputs[summand],)
+            keeps_dtype = self._hoister.types[equation.outputs[0]].dtype == dtype
+            for summand, factor in (inputs, inputs[::-1]) if name == "mul" else (inputs,):
+                can_multiply_sum = keeps_dtype or isinstance(factor, Literal)
+                if can_multiply_sum and self._hoist_operand(factor, hoisted_sum.moved_equations, body_values):
+                    return (summand,)
         return None
 
-    def _accepts(self, equation: Equation, factor: Operand, dtype: Any) -> bool:
-        """Return True if an equation can still read `factor` when the sum has the type `dtype`."""
-        return isinstance(factor, Literal) or self._hoister.types[equation.outputs[0]].dtype == dtype
-
     def _hoist_operand(self, operand: Operand, moved_equations: dict[int, Equation], body_values: _BodyValues) -> bool:
-        """Return True if an operand is equal in all iterations. Add the equations for it to `moved_equations`."""
+        """Return True if an operand is equal in all iterations. Add the equations that compute it to `moved_equations`."""
         if isinstance(operand, Literal) or operand not in self._values_inside:
             return True
         equation = body_values.equation_by_result.get(operand)
@@ -281,7 +280,7 @@ class _LoopBody:
         return True
 
     def remove_sum(self, hoisted_sum: _HoistedSum, dtype: Any) -> None:
-        """Move the equations of a sum behind the loop. Equations that stay in it are summed in the type `dtype`."""
+        """Record a sum for `list_remaining` and `completing_loops`. The loop sums in the type `dtype`."""
         self._moved_values.update(hoisted_sum.moved_equations, hoisted_sum.add_equation.outputs)
         for value, equation in hoisted_sum.summed_equations.items():
             depth = equation.loops_summed + 1
@@ -293,9 +292,9 @@ class _LoopBody:
                 self._summed_equations[value] = changed
             loop, _ = self._values.stacks[stack_value]
             empty_loop = replace(loop, equations=(), carries=(), separate_sums=())
-            before = self._completing_loops.get(id(loop), empty_loop)
+            before = self.completing_loops.get(id(loop), empty_loop)
             stack_equation = replace(separate_sum.add_equation, checkpoint=None)
-            self._completing_loops[id(loop)] = replace(
+            self.completing_loops[id(loop)] = replace(
                 before,
                 equations=(*before.equations, *self._list_moved_equations(separate_sum, dtype), stack_equation),
                 separate_sums=(*before.separate_sums, *separate_sum.summed_equations),
@@ -310,7 +309,7 @@ class _LoopBody:
             yield replace(hoisted_sum.add_equation, inputs=inputs, outputs=(carry.last,), checkpoint=None)
 
     def _list_moved_equations(self, hoisted_sum: _HoistedSum, dtype: Any) -> Iterator[Equation]:
-        """Yield the moved equations of a sum. If they depend on sums, they compute in the type `dtype`."""
+        """Yield the moved equations of a sum. Equations that depend on sums compute in the type `dtype`."""
         types, retyped_values = self._hoister.types, {*hoisted_sum.summed_equations, *hoisted_sum.separate_sums}
         for number, equation in hoisted_sum.moved_equations.items():
             if retyped_values.intersection(x for x in equation.inputs if isinstance(x, int)):
@@ -322,9 +321,6 @@ class _LoopBody:
             is_converted = number in retyped_values and equation.primitive.name == "convert_element_type"
             params = {**equation.params, "new_dtype": np.dtype(dtype)} if is_converted else equation.params
             yield replace(equation, inputs=inputs, params=params, checkpoint=None)
-
-    def list_completing_loops(self) -> list[Loop]:
-        return list(self._completing_loops.values())
 
     def list_remaining(self, items: Sequence[Equation | Loop]) -> tuple[Equation | Loop, ...]:
         remaining: list[Equation | Loop] = []
@@ -358,13 +354,3 @@ def _walk_loops(loop: Loop) -> Iterator[Loop]:
     for item in loop.equations:
         if isinstance(item, Loop):
             yield from _walk_loops(item)
-
-
-def _list_operands(loop: Loop) -> Iterator[Operand]:
-    yield from (c.following for c in loop.carries if isinstance(c.following, int))
-    for item in loop.equations:
-        if isinstance(item, Loop):
-            yield from (c.first for c in item.carries if isinstance(c.first, int))
-            yield from _list_operands(item)
-        else:
-            yield from (x for x in item.inputs if isinstance(x, int))

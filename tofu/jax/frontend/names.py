@@ -13,6 +13,7 @@ import jax
 import jax.scipy.special
 
 from tofu.errors import UnsupportedError, suggest
+from tofu.formatting import list_some
 
 
 def name_arguments(
@@ -33,20 +34,20 @@ def name_leaves(argument: str, tree: Any, is_leaf: Callable[[Any], bool] | None 
 
 
 def describe_difference(planned: Sequence[str], passed: Sequence[str]) -> str:
-    """Return a sentence about missing leaves and one about surplus leaves, or "" if there are none."""
+    """Return sentences that list missing and surplus leaves, or "" if there are none."""
     missing = [name for name in planned if name not in set(passed)]
     unplanned = [name for name in passed if name not in set(planned)]
     return "".join(
-        f" {heading}: {_list_some(names)}."
+        f" {heading}: {list_some(names)}."
         for heading, names in (("Missing", missing), ("Not planned for", unplanned))
         if names
     )
 
 
 def describe_node_difference(planned: Any, passed: Any, path: str) -> str:
-    """Describe the first difference between two trees with equal leaf names, such as a list instead of a tuple.
+    """Return a sentence about the first node that differs, such as a list instead of a tuple, or "" if none differs.
 
-    `path` is the name of the tree.
+    The leaves of both trees have equal names. `path` is the name of the tree.
     """
     planned_data, passed_data = planned.node_data(), passed.node_data()
     if planned_data is None or passed_data is None:
@@ -59,10 +60,6 @@ def describe_node_difference(planned: Any, passed: Any, path: str) -> str:
     keys = fields if node_type is dict else getattr(node_type, "_fields", range(len(children)))
     differences = map(describe_node_difference, children, passed.children(), (f"{path}/{key}" for key in keys))
     return next((difference for difference in differences if difference), "")
-
-
-def _list_some(names: Sequence[str], most_names: int = 4) -> str:
-    return ", ".join(names[:most_names]) + (f" and {len(names) - most_names} more" if len(names) > most_names else "")
 
 
 def order_arguments(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -141,7 +138,7 @@ def _is_of_jax(name: str) -> bool:
 
 
 class UniqueNames:
-    """A set of names. A name that is in use already gets `_1`, `_2`, ... at the end."""
+    """A set of distinct names. A number is added to a name that is in use: `x`, `x_1`, `x_2`, ..."""
 
     def __init__(self, names_in_use: Sequence[str] = ()) -> None:
         self._names_in_use = set(names_in_use)
@@ -150,7 +147,7 @@ class UniqueNames:
     def take(self, requested_name: str) -> str:
         """Return the requested name, with a number if it is in use.
 
-        Raise UnsupportedError for a name that cannot be saved.
+        Raise UnsupportedError for a name that UTF-8 cannot encode.
         """
         if show_text(requested_name) != requested_name:
             raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""Find integers that count along dimensions, such as the indices of `x[1::2]` and `jnp.arange(n)`."""
+"""Find arrays of integers that increase regularly along dimensions, such as `jnp.arange(n)` and the indices of `x[1::2]`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ LOOKED_THROUGH = frozenset(("convert_element_type", "copy"))
 
 @dataclass(frozen=True)
 class Progression:
-    """An array of integers: at position i, `first + sum(strides[d] * i[d])`. Dimensions of extent 1 have stride 0."""
+    """An array of integers. The element at position i is `first + sum(strides[d] * i[d])`.
+
+    Dimensions of extent 1 have stride 0.
+    """
 
     shape: tuple[int, ...]
     first: int
@@ -51,7 +54,6 @@ class _Finder:
         self.left = MOST_EQUATIONS
 
     def find(self, operand: Operand, shape: tuple[int, ...] | None = None) -> Progression | None:
-        """Return an operand as a progression. A scalar in the program fits any `shape`."""
         type_ = self.builder.find_type(operand)
         if type_.is_key or not jnp.issubdtype(type_.dtype, jnp.integer):
             return None
@@ -114,7 +116,7 @@ class _Finder:
         return clamped if first <= low and high <= last else None
 
     def _choose(self, inputs: tuple[Operand, ...], shape: tuple[int, ...]) -> Progression | None:
-        """For NumPy's negative indices, `where(i < 0, i + n, i)`, return the case that applies to all elements, or None."""
+        """Return the case of a select that applies to all elements, or None. `x[i]` selects `where(i < 0, i + n, i)`."""
         which, *cases = inputs
         maker = self.builder.find_producer(which)
         if maker is None or maker.primitive.name not in ("lt", "ge") or len(cases) != 2:

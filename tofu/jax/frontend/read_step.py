@@ -22,13 +22,13 @@ from tofu.jax.frontend.attributes import read_attributes
 from tofu.jax.frontend.blocks import divide_into_blocks
 from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step, find_dtype
 from tofu.jax.frontend.loop_sums import hoist_sums
-from tofu.jax.frontend.names import UniqueNames, find_user_scope, name_parameters
+from tofu.jax.frontend.names import UniqueNames, find_user_scope, name_arguments, name_parameters
 from tofu.jax.frontend.static_leaves import (
     NUMBERS,
     Structure,
     check_leaf_types,
     flatten_arrays,
-    name_all,
+    is_static,
     takes_static_numbers,
 )
 from tofu.jax.frontend.trace import Traced, trace_step
@@ -40,39 +40,35 @@ from tofu.validation import show, show_with_type
 class Native:
     """A traced step with everything that the backend needs to run it.
 
-    `tensor_of` maps values of the step to tensors of the graph, both by number. `names` has a name for each leaf of the
-    arguments, including leaves that are not arrays.
+    `tensor_of` maps the number of each value of the step to the number of a tensor of the graph. `names` has a name for
+    each leaf of the arguments, including leaves that are not arrays.
     """
 
     step: Step
+    original: Step
+    """The step before it was rewritten so that plans communicate less."""
+    jaxpr: core.ClosedJaxpr
+    """The step as JAX traced it, for derivatives. It takes and returns flat lists of arrays."""
     tensor_of: Mapping[int, int]
     arguments_tree: Structure
     results_tree: Structure
-    names: tuple[str, ...] = ()
-    has_static_numbers: bool = False
-    """True if Python numbers among the arguments are part of the step, like its functions, and not arrays."""
-    double: bool = False
+    names: tuple[str, ...]
+    has_static_numbers: bool
+    """True if Python numbers in the arguments are part of the step, and not arrays."""
+    double: bool
     """True if the step was traced with 64-bit numbers enabled."""
-    written: Step | None = None
-    """The original step, if `step` is rewritten to communicate less."""
     donated: tuple[int, ...] = ()
-    """Positions of the arguments' leaves whose memory the step may reuse."""
-    jaxpr: core.ClosedJaxpr | None = None
-    """The step as JAX traced it, for derivatives. It takes and returns flat lists of arrays."""
+    """The arrays whose memory the step may reuse, by position among all arrays in the arguments."""
 
     def name_tensor(self, graph: Graph, number: int) -> str:
         """Return the name of the tensor for a value of the step."""
         return graph.tensors[self.tensor_of[number]].name
 
-    @property
-    def of_one_device(self) -> Step:
-        """The original step, which runs on one device."""
-        return self.step if self.written is None else self.written
-
     def list_arguments(self, positions: Any) -> list[int]:
-        """Return the positions of arguments. `positions` is one position, several, or None; -1 is the last argument.
+        """Return the positions of arguments as a sorted list. In `positions`, -1 is the last argument.
 
-        Raise UnsupportedError for positions that the step does not have.
+        `positions` is one position, several positions, or None. Raise UnsupportedError for an argument that the step
+        does not have.
         """
         count = len(self.arguments_tree.children())
         arguments = positions if isinstance(positions, Iterable) else () if positions is None else (positions,)
@@ -82,7 +78,7 @@ class Native:
         return sorted({int(n) % count for n in arguments})
 
     def list_leaves(self, positions: Any) -> list[int]:
-        """Return the positions of the leaves in some arguments. `positions` is as in `list_arguments`."""
+        """Return the positions of the arrays in some arguments. `positions` is as in `list_arguments`."""
         begins = list(accumulate((tree.num_leaves for tree in self.arguments_tree.children()), initial=0))
         return [leaf for n in self.list_arguments(positions) for leaf in range(begins[n], begins[n + 1])]
 
@@ -136,7 +132,7 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
     for name, argument in zip(name_parameters(function, len(arguments)), arguments, strict=True):
         check_tree(name, argument)
     leaves, structure = flatten_arrays(arguments, static_numbers)
-    all_names = name_all(function, arguments)
+    all_names = name_arguments(function, arguments, is_static)
     names = structure.pick(all_names)
     check_leaf_types(names, leaves)
     try:
@@ -153,7 +149,7 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
         if static_numbers or not any(isinstance(leaf, NUMBERS) for leaf in leaves):
             raise
         return read_step(function, arguments, static_numbers=True)
-    state_count = _count_state(leaves, structure.children()[0], traced, names) if arguments else 0
+    state_count = _find_state(leaves, structure.children()[0], traced, names) if arguments else 0
     graph, tensor_of = make_graph(step, names, state_count)
     raise_together(
         UnsupportedError,
@@ -166,24 +162,18 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
         [tensor.name for tensor in graph.tensors if "float0" in tensor.dtype],
     )
     double = bool(jax.config.jax_enable_x64)
-    native = Native(
-        step, tensor_of, structure, traced.results_tree, tuple(all_names), static_numbers, double, jaxpr=traced.jaxpr
-    )
-    return Source(graph, native)
+    trees = structure, traced.results_tree
+    return Source(graph, Native(step, step, traced.jaxpr, tensor_of, *trees, tuple(all_names), static_numbers, double))
 
 
 def _describe_empty(graph: Graph, tensor: int) -> str:
-    description = f"{graph.tensors[tensor].name} has shape {graph.tensors[tensor].shape}"
-    readers = (
-        f"; {operator.name} at {operator.origin.line} reads it"
-        for operator in graph.operators
-        if tensor in operator.inputs
-    )
-    return description + next(readers, "")
+    readers = (operator for operator in graph.operators if tensor in operator.inputs)
+    reading = next((f"; {operator.name} at {operator.origin.line} reads it" for operator in readers), "")
+    return f"{graph.tensors[tensor].name} has shape {graph.tensors[tensor].shape}{reading}"
 
 
-def _count_state(arguments: Sequence[Any], state: Structure, traced: Traced, names: Sequence[str]) -> int:
-    """Return the number of leaves of the state: the first argument, if it is like the first result. Otherwise 0."""
+def _find_state(arguments: Sequence[Any], state: Structure, traced: Traced, names: Sequence[str]) -> int:
+    """Return the number of arrays in the state, or 0 if the first argument is no state (`read_step`)."""
     state_leaves, result_shapes, results_tree = arguments[: state.num_leaves], traced.shapes, traced.results_tree
     candidates = [results_tree]
     if (data := results_tree.tree.node_data()) is not None and issubclass(data[0], tuple):
@@ -211,80 +201,60 @@ def _count_state(arguments: Sequence[Any], state: Structure, traced: Traced, nam
     return 0
 
 
+def count_state(source: Source) -> int:
+    """Return the number of arrays in the state of a step."""
+    tensors = (source.graph.tensors[source.native.tensor_of[number]] for number in source.native.step.inputs)
+    return sum(tensor.kind is TensorKind.PARAMETER for tensor in tensors)
+
+
 def hoist_loop_sums(source: Source) -> Source | None:
-    """Move sums out of the loops of a step (`loop_sums.py`). Return None if no loop has such a sum."""
+    """Return the step with sums moved out of its loops (`loop_sums.py`), or None if no loop has such a sum."""
     native: Native = source.native
     if (step := hoist_sums(native.step)) is None:
         return None
-    rewritten = _rewrite(source, step)
-    pairs = ((rewritten.native.tensor_of.get(number), tensor) for number, tensor in native.tensor_of.items())
-    original_by_tensor = {new_tensor: tensor for new_tensor, tensor in pairs if new_tensor is not None}
-    return replace(rewritten, graph=_name_alike(rewritten.graph, original_by_tensor, source.graph))
+    name_by_tensor = {tensor: operator.name for operator in source.graph.operators for tensor in operator.outputs}
+    for carry in source.graph.carries:  # an addition after a loop gets the name of the addition in the loop
+        names = [name_by_tensor[value] for value in carry.values if value in name_by_tensor]
+        name_by_tensor.update((carry.last, name) for name in names)
+    return _rewrite(source, step, lambda equation: name_by_tensor[native.tensor_of[equation.outputs[0]]])
 
 
 def divide_step(source: Source, workers: int) -> Source | None:
-    """Divide operators such as cumulative sums into blocks. Return None if the step has no such operators."""
-    step = divide_into_blocks(source.native.step, workers)
-    return None if step is None else _keep_names(_rewrite(source, step), source)
+    """Return the step with operators such as cumulative sums in blocks (`blocks.py`), or None if it has none."""
+    if (step := divide_into_blocks(source.native.step, workers)) is None:
+        return None
+    name_by_origin = {id(operator.origin): operator.name for operator in source.graph.operators}
+    return _rewrite(source, step, lambda equation: name_by_origin.get(id(equation)))
 
 
-def _rewrite(source: Source, step: Step) -> Source:
+def _rewrite(source: Source, step: Step, find_operator_name: Callable[[Equation], str | None]) -> Source:
+    """Replace the step of a source by a rewritten step. Values of the original step keep their names.
+
+    `find_operator_name` returns the name of an original operator, and None for a new operator.
+    """
     native: Native = source.native
-    inputs = [source.graph.tensors[native.tensor_of[number]] for number in step.inputs]
-    state_count = sum(tensor.kind is TensorKind.PARAMETER for tensor in inputs)
-    graph, tensor_of = make_graph(step, [tensor.name for tensor in inputs], state_count)
-    return Source(graph, replace(native, step=step, tensor_of=tensor_of, written=native.of_one_device))
-
-
-def _keep_names(rewritten: Source, source: Source) -> Source:
-    """Give tensors and operators of the original step their original names, and new ones other names."""
+    names = [native.name_tensor(source.graph, number) for number in step.inputs]
+    graph, tensor_of = make_graph(step, names, count_state(source))
     tensor_names = UniqueNames(tuple(source.graph.tensor_index))
     operator_names = UniqueNames(tuple(source.graph.operator_index))
-    number_of = {tensor: number for number, tensor in rewritten.native.tensor_of.items()}
-    original_tensors = source.native.tensor_of
-    original_operators = {id(operator.origin): operator.name for operator in source.graph.operators}
-
-    def name_tensor(position: int, tensor: Tensor) -> str:
-        original = original_tensors.get(number_of[position])
-        return tensor_names.take(tensor.name) if original is None else source.graph.tensors[original].name
-
-    def name_operator(operator: Operator) -> str:
-        return original_operators.get(id(operator.origin)) or operator_names.take(operator.name)
-
-    graph = replace(
-        rewritten.graph,
-        tensors=tuple(replace(t, name=name_tensor(n, t)) for n, t in enumerate(rewritten.graph.tensors)),
-        operators=tuple(replace(o, name=name_operator(o)) for o in rewritten.graph.operators),
+    tensors = list(graph.tensors)
+    for number, position in tensor_of.items():
+        original, name = native.tensor_of.get(number), tensors[position].name
+        kept_name = tensor_names.take(name) if original is None else source.graph.tensors[original].name
+        tensors[position] = replace(tensors[position], name=kept_name)
+    operators = tuple(
+        replace(operator, name=find_operator_name(operator.origin) or operator_names.take(operator.name))
+        for operator in graph.operators
     )
-    return replace(rewritten, graph=graph)
-
-
-def _name_alike(graph: Graph, original_by_tensor: Mapping[int, int], original: Graph) -> Graph:
-    """Return the graph of a rewritten step with the names of the original step, so that hints still apply.
-
-    `original_by_tensor` maps each tensor to an original tensor. If a sum moves out of a loop, the addition after the
-    loop has the name of the addition in the loop.
-    """
-    name_by_tensor = {tensor: operator.name for operator in original.operators for tensor in operator.outputs}
-    for carry in original.carries:
-        names = [name_by_tensor[value] for value in carry.values if value in name_by_tensor]
-        name_by_tensor.update((carry.last, name) for name in names)
-    return replace(
-        graph,
-        tensors=tuple(
-            replace(tensor, name=original.tensors[original_by_tensor[n]].name) for n, tensor in enumerate(graph.tensors)
-        ),
-        operators=tuple(
-            replace(operator, name=name_by_tensor[original_by_tensor[operator.outputs[0]]])
-            for operator in graph.operators
-        ),
-    )
+    graph = replace(graph, tensors=tuple(tensors), operators=operators)
+    return Source(graph, replace(native, step=step, tensor_of=tensor_of))
 
 
 def make_graph(step: Step, names: Sequence[str], state_count: int = 0) -> tuple[Graph, dict[int, int]]:
     """Build the graph of a step. Also return the number of the tensor for each value.
 
-    The first `state_count` arguments are the state, which the first results replace.
+    `names` has a name for each array in the arguments. The first `state_count` arrays are the state, which the first
+    results replace in the next step.
     """
     builder = _GraphBuilder(step)
     for n, (number, name) in enumerate(zip(step.inputs, names, strict=True)):

@@ -1,8 +1,8 @@
-"""Remove reversals that cancel each other, as in `jnp.cumsum(x[::-1])[::-1]` and reversed `lax.associative_scan`.
+"""Remove reversals (`lax.rev`) that cancel each other, as in `jnp.cumsum(x[::-1])[::-1]`.
 
-A reversal along a split dimension transfers almost every element. But from reversed operands, most operators compute
-their result in reverse. So the search goes back from a reversal to an earlier one. Then both are removed, and the
-equations between them compute in the original order.
+A reversal along a split dimension transfers almost every element. But most operators compute a reversed result if their
+operands are reversed. So the search goes from a reversal back to earlier reversals. If it finds them, all are removed,
+and the equations between them compute in the original order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
 
 Reversed: TypeAlias = "tuple[int, frozenset[int]]"
-"""A value, and the dimensions along which it is reversed."""
+"""The number of a value, and the dimensions along which the value is reversed."""
 Source: TypeAlias = "tuple[Mapping[str, Any], Sequence[tuple[Operand, Iterable[int]]]]"
 """The parameters of a primitive, and its operands with the dimensions along which each is reversed."""
 Shapes: TypeAlias = "tuple[Sequence[int], Sequence[int]]"
@@ -34,9 +34,7 @@ MOST_EQUATIONS = 2048  # the search ends after this many equations before a reve
 
 
 def cancel_reversals(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return operands that replace the result of a reversal, or None if this does not reverse fewer elements."""
-    if types[0].is_key or not builder.is_planned:
-        return None
+    """Return an operand that replaces the result of a reversal, or None if the step would not reverse fewer elements."""
     search = _Search(builder)
     wanted = search.reverse(equation.inputs[0], equation.params["dimensions"])
     if isinstance(wanted, Literal) or not search.run(wanted) or not search.gains(prod(types[0].shape)):
@@ -45,18 +43,18 @@ def cancel_reversals(builder: StepBuilder, equation: Equation, types: Sequence[V
 
 
 class _Search:
-    """Search for the equations that compute values in reverse.
+    """A search for equations that compute a reversed value without `lax.rev`.
 
     Attributes
     ----------
     computed
-        For each reversed value, the equation, parameters and operands that compute it.
+        For each reversed value, the original equation, and other parameters and operands that reverse its result.
     equal
-        Reversed values that equal another value, possibly reversed along other dimensions.
+        Maps a reversed value to an equal value, which may be reversed along other dimensions.
     rest
-        Values that are still reversed.
+        Values that only `lax.rev` can reverse.
     cancels
-        True if an earlier reversal is left out.
+        True if the search reached an earlier reversal.
     """
 
     def __init__(self, builder: StepBuilder) -> None:
@@ -72,7 +70,7 @@ class _Search:
         return value, frozenset(dimensions if self.builder.types[value].shape else ())
 
     def run(self, wanted: Reversed) -> bool:
-        """Find how to compute a value in reverse. Return False if that takes too many equations."""
+        """Fill the attributes for a reversed value. Return False if more than `MOST_EQUATIONS` values are involved."""
         waiting, seen = [wanted], {wanted}
         while waiting and len(seen) <= MOST_EQUATIONS:
             for following in self._expand(waiting.pop()):
@@ -82,12 +80,12 @@ class _Search:
         return not waiting
 
     def gains(self, size: int) -> bool:
-        """Return True if fewer than `size` elements are still reversed, or as many without an earlier reversal."""
+        """Return True if `lax.rev` still reverses fewer than `size` elements, or as many but one reversal is removed."""
         count = sum(prod(self.builder.types[value].shape) for value, _ in self.rest)
         return count < size or (count == size and self.cancels)
 
     def _expand(self, wanted: Reversed) -> Sequence[Reversed | Literal]:
-        """Record how to compute a value in reverse. Return the operands that this requires."""
+        """Add one reversed value to the attributes. Return the reversed operands that it needs."""
         value, dimensions = wanted
         maker = self.builder.find_producer(value)
         if not dimensions or wanted in self.builder.in_reverse:
@@ -105,9 +103,8 @@ class _Search:
             if not self._changes_order(wanted):
                 self.equal[wanted] = value, frozenset()
             elif value in self.builder.constants:
-                self.builder.in_reverse[wanted] = self.builder.add_constant(
-                    jnp.flip(self.builder.constants[value], tuple(dimensions))
-                )
+                reversed_constant = jnp.flip(self.builder.constants[value], tuple(dimensions))
+                self.builder.in_reverse[wanted] = self.builder.add_constant(reversed_constant)
             else:
                 self.rest.append(wanted)
             return ()
@@ -136,15 +133,14 @@ class _Search:
                 done[found] = builder.add(primitives.rev_p, builder.types[value], [value], equation, **params)
                 continue
             maker, params, operands = self.computed[found]
+            inputs = list(map(self._find, operands))
             if maker.primitive.name == "iota":
                 last = maker.params["shape"][maker.params["dimension"]] - 1
                 (done[found],) = builder.substitute(equation, partial(_subtract_from, last), [value])
+            elif not self._changes_order(found) and inputs == list(maker.inputs):
+                done[found] = value
             else:
-                inputs = list(map(self._find, operands))
-                is_same = not self._changes_order(found) and inputs == list(maker.inputs)
-                done[found] = (
-                    value if is_same else builder.add(maker.primitive, builder.types[value], inputs, maker, **params)
-                )
+                done[found] = builder.add(maker.primitive, builder.types[value], inputs, maker, **params)
         return self._find(wanted)
 
     def _find(self, wanted: Reversed | Literal) -> Operand:
@@ -198,7 +194,7 @@ def _reshape(maker: Equation, dimensions: frozenset[int], shapes: Shapes) -> Sou
 
 
 def _list_ends(shape: Sequence[int]) -> dict[int, int]:
-    """Return the product of the extents up to each dimension. Dimensions of one element are skipped."""
+    """Return the product of the extents up to and with each dimension. Dimensions of extent 1 are left out."""
     return {d: end for d, end in enumerate(accumulate(shape, mul)) if shape[d] > 1}
 
 
@@ -209,9 +205,8 @@ def _slice(maker: Equation, dimensions: frozenset[int], shapes: Shapes) -> Sourc
         reach = strides[d] * (shapes[1][d] - 1)
         starts[d] = shapes[0][d] - 1 - starts[d] - reach
         limits[d] = starts[d] + reach + 1
-    return {**maker.params, "start_indices": tuple(starts), "limit_indices": tuple(limits)}, [
-        (maker.inputs[0], dimensions)
-    ]
+    params = {**maker.params, "start_indices": tuple(starts), "limit_indices": tuple(limits)}
+    return params, [(maker.inputs[0], dimensions)]
 
 
 def _transpose(maker: Equation, dimensions: frozenset[int], shapes: Shapes) -> Source:
@@ -228,4 +223,4 @@ RULES: Mapping[str, Callable[[Equation, frozenset[int], Shapes], Source | None]]
     "squeeze": _reshape,
     "transpose": _transpose,
 }
-"""For each primitive that can compute in reverse, a function that returns the operands for this, or None."""
+"""For each primitive that can compute a reversed result, a function that returns what `Source` contains, or None."""

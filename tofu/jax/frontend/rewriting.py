@@ -1,4 +1,4 @@
-"""Rewrite equations: compute constants, and replace equations that lack a description."""
+"""Rewrite equations: compute constants, replace equations that lack a description, and save communication."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun, primitives
+from jax.extend.core import jaxpr_as_fun, primitives
 
 from tdl_ops.jax import DESCRIPTIONS
 from tdl_ops.jax.lacking import has_kinds_of_memory
@@ -20,7 +20,7 @@ from tofu.errors import UnsupportedError
 from tofu.jax.frontend.empty import drop_empty
 from tofu.jax.frontend.equations import Equation, Literal, Operand, Step, ValueType
 from tofu.jax.frontend.reversals import cancel_reversals
-from tofu.jax.frontend.versions import is_memory_kind, is_of_jax
+from tofu.jax.frontend.versions import as_closed, is_memory_kind, is_of_jax
 from tofu.jax.frontend.windows import (
     rewrite_concatenation,
     rewrite_dynamic_slice,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
 
 Rule: TypeAlias = "Callable[[StepBuilder, Equation, Sequence[ValueType]], Sequence[Operand] | None]"
-"""A function of an equation and the types of its results. It returns new results, or None if it does not apply."""
+"""A function that replaces an equation whose results have given types. It returns new results, or None to keep it."""
 
 REDUCTIONS = {"psum": lax.reduce_sum, "pmax": lax.reduce_max, "pmin": lax.reduce_min}
 COMPARISONS = {"max": primitives.ge_p, "min": primitives.le_p}
@@ -42,9 +42,12 @@ DEVICE_PRIMITIVES = frozenset(("pmap", "shard_map", "xla_pmap", *REDUCTIONS))
 
 
 def rewrite(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace an equation by a rule and return the new results, or return None if no rule applies."""
-    name = equation.primitive.name
-    for rule in (*FIRST_RULES, *RULES.get("scatter" if name.startswith("scatter") else name, ()), *LAST_RULES):
+    """Return operands that replace the results of an equation, or None if no rule applies to it."""
+    name = "scatter" if equation.primitive.name.startswith("scatter") else equation.primitive.name
+    rules = [_compute_scalars, drop_empty, *RULES.get(name, ())]
+    if builder.is_planned and not any(type_.is_key for type_ in types):
+        rules += PLANNING_RULES.get(name, ())
+    for rule in (*rules, _trace_implementation):
         if (results := rule(builder, equation, types)) is not None:
             return results
     return None
@@ -61,7 +64,7 @@ def check_undivided(step: Step) -> None:
 
 
 def complete(builder: StepBuilder, equation: Equation) -> Equation:
-    """Return an equation as its description expects it: without reordered dimensions and unsupported literals."""
+    """Replace parameters and literals that the description of the primitive does not support by other equations."""
     return _without_literals(builder, _without_dimension_order(builder, equation))
 
 
@@ -119,7 +122,7 @@ def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[Val
 
 
 def _write_completely(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a scatter that writes a complete operand, such as `x.at[...].set(y)`, by an element-wise equation."""
+    """Replace a scatter to a complete array, such as `x.at[...].set(y)`, by an element-wise equation."""
     operand, _, update = equation.inputs
     numbers, (type_,) = equation.params["dimension_numbers"], types
     written = builder.find_type(update)
@@ -134,18 +137,16 @@ def _write_completely(builder: StepBuilder, equation: Equation, types: Sequence[
 
 
 def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
-    """Return the function of a scatter that combines old elements and updates, for arrays with `rank` dimensions."""
-    jaxpr = equation.params["update_jaxpr"]
-    closed = jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, equation.params["update_consts"])
+    update_jaxpr = as_closed(equation.params["update_jaxpr"], equation.params["update_consts"])
 
     def update_element(element: Any, update: Any) -> Any:
-        return jaxpr_as_fun(closed)(element, update)[0]
+        return jaxpr_as_fun(update_jaxpr)(element, update)[0]
 
     return reduce(lambda function, _: jax.vmap(function), range(rank), update_element)
 
 
 def _read_completely(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a gather that reads a complete operand, such as `x.at[...].get()`, by the operand."""
+    """Replace a gather of a complete array, such as `x.at[...].get()`, by the array."""
     operand, dimension_numbers = equation.inputs[0], equation.params["dimension_numbers"]
     indexed_dimensions = (*dimension_numbers.start_index_map, *dimension_numbers.operand_batching_dims)
     is_complete = isinstance(operand, int) and builder.types[operand].shape == types[0].shape
@@ -176,7 +177,7 @@ def _is_same_operand(first: Operand, second: Operand) -> bool:
 def _trace_implementation(
     builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 ) -> Sequence[Operand] | None:
-    """Replace a primitive of another library by its implementation, if JAX can trace it."""
+    """Replace a primitive that another library defined by the equations of its implementation, if JAX can trace it."""
     implementation = equation.primitive.impl
     if DESCRIPTIONS.get(equation.primitive.name) is not None or is_of_jax(implementation):
         return None
@@ -195,8 +196,6 @@ def _trace_implementation(
 
 def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace a pad between elements by a pad along new dimensions of extent 1, which can be split like the operand."""
-    if types[0].is_key or not builder.is_planned:
-        return None
     config = equation.params["padding_config"]
     if all(inner == 0 for _, _, inner in config) or not isinstance(equation.inputs[1], Literal):
         return None
@@ -242,26 +241,29 @@ def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[Va
     return builder.substitute(equation, pad, equation.inputs)
 
 
-FIRST_RULES: tuple[Rule, ...] = (_compute_scalars, drop_empty)
 RULES: Mapping[str, tuple[Rule, ...]] = {
     **dict.fromkeys(REDUCTIONS, (_reduce_locally,)),
-    "concatenate": (rewrite_concatenation,),
     "device_put": (_put_in_memory,),
-    "dynamic_slice": (rewrite_dynamic_slice,),
-    "dynamic_update_slice": (rewrite_dynamic_update,),
     "eq": (_compare_operands,),
-    "gather": (_read_completely, rewrite_gather),
+    "gather": (_read_completely,),
     "optimization_barrier": (_divide_barrier,),
-    "pad": (_select_padding, _pad_between),
-    "rev": (cancel_reversals,),
-    "scatter": (_write_completely, rewrite_scatter),
+    "pad": (_select_padding,),
+    "scatter": (_write_completely,),
 }
 """The rules of each primitive. All scatters share the rules of "scatter"."""
-LAST_RULES: tuple[Rule, ...] = (_trace_implementation,)
+PLANNING_RULES: Mapping[str, tuple[Rule, ...]] = {
+    "concatenate": (rewrite_concatenation,),
+    "dynamic_slice": (rewrite_dynamic_slice,),
+    "dynamic_update_slice": (rewrite_dynamic_update,),
+    "gather": (rewrite_gather,),
+    "pad": (_pad_between,),
+    "rev": (cancel_reversals,),
+    "scatter": (rewrite_scatter,),
+}
+"""Rules with which plans communicate less. They do not apply to random keys."""
 
 
 def _without_dimension_order(builder: StepBuilder, equation: Equation) -> Equation:
-    """Replace a reshape that reorders dimensions by a transpose and a plain reshape."""
     order = equation.params.get("dimensions") if equation.primitive.name == "reshape" else None
     if order is None:
         return equation

@@ -1,6 +1,6 @@
-"""Separate the arrays in a step's arguments and results from their *static* leaves.
+"""Separate the arrays in a step's arguments and results from *static* leaves, which are part of the step.
 
-Static leaves are part of the step: functions, strings, and arrays without elements.
+Static leaves are functions, strings, arrays without elements, and sometimes Python numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from tofu.errors import UnsupportedError, raise_together
-from tofu.jax.frontend.names import name_arguments
 
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, partial, np.ufunc, type)
 """Types of functions without trainable arrays. Functions made by JAX, such as `jax.nn.relu`, are accepted too."""
@@ -88,24 +87,24 @@ class Structure:
         return structures
 
     def split(self, arrays: Sequence[T]) -> list[list[T]]:
-        """Divide a list with an entry for each array into one list for each argument."""
+        """Divide a list that has an element for each array in the tree into a list for each argument."""
         remaining = iter(arrays)
         return [list(islice(remaining, child.num_leaves)) for child in self.children()]
 
     def pick(self, leaves: Sequence[T]) -> list[T]:
-        """Return the entries for arrays in a list that has an entry for each leaf."""
+        """Return the elements for arrays, from a list that has an element for each leaf."""
         static = dict(self.static)
         return [leaf for n, leaf in enumerate(leaves) if n not in static]
 
     def unflatten(self, arrays: Iterable[Any], restore: Callable[[StaticLeaf], Any] | None = None) -> Any:
-        """Return the tree with these arrays. `restore` may convert static leaves."""
+        """Return the tree with these arrays. `restore` may replace static leaves."""
         remaining, static = iter(arrays), dict(self.static)
         restore = restore or _restore
         leaves = [restore(static[n]) if n in static else next(remaining) for n in range(self.tree.num_leaves)]
         return jax.tree.unflatten(self.tree, leaves)
 
     def strip_static(self) -> Any:
-        """Return a key that is equal for trees that differ only in static leaves."""
+        """Return a value that is equal for two structures if they differ only in static leaves."""
         static, positions = dict(self.static), count()
 
         def visit(tree: Any) -> Any:
@@ -127,13 +126,8 @@ def flatten_arrays(tree: Any, static_numbers: bool = False) -> tuple[list[Any], 
     return [leaf for leaf in fixed_leaves if not is_static(leaf)], Structure(structure, static)
 
 
-def name_all(function: Callable[..., Any], arguments: Sequence[Any]) -> list[str]:
-    """Return a name for each leaf of the arguments, including static leaves."""
-    return name_arguments(function, arguments, is_leaf=is_static)
-
-
 def describe_changed(names: Sequence[str], planned: Structure, passed: Structure) -> str:
-    """Return a sentence for each static leaf that differs from the plan, or "" if the trees differ in another way.
+    """Return a sentence for each static leaf that differs from the plan, or "" if the trees themselves differ.
 
     `names` has a name for each leaf.
     """
@@ -149,7 +143,7 @@ def describe_changed(names: Sequence[str], planned: Structure, passed: Structure
 
 @jax.tree_util.register_pytree_with_keys_class
 class ArrayLeaves:
-    """A pytree of arrays that has the paths of the user's tree, but none of the user's classes."""
+    """A pytree with the arrays of the user's tree and their paths, but without the user's classes."""
 
     def __init__(self, arrays: Sequence[Any], paths: tuple[str, ...]) -> None:
         self.arrays, self.paths = arrays, paths
@@ -165,7 +159,7 @@ class ArrayLeaves:
 
 
 def flatten_argument(tree: Any, static_numbers: bool = False) -> tuple[ArrayLeaves, Structure]:
-    """Return the arrays of an argument, which a traced function receives, and the structure of its tree."""
+    """Return the arrays of an argument as a pytree, with which JAX can trace, and the structure of the argument."""
     paths, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_static)
     arrays, structure = flatten_arrays(tree, static_numbers)
     return ArrayLeaves(arrays, tuple(structure.pick([jax.tree_util.keystr(path) for path, _ in paths]))), structure

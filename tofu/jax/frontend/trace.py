@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jax.extend import core
 
+from tdl_ops.jax import WHOLE
 from tofu.errors import UnsupportedError, raise_together
 from tofu.jax.frontend.constants import copy_constants
 from tofu.jax.frontend.control_flow import enter_branches, enter_scan, list_bodies
@@ -49,12 +50,9 @@ from tofu.jax.kernels.mapped import inline_in_bodies, inline_shard_map
 from tofu.jax.kernels.tracing import tracing_step
 from tofu.jax.kernels.versions import without_cudnn
 
-MAY_STAY_WHOLE = ("cond", "while")
-"""Primitives with bodies that may stay single equations."""
-
 
 class Traced(NamedTuple):
-    """A traced function: a jaxpr with copied constants, and the shapes and the structure of the results."""
+    """A traced function: its jaxpr, the shapes of its results, and the tree of the results."""
 
     jaxpr: core.ClosedJaxpr
     shapes: list[Any]
@@ -64,10 +62,9 @@ class Traced(NamedTuple):
 def trace_step(
     function: Callable[..., Any], arguments: Sequence[Any], static_numbers: bool = False
 ) -> tuple[Step, Traced]:
-    """Trace a step and return its equations.
+    """Trace a function for arguments, which are arrays, shapes, or trees of these. Return its equations and its jaxpr.
 
-    `arguments` are trees of arrays or of shapes. If `static_numbers` is True, Python numbers are part of the step.
-    Raise UnsupportedError for a step with side effects.
+    If `static_numbers` is True, Python numbers are part of the step. Raise UnsupportedError for side effects.
     """
     flat_arguments = [flatten_argument(argument, static_numbers) for argument in arguments]
     structures: list[Structure] = []
@@ -112,9 +109,12 @@ def _list_effects(jaxpr: core.Jaxpr, call_line: Line = UNKNOWN_LINE) -> Iterator
             yield f"{equation.primitive.name} at {equation_line}"
 
 
-def read_jaxpr(closed: core.ClosedJaxpr) -> Step:
-    """Convert a jaxpr to a step that contains only what the results need."""
-    builder = StepBuilder()
+def read_jaxpr(closed: core.ClosedJaxpr, *, is_planned: bool = True) -> Step:
+    """Convert a jaxpr to a step without equations and constants that no result needs.
+
+    If `is_planned` is True, equations are rewritten so that plans can communicate less.
+    """
+    builder = StepBuilder(is_planned=is_planned)
     inputs = [builder.add_value(read_type(variable.aval)) for variable in closed.jaxpr.invars]
     outputs = builder.inline(closed.jaxpr, closed.consts, inputs)
     step = Step(tuple(builder.types), tuple(builder.equations), tuple(inputs), tuple(outputs), builder.constants)
@@ -122,9 +122,9 @@ def read_jaxpr(closed: core.ClosedJaxpr) -> Step:
 
 
 class StepBuilder:
-    """A builder that collects the equations of a step or of a loop body.
+    """The equations of a step or loop body, to which equations of jaxprs are added.
 
-    If `is_planned` is True, equations are rewritten so that plans can communicate less.
+    `in_reverse` has the numbers of reversed values (`reversals.py`).
     """
 
     def __init__(self, *, is_planned: bool = True) -> None:
@@ -136,7 +136,7 @@ class StepBuilder:
         self._number_by_constant: dict[int, int] = {}  # by id of the constant
         self._number_by_empty_type: dict[ValueType, int] = {}
         self.in_reverse: dict[tuple[int, frozenset[int]], Operand] = {}  # until a loop begins or ends
-        self._makers: dict[int, Equation] = {}  # by result, for the first `_indexed_count` of `_indexed_equations`
+        self._equation_by_result: dict[int, Equation] = {}  # for the first `_indexed_count` of `_indexed_equations`
         self._indexed_equations, self._indexed_count = self.equations, 0
 
     def add_value(self, type_: ValueType) -> int:
@@ -145,7 +145,7 @@ class StepBuilder:
         return len(self.types) - 1
 
     def add_empty(self, type_: ValueType) -> int:
-        """Return the number of a value without elements. There is one such value for each type."""
+        """Return the number of a value without elements. Values of equal types have the same number."""
         if type_ not in self._number_by_empty_type:
             self._number_by_empty_type[type_] = self.add_value(type_)
             self.constants[self._number_by_empty_type[type_]] = make_empty(type_)
@@ -178,13 +178,13 @@ class StepBuilder:
     def find_producer(self, operand: Operand) -> Equation | None:
         """Return the equation that computes a value, or None if the value comes from outside the loop or step."""
         if self._indexed_equations is not self.equations:  # a loop begins or has ended
-            self._makers, self._indexed_equations, self._indexed_count = {}, self.equations, 0
+            self._equation_by_result, self._indexed_equations, self._indexed_count = {}, self.equations, 0
             self.in_reverse.clear()
         for equation in self.equations[self._indexed_count :]:
             if isinstance(equation, Equation):
-                self._makers.update(dict.fromkeys(equation.outputs, equation))
+                self._equation_by_result.update(dict.fromkeys(equation.outputs, equation))
         self._indexed_count = len(self.equations)
-        return self._makers.get(operand) if isinstance(operand, int) else None
+        return self._equation_by_result.get(operand) if isinstance(operand, int) else None
 
     def inline(
         self,
@@ -199,7 +199,7 @@ class StepBuilder:
         values: dict[Any, Operand] = dict(zip(jaxpr.invars, arguments, strict=True))
         values.update(zip(jaxpr.constvars, map(self.add_constant, constants), strict=True))
         for eqn in jaxpr.eqns:
-            if eqn.primitive.name in MAY_STAY_WHOLE:
+            if eqn.primitive.name in WHOLE:
                 eqn = inline_in_bodies(eqn)
             equation = Equation(
                 eqn.primitive,
@@ -242,7 +242,7 @@ class StepBuilder:
         return Literal(np.asarray(x.val, type_.dtype), type_)
 
     def add_constant(self, value: Any) -> Operand:
-        """Add an array that the step closes over, and return the operand that reads it. Scalars become literals."""
+        """Add an array that the step closes over, and return an operand with its value. Scalars become literals."""
         type_ = read_type(value if hasattr(value, "dtype") else np.asarray(value))
         if is_empty(type_):
             return self.add_empty(type_)
@@ -267,7 +267,8 @@ class StepBuilder:
         if name in CALLS or name in CHECKPOINTS:
             return self._inline_call(eqn, equation)
         if name == "custom_linear_solve":
-            return self._inline_solver(eqn, equation)
+            solver, operands = find_solver(eqn, equation.inputs)
+            return self.inline_closed(solver, operands, equation)
         if name == "scan":
             return enter_scan(self, eqn, equation)
         if name == "platform_index":
@@ -288,18 +289,12 @@ class StepBuilder:
         return outputs
 
     def _inline_call(self, eqn: core.JaxprEqn, equation: Equation) -> list[Operand]:
-        body, constants = find_body(eqn)
-        checkpoint = equation.checkpoint
+        body, checkpoint = find_body(eqn), equation.checkpoint
         if eqn.primitive.name in CHECKPOINTS:
             checkpoint, self.checkpoints = self.checkpoints, self.checkpoints + 1
         name = str(eqn.params.get("name") or "")
         scope = "/".join(filter(None, (equation.scope, "" if name == "<lambda>" else name)))
-        return self.inline(body, constants, equation.inputs, scope, equation.line, checkpoint)
-
-    def _inline_solver(self, eqn: core.JaxprEqn, equation: Equation) -> list[Operand]:
-        body, operands = find_solver(eqn)
-        arguments = [*equation.inputs[operands], *equation.inputs[sum(eqn.params["const_lengths"]) :]]
-        return self.inline_closed(body, arguments, equation)
+        return self.inline(body.jaxpr, body.consts, equation.inputs, scope, equation.line, checkpoint)
 
 
 def eliminate_dead_code(step: Step) -> Step:

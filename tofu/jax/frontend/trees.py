@@ -19,7 +19,7 @@ from tofu.validation import show_with_type
 Path: TypeAlias = tuple[Any, ...]
 """JAX's keys from the root of a tree to a node."""
 MOST_LEVELS = 400
-"""JAX and Python can handle nearly 1,000 levels, but each level also needs calls of the user's code and of Tofu."""
+"""JAX and Python can handle nearly 1,000 levels, but each level may also call functions of the user and of Tofu."""
 
 
 def check_tree(name: str, tree: Any) -> None:

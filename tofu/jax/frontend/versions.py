@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
@@ -40,9 +40,9 @@ CHECKPOINTS = frozenset(("remat2", "remat", "checkpoint"))
 PASSED_THROUGH = frozenset(
     ("bias_bwd", "bias_fwd", "copy", "copy_p", "name", "reshard", "sharding_constraint", "stop_gradient")
 )
-"""Primitives that return their first operands. The primitives of a bias only check the limits of cuDNN's attention."""
+"""Primitives that return their operands unchanged. `bias_fwd` and `bias_bwd` only check limits of cuDNN's attention."""
 THREADS_OF_A_DEVICE = 8
-"""Threads that XLA gets for each virtual CPU device. A device may wait in this many collectives at once."""
+"""Threads that XLA gets for each virtual CPU device, because a device may wait in several collectives at once."""
 
 _JAX = os.path.dirname(os.path.abspath(jax.__file__))
 _LIBRARY_FOLDERS = tuple(
@@ -50,11 +50,14 @@ _LIBRARY_FOLDERS = tuple(
     for folder in (_JAX, os.path.dirname(os.__file__), str(Path(__file__).parents[2]), sysconfig.get_path("scripts"))
 )
 _FROZEN_MODULE = "<frozen "
-"""Prefix of the file names of Python's own modules, such as <frozen runpy>. Names such as <stdin> are the user's."""
+"""Prefix of the file names of Python's own modules, such as <frozen runpy>. A name such as <stdin> is the user's."""
 
 
 def forget_sharding(value: Any) -> Any:
-    """Return the shape and type of an array or a shape, without a sharding. Return other values unchanged."""
+    """Return the `jax.ShapeDtypeStruct` of an array, or of another such struct, without a sharding.
+
+    Other values, such as Python numbers, are returned unchanged.
+    """
     is_uneven = hasattr(value, "__jax_array__") and hasattr(value, "dtype")
     if not (hasattr(value, "sharding") or is_uneven):
         return value
@@ -67,9 +70,9 @@ def is_memory_kind(target: Any) -> bool:
 
 
 def is_constraint(equation: JaxprEqn) -> bool:
-    """Return True if an equation requests a sharding or a device, by a constraint, `jax.device_put`, or `jax.jit`.
+    """Return True if the user requests a sharding or a device: by a constraint, `jax.device_put`, or `jax.jit`.
 
-    Under a mesh with explicit axes, JAX adds `reshard` equations that split nothing. They do not count.
+    Under a mesh with explicit axes, JAX itself adds `reshard` equations that split nothing.
     """
     name, params = equation.primitive.name, equation.params
     if name == "device_put":
@@ -84,33 +87,36 @@ def list_parameters(equation: JaxprEqn) -> dict[str, Any]:
     return {name: None if name.endswith("sharding") else value for name, value in equation.params.items()}
 
 
-def find_body(equation: JaxprEqn) -> tuple[Jaxpr, Sequence[Any]]:
-    """Return the jaxpr that a call runs, and the values of its constants."""
+def as_closed(jaxpr: ClosedJaxpr | Jaxpr, constants: Sequence[Any] = ()) -> ClosedJaxpr:
+    """Return a jaxpr with its constants."""
+    return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, constants)
+
+
+def find_body(equation: JaxprEqn) -> ClosedJaxpr:
+    """Return the jaxpr that a call runs."""
     if equation.primitive.name == "call_hi_primitive":  # it has a function instead of a jaxpr
         return _trace_expansion(equation.params["_prim"])
-    body = next(equation.params[name] for name in BODIES if name in equation.params)
-    return (body.jaxpr, body.consts) if isinstance(body, ClosedJaxpr) else (body, ())
+    return as_closed(next(equation.params[name] for name in BODIES if name in equation.params))
 
 
-def _trace_expansion(primitive: Any) -> tuple[Jaxpr, Sequence[Any]]:
+def _trace_expansion(primitive: Any) -> ClosedJaxpr:
     def run(*flat: Any) -> list[Any]:
         leaves: list[Any] = jax.tree.leaves(primitive.expand(*jax.tree.unflatten(primitive.in_tree, flat)))
         return leaves
 
     shapes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in primitive.in_avals_flat]
-    closed = jax.make_jaxpr(run)(*shapes)
-    return closed.jaxpr, closed.consts
+    return jax.make_jaxpr(run)(*shapes)
 
 
-def find_solver(equation: JaxprEqn) -> tuple[ClosedJaxpr, slice]:
-    """Return the solver of a `custom_linear_solve`, and the range of its operands before the right-hand sides."""
+def find_solver(equation: JaxprEqn, operands: Sequence[T]) -> tuple[ClosedJaxpr, list[T]]:
+    """Return the solver of a `custom_linear_solve`, and those of the equation's operands that the solver takes."""
     counts = equation.params["const_lengths"]
     before = counts.matvec + counts.vecmat
-    return equation.params["jaxprs"].solve, slice(before, before + counts.solve)
+    return equation.params["jaxprs"].solve, [*operands[before : before + counts.solve], *operands[sum(counts) :]]
 
 
 def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
-    """Return how many operands of a scan are constants, and how many operands precede the scanned values."""
+    """Return how many operands of a scan are constants, and how many initial values of carries come next."""
     params = equation.params
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
@@ -119,7 +125,7 @@ def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
 
 
 def find_platform(equation: JaxprEqn) -> int:
-    """Return the index of the case of `lax.platform_dependent` that applies here. A case for None fits any platform."""
+    """Return the index of the case of `lax.platform_dependent` for JAX's platform. A case for None fits any platform."""
     cases = equation.params["platforms"]
     platforms = {jax.default_backend(), jax.devices()[0].platform}
     matching = (n for n, names in enumerate(cases) if names is not None and platforms.intersection(names))
@@ -127,7 +133,7 @@ def find_platform(equation: JaxprEqn) -> int:
 
 
 def find_key_implementation(dtype: Any) -> str:
-    """Return the name of the generator for keys of a dtype, such as `threefry2x32`."""
+    """Return the name of the random generator for keys of a dtype, such as `threefry2x32`."""
     name: str = dtype._impl.name
     return name
 
@@ -185,15 +191,22 @@ def _list_lines(traceback: Any) -> Iterator[str]:
 def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checked: bool = False) -> Any:
     """Return `jax.shard_map` of a function.
 
-    If `is_checked` is True, JAX proves that replicated values are equal on all devices, or raises TypeError or
-    ValueError.
+    The function runs under `mesh`, whatever mesh the caller has set. If `is_checked` is True, JAX proves that
+    replicated values are equal on all devices, or raises TypeError or ValueError.
     """
     mapped = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=is_checked)
-    return within_mesh(mapped, mesh)
+    if not hasattr(jax.sharding, "use_abstract_mesh"):
+        return mapped  # before JAX 0.7, the caller's mesh makes no difference
+
+    def run(*arguments: Any) -> Any:
+        with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+            return mapped(*arguments)
+
+    return run
 
 
 def find_varying(value: Any) -> frozenset[str]:
-    """Return the mesh axes along which devices may have different values, if JAX records them."""
+    """Return the mesh axes along which devices may have different values. Empty if JAX does not record them."""
     if not isinstance(value, jax.Array):
         return frozenset()
     type_: Any = jax.typeof(value)
@@ -202,7 +215,7 @@ def find_varying(value: Any) -> frozenset[str]:
 
 
 def vary(value: Any, axes: Iterable[str]) -> Any:
-    """Mark a value as varying along mesh axes, without changing it."""
+    """Return a value that JAX regards as different along mesh axes. The value itself does not change."""
     new_axes = tuple(sorted({*axes} - find_varying(value)))
     if not new_axes:
         return value
@@ -211,16 +224,13 @@ def vary(value: Any, axes: Iterable[str]) -> Any:
 
 
 def vary_alike(values: Sequence[Any]) -> list[Any]:
-    """Mark all values as varying along the axes along which any value varies. Primitives require equal axes."""
+    """Call `vary` with all axes along which one of the values varies, because primitives require equal axes."""
     axes = frozenset[str]().union(*map(find_varying, values))
     return [vary(value, axes) for value in values] if axes else list(values)
 
 
 def all_gather(value: Any, axis_names: str | tuple[str, ...], dimension: int) -> Any:
-    """Concatenate the shards of all devices along `dimension`.
-
-    The result is marked as equal on all devices if JAX records this.
-    """
+    """Concatenate the shards of all devices along `dimension`. If possible, JAX records that devices have equal results."""
     if not find_varying(value):
         return jax.lax.all_gather(value, axis_names, axis=dimension, tiled=True)
     if hasattr(jax.lax, "all_gather_invariant"):
@@ -234,26 +244,11 @@ def is_of_jax(implementation: Any) -> bool:
     return module.partition(".")[0] in ("jax", "jaxlib")
 
 
-def within_mesh(function: Callable[..., T], mesh: Any) -> Callable[..., T]:
-    """Return a function that runs under `mesh`, whatever mesh the caller has set.
-
-    Before JAX 0.7, the caller's mesh makes no difference.
-    """
-    if not hasattr(jax.sharding, "use_abstract_mesh"):
-        return function
-
-    def run(*arguments: Any) -> T:
-        with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-            return function(*arguments)
-
-    return run
-
-
 def scatters_sums(devices: Sequence[Any]) -> bool:
-    """Return True if `lax.psum_scatter` is safe.
+    """Return True if `lax.psum_scatter` computes correct sums on these devices.
 
-    It is unsafe on CPUs under `jax.distributed`: gloo overwrites data that it is still sending, so some sums are wrong
-    (seen with 0.6.2).
+    On CPUs under `jax.distributed`, gloo overwrites data that it is still sending, so some sums are wrong (seen with
+    0.6.2).
     """
     return devices[0].platform != "cpu" or not jax.distributed.is_initialized()
 

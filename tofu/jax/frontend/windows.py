@@ -1,7 +1,7 @@
-"""Rewrite reads and writes at positions that are known before a step runs.
+"""Replace reads and writes at positions that are known when a step is traced.
 
-The general primitives (gather, scatter, dynamic slice and dynamic update) take positions at run time, so a plan must
-fetch more elements than a worker needs. This module replaces them by slices and selects.
+JAX's general primitives (gather, scatter, dynamic slice and dynamic update) take positions at run time, so plans would
+transfer more elements than workers need. Slices and selects (`lax.select`) replace them.
 """
 
 from __future__ import annotations
@@ -37,16 +37,14 @@ SCATTER_JOINS: dict[str, Callable[[Any, Any], Any] | None] = {
     "scatter-max": lax.max,
     "scatter-min": lax.min,
 }
-"""For each scatter, the function that joins an element with its update. None means that the update replaces it."""
-MOST_PIECES = 3  # a concatenation of more slices is not rewritten
+"""For each scatter, the function that combines an old element with an update. None: the update replaces the element."""
+MOST_SLICES = 3  # a concatenation of more slices is not rewritten
 
 
 def rewrite_dynamic_slice(
     builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 ) -> Sequence[Operand] | None:
-    """Replace a dynamic slice by a slice along each dimension with a constant start. Return None if there is none."""
-    if types[0].is_key or not builder.is_planned:
-        return None
+    """Replace a dynamic slice by a slice in each dimension with a constant start. Return None if there is none."""
     operand, *starts = equation.inputs
     shape, sizes = builder.find_type(operand).shape, equation.params["slice_sizes"]
     begins = _list_constant(starts, shape, sizes)
@@ -68,10 +66,8 @@ def rewrite_dynamic_update(
 ) -> Sequence[Operand] | None:
     """Replace a dynamic update at a constant position by a select between old and new elements.
 
-    This is only done if the window is large. A small window is written in place.
+    Return None for updates of a small part of the array, which XLA writes in place.
     """
-    if types[0].is_key or not builder.is_planned:
-        return None
     operand, update, *starts = equation.inputs
     window, shape = builder.find_type(update).shape, types[0].shape
     if window == shape:
@@ -89,9 +85,7 @@ def rewrite_dynamic_update(
 
 
 def rewrite_gather(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a gather by slices along each dimension with known positions. Return None if there is none."""
-    if types[0].is_key or not builder.is_planned:
-        return None
+    """Replace a gather by a slice in each dimension with known positions. Return None if there is none."""
     (operand, indices), params = equation.inputs, equation.params
     numbers, sizes, rank = params["dimension_numbers"], params["slice_sizes"], len(types[0].shape)
     batched = dict(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True))
@@ -125,9 +119,9 @@ def rewrite_gather(builder: StepBuilder, equation: Equation, types: Sequence[Val
 
 
 def rewrite_scatter(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a scatter by an update of elements at known positions. Return None if no positions are known."""
+    """Replace a scatter by selects in each dimension with known positions. Return None if there is none."""
     name, (type_, *_) = equation.primitive.name, types
-    if name not in SCATTER_JOINS or type_.is_key or not builder.is_planned:
+    if name not in SCATTER_JOINS:
         return None
     (operand, indices, update), params = equation.inputs, equation.params
     numbers, written = params["dimension_numbers"], builder.find_type(update).shape
@@ -183,9 +177,7 @@ def rewrite_concatenation(
     A slice of one row cannot be split, so its elements would be transferred twice. One piece may be computed from
     slices, if it is more than half of the result. Return None for other concatenations.
     """
-    if types[0].is_key or not builder.is_planned:
-        return None
-    if not 2 <= len(equation.inputs) <= MOST_PIECES:
+    if not 2 <= len(equation.inputs) <= MOST_SLICES:
         return None
     d, shape = equation.params["dimension"], types[0].shape
     begins = [0, *accumulate(builder.find_type(x).shape[d] for x in equation.inputs)]
@@ -205,15 +197,15 @@ def _shift_slices(
 ) -> Sequence[Operand] | None:
     """Return shifted copies of the array that all pieces are slices of, or None."""
     d = equation.params["dimension"]
-    pieces = [_find_piece(builder, x, d) for x in equation.inputs]
-    source = pieces[0][0]
-    if isinstance(source, Literal) or any(piece[0] != source for piece in pieces):
+    slices = [_find_slice(builder, x, d) for x in equation.inputs]
+    source = slices[0][0]
+    if isinstance(source, Literal) or any(array != source for array, _, _ in slices):
         return None
     extent = builder.types[source].shape[d]
-    if all((begin, end) == (0, extent) for _, begin, end in pieces):
+    if all((begin, end) == (0, extent) for _, begin, end in slices):
         return None
     moved: list[Operand] = []
-    for at, (_, begin, _) in zip(begins, pieces, strict=False):
+    for at, (_, begin, _) in zip(begins, slices, strict=False):
         room = [(0, 0)] * len(shape)
         room[d] = at - begin, shape[d] - (at - begin) - extent
         moved += builder.substitute(equation, partial(pad, room), [source])
@@ -237,15 +229,17 @@ def _extend_pieces(
     return moved
 
 
-def _find_piece(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand, int, int]:
-    """Return the array from which an operand is sliced along a dimension, and the begin and end of the slice."""
+def _find_slice(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand, int, int]:
+    """Return the array from which an operand is sliced along dimension `d`, and the begin and end of the slice.
+
+    If there is no such array, the operand is a slice of itself.
+    """
     maker = builder.find_producer(operand)
     if maker is not None and maker.primitive.name == "slice" and set(maker.params["strides"] or (1,)) == {1}:
         (source,) = maker.inputs
-        shape, begins = builder.find_type(source).shape, maker.params["start_indices"]
-        piece_shape = builder.types[maker.outputs[0]].shape
-        if all(n == d or piece_shape[n] == extent for n, extent in enumerate(shape)):
-            return source, begins[d], begins[d] + piece_shape[d]
+        begins, ends = maker.params["start_indices"], maker.params["limit_indices"]
+        if all(n == d or ends[n] - begins[n] == extent for n, extent in enumerate(builder.find_type(source).shape)):
+            return source, begins[d], ends[d]
     return operand, 0, builder.find_type(operand).shape[d]
 
 

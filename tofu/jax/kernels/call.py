@@ -22,7 +22,7 @@ from tofu.jax.kernels.rule import SplitRule, read_rule
 
 @dataclass(frozen=True, eq=False)
 class KernelCall:
-    """A call of a kernel in a step: the function, how its arrays can be split, and its name in plans.
+    """A call of a kernel: the function that runs it, the dimensions along which its arrays can be split, and a name.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class KernelCall:
         return results
 
     def find_shapes(self, operands: Sequence[Any]) -> list[Any]:
-        """Return the shapes and types of the results."""
+        """Return the shapes and types of the results, as a list of `jax.ShapeDtypeStruct`."""
         structs = [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False)) for x in operands]
         return list(jax.eval_shape(without_shard_maps(self.run), *structs))
 
@@ -81,10 +81,10 @@ class KernelCall:
         return read_rule(analyse(DESCRIPTIONS[self.name], self.attributes, shapes, outputs))
 
     def differentiate(self, operands: Sequence[Any], results: Sequence[Any]) -> KernelCall:
-        """Return the kernel that runs this kernel again and computes its gradient (vector-Jacobian product).
+        """Return a kernel that computes the gradient of this kernel (the vector-Jacobian product).
 
-        It takes the operands of this kernel, and the cotangents of all floating-point results. It returns the
-        cotangents of the floating-point operands.
+        The new kernel takes the operands of this kernel, and the cotangents of all floating-point results. It runs this
+        kernel again, and returns the cotangents of the floating-point operands.
         """
         is_differentiated, has_cotangent = ([is_differentiable(x) for x in arrays] for arrays in (operands, results))
 
@@ -92,7 +92,7 @@ class KernelCall:
             inputs, cotangents = values[: len(is_differentiated)], values[len(is_differentiated) :]
 
             def run_part(*differentiated: Any) -> list[Any]:
-                all_results = self.run(*_merge(is_differentiated, differentiated, inputs))
+                all_results = self.run(*merge(is_differentiated, differentiated, inputs))
                 return list(compress(all_results, has_cotangent))
 
             _, pullback = jax.vjp(run_part, *compress(inputs, is_differentiated))
@@ -101,27 +101,19 @@ class KernelCall:
         rule = self.find_rule(operands).differentiate(is_differentiated, has_cotangent)
         return KernelCall(register(f"{self.name}_vjp"), run, rule, refused=self.refused)
 
-    def batch(self, operands: Sequence[Any], dimensions: Sequence[int | None]) -> KernelCall:
-        """Return this kernel under `jax.vmap`.
-
-        `dimensions` is None for operands without a batch dimension. All other operands are batched along dimension 0.
-        """
-        batched = [d is not None for d in dimensions]
-        single = [
-            jax.ShapeDtypeStruct(x.shape[1:] if is_batched else x.shape, x.dtype)
-            for x, is_batched in zip(operands, batched, strict=True)
-        ]
-        rule = self.find_rule(single)
+    def batch(self, operands: Sequence[Any], is_batched: Sequence[bool]) -> KernelCall:
+        """Return this kernel under `jax.vmap`. `is_batched` is True for each operand that has a batch dimension first."""
+        pairs = zip(operands, is_batched, strict=True)
+        rule = self.find_rule([jax.ShapeDtypeStruct(x.shape[is_one:], x.dtype) for x, is_one in pairs])
         axis = next(name for name in (f"batch{n or ''}" for n in range(99)) if name not in rule.axes)
-        run = jax.vmap(
-            lambda *values: list(self.run(*values)), in_axes=[0 if d is not None else None for d in dimensions]
-        )
+        axes = [0 if is_one else None for is_one in is_batched]
+        run = jax.vmap(lambda *values: list(self.run(*values)), in_axes=axes)
         name = self.name if self.rule is not None else register(f"{self.name}_vmap")
-        return KernelCall(name, run, rule.add_batch(batched, axis), refused=self.refused)
+        return KernelCall(name, run, rule.add_batch(is_batched, axis), refused=self.refused)
 
 
 def register(name: str) -> str:
-    """Register a description for kernels with a split rule. Return the name, with a suffix if it was in use."""
+    """Register an operator `name` that is described by a split rule. Return the name, with a suffix if it was in use."""
     rule_description = DESCRIPTIONS["pallas_call"].function
     while name in DESCRIPTIONS and DESCRIPTIONS[name].function is not rule_description:
         name += "_call"
@@ -152,8 +144,7 @@ def _find_avals(*operands: Any, call: KernelCall, **attributes: Any) -> list[Any
 
 def _batch(operands: Sequence[Any], dimensions: Sequence[Any], *, call: KernelCall, **attributes: Any) -> Any:
     batched_first = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(operands, dimensions, strict=True)]
-    batch_dimensions = [None if d is None else 0 for d in dimensions]
-    results = call.batch(batched_first, batch_dimensions).bind(*batched_first)
+    results = call.batch(batched_first, [d is not None for d in dimensions]).bind(*batched_first)
     return results, [0] * len(results)
 
 
@@ -184,6 +175,7 @@ def is_differentiable(value: Any) -> bool:
     return bool(jnp.issubdtype(value.dtype, jnp.inexact))
 
 
-def _merge(is_replaced: Iterable[bool], replacements: Iterable[Any], values: Iterable[Any]) -> list[Any]:
+def merge(is_replaced: Iterable[bool], replacements: Iterable[Any], values: Iterable[Any]) -> list[Any]:
+    """Return `values` with a replacement for each value for which `is_replaced` is True."""
     remaining = iter(replacements)
     return [next(remaining) if is_new else value for is_new, value in zip(is_replaced, values, strict=True)]

@@ -20,7 +20,10 @@ HEADS_FIRST = 1
 
 
 def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
-    """Return the kernel of cuDNN's attention, or of its gradient, for operands of these shapes."""
+    """Return a kernel with a split rule that runs an equation: cuDNN's attention or its gradient.
+
+    `shapes` are the shapes of the operands.
+    """
     parameters, primitive = equation.params, equation.primitive
 
     def run(*operands: Any) -> Sequence[Any]:

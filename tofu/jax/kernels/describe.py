@@ -1,7 +1,7 @@
-"""`tofu.jax.describe`, which makes a user's function a single operator, whatever kernels it calls.
+"""`tofu.jax.describe`, with which a user's function becomes a single operator.
 
-While Tofu traces a step, a call of a described function becomes one equation. Each worker later calls the function on
-its shards. Everywhere else, the function behaves as before.
+While Tofu traces a step, each call of a described function becomes one equation. Later, each worker calls the function
+with its shards. Everywhere else, the function behaves as before.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ import numpy as np
 
 from tdl_ops.jax import DESCRIPTIONS
 from tofu.errors import DescriptionError
-from tofu.jax.kernels.call import KernelCall, bind_differentiable, register
-from tofu.jax.kernels.rule import SYNTAX, Shape, SplitRule, parse_rule
+from tofu.jax.kernels.call import KernelCall, bind_differentiable, merge, register
+from tofu.jax.kernels.rule import SYNTAX, parse_rule
 from tofu.jax.kernels.tracing import expect_described, is_tracing, within_kernel
 from tofu.jax.verify.described import verify_described
 from tofu.tdl import Description
 
 PLAIN = (bool, int, float, str)
 _formulas: dict[str, tuple[Any, ...]] = {}
-"""Code, closure, defaults and options of each formula that is registered, by operator name."""
+"""The code, closure, defaults and options of each registered formula, by the name of the operator."""
 
 
 def describe(
@@ -137,15 +137,16 @@ class Described:
     def make_call(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[KernelCall, list[Any], Callable[[Any], Any]]:
-        """Return a kernel for a call of the function, its operands, and a function that builds the call's result."""
+        """Return a call of the function as a kernel, with the arrays that the kernel takes.
+
+        Also return a function that builds the call's result from the arrays that the kernel returns.
+        """
         leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
         is_array = [isinstance(leaf, (jax.Array, np.ndarray, np.generic)) for leaf in leaves]
         result_trees: list[Any] = []
 
         def run(*arrays: Any) -> list[Any]:
-            remaining = iter(arrays)
-            all_leaves = [next(remaining) if is_one else leaf for leaf, is_one in zip(leaves, is_array, strict=True)]
-            run_args, run_kwargs = jax.tree.unflatten(tree, all_leaves)
+            run_args, run_kwargs = jax.tree.unflatten(tree, merge(is_array, arrays, leaves))
             with within_kernel():
                 result = self.function(*run_args, **run_kwargs)
             result_trees[:] = [jax.tree.structure(result)]
@@ -153,21 +154,17 @@ class Described:
 
         arrays = list(map(jax.numpy.asarray, compress(leaves, is_array)))
         call = KernelCall(self.operator_name, run)
-        if not isinstance(self.description, str):
+        results = call.find_shapes(arrays)
+        if isinstance(self.description, str):
+            try:
+                rule = parse_rule(self.description, *([x.shape for x in each] for each in (arrays, results)))
+            except DescriptionError as error:
+                raise DescriptionError(f"The description of {self.operator_name} is wrong: {error}") from error
+            call = replace(call, name=register(self.operator_name), rule=rule)
+        else:
             description = self._register_formula()
             call = replace(call, name=description.name, attributes=self._find_attributes(description, args, kwargs))
-        shapes = [tuple(x.shape) for x in call.find_shapes(arrays)]
-        if isinstance(self.description, str):
-            rule = self._read_rule([x.shape for x in arrays], shapes)
-            call = replace(call, name=register(self.operator_name), rule=rule)
         return call, arrays, partial(jax.tree.unflatten, result_trees[-1])
-
-    def _read_rule(self, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> SplitRule:
-        assert isinstance(self.description, str)
-        try:
-            return parse_rule(self.description, inputs, outputs)
-        except DescriptionError as error:
-            raise DescriptionError(f"The description of {self.operator_name} is wrong: {error}") from error
 
     def _find_attributes(
         self, description: Description, args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 import jax.numpy as jnp
 
 from tofu.errors import UnsupportedError
 from tofu.jax.frontend.equations import Equation, ValueType
-from tofu.jax.kernels.call import KernelCall
+from tofu.jax.kernels.call import KernelCall, merge
 from tofu.jax.kernels.cudnn import BACKWARD, FORWARD, read_attention
 from tofu.jax.kernels.pallas import read_pallas_call
 from tofu.jax.kernels.rule import Shape, SplitRule
@@ -24,9 +25,9 @@ READERS: Mapping[str, Callable[[Equation, Sequence[Shape]], KernelCall]] = {
 
 
 def describe_kernel(equation: Equation, types: Sequence[ValueType]) -> Equation:
-    """Return the equation with a split rule if it calls a kernel, and unchanged otherwise.
+    """Return an equation that calls a kernel with a split rule. Other equations are returned unchanged.
 
-    JAX passes an absent operand as an array without elements. The equation omits the operand, and the kernel adds it.
+    JAX passes an array without elements for an operand that is not used. The new equation lacks such operands.
     """
     if equation.primitive.name == "custom_lin":
         raise UnsupportedError(
@@ -47,17 +48,11 @@ def describe_kernel(equation: Equation, types: Sequence[ValueType]) -> Equation:
 
 
 def _restore_empty(call: KernelCall, types: Sequence[ValueType]) -> KernelCall:
-    is_absent_by_operand = [0 in type_.shape for type_ in types]
+    is_present = [0 not in type_.shape for type_ in types]
 
     def run(*operands: Any) -> Sequence[Any]:
-        remaining = iter(operands)
-        all_operands = [
-            jnp.zeros(type_.shape, type_.dtype) if is_absent else next(remaining)
-            for type_, is_absent in zip(types, is_absent_by_operand, strict=True)
-        ]
-        return call.run(*all_operands)
+        empty = (jnp.zeros(type_.shape, type_.dtype) if 0 in type_.shape else None for type_ in types)
+        return call.run(*merge(is_present, operands, empty))
 
-    rule = call.rule
-    assert rule is not None
-    groups = tuple(group for group, is_absent in zip(rule.inputs, is_absent_by_operand, strict=True) if not is_absent)
-    return replace(call, run=run, rule=SplitRule(groups, rule.outputs))
+    assert call.rule is not None
+    return replace(call, run=run, rule=SplitRule(tuple(compress(call.rule.inputs, is_present)), call.rule.outputs))

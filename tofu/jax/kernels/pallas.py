@@ -33,27 +33,15 @@ MOST_POSITIONS = 1 << 20
 
 
 @dataclass(frozen=True)
-class _Stride:
-    """The stride of blocks along a dimension that follow a grid axis.
+class _FollowedDimension:
+    """The dimension of an array whose blocks follow a grid axis.
 
-    `positions` positions of the axis form a group. The blocks of a group begin `blocks` after the blocks of the
-    previous group. If `blocks` is 0, all groups use the same blocks.
+    Each `positions` neighboring positions of the axis form a group. The blocks of a group begin `elements` elements after
+    the blocks of the previous group, along `dimension`. If `elements` is 0, all groups use the same blocks.
     """
 
     positions: int
-    blocks: int
-
-
-@dataclass(frozen=True)
-class _FollowedDimension:
-    """A dimension of an array that follows a grid axis.
-
-    `positions` positions of the axis form a group. Each group reads `elements` elements along `dimension`. If
-    `dimension` is None, all groups read the same elements.
-    """
-
-    positions: int = 1
-    dimension: int | None = None
+    dimension: int = 0
     elements: int = 0
 
     def widen(self, positions: int) -> _FollowedDimension:
@@ -64,14 +52,14 @@ class _UnsplitAxisError(Exception): ...
 
 
 def read_pallas_call(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
-    """Return the kernel of a `pallas_call` for operands of these shapes."""
+    """Return a kernel with a split rule that runs a `pallas_call`. `shapes` are the shapes of the operands."""
     return _PallasCall(equation).make_kernel(shapes, equation.line)
 
 
 class _PallasCall:
     """A `pallas_call` with its grid and its blocks.
 
-    The first `num_leading` operands are not arrays: sizes of a dynamic grid, and scalars that index maps read (scalar
+    The first `num_leading` operands have no blocks: sizes of a dynamic grid, and scalars that index maps read (scalar
     prefetch).
     """
 
@@ -98,7 +86,7 @@ class _PallasCall:
                 continue
             group_sizes[axis] = followed_dimensions[0].positions
             for array_dimensions, followed in zip(dimensions, followed_dimensions, strict=True):
-                if followed.dimension is not None:
+                if followed.elements:
                     array_dimensions[followed.dimension] = (f"grid{axis}", followed.elements)
         leading = tuple(((),) * len(shape) for shape in shapes[: self.num_leading])
         arrays = tuple(map(tuple, dimensions))
@@ -107,7 +95,7 @@ class _PallasCall:
         return KernelCall("pallas_call", self._make_run(rule, group_sizes), rule, refused=refused)
 
     def _read_axis(self, axis: int) -> list[_FollowedDimension]:
-        """Return how each array follows a grid axis, in groups of equally many positions.
+        """Return the dimension of each array that follows a grid axis, all with groups of equal size.
 
         Raise _UnsplitAxisError if the axis cannot be split.
         """
@@ -125,9 +113,9 @@ class _PallasCall:
         if size // followed_dimensions[0].positions < 2:
             raise _UnsplitAxisError(f"its arrays follow every {followed_dimensions[0].positions} of its positions")
         for n, followed in enumerate(followed_dimensions[self.num_inputs :]):
-            if followed.dimension is None:
+            if not followed.elements:
                 raise _UnsplitAxisError(f"no dimension of result {n} follows it")
-        if all(followed.dimension is None for followed in followed_dimensions[: self.num_inputs]):
+        if not any(followed.elements for followed in followed_dimensions[: self.num_inputs]):
             raise _UnsplitAxisError("no dimension of an operand follows it")
         for operand, result in self.parameters["input_output_aliases"]:
             if followed_dimensions[operand - self.num_leading] != followed_dimensions[self.num_inputs + result]:
@@ -137,23 +125,22 @@ class _PallasCall:
         return followed_dimensions
 
     def _find_followed_dimension(self, block: BlockSpecification, axis: int) -> _FollowedDimension:
-        strides = [self._find_stride(block, d, axis) for d in range(len(block.shape))]
-        positions = lcm(*(stride.positions for stride in strides if stride is not None))
-        following = [(d, stride) for d, stride in enumerate(strides) if stride is not None and stride.blocks]
-        if len(following) > 1:
+        all_followed = [self._follow(block, d, axis) for d in range(len(block.shape))]
+        positions = lcm(*(followed.positions for followed in all_followed))
+        moving = [followed.widen(positions) for followed in all_followed if followed.elements]
+        if len(moving) > 1:
             raise _UnsplitAxisError(f"two dimensions of an array of shape {block.shape} follow it")
-        for d, stride in following:
-            elements = positions // stride.positions * stride.blocks * block.sizes[d]
-            if self.grid[axis] * elements != block.shape[d] * positions:
+        for followed in moving:
+            d = followed.dimension
+            if self.grid[axis] * followed.elements != block.shape[d] * positions:
                 raise _UnsplitAxisError(f"its blocks do not make up dimension {d} of an array of shape {block.shape}")
-            return _FollowedDimension(positions, d, elements)
+            return followed
         return _FollowedDimension(positions)
 
-    def _find_stride(self, block: BlockSpecification, dimension: int, axis: int) -> _Stride | None:
-        """Return how the blocks along a dimension follow a grid axis, or None if they do not depend on it."""
+    def _follow(self, block: BlockSpecification, dimension: int, axis: int) -> _FollowedDimension:
         dimension_map, read_axes = _extract_dimension_map(block.index_map, dimension)
         if axis not in read_axes:
-            return None
+            return _FollowedDimension(1)
         blocks_text = f"the blocks of dimension {dimension} of an array of shape {block.shape}"
         if any(n >= len(self.grid) for n in read_axes):
             raise _UnsplitAxisError(f"{blocks_text} are chosen by numbers that are known at run time only")
@@ -162,11 +149,12 @@ class _PallasCall:
             raise _UnsplitAxisError(f"{blocks_text} follow too many positions of the grid")
         positions = np.moveaxis(_evaluate(dimension_map, sizes), read_axes.index(axis), 0).reshape(self.grid[axis], -1)
         if (positions == positions[:1]).all():
-            return None
+            return _FollowedDimension(1)
         stride = _match_stride(positions)
         if stride is None or not block.sizes[dimension]:
             raise _UnsplitAxisError(f"{blocks_text} do not follow it one after the other")
-        return stride
+        group_size, blocks = stride
+        return _FollowedDimension(group_size, dimension, blocks * block.sizes[dimension])
 
     def _make_run(self, rule: SplitRule, group_sizes: Mapping[int, int]) -> Callable[..., Sequence[Any]]:
         def run(*operands: Any) -> Sequence[Any]:
@@ -207,7 +195,7 @@ def _list_grid_reads(jaxpr: Jaxpr) -> Iterator[int]:
 
 
 def _extract_dimension_map(index_map: ClosedJaxpr, dimension: int) -> tuple[ClosedJaxpr, list[int]]:
-    """Return the part of an index map that computes one dimension, and the numbers of the inputs that it reads."""
+    """Return a jaxpr that computes only one result of an index map, and the inputs of the map that it reads."""
     jaxpr = index_map.jaxpr
     result = jaxpr.outvars[dimension]
     needed = set() if isinstance(result, Literal) else {result}
@@ -227,10 +215,11 @@ def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, A
     return np.asarray(blocks).reshape(sizes)
 
 
-def _match_stride(blocks: np.ndarray[Any, Any]) -> _Stride | None:
-    """Return the stride of the smallest groups of positions with separate blocks, or None if there are none.
+def _match_stride(blocks: np.ndarray[Any, Any]) -> tuple[int, int] | None:
+    """Divide a grid axis into the smallest groups of positions that use separate blocks, or all the same blocks.
 
-    `blocks` has a row for each position of the axis, with the blocks at all positions of the other axes.
+    `blocks` has a row for each position of the axis. Return the number of positions in a group, and the number of blocks
+    from one group to the next. Return None if there are no such groups.
     """
     size = len(blocks)
     for positions in (n for n in range(1, size // 2 + 1) if size % n == 0):
@@ -239,5 +228,5 @@ def _match_stride(blocks: np.ndarray[Any, Any]) -> _Stride | None:
         is_regular = (groups == groups[0] + stride * np.arange(len(groups))[:, None]).all()
         is_disjoint = groups[0].min() >= 0 and groups[0].max() < stride
         if is_regular and (stride == 0 or (stride > 0 and is_disjoint)):
-            return _Stride(positions, stride)
+            return positions, stride
     return None

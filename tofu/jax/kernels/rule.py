@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeAlias
 
 from tofu.analysis import Combine, OperatorAccess, Row
@@ -12,7 +13,7 @@ from tofu.errors import DescriptionError
 from tofu.search.shared_axes import without_nested_axes
 
 Dimension: TypeAlias = "tuple[str, int] | tuple[()]"
-"""The axis that splits a dimension, and its elements for each position of the axis. () if the dimension is not split."""
+"""The axis that splits a dimension, and the number of elements for each position of the axis. () if none splits it."""
 Dimensions: TypeAlias = tuple[Dimension, ...]
 Shape: TypeAlias = tuple[int, ...]
 
@@ -53,7 +54,7 @@ class SplitRule:
         return {"split_inputs": self.inputs, "split_outputs": self.outputs}
 
     def keep(self, axes: Collection[str]) -> SplitRule:
-        """Return the rule with only the axes in `axes`. Dimensions of other axes are not split."""
+        """Return a rule that splits only along the axes in `axes`."""
 
         def keep_axes(groups: tuple[Dimensions, ...]) -> tuple[Dimensions, ...]:
             return tuple(tuple(d if d and d[0] in axes else () for d in group) for group in groups)
@@ -64,8 +65,7 @@ class SplitRule:
         """Return the rule of the kernel's gradient (vector-Jacobian product).
 
         `inputs` is True for each input whose gradient is requested, and `outputs` for each output that has a cotangent.
-        If a kernel computes the positions of an axis independently, so does its gradient. The gradient of an input that
-        all positions read is a sum over the axis.
+        The gradient can be split along the same axes. The gradient of an input that lacks an axis is a sum over it.
         """
         cotangent_groups = tuple(group for group, is_used in zip(self.outputs, outputs, strict=True) if is_used)
         gradient_groups = tuple(group for group, is_used in zip(self.inputs, inputs, strict=True) if is_used)
@@ -116,21 +116,11 @@ def parse_rule(text: str, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> 
                 f"{text!r} has {len(side)} {side_name} of {_list_numbers(len(group) for group in side)} dimensions, and the function has "
                 f"{len(ranks)} of {_list_numbers(ranks)}: shapes {', '.join(map(str, shapes))}. {SYNTAX}"
             )
-    sizes_by_name = [
-        (name, size)
-        for side, shapes in zip(named_sides, (inputs, outputs), strict=True)
-        for group, shape in zip(side, shapes, strict=True)
-        for name, size in zip(group, shape, strict=True)
-    ]
-    extents = _find_extents(sizes_by_name, text)
-    sized_sides = (
-        tuple(
-            tuple(_size_dimension(name, size, extents, text) for name, size in zip(group, shape, strict=True))
-            for group, shape in zip(side, shapes, strict=True)
-        )
-        for side, shapes in zip(named_sides, (inputs, outputs), strict=True)
-    )
-    rule = SplitRule(*sized_sides)
+    named_shapes = zip(chain(*named_sides), (*inputs, *outputs), strict=True)
+    arrays = [list(zip(names, shape, strict=True)) for names, shape in named_shapes]
+    extents = _find_extents(chain(*arrays), text)
+    groups = tuple(tuple(_size_dimension(name, size, extents, text) for name, size in array) for array in arrays)
+    rule = SplitRule(groups[: len(inputs)], groups[len(inputs) :])
     if not rule.axes:
         raise DescriptionError(f"{text!r} names no axis, so nothing can be split. {SYNTAX}")
     return rule
@@ -158,7 +148,7 @@ def _parse_dimensions(part: str, text: str) -> list[str]:
     return dimensions
 
 
-def _find_extents(pairs: Sequence[tuple[str, int]], text: str) -> Mapping[str, int]:
+def _find_extents(pairs: Iterable[tuple[str, int]], text: str) -> Mapping[str, int]:
     extents: dict[str, int] = {}
     for name, size in pairs:
         if name != "_" and not name.startswith("(") and extents.setdefault(name, size) != size:
@@ -186,7 +176,7 @@ def _size_dimension(name: str, size: int, extents: Mapping[str, int], text: str)
 def read_rule(access: OperatorAccess) -> SplitRule:
     """Return the split rule that follows from an analysed description.
 
-    The rule has the axes whose positions read different elements, if their results are concatenated or added.
+    It has only axes along which workers read different elements, and results are concatenated or added.
     """
     access = without_nested_axes(access)
     rule = SplitRule(

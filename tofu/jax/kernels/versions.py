@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, primitives
 
-from tofu.jax.frontend.versions import list_parameters
+from tofu.jax.frontend.versions import as_closed, list_parameters
 
 Spec: TypeAlias = tuple[tuple[str, ...], ...]
 """For each dimension of an array, the mesh axes along which it is divided."""
@@ -26,7 +26,8 @@ ASSUMED_CUDNN = 91000
 class BlockSpecification:
     """The blocks of an array that a Pallas kernel reads or writes.
 
-    `sizes` has the size of a block along each dimension, or 0 if blocks do not begin at multiples of it.
+    `sizes` has the extent of a block along each dimension, or 0 if blocks may begin at any element. `index_map`
+    computes the number of the block from a position of the grid.
     """
 
     shape: tuple[int, ...]
@@ -41,10 +42,10 @@ def read_blocks(mapping: Any) -> tuple[BlockSpecification, ...]:
 
 def _read_block(block: Any) -> BlockSpecification:
     index_map = block.index_map_jaxpr
-    closed = index_map if isinstance(index_map, ClosedJaxpr) else ClosedJaxpr(index_map, index_map.consts)
     kinds = [(type(size).__name__, size) for size in block.block_shape]
     sizes = (size.block_size if kind == "Blocked" else int(kind == "Squeezed") for kind, size in kinds)
-    return BlockSpecification(tuple(getattr(block, _find_array(block)).shape), tuple(sizes), closed)
+    shape = tuple(getattr(block, _find_array(block)).shape)
+    return BlockSpecification(shape, tuple(sizes), as_closed(index_map, index_map.consts))
 
 
 def _find_array(block: Any) -> str:
@@ -74,13 +75,12 @@ def find_kernel_name(params: Mapping[str, Any]) -> str:
 
 
 def read_shard_map(equation: JaxprEqn) -> tuple[ClosedJaxpr, dict[str, int], list[Spec], list[Spec]]:
-    """Return the body of a `shard_map`, the sizes of its mesh axes, and the axes that divide operands and results."""
+    """Return the body of a `shard_map`, the sizes of its mesh axes, and the specs of its operands and results."""
     params = equation.params
     manual = params.get("manual_axes", params.get("newly_manual_axes"))
     sizes = {name: size for name, size in params["mesh"].shape.items() if name in manual}
-    body = params["jaxpr"]
-    jaxpr, constants = (body.jaxpr, body.consts) if isinstance(body, ClosedJaxpr) else (body, ())
-    closed = ClosedJaxpr(rewrite_jaxpr(jaxpr, _forget_varying), constants)
+    body = as_closed(params["jaxpr"])
+    closed = ClosedJaxpr(rewrite_jaxpr(body.jaxpr, _forget_varying), body.consts)
     inputs, outputs = (
         [_read_spec(spec, len(x.aval.shape), sizes) for spec, x in zip(params[name], variables, strict=True)]
         for name, variables in (("in_specs", equation.invars), ("out_specs", equation.outvars))
@@ -158,23 +158,20 @@ def _read_spec(spec: Iterable[Any], rank: int, sizes: Mapping[str, int]) -> Spec
     return tuple(tuple(name for name in names if name in sizes) for names in named)
 
 
-def without_cudnn() -> AbstractContextManager[None]:
+@contextmanager
+def without_cudnn() -> Iterator[None]:
     """Return a context in which cuDNN attention can be traced without cuDNN, to plan for another machine.
 
     JAX only checks that the version of cuDNN supports the call, so a version is assumed.
     """
-    attention = import_module("jax._src.cudnn.fused_attention_stablehlo")
-    return nullcontext() if attention.cuda_versions is not None else _assume_cudnn(attention)
-
-
-@contextmanager
-def _assume_cudnn(attention: Any) -> Iterator[None]:
-    before = attention.check_cudnn_version
-    attention.check_cudnn_version = lambda: ASSUMED_CUDNN
+    attention: Any = import_module("jax._src.cudnn.fused_attention_stablehlo")
+    find_version = attention.check_cudnn_version
+    if attention.cuda_versions is None:
+        attention.check_cudnn_version = lambda: ASSUMED_CUDNN
     try:
         yield
     finally:
-        attention.check_cudnn_version = before
+        attention.check_cudnn_version = find_version
 
 
 def outside_mesh() -> AbstractContextManager[Any]:

@@ -20,7 +20,7 @@ from tofu.jax.verify.missing import find_missing
 from tofu.jax.verify.nodes import EquationCase, list_signatures, make_node, trace_case
 from tofu.jax.verify.primitives import VerifiedEquation, verify_node
 from tofu.verification.cases import import_cases
-from tofu.verification.missing import Explanation, Missing, explain
+from tofu.verification.missing import Explanation, Missing, separate_explained
 from tofu.verification.report import NodeReport
 
 EXPLANATIONS = (
@@ -45,8 +45,8 @@ DRAWS = 8
 class CaseReport:
     """Results for the equations of a case.
 
-    `missing` lists exact ways to split an equation (*strategies*) that its description lacks. If the reason for this is
-    known, `explained` lists the strategy and the reason instead.
+    If an equation can be split exactly in a way that does not follow from its description, this way is listed in
+    `missing`, or, if the description lacks it on purpose, in `explained` with the reason.
     """
 
     case: str
@@ -81,8 +81,8 @@ def verify_cases(
 
     Equations with equal primitive, parameters, shapes and types (the *signature*) are verified once, in double
     precision. `primitives` selects the equations, unless it is empty. If `search` is True, exact ways to split that
-    descriptions lack are listed, too. `jobs` cases are verified at a time. If `jobs` is more than 1, all cases must be
-    built in.
+    descriptions lack are searched, too. `jobs` cases are verified at a time. If `jobs` is more than 1, all cases must be
+    from `load_cases`.
     """
     numbers_by_case = list_distinct(cases, primitives, seed)
     if jobs == 1:
@@ -126,20 +126,12 @@ def verify_case(case: PrimitiveCase, numbers: Collection[int], seed: int = 0, se
             results.append(result)
     _run_case.cache_clear()
     jax.clear_caches()  # frees the programs of this case
-    explained_pairs = [(missing, explain(missing, EXPLANATIONS)) for missing in dict.fromkeys(missing_strategies)]
-    return CaseReport(
-        case.name,
-        tuple(results),
-        tuple(missing for missing, reason in explained_pairs if reason is None),
-        tuple((missing, reason) for missing, reason in explained_pairs if reason is not None),
-    )
+    missing, explained = separate_explained(dict.fromkeys(missing_strategies), EXPLANATIONS)
+    return CaseReport(case.name, tuple(results), missing, explained)
 
 
 def _find_missing(node: EquationCase, case: PrimitiveCase, number: int, seed: int) -> Iterable[Missing]:
-    """Return the missing strategies that are exact for several draws of random inputs.
-
-    In a single draw, a strategy may be exact by chance.
-    """
+    # For a single draw of random inputs, a strategy may be exact by chance.
     missing_strategies = find_missing(node)
     for draw in range(1, DRAWS):
         missing_strategies = missing_strategies and tuple(

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from tofu.jax.kernels.describe import Described
 
 
-def verify_described(function: Described, args: Sequence[Any], kwargs: Mapping[str, Any], seed: int = 0) -> Report:
+def verify_described(function: Described, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Report:
     """Compare a described function, and its gradient if it has one, with the same functions run on shards.
 
     Shapes (`jax.ShapeDtypeStruct`) among the arguments are replaced by random arrays. Raise DescriptionError if
     anything differs.
     """
-    random = np.random.RandomState(seed)
+    random = np.random.RandomState(0)
     args, kwargs = jax.tree.map(lambda leaf: _draw(leaf, random), (tuple(args), dict(kwargs)))
     call, arrays, _ = function.make_call(args, kwargs)
     results = call.find_shapes(arrays)

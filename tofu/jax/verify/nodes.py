@@ -25,7 +25,7 @@ from tofu.verification.kernel import Array, Shape
 DIMENSIONS = frozenset(
     ("axes", "axis", "broadcast_dimensions", "dimension", "dimension_numbers", "dimensions", "permutation")
 )
-"""Parameters that name dimensions. They never change with the size of a shard."""
+"""Parameters that name dimensions. They do not depend on the shape of a shard."""
 LOOP_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     LOOP_CELL: lambda equation, whole: whole[0],
     LOOP_STACK: lambda equation, cell: jnp.broadcast_to(cell, (equation.params["length"], *jnp.shape(cell))),
@@ -34,7 +34,7 @@ LOOP_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
 
 
 DATA_BY_WIDE_KEY: dict[int, tuple[int, ...]] = {}
-"""The data of each wide key, by hash. If all data are zero, the hash is 0."""
+"""The data of each key of more than 64 bits, by its hash. If all bits are zero, the hash is 0."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class EquationCase:
 
     @cached_property
     def values(self) -> Mapping[str, Any]:
-        """Parameters that may depend on the size of a shard."""
+        """Parameters that may depend on the shape of a shard."""
         params = self.equation.params
         return {
             name: value
@@ -147,9 +147,9 @@ def trace_case(case: PrimitiveCase, seed: int = 0) -> tuple[Step, list[Any]]:
 
 
 def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tuple[int, str, Equation]]:
-    """Yield the number, the signature and the equation, for each equation of a step or of some primitives.
+    """Yield the number, the signature and the equation, for each equation of a step that calls one of the primitives.
 
-    Equations with equal signatures need only one verification.
+    If `primitives` is empty, all equations are listed. Equations with equal signatures need only one verification.
     """
     for number, equation in enumerate(step.walk()):
         if not primitives or equation.primitive.name in primitives:
@@ -158,7 +158,7 @@ def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tu
 
 
 def make_node(step: Step, equation: Equation, values: Mapping[int, Any]) -> EquationCase:
-    """Return an equation with the operands that `values` has, and the results for them."""
+    """Return an equation with its operands, which are in `values`, and its results."""
     operands = [x for x in equation.inputs if not isinstance(x, Literal)]
     node = EquationCase(
         equation,

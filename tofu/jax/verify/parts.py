@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tofu.analysis import OperatorAccess, OutputAccess
+from tofu.analysis import OperatorAccess
 from tofu.jax.backend.local_calls import BITS, LocalCall, RepeatedElements, find_repeated_elements, share_parameters
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK
 from tofu.jax.verify.nodes import EquationCase, read_numbers
@@ -43,44 +43,45 @@ class SingleWorker:
         return replicated[tuple(slice(begin, end) for begin, end in boxes[self.number])]
 
 
-def run_in_parts(node: EquationCase, access: OperatorAccess, splits: Mapping[int, Sequence[Range]]) -> list[Array]:
+def run_in_parts(
+    node: EquationCase, access: OperatorAccess, splits: Mapping[int, Sequence[Range]], *, overlapping: bool = False
+) -> list[Array]:
     """Run an equation in parts, and return the combined outputs.
 
-    `splits` divides axes into ranges, and each combination of ranges is a part. Raise SplitError if the parts do not
-    make up the complete outputs. Raise InternalError if workers with equal shards would need different programs.
+    `splits` divides axes into ranges, and each combination of ranges is a part. If `overlapping` is True, all parts are
+    extended to the length of the longest part, and the additional elements of their outputs are dropped. Raise
+    SplitError if the parts do not make up the complete outputs. Raise InternalError if parts of equal shapes need
+    different parameters.
     """
     parts = list_parts(splits)
-    shapes = [output.shape for output in node.outputs]
-    if any(access.axes[axis] in access.fetched_axes for axis in splits):
-        pieces = [move_elements(node.inputs, access, part, shapes) for part in parts]
+    if overlapping:
+        pieces = _run_overlapping(node, access, splits, parts)
+    elif any(access.axes[axis] in access.fetched_axes for axis in splits):
+        pieces = [move_elements(node.inputs, access, part, [output.shape for output in node.outputs]) for part in parts]
     else:
-        pieces = _run_parts(node, access, parts, are_equal=all(map(_have_equal_lengths, splits.values())))
+        are_equal = all(len({end - begin for begin, end in ranges}) == 1 for ranges in splits.values())
+        pieces = _run_parts(node, access, parts, are_equal)
     outputs = []
     for output, written, output_pieces in zip(node.outputs, access.outputs, zip(*pieces, strict=True), strict=True):
         outputs.append(_read_bits(combine_outputs(output_pieces, written, splits, access, output.shape), output.dtype))
     return outputs
 
 
-def run_in_overlapping_parts(
-    node: EquationCase, access: OperatorAccess, splits: Mapping[int, Sequence[Range]]
-) -> list[Array]:
-    """Run an equation in parts of equal lengths, which overlap, and return the combined outputs.
-
-    From each part, only the elements are used that `run_in_parts` would compute.
-    """
-    parts, own_parts = list_parts({axis: _round_up(ranges) for axis, ranges in splits.items()}), list_parts(splits)
+def _run_overlapping(
+    node: EquationCase, access: OperatorAccess, splits: Mapping[int, Sequence[Range]], own_parts: Sequence[Part]
+) -> list[list[Array]]:
+    parts = list_parts({axis: _round_up(ranges) for axis, ranges in splits.items()})
     own_counts = {axis: tuple(part[axis][1] - part[axis][0] for part in own_parts) for axis in splits}
     pieces = _run_parts(node, access, parts, True, find_repeated_elements(node.equation, access, own_counts))
-    outputs = []
-    for output, written, output_pieces in zip(node.outputs, access.outputs, zip(*pieces, strict=True), strict=True):
-        regions = (_find_regions(output, written, access, each) for each in (parts, own_parts))
-        cropped = list(map(_crop, output_pieces, *regions))
-        outputs.append(_read_bits(combine_outputs(cropped, written, splits, access, output.shape), output.dtype))
-    return outputs
+    regions, own_regions = (_list_regions(node, access, each) for each in (parts, own_parts))
+    return [list(map(_crop, *each)) for each in zip(pieces, regions, own_regions, strict=True)]
 
 
-def _find_regions(output: Array, written: OutputAccess, access: OperatorAccess, parts: Sequence[Part]) -> list[Box]:
-    return [find_region(written.rows, output.shape, part, access.extents) for part in parts]
+def _list_regions(node: EquationCase, access: OperatorAccess, parts: Sequence[Part]) -> list[list[Box]]:
+    pairs = list(zip(node.outputs, access.outputs, strict=True))
+    return [
+        [find_region(written.rows, output.shape, part, access.extents) for output, written in pairs] for part in parts
+    ]
 
 
 def _read_bits(output: Array, dtype: np.dtype[Any]) -> Array:
@@ -99,10 +100,6 @@ def _crop(piece: Array, region: Box, own_region: Box) -> Array:
     return piece[tuple(slice(b - first, e - first) for (b, e), first in zip(own_region, begins, strict=True))]
 
 
-def _have_equal_lengths(ranges: Sequence[Range]) -> bool:
-    return len({end - begin for begin, end in ranges}) == 1
-
-
 def _run_parts(
     node: EquationCase,
     access: OperatorAccess,
@@ -114,18 +111,17 @@ def _run_parts(
         [cut_input(array, read, part, access.extents) for array, read in zip(node.inputs, access.inputs, strict=True)]
         for part in parts
     ]
-    boxes = [
-        _find_regions(output, written, access, parts)
-        for output, written in zip(node.outputs, access.outputs, strict=True)
-    ]
+    regions = _list_regions(node, access, parts)
+    shapes = [list(map(region_shape, part_regions)) for part_regions in regions]
     attributes_by_part = [
         access.worker_attributes(
             {access.axes[axis]: axis_range for axis, axis_range in part.items()},
             [array.shape for array in inputs[n]],
-            [region_shape(output_boxes[n]) for output_boxes in boxes],
+            shapes[n],
         )
         for n, part in enumerate(parts)
     ]
+    boxes = list(zip(*regions, strict=True))
     pieces = []
     for n in range(len(parts)):
         parameters = share_parameters(node.equation, attributes_by_part if are_equal else attributes_by_part[n : n + 1])
@@ -135,8 +131,7 @@ def _run_parts(
         else:
             call = LocalCall(node.equation, parameters, attributes_by_part, boxes, SingleWorker(n), repeated)
             results = call.run(operands)
-        shapes = [region_shape(output_boxes[n]) for output_boxes in boxes]
-        pieces.append([_check_shape(read_numbers(x), shape) for x, shape in zip(results, shapes, strict=True)])
+        pieces.append([_check_shape(read_numbers(x), shape) for x, shape in zip(results, shapes[n], strict=True)])
     return pieces
 
 

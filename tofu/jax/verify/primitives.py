@@ -12,7 +12,7 @@ from tdl_ops.jax import DESCRIPTIONS
 from tofu.analysis import OperatorAccess, analyse, find_uneven_axes
 from tofu.errors import TofuError, UnsupportedError
 from tofu.jax.verify.nodes import EquationCase
-from tofu.jax.verify.parts import find_error, run_in_overlapping_parts, run_in_parts
+from tofu.jax.verify.parts import find_error, run_in_parts
 from tofu.tdl import Description, interpret, trace
 from tofu.tdl.expression import OpaqueElement
 from tofu.tdl.interpreter import TooManyPointsError
@@ -31,14 +31,14 @@ If shards may overlap, a number that does not divide the extent is tested as wel
 
 @dataclass(frozen=True)
 class VerifiedEquation:
-    """A report on an equation: its description, the ways to split it, and pairs of such ways."""
+    """The report on an equation, and reports on splits along two axes at once (`pairs`)."""
 
     report: NodeReport
     pairs: tuple[StrategyReport, ...] = ()
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """A line for each refusal, and for each difference from the primitive."""
+        """A line for each refusal of the description, and for each result that differs from the primitive."""
         refused = [f"refused: {self.report.refused}"] if self.report.refused else []
         split = [
             f"split {strategy.axis}: {text}"
@@ -49,7 +49,7 @@ class VerifiedEquation:
 
 
 def verify_node(node: EquationCase) -> VerifiedEquation:
-    """Verify one equation. The report contains all refusals and differences."""
+    """Compare an equation with its description, and with its parts on all axes and pairs of axes."""
     description = DESCRIPTIONS.get(node.op)
     if description is None:
         return VerifiedEquation(NodeReport(node.op, None, "not described", (), (), ("it has no description",)))
@@ -119,10 +119,10 @@ def _check_split(
     least_extent = min(access.extents[axis] for axis in axes)
     equal_counts = [count_parts(access, axes, count) for count in counts if count <= least_extent]
     overlapping = _list_overlapping(access, axes, equal_counts)
-    runs = [(run_in_parts, each) for each in equal_counts] + [(run_in_overlapping_parts, each) for each in overlapping]
-    for run, numbers in runs:
+    for n, numbers in enumerate((*equal_counts, *overlapping)):
+        splits = {axis: split_range(access.extents[axis], count) for axis, count in numbers.items()}
         try:
-            combined = run(node, access, {axis: split_range(access.extents[axis], n) for axis, n in numbers.items()})
+            combined = run_in_parts(node, access, splits, overlapping=n >= len(equal_counts))
         except Exception as error:  # JAX may reject shards with any error
             text = str(error).strip() or type(error).__name__
             problems.append(f"in {' x '.join(map(str, numbers.values()))} parts: {text.splitlines()[0]}")
@@ -140,7 +140,7 @@ def _check_split(
 def _list_overlapping(
     access: OperatorAccess, axes: tuple[int, ...], equal_counts: Sequence[dict[int, int]]
 ) -> list[dict[int, int]]:
-    """Return the numbers of parts that do not divide the extents, so that shards must overlap."""
+    """Return numbers of parts, by axis, that do not divide the extents, so that shards must overlap."""
     if any(access.axes[axis] in access.fetched_axes for axis in axes):
         return []
     uneven, extents = find_uneven_axes(access), access.extents

@@ -90,7 +90,6 @@ def verify_step(
 def _read_in_widest_type(
     step: Any, arguments: Sequence[Any], dtype: str | None, seed: int
 ) -> tuple[bool, Source, list[Any]]:
-    """Trace the step with the widest types that it accepts. Random numbers replace shapes."""
     is_enabled = bool(jax.config.jax_enable_x64)
     widest_first = [(True, "float64"), (is_enabled, None)]
     for double, drawn_dtype in widest_first if dtype is None else [(dtype == "float64", dtype)]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from rich.table import Table
 
 from tdl_ops.jax import DESCRIPTIONS, WHOLE
 from tdl_ops.jax.lacking import list_lacking
-from tofu.errors import TofuError
+from tofu.errors import TofuError, suggest_several
 from tofu.jax.verify.campaign import CaseReport
 from tofu.verification.comparison import Compared
 from tofu.verification.table import tabulate
@@ -28,9 +27,9 @@ class Summary:
     by_numbers
         Primitives whose outputs all agree with the numbers that the description computes.
     by_parts
-        Primitives whose outputs were only compared part by part, because the description computes no numbers for them.
+        Primitives whose outputs were only computed in parts, because the interpreter cannot execute the description.
     whole
-        Primitives that are replicated, so their descriptions cannot be wrong.
+        Primitives that every worker computes completely, so their descriptions cannot be wrong.
     uncompared
         Primitives without a meaningful case.
     signatures, strategies, pairs
@@ -102,8 +101,7 @@ def check_names(names: Collection[str]) -> None:
     """Raise TofuError for primitives without a description."""
     unknown = sorted(set(names) - set(DESCRIPTIONS))
     if unknown:
-        near = get_close_matches(unknown[0], DESCRIPTIONS, n=3)
-        hint = f"; did you mean {', '.join(near)}?" if near else "."
+        hint = suggest_several(unknown[0], DESCRIPTIONS)
         raise TofuError(f"No primitive that is described is called {', '.join(unknown)}{hint}")
 
 

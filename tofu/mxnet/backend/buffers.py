@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
 from tofu import _mxnet
 from tofu.engine import Source
-from tofu.graph import Graph, Tensor, TensorKind
+from tofu.graph import Graph
 from tofu.mxnet.backend.execution_graph import ExecutionGraph, make_builder
 from tofu.mxnet.frontend.inference import DTYPE_NAMES
 from tofu.program import TRAINING, shard_name, worker_group, write_outlines
@@ -25,17 +25,9 @@ def list_shard_shapes(problem: Problem, tensor: int, layout: Sequence[int]) -> l
     return [tuple(int(end - begin) for begin, end in box) for box in find_shards(problem, tensor, layout)]
 
 
-def variable_shards(choices: Choices) -> Iterator[tuple[Tensor, int, Shape]]:
-    """Yield (variable, worker, shape of the worker's shard) for all variables and workers."""
-    for position, tensor in enumerate(choices.problem.graph.tensors):
-        if tensor.kind is not TensorKind.INTERMEDIATE:
-            for worker, shape in enumerate(list_shard_shapes(choices.problem, position, choices.layout(position))):
-                yield tensor, worker, shape
-
-
 def source_variables(graph: Graph) -> Variables:
     """Return the shapes and type codes of all variables of a model on one device."""
-    whole = [tensor for tensor in graph.tensors if tensor.kind is not TensorKind.INTERMEDIATE]
+    whole = [graph.tensors[variable] for variable in graph.variables]
     return {t.name: t.shape for t in whole}, {t.name: DTYPE_NAMES.index(t.dtype) for t in whole}
 
 
@@ -44,10 +36,12 @@ def worker_variables(choices: Choices, execution: ExecutionGraph) -> Variables:
     present = {*execution.symbol.list_arguments(), *execution.symbol.list_auxiliary_states()}
     shapes: dict[str, Shape] = {}
     codes: dict[str, int] = {}
-    for tensor, worker, shape in variable_shards(choices):
-        name = shard_name(tensor.name, worker)
-        if name in present:
-            shapes[name], codes[name] = shape, DTYPE_NAMES.index(tensor.dtype)
+    for position in choices.problem.graph.variables:
+        tensor = choices.problem.graph.tensors[position]
+        for worker, shape in enumerate(list_shard_shapes(choices.problem, position, choices.layout(position))):
+            name = shard_name(tensor.name, worker)
+            if name in present:
+                shapes[name], codes[name] = shape, DTYPE_NAMES.index(tensor.dtype)
     return shapes, codes
 
 
@@ -65,7 +59,7 @@ def plan_buffers(choices: Choices, execution: ExecutionGraph) -> _mxnet.PlannedG
 def measure_workers(source: Source, choices: Choices) -> tuple[int, ...]:
     """Return the bytes that each worker needs: its shards of all variables, and its buffers.
 
-    No execution graph is built: buffers are planned from an outline of each worker's program, by the same function.
+    No execution graph is built: the same function plans the buffers from an outline of each worker's program.
     """
     outlines = write_outlines(choices)
     builder = make_builder(source, choices, TRAINING, {}, outlines.workers_by_operator)
@@ -81,8 +75,8 @@ def add_up_workers(choices: Choices, planned: _mxnet.PlannedGraph) -> tuple[int,
 
 def _count_held(choices: Choices) -> list[int]:
     held = np.zeros(prod(choices.problem.factors), np.int64)
-    for position, tensor in enumerate(choices.problem.graph.tensors):
-        if tensor.kind is not TensorKind.INTERMEDIATE:
-            boxes = find_shards(choices.problem, position, choices.layout(position))
-            held += (boxes[..., 1] - boxes[..., 0]).prod(axis=1) * tensor.item_bytes
+    for position in choices.problem.graph.variables:
+        boxes = find_shards(choices.problem, position, choices.layout(position))
+        item_bytes = choices.problem.graph.tensors[position].item_bytes
+        held += (boxes[..., 1] - boxes[..., 0]).prod(axis=1) * item_bytes
     return [int(count) for count in held]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tofu import _mxnet
 from tofu.engine import Source
-from tofu.graph import Phase, TensorKind
+from tofu.graph import Phase
 from tofu.mxnet.frontend.inference import DTYPE_NAMES
 from tofu.mxnet.frontend.origin import find_origin
 from tofu.mxnet.frontend.read_symbol import wrap_symbol
@@ -37,8 +37,8 @@ _REDUCERS = ("Sum", "Max", "Min", "Prod")  # numbered as in csrc/core/program/pi
 class ExecutionGraph:
     """MXNet symbol that runs a model on all workers.
 
-    The symbol returns the shards of each tensor in `outputs`. The first `n_model_outputs` tensors are the model's
-    outputs.
+    The symbol returns the shards of each tensor in `outputs`: first `n_model_outputs` outputs of the model, then
+    gradients.
     """
 
     symbol: Any
@@ -60,10 +60,10 @@ class ExecutionGraph:
 
     @cached_property
     def keeping_gradients(self) -> ExecutionGraph:
-        """A copy of this graph in which gradients keep their values after the next forward pass.
+        """A copy of this graph in which gradients have their own memory, so that the next forward pass keeps them.
 
-        For this, gradients get memory of their own. Two kinds of gradients still share memory: a gradient of two
-        arguments, and a gradient that no backward operator computes.
+        Two kinds of gradients still share memory: a gradient of two arguments, and one that no backward operator
+        computes.
         """
         begin, end = (count * self.workers for count in (self.n_model_outputs, len(self.outputs)))
         handle, positions = _mxnet.keep_outputs(self.symbol.handle.value, begin, end)
@@ -88,7 +88,7 @@ def build_execution_graph(source: Source, program: PlannedProgram) -> ExecutionG
 
 
 def build_symbol(source: Source, program: PlannedProgram) -> Any:
-    """Build the symbol alone, as in `build_execution_graph`."""
+    """Build the symbol of `build_execution_graph`."""
     return wrap_symbol(make_builder(source, program.choices, program.phases, program.reducers).build(program.code))
 
 
@@ -101,8 +101,8 @@ def make_builder(
 ) -> _mxnet.ExecutionGraphBuilder:
     """Return an object that builds the execution graph of the operators in `phases`.
 
-    `reducers` states how partial results of a tensor are combined. It does not affect memory. If `workers_by_operator`
-    is passed, an operator exists only on the workers that are listed for it.
+    `reducers` maps a tensor to the function that combines its partial results, which does not affect memory. If
+    `workers_by_operator` is passed, an operator exists only on the workers that are listed for it.
     """
     graph = choices.problem.graph
     origins = [find_origin(operator) for operator in graph.operators]
@@ -121,7 +121,7 @@ def make_builder(
         index,
         [tensor.name for tensor in graph.tensors],
         types,
-        [number for number, tensor in enumerate(graph.tensors) if tensor.kind is not TensorKind.INTERMEDIATE],
+        list(graph.variables),
         {
             position: (
                 operator.name,
@@ -158,7 +158,7 @@ def _add_rewritten(
 def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, list[int]]:
     """Return operator -> the outputs that every worker must compute, for operators with several outputs.
 
-    They are the outputs that somebody reads, that `origin.asked` lists, or that such outputs need.
+    Somebody reads these outputs, `origin.asked` lists them, or other such outputs need them.
     """
     graph = problem.graph
     running = [(position, operator) for position, operator in enumerate(graph.operators) if operator.phase in phases]

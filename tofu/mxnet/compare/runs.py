@@ -38,8 +38,9 @@ def run_step(
 ) -> Run:
     """Bind `symbol`, run it for inference, then run a training step on the same values.
 
-    `requests` maps each argument to MXNet's "write", "add" or "null". The gradients of the outputs are random, and so
-    are the arrays to which "add" adds. Some kernels of MXNet cannot add. With `adds_apart`, this function adds instead.
+    `requests` maps each argument to MXNet's "write", "add" or "null". The gradients of the outputs, and the arrays to
+    which gradients are added, are random. If `adds_apart` is True, MXNet writes all gradients and this function adds
+    them, because some kernels of MXNet cannot add.
     """
     context = context or mx.cpu(0)
     bound_requests = {n: "write" if adds_apart and request == "add" else request for n, request in requests.items()}

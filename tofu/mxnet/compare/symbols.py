@@ -42,7 +42,7 @@ def widen_types(symbol: Any) -> Any:
 
 
 def list_single(symbol: Any) -> list[str]:
-    """Return the names of the nodes whose operators MXNet has only in float32."""
+    """Return the names of the operators in the symbol that MXNet can only compute in float32."""
     return [node["name"] for node in json.loads(symbol.tojson())["nodes"] if node["op"] in SINGLE_PRECISION_OPERATORS]
 
 
@@ -81,8 +81,8 @@ def split_readers(symbol: Any) -> Any:
     """Return a copy of the symbol in which no output has more than seven readers.
 
     MXNet adds the gradients of eight or more readers in place, and some of its kernels do this wrong. So each group of
-    seven readers gets its own `_copy` of the output. The copies differ in an attribute, because MXNet merges equal
-    nodes.
+    seven readers gets its own `_copy` of the output. An attribute makes the copies different, because MXNet merges
+    equal nodes.
     """
     model = json.loads(symbol.tojson())
     nodes, states = model["nodes"], set(symbol.list_auxiliary_states())

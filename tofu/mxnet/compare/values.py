@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from tdl_ops.mxnet.attributes import is_true
 from tofu import _mxnet
 from tofu.compare.numbers import Array, Arrays
 from tofu.errors import ShapeError, raise_together
-from tofu.mxnet.frontend.inference import DTYPE_NAMES, infer_arguments
+from tofu.mxnet.frontend.inference import DTYPE_NAMES, infer_arguments, infer_entries
 from tofu.mxnet.frontend.symbol_text import in_plain_form
 
 Bounds = tuple[int, int]
@@ -33,9 +34,9 @@ def _find_class_bounds(attributes: Mapping[str, str], shapes: Sequence[Shape]) -
     data, label = shapes[0], shapes[1]
     if prod(data) == prod(label):  # the labels may be probabilities
         return 0, 0
-    if attributes.get("multi_output") in ("True", "1"):
+    if is_true(attributes, "multi_output"):
         return 0, data[1]
-    return 0, data[-1] if attributes.get("preserve_shape") in ("True", "1") else prod(data[1:])
+    return 0, data[-1] if is_true(attributes, "preserve_shape") else prod(data[1:])
 
 
 def _find_gather_bounds(attributes: Mapping[str, str], shapes: Sequence[Shape]) -> Bounds:
@@ -64,48 +65,20 @@ POSITIONS: dict[str, dict[int, FindBounds]] = {
 """Operator -> the inputs that contain indices, labels or lengths -> the range of their values."""
 MOVING_OPERATORS = frozenset(
     (
-        "Reshape",
-        "Flatten",
-        "transpose",
-        "expand_dims",
-        "squeeze",
-        "SwapAxis",
-        "reshape_like",
-        "reverse",
-        "Cast",
-        "_copy",
-        "SliceChannel",
-        "_split_v2",
-        "slice",
-        "slice_axis",
-        "slice_like",
-        "BlockGrad",
-        "Concat",
-        "stack",
-        "tile",
-        "repeat",
-        "broadcast_to",
-        "broadcast_axis",
-        "broadcast_like",
+        *("Reshape", "Flatten", "transpose", "expand_dims", "squeeze", "SwapAxis", "reshape_like", "reverse"),
+        *("Cast", "_copy", "BlockGrad", "SliceChannel", "_split_v2", "slice", "slice_axis", "slice_like"),
+        *("Concat", "stack", "tile", "repeat", "broadcast_to", "broadcast_axis", "broadcast_like"),
     )
 )
 """Operators that rearrange or copy their input's numbers without changing them."""
 
 
 def find_positions(symbol: Any, shapes: Mapping[str, Shape], dtypes: Mapping[str, Any]) -> dict[str, Bounds]:
-    """Return the allowed range of values for each argument that contains indices, labels or lengths.
-
-    All operators that read the argument accept the values in this range.
-    """
+    """Return the range of values that all readers accept, for each argument that contains indices, labels or lengths."""
     symbol = in_plain_form(symbol)
     all_shapes, type_flags = infer_arguments(symbol, shapes, dtypes)
     nodes = _mxnet.nodes(symbol.handle.value)
-    variables = {node["name"] for node in nodes if node["op"] == "null"}
-    entry_shapes, _ = _mxnet.infer(
-        symbol.handle.value,
-        {name: shape for name, shape in all_shapes.items() if name in variables},
-        {name: flag for name, flag in type_flags.items() if name in variables},
-    )
+    entry_shapes, _ = infer_entries(symbol, all_shapes, type_flags)
     bounds: dict[str, Bounds] = {}
     for node in nodes:
         inputs = [entry_shapes[nodes[source]["entry"] + index] or () for source, index in node["inputs"]]

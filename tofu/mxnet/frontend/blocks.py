@@ -42,8 +42,8 @@ def divide_into_blocks(
 ) -> Any:
     """Return the symbol with operators along a dimension in blocks. `shapes` and `types` describe all variables.
 
-    An operator stays whole if `may_divide` returns False for its name. The last operator of the blocks gets the name of
-    the original operator, unless it has two outputs.
+    An operator stays whole if `may_divide` returns False for its name. Of the operators that replace it, the last one
+    gets its name, unless it has two outputs.
     """
 
     def find_replacement(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:
@@ -59,13 +59,8 @@ def divide_into_blocks(
     return rewrite_operators(symbol, shapes, types, replacements, keeps_names=True)
 
 
-def _read_attributes(node: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: parse_attribute(text) for name, text in node.get("attrs", {}).items()}
-
-
 def _replace_roll(node: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
-    attributes = _read_attributes(node)
-    axes, shifts = (_as_tuple(attributes.get(name)) for name in ("axis", "shift"))
+    axes, shifts = (parse_attribute(node["attrs"].get(name), ()) or () for name in ("axis", "shift"))
     operand_shape = shape if axes else (prod(shape),)
     shifts = shifts * max(len(axes), 1) if len(shifts) == 1 else shifts
     pairs = zip(axes or (0,), shifts, strict=True)
@@ -82,13 +77,9 @@ def _replace_roll(node: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
     return mx.sym.reshape(result, shape=shape)
 
 
-def _as_tuple(value: Any) -> tuple[int, ...]:
-    return () if value is None else (value,) if isinstance(value, int) else tuple(value)
-
-
 @dataclass(frozen=True)
 class _BlockedOperator:
-    """An operator that is computed in blocks along dimension `axis`. `shape` is flat if the operator has no axis."""
+    """An operator to compute in blocks along dimension `axis`. If the operator has no axis, `shape` is flat."""
 
     op: str
     attributes: Mapping[str, Any]
@@ -103,7 +94,7 @@ class _BlockedOperator:
         cls, node: Mapping[str, Any], operand: Operand, result_shape: tuple[int, ...], workers: int
     ) -> _BlockedOperator | None:
         op, (shape, dtype) = node["op"], operand
-        attributes = _read_attributes(node)
+        attributes = {name: parse_attribute(text) for name, text in node.get("attrs", {}).items()}
         axis = attributes.get("axis", {"topk": -1, "argmax_channel": 1}.get(op))
         shape, axis = ((prod(shape),), 0) if axis is None else (shape, axis % len(shape))
         blocked = cls(op, attributes, shape, dtype, axis, gcd(shape[axis], workers), result_shape)
@@ -150,7 +141,7 @@ class _BlockedOperator:
         return mx.sym.reshape(mx.sym.broadcast_add(sums_in_block, sums_before), shape=self.shape)
 
     def _find_extreme(self, divided: Any) -> Any:
-        """Find the extreme of each block, then the block with the largest or smallest one. NaN is an extreme."""
+        """Find the largest or smallest element of each block, or NaN, then the block with the largest or smallest one."""
         extremes = getattr(mx.sym, EXTREMES[self.op])(divided, axis=self.axis + 1)
         positions_in_block = self._find_position(divided, self.axis + 1)
         block = mx.sym.reshape(self._find_position(extremes, self.axis), shape=self._replace_extent(1))

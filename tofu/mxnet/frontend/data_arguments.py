@@ -16,8 +16,8 @@ def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset
     """Return the names of the arguments that are data. All others are parameters.
 
     If some shapes are missing, labels and all arguments with shapes are data. Otherwise, three kinds of arguments are
-    data: labels, arguments whose shape grows with the batch, and arguments whose shape does not follow from earlier
-    arguments.
+    data: labels, arguments whose shape grows with the batch, and arguments whose shape MXNet cannot infer from earlier
+    ones.
     """
     names = symbol.list_arguments()
     named = frozenset(shapes).union(labels)
@@ -40,9 +40,9 @@ def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset
 
 
 def _find_needed_shapes(symbol: Any, shapes: Shapes, groups: Sequence[Sequence[str]]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes that do not follow from the shapes of earlier arguments.
+    """Return the shapes that MXNet cannot infer from the shapes of earlier arguments.
 
-    After `MOST_INFERENCES` inferences, MXNet infers shapes only at the end of each group, to save time.
+    To save time, there are at most `MOST_INFERENCES` inferences, and one more after each group.
     """
     needed: dict[str, tuple[int, ...]] = {}
     inferred: Mapping[str, tuple[int, ...]] = {}

@@ -33,7 +33,7 @@ class ShapeInferenceError(ShapeError, mx.base.MXNetError):  # type: ignore[misc]
 
 
 def dtype_code(dtype: Any) -> int:
-    """Return MXNet's number for a NumPy type or the name of a type."""
+    """Return MXNet's number of a type, which is passed as a NumPy type or by its name."""
     try:
         name = np.dtype(dtype).name
     except TypeError:
@@ -64,10 +64,7 @@ def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = (
 
 
 def list_inputs(symbol: Any) -> str:
-    """Return the names of the model's inputs as text.
-
-    Arguments whose names end like MXNet's parameters do not count.
-    """
+    """Return the names of the model's inputs as text. Leave out arguments whose names end like MXNet's parameters."""
     names = symbol.list_arguments()
     inputs = [name for name in names if not name.endswith(PARAMETER_ENDINGS)] or names
     return (", ".join(inputs[:MOST_NAMES]) or "none") + (", ..." if inputs[MOST_NAMES:] else "")
@@ -97,7 +94,8 @@ def is_shape(shape: Any) -> bool:
     )
 
 
-def _declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
+def list_declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
+    """Return MXNet's number of the type that the user declared for each of these variables. Leave out undeclared ones."""
     declared = {name: attributes.get("__dtype__", "-1") for name, attributes in symbol.attr_dict().items()}
     flags = {str(code): code for code in range(-1, len(DTYPE_NAMES))}
     wrong = [f"{name}: {show(text)}" for name, text in declared.items() if name in names and text not in flags]
@@ -108,12 +106,9 @@ def _declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
 def infer_arguments(
     symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """Return the shapes and MXNet's numbers of the types, by name.
-
-    The names are those of arguments, auxiliary states and gradients of the symbol's outputs.
-    """
+    """Return the shapes and MXNet's numbers of the types of arguments, states, and gradients of outputs, by name."""
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
-    codes = _declared_types(symbol, set(names))
+    codes = list_declared_types(symbol, set(names))
     codes |= {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}
     # In MXNet, an input without a type is float32, unless its type follows from declared types.
     float32_inputs = dict.fromkeys(shapes, 0)
@@ -136,6 +131,22 @@ def infer_arguments(
     headline = f"Shapes cannot be inferred from those given ({_list_shapes(shapes)}). Give a shape for:"
     raise_together(ShapeError, headline, [*problems[:MOST_NAMES], *more])
     return {name: shape for name, shape in inferred_shapes.items() if shape is not None}, inferred_types
+
+
+def infer_entries(
+    symbol: Any, shapes: Shapes, codes: Mapping[str, int]
+) -> tuple[list[tuple[int, ...] | None], list[int]]:
+    """Return the shapes and MXNet's numbers of the types of all outputs of nodes, in two lists.
+
+    The outputs of a node start at position `node["entry"]`. Other names than those of the symbol's variables are
+    ignored.
+    """
+    variables = set(symbol.list_inputs())
+    return _mxnet.infer(
+        symbol.handle.value,
+        {name: shape for name, shape in shapes.items() if name in variables},
+        {name: code for name, code in codes.items() if name in variables},
+    )
 
 
 def _infer(

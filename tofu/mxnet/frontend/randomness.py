@@ -12,7 +12,7 @@ TRAINING_ONLY = ("Dropout", "LeakyReLU", "RNN")
 
 
 def is_marked_random(operator: Operator) -> bool:
-    """Return True if MXNet gives the operator a source of random numbers, whatever the attributes are."""
+    """Return True if the operator draws random numbers for some values of its attributes."""
     return not operator.op.startswith("_tofu_") and bool(_mxnet.operator_info(operator.op)["is_random"])
 
 
@@ -26,14 +26,15 @@ def draws(operator: Operator) -> bool:
 
 
 def draws_in(operator: Operator, for_training: bool) -> bool:
-    """Return True if a random operator draws numbers in training (`for_training`), or in inference."""
+    """Return True if an operator for which `draws` is True also draws in this mode. In training, all of them do."""
     return for_training or operator.attributes.get("mode") == "always" or operator.op not in TRAINING_ONLY
 
 
 def draws_undescribed(operator: Operator, is_whole: bool) -> bool:
     """Return True if an operator draws random numbers that Tofu's description of it does not mention.
 
-    The description of RNN does not mention dropout. An operator that is not split (`is_whole`) may have no description.
+    For example, the description of RNN does not mention dropout. An operator that is not split (`is_whole`) may have no
+    description.
     """
     if operator.op in ("RNN", "LeakyReLU"):
         return draws(operator)

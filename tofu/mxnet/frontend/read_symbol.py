@@ -17,6 +17,7 @@ import mxnet as mx
 import numpy as np
 
 from tdl_ops.mxnet import DESCRIPTIONS
+from tdl_ops.mxnet.attributes import is_true
 from tofu import _mxnet
 from tofu.engine import Source
 from tofu.errors import ShapeError, TofuError, UnsupportedError
@@ -24,7 +25,14 @@ from tofu.graph.semantic import Graph, Operator, Phase, Tensor, TensorKind
 from tofu.mxnet.frontend.blocks import divide_into_blocks
 from tofu.mxnet.frontend.data_arguments import find_data
 from tofu.mxnet.frontend.head_gradients import copy_repeats, find_head, find_repeats, name_head_gradient
-from tofu.mxnet.frontend.inference import DTYPE_NAMES, MOST_ELEMENTS, Shapes, check_names, infer_arguments
+from tofu.mxnet.frontend.inference import (
+    DTYPE_NAMES,
+    MOST_ELEMENTS,
+    Shapes,
+    check_names,
+    infer_arguments,
+    infer_entries,
+)
 from tofu.mxnet.frontend.origin import Origin
 from tofu.mxnet.frontend.refusals import refuse_outputs_without_dimensions, refuse_wrong_kernels
 from tofu.mxnet.frontend.symbol_text import in_plain_form
@@ -150,12 +158,7 @@ class _Reader:
         # Outputs of the model, then gradients. Each is a node and the number of the node's output.
         self.output_entries: list[tuple[int, int]] = [(node, index) for node, index in _mxnet.outputs(handle)]
         self.output_count = len(symbol.list_outputs())
-        variables = {node["name"] for node in self.nodes if node["op"] == "null"}
-        self.entry_shapes, self.entry_types = _mxnet.infer(
-            handle,
-            {n: s for n, s in shapes.items() if n in variables},
-            {n: flag for n, flag in type_flags.items() if n in variables},
-        )
+        self.entry_shapes, self.entry_types = infer_entries(training, shapes, type_flags)
         self.data_names = data_names
         self.differentiated = differentiated
         self.updated = updated
@@ -272,11 +275,9 @@ class _Reader:
 def _list_undeclared_changes(node: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the inputs that an operator changes although MXNet does not declare it.
 
-    BatchNorm_v1 sets a fixed gamma to ones. BatchNorm is split like its gamma, or replaced by parts that declare the
-    change.
+    BatchNorm_v1 sets a fixed gamma to ones. For BatchNorm, the lowering declares the change.
     """
-    is_fixed = node["op"] == "BatchNorm_v1" and node["attrs"].get("fix_gamma", "True") in ("True", "1")
-    return (1,) if is_fixed else ()
+    return (1,) if node["op"] == "BatchNorm_v1" and is_true(node["attrs"], "fix_gamma", True) else ()
 
 
 def find_labels(symbol: Any) -> frozenset[str]:

@@ -14,21 +14,30 @@ from typing import Any
 
 import mxnet as mx
 
+from tdl_ops.mxnet.attributes import is_true
 from tofu import _mxnet
 from tofu.errors import TofuError, UnsupportedError, raise_together
 from tofu.graph.semantic import Graph, Operator
 
-CONTROL_FLOW = {"_foreach": "foreach", "_while_loop": "while_loop", "_cond": "cond"}
-SPARSE_OPERATORS = {"_sparse_retain": "Multiply by a mask of the rows."}
-DATA_DEPENDENT = {
-    "_contrib_boolean_mask": "Multiply by the mask, or use where.",
-    "_npi_unique": "Leave it to the host.",
-    "_npx_nonzero": "Use a mask, or where.",
+UNSUPPORTED: Mapping[str, Mapping[str, str]] = {
+    "Workers compute with dense storage. These operators only support sparse tensors:": {
+        "_sparse_retain": ". Multiply by a mask of the rows."
+    },
+    "Control flow cannot be partitioned, since its inner graph has no description:": {
+        f"_{name}": f": contrib.{name}. Unroll its steps in the model, as cell.unroll(...) does."
+        for name in ("foreach", "while_loop", "cond")
+    },
+    "The output shapes of these operators depend on their inputs' values, which no plan can know:": {
+        "_contrib_boolean_mask": ". Multiply by the mask, or use where.",
+        "_npi_unique": ". Leave it to the host.",
+        "_npx_nonzero": ". Use a mask, or where.",
+    },
+    "These operators communicate with other devices themselves:": {
+        "_contrib_SyncBatchNorm": ". Use BatchNorm: its statistics cover the whole batch, on all workers.",
+    },
 }
+"""Operators that cannot be split, each with advice. Error messages have the advice after the operator's name."""
 RESHAPES = ("Reshape", "_np_reshape", "_npx_reshape")
-SYNCHRONIZED = {
-    "_contrib_SyncBatchNorm": "Use BatchNorm: its statistics cover the whole batch, on all workers.",
-}
 
 
 def refuse_broken(symbol: Any) -> None:
@@ -45,35 +54,13 @@ def refuse_broken(symbol: Any) -> None:
 def refuse_unpartitionable(symbol: Any) -> None:
     """Raise UnsupportedError if an operator of the symbol cannot be split. The message advises what to use instead."""
     nodes = _mxnet.nodes(symbol.handle.value)
-    raise_together(
-        UnsupportedError,
-        "Workers compute with dense storage. These operators only support sparse tensors:",
-        [f"{_describe_node(node)}. {SPARSE_OPERATORS[node['op']]}" for node in nodes if node["op"] in SPARSE_OPERATORS],
-    )
-    raise_together(
-        UnsupportedError,
-        "Control flow cannot be partitioned, since its inner graph has no description:",
-        [
-            f"{_describe_node(node)}: contrib.{CONTROL_FLOW[node['op']]}. Unroll its steps in the model, as cell.unroll(...) does."
-            for node in nodes
-            if node["op"] in CONTROL_FLOW
-        ],
-    )
-    for reason, alternatives in (
-        (
-            "The output shapes of these operators depend on their inputs' values, which no plan can know:",
-            DATA_DEPENDENT,
-        ),
-        ("These operators communicate with other devices themselves:", SYNCHRONIZED),
-    ):
-        refused = [
-            f"{_describe_node(node)}. {alternatives[node['op']]}" for node in nodes if node["op"] in alternatives
-        ]
+    for reason, advice in UNSUPPORTED.items():
+        refused = [f"{node['op']} {node['name']}{advice[node['op']]}" for node in nodes if node["op"] in advice]
         raise_together(UnsupportedError, reason, refused)
 
 
 def refuse_wrong_kernels(graph: Graph) -> None:
-    """Raise UnsupportedError for operators for which MXNet computes wrong numbers even on one device."""
+    """Raise UnsupportedError for operators that MXNet itself computes wrong, even on one device."""
     _refuse_fractional_reshapes(graph)
     _refuse_shared_gammas(graph)
     has_onednn = os.environ.get("MXNET_MKLDNN_ENABLED", "1") != "0"
@@ -106,7 +93,8 @@ def refuse_outputs_without_dimensions(graph: Graph) -> None:
 def _refuse_shared_gammas(graph: Graph) -> None:
     """Refuse operators that read the gamma of a BatchNorm with fix_gamma.
 
-    BatchNorm sets gamma to ones while it runs. MXNet does not know this, and runs other readers before or after it.
+    BatchNorm sets gamma to ones while it runs. MXNet does not know this, so others read gamma before or after the
+    change.
     """
     setters = {number for number, operator in enumerate(graph.operators) if _sets_gamma(operator)}
     setter_by_gamma = {graph.operators[number].inputs[1]: graph.operators[number] for number in setters}
@@ -124,12 +112,11 @@ def _refuse_shared_gammas(graph: Graph) -> None:
 
 
 def _sets_gamma(operator: Operator) -> bool:
-    is_batch_norm = operator.op in ("BatchNorm", "BatchNorm_v1")
-    return is_batch_norm and operator.attributes.get("fix_gamma", "True") in ("True", "1")
+    return operator.op in ("BatchNorm", "BatchNorm_v1") and is_true(operator.attributes, "fix_gamma", True)
 
 
 def _refuse_fractional_reshapes(graph: Graph) -> None:
-    """Refuse reshapes in which -1 stands for a fraction. MXNet would round it and read outside the tensors."""
+    """Refuse reshapes in which -1 stands for a fraction, which MXNet would round."""
     shapes = [tensor.shape for tensor in graph.tensors]
     raise_together(
         UnsupportedError,
@@ -145,7 +132,3 @@ def _refuse_fractional_reshapes(graph: Graph) -> None:
 
 def _find_largest(attributes: Mapping[str, str], name: str) -> int:
     return max(map(int, re.findall(r"\d+", attributes.get(name, ""))), default=1)
-
-
-def _describe_node(node: Mapping[str, Any]) -> str:
-    return f"variable {node['name']}" if node["op"] == "null" else f"{node['op']} {node['name']}"

@@ -9,7 +9,7 @@ from typing import Any
 import mxnet as mx
 
 from tofu import _mxnet
-from tofu.mxnet.frontend.inference import DTYPE_NAMES, Shapes
+from tofu.mxnet.frontend.inference import DTYPE_NAMES, Shapes, infer_entries
 
 Operand = tuple[tuple[int, ...], str]
 """Shape and type of an operator's input."""
@@ -36,14 +36,13 @@ def rewrite_operators(
     """
     graph, nodes = json.loads(symbol.tojson()), _mxnet.nodes(symbol.handle.value)
     assert [node["name"] for node in graph["nodes"]] == [node["name"] for node in nodes]
-    variables = {node["name"] for node in nodes if node["op"] == "null"}.intersection(shapes)
-    variable_shapes = {name: shapes[name] for name in variables}
-    variable_types = {name: types[name] for name in variables}
-    entry_shapes, entry_types = _mxnet.infer(symbol.handle.value, variable_shapes, variable_types)
+    entry_shapes, entry_types = infer_entries(symbol, shapes, types)
 
     def describe(entry: Sequence[int]) -> Operand:
         position = nodes[entry[0]]["entry"] + entry[1]
-        return tuple(entry_shapes[position]), DTYPE_NAMES[entry_types[position]]
+        shape = entry_shapes[position]
+        assert shape is not None
+        return tuple(shape), DTYPE_NAMES[entry_types[position]]
 
     splice = Splice()
     for number, node in enumerate(graph["nodes"]):

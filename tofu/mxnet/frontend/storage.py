@@ -8,6 +8,7 @@ from typing import Any
 
 import mxnet as mx
 
+from tdl_ops.mxnet.attributes import is_true
 from tofu.mxnet.frontend.splice import Splice
 
 STORAGE_KEY = "__storage_type__"
@@ -49,7 +50,7 @@ def list_storages(symbol: Any) -> dict[str, str]:
 def list_sparse_gradients(symbol: Any) -> set[str]:
     """Return the variables whose gradients MXNet would store as row_sparse.
 
-    They are read only by lookups, or by products with csr arrays, that request sparse gradients.
+    Only lookups that request sparse gradients, and products with csr arrays, read these variables.
     """
     nodes = _read_graph(symbol)["nodes"]
     dense: set[str] = set()
@@ -97,25 +98,21 @@ def _is_sparse(node: Mapping[str, Any]) -> bool:
         node["op"] in DENSE_FORMS
         or attributes.get(STORAGE_KEY) in STORAGES
         or attributes.get("forward_stype", DENSE) != DENSE
-        or (node["op"] != "null" and _is_true(attributes.get("sparse_grad", "")))
+        or (node["op"] != "null" and is_true(attributes, "sparse_grad"))
     )
 
 
 def _makes_sparse_gradient(node: Mapping[str, Any], slot: int, nodes: Sequence[Mapping[str, Any]]) -> bool:
     attributes = node.get("attrs", {})
     if node["op"] == "dot":
-        is_plain = not _is_true(attributes.get("transpose_a", "")) and not _is_true(attributes.get("transpose_b", ""))
+        is_plain = not is_true(attributes, "transpose_a") and not is_true(attributes, "transpose_b")
         return slot == 1 and is_plain and _is_csr(nodes[node["inputs"][0][0]])
     if node["op"] == "_square_sum":
         return True
-    is_sparse_lookup = node["op"] == "_contrib_SparseEmbedding" or _is_true(attributes.get("sparse_grad", ""))
+    is_sparse_lookup = node["op"] == "_contrib_SparseEmbedding" or is_true(attributes, "sparse_grad")
     return slot == 1 and is_sparse_lookup
 
 
 def _is_csr(node: Mapping[str, Any]) -> bool:
     attributes = node.get("attrs", {})
     return STORAGES.get(attributes.get(STORAGE_KEY, "")) == "csr" or attributes.get("stype") == "csr"
-
-
-def _is_true(text: str) -> bool:
-    return text.lower() in ("true", "1")

@@ -35,7 +35,7 @@ def in_plain_form(symbol: Any) -> Any:
 
 
 def _simplify_attributes(attributes: Mapping[str, str], is_free_text: bool = False) -> dict[str, str]:
-    """Return attributes in plain form. With `is_free_text`, a Python operator reads them, so texts are kept."""
+    """Return attributes as in `in_plain_form`. With `is_free_text`, keep all texts, because a Python operator reads them."""
     return {
         key: value if is_free_text or key.startswith("__") else PYTHON_BOOLEANS.get(value.lower(), value)
         for key, value in attributes.items()

@@ -14,6 +14,7 @@ from typing import Any
 
 import mxnet as mx
 
+from tdl_ops.mxnet.attributes import is_true
 from tofu.mxnet.frontend.inference import Shapes
 from tofu.mxnet.frontend.splice import Operand, rewrite_operators
 
@@ -26,10 +27,7 @@ def has_recurrences(symbol: Any) -> bool:
 
 
 def unroll_recurrences(symbol: Any, shapes: Shapes, types: Mapping[str, int]) -> Any:
-    """Return the symbol with cells in place of RNN operators, where possible.
-
-    `shapes` and `types` describe all variables.
-    """
+    """Return the symbol with cells instead of RNN operators, if possible. `shapes` and `types` describe all variables."""
 
     def find_cells(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:
         if not _can_be_unrolled(node):
@@ -43,7 +41,7 @@ def _can_be_unrolled(node: Mapping[str, Any]) -> bool:
     attributes = node.get("attrs", {})
     if node["op"] != "RNN" or attributes.get("mode") not in GATES:
         return False
-    if attributes.get("use_sequence_length", "False") in ("True", "1"):
+    if is_true(attributes, "use_sequence_length"):
         return False
     unsupported = ("projection_size", "lstm_state_clip_min", "lstm_state_clip_max")
     return all(attributes.get(name, "None") == "None" for name in unsupported)
@@ -61,7 +59,7 @@ class Recurrence:
         self.mode = self.attributes["mode"]
         self.units = int(self.attributes["state_size"])
         self.layers = int(self.attributes["num_layers"])
-        self.directions = 2 if self.attributes.get("bidirectional", "False") in ("True", "1") else 1
+        self.directions = 2 if is_true(self.attributes, "bidirectional") else 1
         self.gates = GATES[self.mode]
         self.rows = self.gates * self.units
         self.next_parameter = 0  # position in the vector of parameters where the next weight or bias begins
@@ -100,7 +98,7 @@ class Recurrence:
             is_single = len(outputs_by_direction) == 1
             data = outputs_by_direction[0] if is_single else mx.sym.Concat(*outputs_by_direction, dim=2)
         outputs = [data]
-        if self.attributes.get("state_outputs", "False") in ("True", "1"):
+        if is_true(self.attributes, "state_outputs"):
             outputs += [mx.sym.stack(*states_of_layers, axis=0) for states_of_layers in zip(*last_states, strict=True)]
         return outputs
 
@@ -108,10 +106,7 @@ class Recurrence:
         return self.data_shape[2] if layer == 0 else self.units * self.directions
 
     def _take_weight(self, parameters: Any, width: int | None = None) -> Any:
-        """Return the next weight from the vector of parameters, or a bias if `width` is None.
-
-        Rows are ordered by unit.
-        """
+        """Return the next weight, or bias if `width` is None, from the vector of parameters. Rows are ordered by unit."""
         size = self.units * (width or 1)
         shape = (self.units, 1) if width is None else (self.units, 1, width)
         parts = []

@@ -129,7 +129,7 @@ def _advise_block(value: Any) -> str:
 
 
 class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is untyped
-    """A class that `partition` adds to the bases of a block's class, so that the block runs on several devices."""
+    """A Gluon block that runs on several devices. `partition` adds this class to the bases of a block's class."""
 
     _settings: Settings
     _devices: tuple[Any, ...]
@@ -191,8 +191,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
     def forward(self, x: Any, *args: Any) -> Any:
         """Run the block on the workers.
 
-        Raise UnsupportedError if the input is a symbol, because then another block, which runs on one device, calls
-        this block.
+        Raise UnsupportedError if the input is a symbol: then a block that runs on one device calls this block.
         """
         if isinstance(x, mx.sym.Symbol):
             raise UnsupportedError(

@@ -22,10 +22,10 @@ WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes of gradient requests; 0 me
 
 
 class BlockCall:
-    """The forward and the backward pass of one recorded call. Autograd keeps it as long as the backward may run.
+    """One recorded call of a block: its forward and its backward pass. Autograd keeps it until the backward cannot run.
 
-    No other call may use the executor `bound` until then. `differentiated` are the inputs whose gradients autograd
-    needs.
+    Until then, no other call may use the executor `bound`. `differentiated` names the inputs of which autograd needs
+    gradients.
     """
 
     def __init__(self, operator: PartitionedOperator, bound: BoundExecutor, differentiated: Sequence[str]) -> None:
@@ -48,30 +48,27 @@ class BlockCall:
 
     def _backward(self, head_gradients: Sequence[int], requests: Sequence[int], gradients: Sequence[int]) -> None:
         with uninterrupted(), self.operator.lock:
-            self._run_backward(head_gradients, requests, gradients)
-
-    def _run_backward(self, head_gradients: Sequence[int], requests: Sequence[int], gradients: Sequence[int]) -> None:
-        if self.is_done:
-            raise TofuError(
-                "backward() was called twice after one call of a partitioned block. The first backward has reused the memory of the "
-                "forward results: call the block again."
-            )
-        requested = list(zip(requests, map(_wrap_handle, gradients), strict=True))
-        anchor_request, anchor_gradient = requested.pop(self._anchor_position)
-        head_arrays = list(map(_wrap_handle, head_gradients))
-        executor = self.bound.executor
-        self.is_done = True
-        for output, name in list_head_gradients(executor.partition.graph).items():
-            executor.variables[name].scatter(head_arrays[output])
-        self.operator.write_parameters(executor)
-        executor.backward()
-        self.operator.take_changes(executor)
-        self.has_parameter_gradients = anchor_request != 0
-        self.operator.finished.append(self)
-        # Each call adds one to the anchor's gradient.
-        _write_gradient(mx.nd.ones_like(anchor_gradient), anchor_request, anchor_gradient)
-        for name, (request, gradient) in zip(self._differentiated, requested, strict=True):
-            _write_gradient(executor.gradient(name).gather(), request, gradient)
+            if self.is_done:
+                raise TofuError(
+                    "backward() was called twice after one call of a partitioned block. The first backward has reused the memory of the "
+                    "forward results: call the block again."
+                )
+            requested = list(zip(requests, map(_wrap_handle, gradients), strict=True))
+            anchor_request, anchor_gradient = requested.pop(self._anchor_position)
+            head_arrays = list(map(_wrap_handle, head_gradients))
+            executor = self.bound.executor
+            self.is_done = True
+            for output, name in list_head_gradients(executor.partition.graph).items():
+                executor.variables[name].scatter(head_arrays[output])
+            self.operator.write_parameters(executor)
+            executor.backward()
+            self.operator.copy_changes(executor)
+            self.has_parameter_gradients = anchor_request != 0
+            self.operator.finished.append(self)
+            # Each call adds one to the anchor's gradient.
+            _write_gradient(mx.nd.ones_like(anchor_gradient), anchor_request, anchor_gradient)
+            for name, (request, gradient) in zip(self._differentiated, requested, strict=True):
+                _write_gradient(executor.gradient(name).gather(), request, gradient)
 
 
 def _read_handle(array: Any) -> int:

@@ -79,7 +79,7 @@ class PartitionedOperator:
         return self._replanner.first_plan(self._training_gradients)
 
     def runs(self, symbol: Any, parameters: Mapping[str, Any]) -> bool:
-        """Return True if this operator runs a symbol equal to `symbol` with the same parameters."""
+        """Return True if the operator was made from an equal symbol and the same parameters."""
         is_same = self.parameters.keys() == parameters.keys() and all(
             parameters[name] is parameter for name, parameter in self.parameters.items()
         )
@@ -119,7 +119,7 @@ class PartitionedOperator:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _register_op_hook(self, callback: Any, monitor_all: bool = False) -> None:
-        """Set a hook that sees whole tensors. MXNet calls this before each call of a block that has a hook."""
+        """Set a hook that sees whole tensors. MXNet calls this before each call of a block with a hook."""
         if self._operator_hook != (callback, monitor_all):
             self._operator_hook = callback, monitor_all
             for bound in self._executors:
@@ -136,9 +136,8 @@ class PartitionedOperator:
     def count_before_parameters(self, differentiated: Collection[str]) -> int:
         """Return how many of the inputs in `differentiated` the block reads before its first trained parameter.
 
-        In autograd, one array stands for all parameters: the *anchor*. The number returned is its position among the
-        inputs. It determines which of several calls runs its backward first, and so in which order calls update moving
-        averages.
+        Autograd sees one array instead of all parameters, the *anchor*, at this position among the inputs. The position
+        determines which of several calls runs its backward first, and so the order in which moving averages change.
         """
         trained = set(self._list_trained())
         first_trained = next((position for position, name in enumerate(self.names) if name in trained), 0)
@@ -175,14 +174,14 @@ class PartitionedOperator:
         return outputs
 
     def write_parameters(self, executor: ShardedExecutor) -> None:
-        """Copy the parameters to an executor's shards. A backward uses values that were written after the forward."""
+        """Copy the parameters to an executor's shards. As in MXNet, values set after the forward are used in the backward."""
         for name, array in self._get_parameter_arrays().items():
             current = array.tensor
             if executor.variables[name] is not current:
                 executor.variables[name].scatter(current.gather())
 
-    def take_changes(self, executor: ShardedExecutor) -> None:
-        """Copy states that an executor changed, such as moving averages, to parameters that are split otherwise."""
+    def copy_changes(self, executor: ShardedExecutor) -> None:
+        """Copy values that a run has changed, such as moving averages, to parameters with other shards than `executor`."""
         for name in self._list_changed_variables(executor):
             array = self.parameters[name].array
             if array is not None and executor.variables[name] is not array.layout:
@@ -204,20 +203,18 @@ class PartitionedOperator:
 
     def settle(self) -> None:
         """Copy the gradients of all finished backward passes to the parameters."""
-        if self.finished:
-            with self.lock:
-                self._settle()
-
-    def _settle(self) -> None:
-        finished, self.finished = self.finished, []
-        # autograd.grad() of inputs does not change the parameters' gradients.
-        parameter_calls = [call for call in finished if call.has_parameter_gradients]
-        calls_of_last_backward = parameter_calls[-int(self.anchor.grad.asscalar()) :]
-        for name in self._list_trained():
-            self._put_gradient(name, parameter_calls, calls_of_last_backward)
-        for call in finished:
-            call.bound.call = None
-            self._note_changes(call.bound.executor)
+        if not self.finished:
+            return
+        with self.lock:
+            finished, self.finished = self.finished, []
+            # autograd.grad() of inputs does not change the parameters' gradients.
+            parameter_calls = [call for call in finished if call.has_parameter_gradients]
+            calls_of_last_backward = parameter_calls[-int(self.anchor.grad.asscalar()) :]
+            for name in self._list_trained():
+                self._put_gradient(name, parameter_calls, calls_of_last_backward)
+            for call in finished:
+                call.bound.call = None
+                self._note_changes(call.bound.executor)
 
     def _put_gradient(
         self, name: str, finished_calls: Sequence[BlockCall], calls_of_last_backward: Sequence[BlockCall]
@@ -339,7 +336,7 @@ class PartitionedOperator:
 
 
 def _make_anchor(context: Any) -> Any:
-    """Return an array that all calls read. One backward pass adds 1 to its gradient for each call."""
+    """Return an array that all calls read. A backward pass adds 1 to its gradient for each call."""
     anchor = mx.nd.zeros((1,), ctx=context)
     anchor.attach_grad()
     return anchor

@@ -17,7 +17,7 @@ from tofu.mxnet.runtime.arrays.shards import as_legacy
 
 
 class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
-    """A class that becomes a base of a parameter's class, so that the parameter's arrays can be split over workers."""
+    """A Gluon parameter whose arrays are split over workers. `shard_parameter` adds this class to a parameter's bases."""
 
     _operators: tuple[Any, ...] = ()
     has_sparse_gradient = False
@@ -43,9 +43,9 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         return _as_user_array(super().grad(ctx))
 
     def follow(self, operator: Any) -> None:
-        """Call `operator.settle()` whenever values or gradients are about to be read.
+        """Call `operator.settle()` before values or gradients are read.
 
-        An operator that was passed to an earlier call is also settled, until all its backward passes have run.
+        Operators of earlier calls are settled as well, until all their backward passes have run.
         """
         self._operators = (*self._operators, operator)
 
@@ -71,9 +71,9 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
             self.array.gradient = self.gradient
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Initialize the parameter as in Gluon. The new array uses the shards.
+        """Initialize the parameter as in Gluon.
 
-        The old array gets a copy of them, because callers may still hold it.
+        If the parameter had values, callers may still hold their array, so the array gets a copy of the old shards.
         """
         self.settle()
         old_array = self.array
@@ -96,7 +96,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self._init_grad()
 
     def _set_context(self, contexts: Sequence[Any]) -> None:
-        """Store the user's context. Arrays are on the host until there is a plan, and then on the workers."""
+        """Store the context that the user passed, which does not move the arrays."""
         _check_single_context(self.name, contexts)
         context = contexts[0]
         self._ctx_list = [context]
@@ -122,19 +122,13 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self.settle()
 
     def _check_gradient_use(self) -> None:
-        """Wait for pending writes, then settle.
-
-        Otherwise a Trainer could pull a gradient in place of an initial value.
-        """
+        """Wait for writes to the values, so that a Trainer cannot pull a gradient in place of an initial value."""
         if self.array is not None:
             self.array.wait_for_writes()
         self.settle()
 
     def reset_ctx(self, ctx: Any) -> None:
-        """Set the context of the parameter and, as in MXNet, set the gradient to zeros.
-
-        The shards stay where they are.
-        """
+        """Set the context without moving the shards. As in MXNet, the gradient becomes zero."""
         if self._data is None:
             super().reset_ctx(ctx)
         else:
@@ -214,7 +208,7 @@ _zero_whole_gradients = mx.gluon.ParameterDict.zero_grad
 
 
 def _zero_gradients(parameters: Any) -> None:
-    """Set all gradients to zeros. This replaces MXNet's method, which would assemble the whole gradients."""
+    """Set all gradients to zeros without assembling them, unlike MXNet's method."""
     ordinary = mx.gluon.ParameterDict(parameters.prefix)
     for name, parameter in parameters.items():
         if isinstance(parameter, Sharded):

@@ -13,8 +13,9 @@ from typing import Any
 import mxnet as mx
 
 from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.cluster.cluster import compare_plans, make_key
-from tofu.mxnet.runtime.cluster.exchange import ExchangeLayout, agree, parameter_array
+from tofu.mxnet.runtime.cluster.exchange import describe_layouts, parameter_array, read_shards, write_shards
 from tofu.mxnet.runtime.cluster.horovod import HorovodShardTrainer, is_horovod_trainer
 
 # Optimizers that update each element of a weight alone, without norms, random numbers, or (as Nadam) a count of calls.
@@ -39,7 +40,7 @@ def extend_class(mxnet_class: Any, mixin: Any, prefix: str = "Sharded") -> Any:
 
 
 class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
-    """A class that becomes a base of a Trainer's class, so that the Trainer's kvstore receives shards."""
+    """A Trainer that exchanges shards by its kvstore. `send_shards` adds this class to a Trainer's bases."""
 
     _kvstore: Any
     _params_to_init: list[Any]
@@ -75,14 +76,14 @@ def is_elementwise(optimizer: Any) -> bool:
 
 
 class ShardStore:
-    """A kvstore that receives whole parameters, and passes each distinct shard to another kvstore under a new key.
+    """A kvstore that receives whole parameters and passes their distinct shards to `kvstore`, each under a new key.
 
     An array that is not split keeps its key.
     """
 
     def __init__(self, kvstore: Any) -> None:
         self._kvstore = kvstore
-        self._layouts: dict[int, ExchangeLayout] = {}  # by parameter
+        self._layouts: dict[int, ShardedTensor] = {}  # how machines exchange each parameter
         self._keys: dict[int, list[int]] = {}  # of the distinct shards, by parameter
         self._settled: set[int] = set()  # parameters whose layout no longer changes
 
@@ -93,10 +94,10 @@ class ShardStore:
         """Copy the first machine's values to all machines. Raise PlanError if another machine has other shards."""
         if not arrays:
             return
-        layouts, text = agree(arrays)
+        layouts, text = describe_layouts(arrays)
         compare_plans(self._kvstore, text)
         for index, array in arrays.items():
-            values = layouts[index].read(array)
+            values = read_shards(array, layouts[index])
             self._keys[index] = []
             for _, copies in values.list_distinct():
                 self._keys[index].append(make_key())
@@ -105,31 +106,28 @@ class ShardStore:
             # instead.
             for shard in values.arrays:
                 shard.wait_to_read()
-            layouts[index].write(array, values)
+            write_shards(array, values)
         self._layouts |= layouts
 
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
         """Fix the shards that machines exchange, before the first gradients are sent.
 
-        Parameters may have been sent before there was a plan, in other shards. They are sent again.
+        Parameters that were sent before there was a plan, in other shards, are sent again.
         """
         unsettled = {i: array for i, array in arrays.items() if i in self._layouts and i not in self._settled}
-        self.share({i: array for i, array in unsettled.items() if not self._layouts[i].is_of(array)})
+        self.share({i: array for i, array in unsettled.items() if not self._layouts[i].matches(array.layout)})
         self._settled |= unsettled.keys()
 
     def pushpull(self, key: int, value: Any, out: Any = None, priority: int = 0) -> None:
-        """Exchange a gradient as a kvstore does.
-
-        For a parameter with shards, `value` and `out` are lists of one array.
-        """
+        """Exchange a gradient as a kvstore does. For a parameter with shards, `value` and `out` are lists of one array."""
         layout = self._layouts.get(key)
         if layout is None:
             self._kvstore.pushpull(key, value, out=out, priority=priority)
             return
         (gradient,), (result,) = value, value if out is None else out
-        sent = layout.read(gradient)
-        received = sent if result is gradient else layout.read(result)
+        sent = read_shards(gradient, layout)
+        received = sent if result is gradient else read_shards(result, layout)
         shards = zip(self._keys[key], sent.list_distinct(), received.list_distinct(), strict=True)
         for shard_key, (_, sent_copies), (_, received_copies) in shards:
             self._kvstore.pushpull(shard_key, sent_copies[0], out=received_copies, priority=priority)
-        layout.write(result, received)
+        write_shards(result, received)

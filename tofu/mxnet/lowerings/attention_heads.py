@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.analysis import OperatorAccess, analyse
-from tofu.errors import DescriptionError, UnsupportedError
+from tofu.analysis import OperatorAccess
 from tofu.graph import Graph, Operator, Phase, TensorKind
 from tofu.mxnet.frontend.origin import Origin, find_origin
+from tofu.mxnet.lowerings.conventions import find_access, replace_operators
 
 _REPLACEMENT_BY_PREFIX = {
     "_contrib_interleaved_matmul_": "_tofu_{}",
@@ -27,10 +26,7 @@ _LINE_WISE_OPERATORS = ("softmax", "log_softmax", "softmin", "Dropout")
 
 
 def unmerge_heads(graph: Graph) -> Graph:
-    """Return the graph with a dimension for the heads where scores are computed and used.
-
-    Tensors keep their numbers.
-    """
+    """Add a dimension for the heads where attention scores are computed and used. Tensors keep their numbers."""
     subgraph = _AttentionSearch(graph).find_attention()
     return _Rewriting(graph, subgraph).rewrite() if subgraph.heads_by_tensor else graph
 
@@ -99,7 +95,7 @@ class _AttentionSearch:
     def _list_tensors_with_heads(self, operator: Operator, tensor: int) -> list[int]:
         """Return the operator's tensors that need a dimension for the heads if `tensor` gets one.
 
-        For an attention operator, these are only the scores. The list is empty if `tensor` cannot get the dimension.
+        Of an attention operator, only the scores need it. The list is empty if `tensor` cannot get the dimension.
         """
         replacement = _find_replacement(operator)
         if replacement is not None:
@@ -107,10 +103,8 @@ class _AttentionSearch:
             return scores if tensor in scores else []
         tensors = (*operator.inputs, *operator.outputs)
         shapes = [self.graph.tensors[t].shape for t in tensors]
-        forward_type, input_count = operator.op.removeprefix("_backward_"), len(operator.inputs)
-        try:
-            access = analyse(DESCRIPTIONS[operator.op], operator.attributes, shapes[:input_count], shapes[input_count:])
-        except (KeyError, UnsupportedError, DescriptionError):  # the operator is refused later, or replicated
+        forward_type, access = operator.op.removeprefix("_backward_"), find_access(self.graph, operator)
+        if access is None:
             return []
         is_broadcast = forward_type.startswith("broadcast_") and len({len(shape) for shape in shapes}) == 1
         is_line_wise = forward_type in _LINE_WISE_OPERATORS and operator.attributes.get("axes", "()") == "()"
@@ -130,15 +124,14 @@ def _has_separate_batch(access: OperatorAccess, position: int) -> bool:
 
 
 class _Rewriting:
-    """Adds a dimension for the heads to the tensors of a subgraph.
+    """Rewriting of a graph that adds a dimension for the heads to the tensors of a subgraph.
 
-    Inputs of the subgraph, and tensors that other operators read, exist in both shapes. A reshape makes the second one.
+    Inputs of the subgraph, and tensors that other operators read, exist in both shapes, with a reshape between them.
     """
 
     def __init__(self, graph: Graph, subgraph: _Subgraph) -> None:
         self.graph, self.subgraph = graph, subgraph
         self.tensors = list(graph.tensors)
-        self.operators: list[Operator] = []
         self.reshaped_copies: dict[int, int] = {}
         outputs = {tensor for number in subgraph.operators for tensor in graph.operators[number].outputs}
         self.tensors_with_heads = outputs & subgraph.heads_by_tensor.keys()
@@ -149,27 +142,27 @@ class _Rewriting:
             self.tensors[tensor] = replace(self.tensors[tensor], shape=self._shape_with_heads(tensor))
 
     def rewrite(self) -> Graph:
-        new_positions: dict[int, int] = {}
-        for number, operator in enumerate(self.graph.operators):
-            inputs_to_reshape = self._list_inputs_to_reshape(number)
-            for tensor in inputs_to_reshape:  # only variables get a copy here; other tensors have one already
-                self._add_reshaped_copy(tensor, operator.phase)
-            inputs = tuple(self.reshaped_copies[t] if t in inputs_to_reshape else t for t in operator.inputs)
-            forward = None if operator.forward is None else new_positions[operator.forward]
-            rewired = replace(operator, inputs=inputs, forward=forward)
-            new_positions[number] = len(self.operators)
-            self.operators.append(_add_heads(rewired) if number in self.subgraph.operators else rewired)
-            for tensor in operator.outputs:
-                if tensor in self.reshaped_tensors:
-                    self._add_reshaped_copy(tensor, operator.phase)
+        operators = replace_operators(self.graph, self._rewire)
         results = {t: self.reshaped_copies[t] if t in self.tensors_with_heads else t for t in self.graph.results}
         return replace(
             self.graph,
             tensors=tuple(self.tensors),
-            operators=tuple(self.operators),
+            operators=operators,
             outputs=tuple(results[t] for t in self.graph.outputs),
             gradients={variable: results[t] for variable, t in self.graph.gradients.items()},
         )
+
+    def _rewire(self, number: int, operator: Operator) -> list[Operator]:
+        inputs_to_reshape = self._list_inputs_to_reshape(number)
+        # Only variables are reshaped here. The operators that compute other tensors are followed by a reshape.
+        reshapes = [self._reshape(t, operator.phase) for t in inputs_to_reshape if t not in self.reshaped_copies]
+        inputs = tuple(self.reshaped_copies[t] if t in inputs_to_reshape else t for t in operator.inputs)
+        rewired = replace(operator, inputs=inputs)
+        return [
+            *reshapes,
+            _add_heads(rewired) if number in self.subgraph.operators else rewired,
+            *(self._reshape(t, operator.phase) for t in operator.outputs if t in self.reshaped_tensors),
+        ]
 
     def _list_inputs_to_reshape(self, number: int) -> list[int]:
         operator, needs_heads = self.graph.operators[number], number in self.subgraph.operators
@@ -181,9 +174,7 @@ class _Rewriting:
         heads = min(merged, self.subgraph.heads_by_tensor[tensor])  # 1 if all heads share it
         return (merged // heads, heads, *line)
 
-    def _add_reshaped_copy(self, tensor: int, phase: Phase) -> None:
-        if tensor in self.reshaped_copies:
-            return
+    def _reshape(self, tensor: int, phase: Phase) -> Operator:
         original = self.graph.tensors[tensor]
         ending, shape = (
             ("merged", original.shape)
@@ -192,10 +183,8 @@ class _Rewriting:
         )
         name, position = f"{original.name}/{ending}", len(self.tensors)
         self.tensors.append(replace(self.tensors[tensor], name=name, shape=shape, kind=TensorKind.INTERMEDIATE))
-        self.operators.append(
-            Operator(name, "Reshape", {"shape": str(shape)}, (tensor,), (position,), phase, is_added=True)
-        )
         self.reshaped_copies[tensor] = position
+        return Operator(name, "Reshape", {"shape": str(shape)}, (tensor,), (position,), phase, is_added=True)
 
 
 def _add_heads(operator: Operator) -> Operator:

@@ -10,36 +10,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.analysis import analyse
-from tofu.errors import DescriptionError, UnsupportedError
 from tofu.graph import Graph, Operator, Tensor, TensorKind
-from tofu.mxnet.lowerings.conventions import TYPES, positive_axis
+from tofu.mxnet.lowerings.conventions import TYPES, find_access, positive_axis, replace_operators
 from tofu.mxnet.lowerings.indexing import pick_by_lengths
 
 
 def replace_scratch_reads(graph: Graph) -> Graph:
-    """Return the graph with constant lengths for gradients that would read scratch memory.
-
-    Tensors keep their numbers.
-    """
-    operators: list[Operator] = []
+    """Replace gradients that would read scratch memory. The tensors of the graph keep their numbers."""
     tensors = list(graph.tensors)
-    new_positions: dict[int, int] = {}
-    for number, operator in enumerate(graph.operators):
-        forward = None if operator.forward is None else new_positions[operator.forward]
-        updated = replace(operator, forward=forward)
-        if _reads_scratch(operator, graph.tensors):
-            operators += _add_lengths(updated, tensors)
-        else:
-            operators.append(updated)
-        new_positions[number] = len(operators) - 1
-    return replace(graph, tensors=tuple(tensors), operators=tuple(operators))
 
+    def expand(_: int, operator: Operator) -> tuple[Operator, ...]:
+        has_kernel = all(tensors[position].dtype in TYPES for position in operator.inputs)
+        reads_scratch = operator.op == "_backward_SequenceLast" and len(operator.inputs) == 1
+        return _add_lengths(operator, tensors) if reads_scratch and has_kernel else (operator,)
 
-def _reads_scratch(operator: Operator, tensors: tuple[Tensor, ...]) -> bool:
-    has_kernel = all(tensors[position].dtype in TYPES for position in operator.inputs)
-    return operator.op == "_backward_SequenceLast" and len(operator.inputs) == 1 and has_kernel
+    operators = replace_operators(graph, expand)
+    return replace(graph, tensors=tuple(tensors), operators=operators)
 
 
 def _add_lengths(operator: Operator, tensors: list[Tensor]) -> tuple[Operator, Operator]:
@@ -66,37 +52,22 @@ UNWRITTEN_SUFFIX = "/unwritten"
 
 
 def fill_unwritten(graph: Graph) -> Graph:
-    """Return the graph with zeros for outputs that are read but never written. Tensors keep their numbers."""
+    """Add operators that write zeros to outputs that are read but never written. Tensors keep their numbers."""
     read_tensors = graph.results.union(*(operator.inputs for operator in graph.operators))
-    operators: list[Operator] = []
     tensors = list(graph.tensors)
-    new_positions: dict[int, int] = {}
-    for number, operator in enumerate(graph.operators):
-        new_positions[number] = len(operators)
-        forward = None if operator.forward is None else new_positions[operator.forward]
+
+    def expand(_: int, operator: Operator) -> list[Operator]:
+        access = find_access(graph, operator) if len(operator.outputs) > 1 else None
         outputs, zero_operators = list(operator.outputs), []
-        for slot in _find_unwritten_slots(graph, operator):
-            unwritten = operator.outputs[slot]
-            if unwritten in read_tensors:
+        for slot, output in enumerate(access.outputs if access is not None else ()):
+            if not output.is_written and (unwritten := operator.outputs[slot]) in read_tensors:
+                tensor = tensors[unwritten]
                 outputs[slot] = len(tensors)
-                tensors.append(replace(tensors[unwritten], name=tensors[unwritten].name + UNWRITTEN_SUFFIX))
-                zero_operators.append(_make_zeros(f"{operator.name}/zeros{slot}", operator, graph, unwritten))
-        operators += [replace(operator, outputs=tuple(outputs), forward=forward), *zero_operators]
-    return replace(graph, tensors=tuple(tensors), operators=tuple(operators))
+                tensors.append(replace(tensor, name=tensor.name + UNWRITTEN_SUFFIX))
+                name, attributes = f"{operator.name}/zeros{slot}", {"shape": str(tensor.shape), "dtype": tensor.dtype}
+                zeros = Operator(name, "_zeros", attributes, (), (unwritten,), operator.phase, is_added=True)
+                zero_operators.append(zeros)
+        return [replace(operator, outputs=tuple(outputs)), *zero_operators]
 
-
-def _find_unwritten_slots(graph: Graph, operator: Operator) -> list[int]:
-    description = DESCRIPTIONS.get(operator.op)
-    if description is None or len(operator.outputs) == 1:
-        return []
-    shapes = ([graph.tensors[t].shape for t in tensors] for tensors in (operator.inputs, operator.outputs))
-    try:
-        access = analyse(description, operator.attributes, *shapes)
-    except (UnsupportedError, DescriptionError):  # refused later, or replicated
-        return []
-    return [slot for slot, output in enumerate(access.outputs) if not output.is_written]
-
-
-def _make_zeros(name: str, operator: Operator, graph: Graph, tensor: int) -> Operator:
-    attributes = {"shape": str(graph.tensors[tensor].shape), "dtype": graph.tensors[tensor].dtype}
-    return Operator(name, "_zeros", attributes, (), (tensor,), operator.phase, is_added=True)
+    operators = replace_operators(graph, expand)
+    return replace(graph, tensors=tuple(tensors), operators=operators)

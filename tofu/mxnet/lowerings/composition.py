@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 import numpy as np
 
+from tofu.graph import Operator
 from tofu.lowering.parts import Inputs, Parts
 
 ONE, UNNAMED, MERGED = "1", "_", "-"
@@ -31,10 +33,7 @@ Values = Sequence[ComposedValue]
 
 @dataclass
 class Composition:
-    """The small operators (parts) that replace one operator, in order.
-
-    All tensors between parts have the type `dtype`.
-    """
+    """The small operators (`parts`) that replace one operator, in order. Tensors between them have the type `dtype`."""
 
     parts: Parts
     dtype: str
@@ -48,17 +47,10 @@ class Composition:
         return ComposedValue(self.parts.whole.inputs[slot], dimensions)
 
     def add(self, name: str, op: str, inputs: Values, names: Sequence[str], **attributes: object) -> ComposedValue:
-        """Add a part of MXNet's type `op` and return its output, whose dimensions have these `names`."""
+        """Add an operator of MXNet, such as "sum", and return its output, whose dimensions have these `names`."""
         output = ComposedValue(self.parts.inner_tensor(name, self.shape(names), self.dtype), tuple(names))
-        self._add_operator(name, op, attributes, inputs, output)
+        self.parts.inner_operator(name, op, **_describe_operator(attributes, inputs, output))
         return output
-
-    def _add_operator(
-        self, name: str, op: str, attributes: Mapping[str, object], inputs: Values, output: ComposedValue
-    ) -> None:
-        dimensions = _name_dimensions((*inputs, output))
-        texts, positions = _as_texts(attributes), _list_positions(inputs)
-        self.parts.inner_operator(name, op, texts, positions, (output.position,), names=dimensions)
 
     def set_output(
         self, slot: int, value: ComposedValue, names: str, op: str = "Reshape", **attributes: object
@@ -66,14 +58,12 @@ class Composition:
         """Compute output number `slot` of the replaced operator from `value`, by a reshape or by `op`."""
         output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
         attributes = attributes if op != "Reshape" else {"shape": self.parts.output_shape(slot)}
-        self._add_operator(f"output{slot}", op, attributes, (value,), output)
+        self.parts.inner_operator(f"output{slot}", op, **_describe_operator(attributes, (value,), output))
 
     def finish(self, op: str, inputs: Values, names: str, slot: int = 0, **attributes: object) -> None:
-        """Add the last part, which computes output number `slot` of the replaced operator."""
+        """Add the last operator, which computes output number `slot` of the replaced operator."""
         output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
-        dimensions = _name_dimensions((*inputs, output))
-        texts, positions = _as_texts(attributes), _list_positions(inputs)
-        self.parts.last_operator(op, texts, positions, outputs=(output.position,), names=dimensions)
+        self.parts.last_operator(op, **_describe_operator(attributes, inputs, output))
 
     def reshape(self, name: str, value: ComposedValue, names: Sequence[str]) -> ComposedValue:
         """Return the same elements in a tensor with other dimensions."""
@@ -95,17 +85,14 @@ def round_single(text: str) -> float:
     return float(np.float32(text))
 
 
-def _name_dimensions(values: Values) -> tuple[tuple[str, ...], ...]:
+def _describe_operator(attributes: Mapping[str, object], inputs: Values, output: ComposedValue) -> dict[str, Any]:
     marks = (ONE, UNNAMED, MERGED)
-    return tuple(tuple("" if name in marks else name for name in value.names) for value in values)
-
-
-def _list_positions(values: Values) -> tuple[int, ...]:
-    return tuple(value.position for value in values)
-
-
-def _as_texts(attributes: Mapping[str, object]) -> dict[str, str]:
-    return {name: str(value) for name, value in attributes.items()}
+    return {
+        "attributes": {name: str(value) for name, value in attributes.items()},
+        "inputs": tuple(value.position for value in inputs),
+        "outputs": (output.position,),
+        "names": tuple(tuple("" if name in marks else name for name in value.names) for value in (*inputs, output)),
+    }
 
 
 SUMMED_TYPES = ("float32", "float64")
@@ -121,7 +108,7 @@ class Statistics:
     variance: ComposedValue
 
 
-def have_exact_sums(inputs: Inputs) -> bool:
+def has_exact_sums(operator: Operator, inputs: Inputs) -> bool:
     """Return True if all inputs have the same type, and sums in this type are exact enough."""
     return all(tensor.dtype == inputs[0].dtype for tensor in inputs) and inputs[0].dtype in SUMMED_TYPES
 

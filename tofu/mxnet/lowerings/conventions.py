@@ -1,30 +1,27 @@
-"""Functions that MXNet's lowerings share: checks of types, and reading of attributes."""
+"""Functions that MXNet's lowerings and passes share: analysis and replacement of operators, types, and attributes."""
 
 from __future__ import annotations
 
-from tofu.errors import UnsupportedError
-from tofu.graph import Operator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.analysis import OperatorAccess, analyse
+from tofu.errors import DescriptionError, UnsupportedError
+from tofu.graph import Graph, Operator
 from tofu.lowering.parts import Attributes
 
 TYPES = ("float16", "float32", "float64")
 
 
 def check_type(operator: Operator, dtype: str) -> str:
-    """Return `dtype`, the type of a tensor between the parts of an operator.
-
-    Raise UnsupportedError for an integer type.
-    """
+    """Return `dtype`, the type in which an operator computes. Raise UnsupportedError for an integer type."""
     if dtype not in TYPES:
         raise UnsupportedError(
             f"{operator.op} {operator.name} would compute in {dtype}, and MXNet has kernels of it for {', '.join(TYPES)} "
             "alone. Give the model's inputs such a type (type_dict=, or dtype= of a Variable), or put a Cast before it."
         )
     return dtype
-
-
-def is_true(attributes: Attributes, name: str, default: bool) -> bool:
-    """Return the value of a boolean attribute, which MXNet writes as True, true or 1."""
-    return attributes.get(name, str(default)) in ("True", "true", "1")
 
 
 def positive_axis(attributes: Attributes, rank: int, default: int) -> int:
@@ -44,3 +41,31 @@ def select_attributes(attributes: Attributes, *names: str) -> dict[str, str]:
 def reduce_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     """Return the shape of a sum along `axis` that keeps this dimension, with extent 1."""
     return (*shape[:axis], 1, *shape[axis + 1 :])
+
+
+def find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
+    """Return the axes along which an operator can be split, and the regions that it reads.
+
+    Return None if this is unknown. Such an operator is later refused, or computed on every worker.
+    """
+    shapes = ([graph.tensors[t].shape for t in tensors] for tensors in (operator.inputs, operator.outputs))
+    try:
+        return analyse(DESCRIPTIONS[operator.op], operator.attributes, *shapes)
+    except (KeyError, UnsupportedError, DescriptionError):
+        return None
+
+
+def replace_operators(graph: Graph, expand: Callable[[int, Operator], Sequence[Operator]]) -> tuple[Operator, ...]:
+    """Return the operators of a graph, each replaced by the operators that `expand` returns for its number and itself.
+
+    A backward operator of the replaced operator then belongs to the one that has the same name.
+    """
+    operators: list[Operator] = []
+    new_numbers: list[int] = []
+    for number, operator in enumerate(graph.operators):
+        forward = None if operator.forward is None else new_numbers[operator.forward]
+        expanded = expand(number, replace(operator, forward=forward))
+        names = [new_operator.name for new_operator in expanded]
+        new_numbers.append(len(operators) + names.index(operator.name))
+        operators += expanded
+    return tuple(operators)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tofu.graph import Operator
-from tofu.lowering.parts import Inputs, Lowering, Parts
+from tofu.lowering.parts import Lowering, Parts
 from tofu.mxnet.lowerings.composition import (
     MERGED,
     ONE,
@@ -18,7 +17,7 @@ from tofu.mxnet.lowerings.composition import (
     ComposedValue,
     Composition,
     compute_statistics,
-    have_exact_sums,
+    has_exact_sums,
     round_single,
 )
 
@@ -48,10 +47,6 @@ class _Layout:
     @property
     def broadcast_parameter(self) -> tuple[str, ...]:
         return tuple(name if name == self.parameter else ONE for name in self.elements)
-
-
-def _is_possible(operator: Operator, inputs: Inputs) -> bool:
-    return have_exact_sums(inputs)
 
 
 def _start_composition(parts: Parts, slot: int) -> tuple[Composition, _Layout]:
@@ -150,39 +145,35 @@ def _expand_gradient(
     _add_last_operators(composition, layout, "broadcast_mul", (difference, scale))
 
 
-def _start_l2_composition(parts: Parts, slot: int) -> tuple[Composition, list[str], list[str], list[str]]:
-    rank, mode = len(parts.shape(slot)), parts.whole.attributes.get("mode", "instance")
-    elements = ["b", "c", *(f"s{d}" for d in range(rank - 2))]
-    reduced = {"instance": elements[1:], "channel": ["c"], "spatial": elements[2:]}[mode]
-    return (
-        Composition(parts, parts.graph_tensors[parts.whole.inputs[slot]].dtype),
-        elements,
-        [ONE if name in reduced else name for name in elements],
-        reduced,
-    )
-
-
-def _name_norm_dimensions(parts: Parts, elements: list[str]) -> list[str]:
-    names_by_mode = {"instance": ["b"], "channel": ["b", ONE, *elements[2:]], "spatial": ["b", "c"]}
-    return names_by_mode[parts.whole.attributes.get("mode", "instance")]
+def _name_l2_dimensions(parts: Parts) -> tuple[list[str], list[str], list[str]]:
+    """Return the names of the dimensions of the data, of the dimensions of the norms, and of the reduced dimensions."""
+    elements = ["b", "c", *(f"s{d}" for d in range(len(parts.shape(0)) - 2))]
+    norms, reduced = {
+        "instance": (["b"], elements[1:]),
+        "channel": (["b", ONE, *elements[2:]], ["c"]),
+        "spatial": (["b", "c"], elements[2:]),
+    }[parts.whole.attributes.get("mode", "instance")]
+    return elements, norms, reduced
 
 
 def _expand_l2(parts: Parts) -> None:
-    composition, elements, lines, reduced = _start_l2_composition(parts, 0)
+    elements, norms, reduced = _name_l2_dimensions(parts)
+    composition = Composition(parts, parts.graph_tensors[parts.whole.inputs[0]].dtype)
     data = composition.read(0, " ".join(elements))
     total = composition.sum("sum", composition.add("square", "square", (data,), elements), reduced)
     eps = round_single(parts.whole.attributes.get("eps", "1e-10"))
-    norm = composition.add(
-        "norm", "sqrt", (composition.add("above", "_plus_scalar", (total,), lines, scalar=eps),), lines
-    )
-    composition.set_output(1, norm, " ".join(_name_norm_dimensions(parts, elements)))
+    above = composition.add("above", "_plus_scalar", (total,), total.names, scalar=eps)
+    norm = composition.add("norm", "sqrt", (above,), total.names)
+    composition.set_output(1, norm, " ".join(norms))
     composition.finish("broadcast_div", (data, norm), " ".join(elements))
 
 
 def _expand_l2_backward(parts: Parts) -> None:
-    composition, elements, lines, reduced = _start_l2_composition(parts, 0)
+    elements, norms, reduced = _name_l2_dimensions(parts)
+    composition = Composition(parts, parts.graph_tensors[parts.whole.inputs[0]].dtype)
     d_out, out = (composition.read(slot, " ".join(elements)) for slot in (0, 1))
-    norm = composition.reshape("norm", composition.read(2, " ".join(_name_norm_dimensions(parts, elements))), lines)
+    lines = [ONE if name in reduced else name for name in elements]
+    norm = composition.reshape("norm", composition.read(2, " ".join(norms)), lines)
     projected = composition.sum(
         "projected", composition.add("product", "elemwise_mul", (d_out, out), elements), reduced
     )
@@ -192,10 +183,10 @@ def _expand_l2_backward(parts: Parts) -> None:
 
 
 LOWERINGS = {
-    "InstanceNorm": Lowering(_expand_forward, is_possible=_is_possible),
-    "_backward_InstanceNorm": Lowering(_expand_instance_backward, is_possible=_is_possible),
-    "L2Normalization": Lowering(_expand_l2, is_possible=_is_possible),
-    "_backward_L2Normalization": Lowering(_expand_l2_backward, is_possible=_is_possible),
-    "GroupNorm": Lowering(_expand_forward, is_possible=_is_possible),
-    "_backward_GroupNorm": Lowering(_expand_group_backward, is_possible=_is_possible),
+    "InstanceNorm": Lowering(_expand_forward, is_possible=has_exact_sums),
+    "_backward_InstanceNorm": Lowering(_expand_instance_backward, is_possible=has_exact_sums),
+    "L2Normalization": Lowering(_expand_l2, is_possible=has_exact_sums),
+    "_backward_L2Normalization": Lowering(_expand_l2_backward, is_possible=has_exact_sums),
+    "GroupNorm": Lowering(_expand_forward, is_possible=has_exact_sums),
+    "_backward_GroupNorm": Lowering(_expand_group_backward, is_possible=has_exact_sums),
 }

@@ -7,10 +7,11 @@ The parts are in `csrc/nnvm/parts/take.cc` and `by_position.cc`.
 
 from __future__ import annotations
 
+from tdl_ops.mxnet.attributes import is_true
 from tofu.graph import Operator
 from tofu.lowering.parts import Attributes, Inputs, Lowering, Parts
 from tofu.mxnet.lowerings.composition import round_single
-from tofu.mxnet.lowerings.conventions import TYPES, is_true, positive_axis, select_attributes
+from tofu.mxnet.lowerings.conventions import TYPES, positive_axis, select_attributes
 
 
 def _lower_lookup(op: str, table_slot: int, indices_slot: int) -> dict[str, Lowering]:
@@ -39,10 +40,10 @@ def _lower_lookup(op: str, table_slot: int, indices_slot: int) -> dict[str, Lowe
 
 
 def _check_indices(parts: Parts, op: str, slot: int, indices: int, names: tuple[str, ...], rows: int) -> int:
-    """Return `indices`, which have dimensions of these `names`, after a check that they are below `rows`.
+    """Return `indices`, whose dimensions have these `names`, after a check that they are below `rows`.
 
-    Each worker looks up input `slot` in a table of zeros by MXNet's own kernel, which raises the error. The result is
-    added to the indices, so that the error reaches all operators that read them.
+    Each worker looks up input `slot` in a table of zeros by MXNet's own kernel, which raises the error. The zeros found
+    are added to the indices, so that the error reaches all operators that read them.
     """
     dtype = parts.graph_tensors[parts.whole.inputs[slot]].dtype
     shape = parts.shape(slot)[len(parts.shape(slot)) - len(names) :]
@@ -79,7 +80,7 @@ def _has_axis(operator: Operator, inputs: Inputs) -> bool:
 def _pick_attributes(parts: Parts, shape: tuple[int, ...]) -> dict[str, str]:
     attributes = parts.whole.attributes
     axis = positive_axis(attributes, len(shape), -1)
-    keepdims = str(is_true(attributes, "keepdims", False))
+    keepdims = str(is_true(attributes, "keepdims"))
     mode = attributes.get("mode", "clip")
     return {"axis": str(axis), "rows": str(shape[axis]), "mode": mode, "keepdims": keepdims}
 
@@ -153,7 +154,7 @@ def _expand_one_hot(parts: Parts) -> None:
 def _convert_indices(parts: Parts, dtype: str) -> int:
     """Return the indices in the type of the result.
 
-    Fractions have no effect, so they are cut off before a cast could round them. MXNet's kernel uses the lower 32 bits
+    A cast could round fractions, which have no effect, so they are cut off first. MXNet's kernel uses the lower 32 bits
     of an int64 index.
     """
     (indices,) = parts.whole.inputs

@@ -15,10 +15,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.analysis import OperatorAccess, analyse
-from tofu.errors import DescriptionError, UnsupportedError
 from tofu.graph import Graph, Operator, Phase
+from tofu.mxnet.lowerings.conventions import find_access
 
 Shape = tuple[int, ...]
 Sources = tuple[tuple[int, Shape], ...]
@@ -28,8 +26,11 @@ ZEROS = ("_zeros", "_npi_zeros", "zeros_like")
 
 
 def read_through_slices(graph: Graph) -> Graph:
-    """Return the graph with joins. An operator whose outputs nobody reads any more stays in the graph."""
-    accesses = [_find_access(graph, operator) for operator in graph.operators]
+    """Replace concatenations of slices and similar operators by `_tofu_join`.
+
+    The slices stay in the graph even if nobody reads them any more.
+    """
+    accesses = [find_access(graph, operator) for operator in graph.operators]
     with_state = {operator.forward for operator in graph.operators if operator.stateful}
     read_counts = Counter(graph.results)
     for operator, access in zip(graph.operators, accesses, strict=True):
@@ -64,10 +65,7 @@ def _list_sources(
     sources: dict[tuple[int, Phase], Sources],
     read_counts: Counter[int],
 ) -> Sources:
-    """Return the tensors whose sum is `target`.
-
-    If nobody else reads a source, the sources of this source replace it.
-    """
+    """Return the tensors whose sum is `target`. A source that nobody else reads is replaced by its own sources."""
     found: list[tuple[int, Shape]] = []
     for tensor, distances in own:
         is_private = read_counts[tensor] == 1 and (tensor, phase) in sources
@@ -114,14 +112,6 @@ def _clip(box: Sequence[tuple[int, int]], shape: Shape) -> list[tuple[int, int]]
 
 
 def _is_fetched(graph: Graph, operator: Operator, axes: Sequence[str]) -> bool:
-    """Return True if a transfer always computes the operator, and it has these `axes`, which hints may name."""
-    access = _find_access(graph, operator)
+    """Return True if transfers alone always compute the operator, and it has these `axes`, which hints may name."""
+    access = find_access(graph, operator)
     return access is not None and access.is_always_fetched and set(axes) <= set(access.axes)
-
-
-def _find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
-    shapes = ([graph.tensors[t].shape for t in tensors] for tensors in (operator.inputs, operator.outputs))
-    try:
-        return analyse(DESCRIPTIONS[operator.op], operator.attributes, *shapes)
-    except (KeyError, UnsupportedError, DescriptionError):
-        return None

@@ -5,26 +5,24 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tdl_ops.mxnet.attributes import parse_attribute
+from tdl_ops.mxnet.attributes import is_true, parse_attribute
 from tdl_ops.mxnet.reduced import list_reduced
 from tofu.graph import Operator
 from tofu.lowering.parts import Inputs, Lowering, Parts
-from tofu.mxnet.lowerings.composition import ONE, ComposedValue, Composition, compute_statistics, have_exact_sums
-from tofu.mxnet.lowerings.conventions import is_true
+from tofu.mxnet.lowerings.composition import ONE, ComposedValue, Composition, compute_statistics, has_exact_sums
 
 
 def _is_possible(operator: Operator, inputs: Inputs) -> bool:
-    return have_exact_sums(inputs) and operator.attributes.get("dtype", "None") in ("None", inputs[0].dtype)
+    return has_exact_sums(operator, inputs) and operator.attributes.get("dtype", "None") in ("None", inputs[0].dtype)
 
 
 def _has_squares(operator: Operator, inputs: Inputs) -> bool:
-    attributes = operator.attributes
-    is_l2_norm = attributes.get("ord", "2") == "2"
-    return have_exact_sums(inputs) and is_l2_norm and attributes.get("out_dtype", "None") == "None"
+    has_own_type = operator.attributes.get("out_dtype", "None") != "None"
+    return has_exact_sums(operator, inputs) and operator.attributes.get("ord", "2") == "2" and not has_own_type
 
 
 class _Reduction:
-    """A reduction, such as a mean, that is replaced by MXNet's operators. A *line* is what is reduced to one number.
+    """A reduction, such as a mean, that MXNet's operators replace. A *line* is a set of elements that give one number.
 
     Attributes
     ----------
@@ -36,7 +34,7 @@ class _Reduction:
 
     def __init__(self, parts: Parts, slot: int, axes_attribute: str) -> None:
         attributes, shape = parts.whole.attributes, parts.shape(slot)
-        self.keepdims = is_true(attributes, "keepdims", False)
+        self.keepdims = is_true(attributes, "keepdims")
         self.axes = tuple(list_reduced(parse_attribute(attributes.get(axes_attribute, "None")), False, len(shape)))
         unreduced = [d for d in range(len(shape)) if d not in self.axes]
         is_gradient = parts.whole.op.startswith("_backward")  # a gradient's index variables are numbered by dimension
@@ -83,11 +81,13 @@ def _expand_moments_backward(parts: Parts) -> None:
     composition.finish("broadcast_add", (spread, share), " ".join(elements))
 
 
-def _expand_variance(parts: Parts, is_root: bool) -> None:
+def _expand_variance(parts: Parts) -> None:
     reduction = _Reduction(parts, 0, "axis")
     composition, ddof = reduction.composition, int(parts.whole.attributes.get("ddof", "0"))
     statistics = compute_statistics(composition, reduction.data, reduction.reduced, ddof)
-    result = composition.add("std", "sqrt", (statistics.variance,), reduction.lines) if is_root else statistics.variance
+    result = statistics.variance
+    if parts.whole.op == "_npi_std":
+        result = composition.add("std", "sqrt", (result,), reduction.lines)
     reduction.finish(result, statistics.mean)
 
 
@@ -102,7 +102,7 @@ def _expand_norm(parts: Parts) -> None:
 LOWERINGS = {
     "moments": Lowering(_expand_moments, is_possible=_is_possible),
     "_backward_moments": Lowering(_expand_moments_backward, is_possible=_is_possible),
-    "_npi_var": Lowering(lambda parts: _expand_variance(parts, is_root=False), is_possible=_is_possible),
-    "_npi_std": Lowering(lambda parts: _expand_variance(parts, is_root=True), is_possible=_is_possible),
+    "_npi_var": Lowering(_expand_variance, is_possible=_is_possible),
+    "_npi_std": Lowering(_expand_variance, is_possible=_is_possible),
     "norm": Lowering(_expand_norm, is_possible=_has_squares),
 }

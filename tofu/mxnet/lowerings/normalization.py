@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from tdl_ops.mxnet.attributes import is_true
 from tofu.graph import Operator
 from tofu.lowering.parts import Attributes, Inputs, Lowering, Parts
 from tofu.mxnet.frontend.origin import find_origin
-from tofu.mxnet.lowerings.conventions import is_true, positive_axis, reduce_shape, select_attributes
+from tofu.mxnet.lowerings.conventions import positive_axis, reduce_shape, select_attributes
 
 
 def _batch_norm_attributes(parts: Parts, slot: int) -> tuple[dict[str, str], int]:
@@ -27,7 +28,7 @@ def _expand_batch_norm(parts: Parts) -> None:
     data, gamma, beta, moving_mean, moving_var = parts.whole.inputs
     attributes, channels = _batch_norm_attributes(parts, 0)
     writes = _written_gamma(attributes)
-    if is_true(attributes, "use_global_stats", False):
+    if is_true(attributes, "use_global_stats"):
         inputs = (data, gamma, beta, moving_mean, moving_var)
         parts.last_operator("_tofu_batch_norm_global", attributes, inputs, writes)
         return
@@ -38,7 +39,7 @@ def _expand_batch_norm(parts: Parts) -> None:
 
 
 def _written_gamma(attributes: Attributes) -> tuple[int, ...]:
-    """Return the inputs that the forward operator changes: input 1, gamma, if it is fixed to ones."""
+    """Return input 1, gamma, if the forward operator sets it to ones."""
     return (1,) if is_true(attributes, "fix_gamma", True) else ()
 
 
@@ -59,7 +60,7 @@ def _use_moving_statistics(attributes: Attributes) -> Attributes:
 def _request_mean(operator: Operator) -> Operator:
     """Return the operator with a request for output 1, the mean.
 
-    Without the request, MXNet's kernel does not set a fixed gamma to ones.
+    Otherwise MXNet's kernel would not set a fixed gamma to ones.
     """
     gamma = _written_gamma(operator.attributes)
     origin = replace(find_origin(operator), asked=gamma)
@@ -68,7 +69,7 @@ def _request_mean(operator: Operator) -> Operator:
 
 def _uses_batch_statistics(operator: Operator, inputs: Inputs) -> bool:
     """Return True if the statistics depend on the batch. Otherwise MXNet's gradient can be split by batch and space."""
-    return not is_true(operator.attributes, "use_global_stats", False)
+    return not is_true(operator.attributes, "use_global_stats")
 
 
 def _layer_norm_attributes(parts: Parts, slot: int) -> tuple[dict[str, str], tuple[int, ...]]:

@@ -11,14 +11,15 @@ from math import prod
 
 import numpy as np
 
+from tdl_ops.mxnet.attributes import is_true
 from tofu.graph import Operator
 from tofu.lowering.parts import Attributes, Inputs, Lowering, Parts
-from tofu.mxnet.lowerings.conventions import check_type, is_true, positive_axis, reduce_shape, select_attributes
+from tofu.mxnet.lowerings.conventions import check_type, positive_axis, reduce_shape, select_attributes
 
 
 def _is_plain(operator: Operator, inputs: Inputs) -> bool:
     attributes = operator.attributes
-    return not is_true(attributes, "use_length", False) and attributes.get("dtype", "None") == "None"
+    return not is_true(attributes, "use_length") and attributes.get("dtype", "None") == "None"
 
 
 def _softmax_attributes(parts: Parts) -> dict[str, str]:
@@ -26,7 +27,7 @@ def _softmax_attributes(parts: Parts) -> dict[str, str]:
 
 
 def _reduce_to_lines(shape: tuple[int, ...], attributes: Attributes) -> tuple[int, ...]:
-    """Return the shape of a tensor with one number for each line, a set of elements that share a softmax."""
+    """Return the shape with extent 1 along the dimension of the softmax."""
     return reduce_shape(shape, positive_axis(attributes, len(shape), -1))
 
 
@@ -39,12 +40,12 @@ def _expand_softmax(parts: Parts, attributes: Attributes, last_op: str, unread: 
     parts.last_operator(last_op, attributes, (data, largest, sums, *unread))
 
 
-def _expand_plain_softmax(parts: Parts, op: str) -> None:
-    _expand_softmax(parts, _softmax_attributes(parts), f"_tofu_{op}_apply")
+def _expand_plain_softmax(parts: Parts) -> None:
+    _expand_softmax(parts, _softmax_attributes(parts), f"_tofu_{parts.whole.op}_apply")
 
 
-def _expand_softmax_gradient(parts: Parts, op: str) -> None:
-    d_out, out = parts.whole.inputs
+def _expand_softmax_gradient(parts: Parts) -> None:
+    op, (d_out, out) = parts.whole.op.removeprefix("_backward_"), parts.whole.inputs
     attributes = _softmax_attributes(parts)
     sums = parts.inner_tensor("sum", _reduce_to_lines(parts.shape(1), attributes))
     summed = (d_out, out) if op == "softmax" else (d_out,)
@@ -55,13 +56,13 @@ def _expand_softmax_gradient(parts: Parts, op: str) -> None:
 def _has_classes(operator: Operator, inputs: Inputs) -> bool:
     attributes = operator.attributes
     data, label = (tensor.shape for tensor in inputs)
-    has_lines = len(data) == 2 or any(is_true(attributes, name, False) for name in ("multi_output", "preserve_shape"))
-    return has_lines and label != data and not is_true(attributes, "out_grad", False)
+    has_lines = len(data) == 2 or any(is_true(attributes, name) for name in ("multi_output", "preserve_shape"))
+    return has_lines and label != data and not is_true(attributes, "out_grad")
 
 
 def _class_attributes(parts: Parts) -> tuple[int, dict[str, str]]:
     rank = len(parts.shape(0))
-    is_multi = is_true(parts.whole.attributes, "multi_output", False)
+    is_multi = is_true(parts.whole.attributes, "multi_output")
     axis = 1 if is_multi else rank - 1
     names = ["b", "k", *(f"s{d}" for d in range(rank - 2))] if is_multi else [*(f"b{d}" for d in range(axis)), "k"]
     return axis, {"axis": str(axis), "names": " ".join(names)}
@@ -77,7 +78,7 @@ def _expand_output_gradient(parts: Parts) -> None:
     axis, attributes = _class_attributes(parts)
     attributes |= select_attributes(whole_attributes, "ignore_label", "use_ignore")
     attributes |= {"classes": str(parts.shape(0)[axis]), "grad_scale": str(_output_scale(parts))}
-    if not is_true(whole_attributes, "multi_output", False):  # MXNet does not smooth with multi_output
+    if not is_true(whole_attributes, "multi_output"):  # MXNet does not smooth with multi_output
         attributes["smooth_alpha"] = whole_attributes.get("smooth_alpha", "0")
     gradient = parts.whole.outputs[:1]
     if whole_attributes.get("normalization") != "valid":
@@ -94,7 +95,7 @@ def _expand_output_gradient(parts: Parts) -> None:
 
 
 def _label_names(parts: Parts, names: str) -> list[str]:
-    """Return the names of the labels' dimensions, from the names of the data's dimensions. `k` names the classes."""
+    """Return the names of the labels' dimensions, from the names of the data's dimensions, in which `k` is the class."""
     first, *others = (name for name in names.split() if name != "k")
     rank = len(parts.shape(1))
     if rank == 2 + len(others):
@@ -107,7 +108,7 @@ def _output_scale(parts: Parts) -> float:
     attributes, out_shape, label_shape = parts.whole.attributes, parts.shape(0), parts.shape(1)
     scale = np.float32(attributes.get("grad_scale", "1"))
     normalization = attributes.get("normalization", "null")
-    is_multi = is_true(attributes, "multi_output", False)
+    is_multi = is_true(attributes, "multi_output")
     if is_multi and normalization != "valid":
         scale /= np.float32(prod(out_shape[2:]))
     if normalization == "batch":
@@ -116,12 +117,10 @@ def _output_scale(parts: Parts) -> float:
 
 
 LOWERINGS = {
-    "softmax": Lowering(lambda parts: _expand_plain_softmax(parts, "softmax"), is_possible=_is_plain),
-    "log_softmax": Lowering(lambda parts: _expand_plain_softmax(parts, "log_softmax"), is_possible=_is_plain),
-    "_backward_softmax": Lowering(lambda parts: _expand_softmax_gradient(parts, "softmax"), is_possible=_is_plain),
-    "_backward_log_softmax": Lowering(
-        lambda parts: _expand_softmax_gradient(parts, "log_softmax"), is_possible=_is_plain
-    ),
+    "softmax": Lowering(_expand_plain_softmax, is_possible=_is_plain),
+    "log_softmax": Lowering(_expand_plain_softmax, is_possible=_is_plain),
+    "_backward_softmax": Lowering(_expand_softmax_gradient, is_possible=_is_plain),
+    "_backward_log_softmax": Lowering(_expand_softmax_gradient, is_possible=_is_plain),
     "SoftmaxOutput": Lowering(_expand_output, is_possible=_has_classes),
     "_backward_SoftmaxOutput": Lowering(_expand_output_gradient, is_possible=_has_classes),
 }

@@ -19,11 +19,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
 
-from tdl_ops.mxnet.attributes import CHANNELS_LAST, parse_attribute
+from tdl_ops.mxnet.attributes import CHANNELS_LAST, is_true, parse_attribute
 from tofu.graph import Operator
 from tofu.lowering.parts import Attributes, DimensionNames, Inputs, Lowering, Parts
 from tofu.mxnet.frontend.origin import find_origin
-from tofu.mxnet.lowerings.conventions import check_type, is_true, select_attributes
+from tofu.mxnet.lowerings.conventions import check_type, select_attributes
 
 DIVIDE_BY_WINDOW = "_tofu_divide_by_window"
 SUM_POOLING = {"pool_type": "sum"}
@@ -38,16 +38,16 @@ def _read_extents(attributes: Attributes, name: str) -> tuple[int, ...]:
 def _has_smaller_windows(operator: Operator, inputs: Inputs) -> bool:
     """Return True for an average pooling whose windows at a border may be smaller than others."""
     attributes = operator.attributes
-    if attributes.get("pool_type") != "avg" or is_true(attributes, "global_pool", False):
+    if attributes.get("pool_type") != "avg" or is_true(attributes, "global_pool"):
         return False
     omits_padding = any(_read_extents(attributes, "pad")) and not is_true(attributes, "count_include_pad", True)
     return omits_padding or attributes.get("pooling_convention", "valid") != "valid"
 
 
 def _list_divisions(parts: Parts, slot: int) -> list[dict[str, str]]:
-    """Return attributes of the divisions that turn sums in windows into averages, one for each dimension.
+    """Return the attributes of the divisions, one for each dimension, that turn sums in windows into averages.
 
-    A sum is divided by the number of positions of the window from `begin` to `end`.
+    A sum is divided by the number of positions of its window from `begin` to `end`.
     """
     attributes = parts.whole.attributes
     shape, is_channels_last = parts.shape(slot), attributes.get("layout") in CHANNELS_LAST
@@ -70,7 +70,7 @@ def _list_divisions(parts: Parts, slot: int) -> list[dict[str, str]]:
 
 
 def _add_divisions(parts: Parts, tensor: int, divisions: list[dict[str, str]], like: int) -> int:
-    """Add divisions of a tensor that has the shape and type of `like`. Return the number of the last quotient."""
+    """Divide a tensor of the shape and type of `like` once for each of the `divisions`. Return the number of the result."""
     shape, dtype = parts.graph_tensors[like].shape, parts.graph_tensors[like].dtype
     for attributes in divisions:
         name = f"average{attributes['axis']}"
@@ -97,7 +97,7 @@ def _expand_pooling_backward(parts: Parts) -> None:
 
 
 def _has_one_gradient(operator: Operator, inputs: Inputs) -> bool:
-    """Return False if the operator also computes zeros, as the gradient of a tensor that only sets the size."""
+    """Return False for a gradient that also computes zeros for `like`, a tensor that only sets the size."""
     return not operator.op.startswith("_backward") or operator.attributes.get("mode") != "like"
 
 
@@ -114,7 +114,7 @@ def _resize_names(old_size: Size, new_size: Size, splittable: str) -> tuple[tupl
 
 
 def _expand_resize(parts: Parts) -> None:
-    """Resize the rows first. In the gradient, resize them last.
+    """Resize the rows, then the columns. In the gradient, resize the columns first.
 
     Each pass of the gradient copies the model's node, because MXNet infers no shapes for a new node of this type.
     """

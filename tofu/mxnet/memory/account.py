@@ -43,7 +43,7 @@ def round_up(count: int) -> int:
 def account_one_device(source: Source, states: OptimizerStates) -> DeviceMemory:
     """Return the memory of one device that trains the whole model with an optimizer."""
     graph = source.graph
-    whole = {t: [tensor.shape] for t, tensor in enumerate(graph.tensors) if tensor.kind is not TensorKind.INTERMEDIATE}
+    whole = {variable: [graph.tensors[variable].shape] for variable in graph.variables}
     gradients = _mxnet.outputs(source.native.handle.value)[len(graph.outputs) :]
     return _account(source.native, source_variables(graph), graph, whole, {"": "one device"}, gradients, states)[0]
 
@@ -52,11 +52,7 @@ def account_workers(partition: Partition, states: OptimizerStates) -> tuple[Devi
     """Return the memory of each worker that trains its part of the model with an optimizer."""
     graph, execution = partition.graph, partition.training
     problem, choices, workers = partition.problem, partition.choices, execution.workers
-    shards = {
-        t: list_shard_shapes(problem, t, choices.layout(t))
-        for t, tensor in enumerate(graph.tensors)
-        if tensor.kind is not TensorKind.INTERMEDIATE
-    }
+    shards = {t: list_shard_shapes(problem, t, choices.layout(t)) for t in graph.variables}
     results = _mxnet.outputs(execution.symbol.handle.value)[: len(execution.outputs) * workers]
     gradients = results[execution.n_model_outputs * workers :]
     names = {worker_group(worker): f"worker {worker}" for worker in range(workers)}
@@ -65,7 +61,7 @@ def account_workers(partition: Partition, states: OptimizerStates) -> tuple[Devi
 
 
 def count_rounding(partition: Partition) -> tuple[int, ...]:
-    """Return how many bytes MXNet adds on each worker's GPU because it rounds array sizes up. Leave out optimizer states."""
+    """Return the bytes that MXNet adds on each worker's GPU by rounding array sizes up, without optimizer states."""
     return tuple(device.rounding_bytes for device in account_workers(partition, OptimizerStates(None, {})))
 
 
@@ -80,7 +76,7 @@ def _account(
 ) -> list[DeviceMemory]:
     """Return the memory of each device that runs a graph.
 
-    `shards` maps each variable to its shape on each device. `names` maps groups of nodes to the names of their devices.
+    `shards` has the shape of each variable on each device. `names` maps MXNet's context groups to names of devices.
     """
     buffers = _mxnet.PlannedGraph(symbol.handle.value, *variables)
     planned = buffers.memory()

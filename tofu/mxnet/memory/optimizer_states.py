@@ -67,9 +67,9 @@ class OptimizerStates:
         ]
 
     def _probe(self, dtype: str, rank: int) -> Iterator[tuple[tuple[bool, ...], int]]:
-        """Yield which dimensions each state shares with the weight, and the bytes of an element.
+        """Yield, for each state, which dimensions it shares with the weight, and the bytes of an element.
 
-        A state has extent 1 in its other dimensions.
+        Its other dimensions have extent 1.
         """
         if self._optimizer is None:
             return

@@ -111,7 +111,7 @@ class DeviceMemory:
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """Rows below the total: further sizes, and the name of the operator or fetch at the peak."""
+        """Rows below the total: other sizes, and the operator or fetch at the peak."""
         return {
             "rounding on GPUs": self.rounding_bytes,
             "workspace, about": self.workspace_bytes,
@@ -132,6 +132,9 @@ class MemoryReport(MemoryComparison):
     in a step. `optimizer` names the optimizer whose states are counted.
     """
 
+    heading = "at the peak"
+    legend = LEGEND
+
     one_device: DeviceMemory
     workers: tuple[DeviceMemory, ...]
     communication_bytes: int
@@ -144,24 +147,14 @@ class MemoryReport(MemoryComparison):
 
     @property
     def headline(self) -> str:
-        """Title of the table. It names the optimizer, and states how many bytes workers transfer."""
+        """Title of the table: the optimizer, and the bytes that workers transfer."""
         moved = format_bytes(self.communication_bytes)
         workers = f"{len(self.workers)} workers, which transfer {moved} per step" if self.workers else "one device"
         return f"[bold]Memory of a training step[/bold] with {self.optimizer}: {workers}"
 
     @property
-    def heading(self) -> str:
-        """Title of the first column."""
-        return "at the peak"
-
-    @property
-    def legend(self) -> dict[str, str]:
-        """Explanation of each row."""
-        return LEGEND
-
-    @property
     def columns(self) -> list[tuple[str, DeviceMemory]]:
-        """Columns of the table: one device, and one worker for each group of workers with equal memory."""
+        """Columns of the table: one device, and each group of workers with equal memory."""
         return [("one device", self.one_device), *_list_kinds(self.workers)]
 
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from typing import Any
 
 from tdl_ops.mxnet.case import Case
 from tofu.host.processes import map_in_processes
 from tofu.mxnet.verify.explained import EXPLANATIONS
 from tofu.mxnet.verify.kernels import describe_refusal
 from tofu.mxnet.verify.missing import find_missing, try_geometry
-from tofu.mxnet.verify.nodes import VerifiedNode
 from tofu.mxnet.verify.sandbox import ProcessEndedError, Sandbox
 from tofu.mxnet.verify.trials import Trials, try_variants, verify_apart
-from tofu.verification.cuts import Cut, Geometry
-from tofu.verification.missing import Missing, explain
+from tofu.verification.missing import Missing, separate_explained
 from tofu.verification.report import Report
 from tofu.verification.windows import list_window_geometries
 
@@ -64,8 +63,8 @@ def verify_cases(
 ) -> Generator[CaseResult, None, None]:
     """Verify cases in their order, `jobs` at a time, and yield a result for each.
 
-    After each case, `examples` random variants of it are verified. If `search` is True, missing splits are searched,
-    too. `modules` are imported first, to register more descriptions.
+    After each case, verify `examples` random variants of it. If `search` is True, also search for splits that Tofu does
+    not offer. Import `modules` first, which may register more descriptions.
     """
     if jobs == 1:
         with Sandbox(modules) as sandbox:
@@ -90,19 +89,11 @@ def _verify_in_process(case: Case, examples: int, seed: int, search: bool) -> Ca
 
 
 def _verify(sandbox: Sandbox, case: Case, examples: int, seed: int, search: bool) -> CaseResult:
-    def try_split(node: VerifiedNode, geometry: Geometry, is_compared: Sequence[bool]) -> Cut | None:
+    def call(function: Callable[..., Any], if_ended: Any, *arguments: Any) -> Any:
         try:
-            return sandbox.call(try_geometry, node, geometry, is_compared)
+            return sandbox.call(function, *arguments)
         except ProcessEndedError:
-            return None
-
-    def list_windows(
-        forward: VerifiedNode, free_inputs: Collection[int], indexed: Collection[int], shrinks_attributes: bool
-    ) -> list[Geometry]:
-        try:
-            return sandbox.call(list_window_geometries, forward, free_inputs, indexed, shrinks_attributes)
-        except ProcessEndedError:
-            return []
+            return if_ended
 
     try:
         report = verify_apart(sandbox, case)
@@ -112,8 +103,7 @@ def _verify(sandbox: Sandbox, case: Case, examples: int, seed: int, search: bool
     trials = Trials(0, 0, None)
     if examples and report.is_verified:
         trials = try_variants(case, examples, lambda variant: verify_apart(sandbox, variant), seed)
-    all_missing = find_missing(case, try_split, list_windows) if search and report.is_verified else ()
-    reasons = [(strategy, explain(strategy, EXPLANATIONS)) for strategy in all_missing]
-    missing = tuple(strategy for strategy, reason in reasons if reason is None)
-    explained = tuple((strategy, reason) for strategy, reason in reasons if reason is not None)
-    return CaseResult(case, report, trials, missing, explained)
+    all_missing: tuple[Missing, ...] = ()
+    if search and report.is_verified:
+        all_missing = find_missing(case, partial(call, try_geometry, None), partial(call, list_window_geometries, []))
+    return CaseResult(case, report, trials, *separate_explained(all_missing, EXPLANATIONS))

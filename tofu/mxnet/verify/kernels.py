@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cache
 from math import prod
 from typing import Any
@@ -16,7 +15,7 @@ from mxnet.base import _LIB, check_call
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu import _mxnet
-from tofu.errors import UnsupportedError
+from tofu.errors import UnsupportedError, suggest_several
 from tofu.mxnet.frontend.inference import DTYPE_NAMES
 from tofu.verification.kernel import Array, Shape
 
@@ -55,8 +54,8 @@ def run_kernel(
 ) -> tuple[list[Array], list[Array]]:
     """Run `op` as in training. Return all outputs, also hidden ones, and the inputs as the kernel left them.
 
-    `pattern` selects the first (0) or the second (1) number in `PATTERNS`, which fills the outputs before the run.
-    Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if the kernel writes beyond an output.
+    `pattern` selects the first (0) or second (1) number in `PATTERNS`, with which the outputs are filled before the
+    run. Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if the kernel writes beyond an output.
     """
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPE_NAMES.index(dtype) for dtype in output_dtypes])
     if plain is not None:  # execution graphs use this kernel instead
@@ -130,12 +129,12 @@ def _has_pattern(array: Array, pattern: int) -> Array:
 
 
 def choose_guard_size(dtypes: Iterable[str]) -> int:
-    """Return the number of elements to add after an output; 0 if oneDNN may run, which cannot write into a part of an array."""
+    """Return the number of elements to add after an output. oneDNN cannot write into a part of an array, so it gets 0."""
     return 0 if "float32" in dtypes else GUARD_ELEMENTS
 
 
 class GuardedArray:
-    """An output array, filled with a pattern. It is followed by `guard_size` more elements, which must keep the pattern."""
+    """An output array that is filled with a pattern. The `guard_size` elements behind it must keep the pattern."""
 
     def __init__(self, shape: Shape, dtype: str, pattern: int, guard_size: int) -> None:
         self._pattern, self._size = pattern, prod(shape)
@@ -177,13 +176,12 @@ def find_operator(op: str) -> ctypes.c_void_p:
     """Return MXNet's handle of an operator. For an unknown name, raise UnsupportedError, which suggests similar names."""
     handle = ctypes.c_void_p()
     if _LIB.NNGetOpHandle(op.encode(), ctypes.byref(handle)) != 0:
-        near = get_close_matches(op, DESCRIPTIONS, n=3)
-        raise UnsupportedError(f"MXNet has no operator {op}" + (f"; did you mean {', '.join(near)}?" if near else "."))
+        raise UnsupportedError(f"MXNet has no operator {op}{suggest_several(op, DESCRIPTIONS)}")
     return handle
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return True if the error states that MXNet does not support these shapes or attributes, False for other errors."""
+    """Return True if the error states that MXNet does not support these shapes or attributes."""
     return any(type(error) is kind and re.search(text, str(error)) for kind, text in REFUSALS)
 
 

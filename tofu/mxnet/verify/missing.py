@@ -26,8 +26,8 @@ from tofu.verification.windows import list_window_geometries
 def try_geometry(node: VerifiedNode, geometry: Geometry, is_compared: Sequence[bool]) -> Cut | None:
     """Run the kernel on each part of a split. Return the split as a `Cut` if the results of the parts form the whole outputs.
 
-    Return None if they do not, or if a part computes as much as the whole. Only outputs with a True in `is_compared`
-    count.
+    Return None if they do not, or if a part computes as much as the whole. Only outputs with True in `is_compared` are
+    compared.
     """
     input_roles = [role for role in node.input_roles if role is not None]
     output_roles = [role for role in node.output_roles if role is not None]
@@ -82,11 +82,10 @@ def find_missing(
     """Return the splits of an operator and of its gradient that work, but that Tofu does not offer.
 
     A dimension stays whole if indices in an input refer to it, because a kernel could read outside of its tensor.
-    `try_split` tests a split, and `list_windows` changes inputs to find the outputs that read them. MXNet may end its
-    process in both functions.
+    `try_split` tests a split, and `list_windows` changes inputs to find the outputs that read them. Both run kernels of
+    MXNet, which may end the process.
     """
-    texts = {name: str(value) for name, value in case.attributes.items()}
-    nodes = execute_training_graph(case.op, texts, case.draw_inputs(), case.wrt, seed=1)
+    nodes = execute_training_graph(case.op, case.attributes, case.draw_inputs(), case.wrt, seed=1)
     shrinks_attributes = not any(isinstance(numbers, Fixed) for numbers in case.numbers)
     free_inputs = [n for n, numbers in enumerate(case.numbers) if isinstance(numbers, Numbers) and not numbers.is_whole]
     geometries = [

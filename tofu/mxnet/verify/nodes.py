@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +9,11 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
+from tdl_ops.mxnet.attributes import parse_attribute
 from tofu import _mxnet
 from tofu.mxnet.frontend.head_gradients import find_head, name_head_gradient
-from tofu.mxnet.frontend.inference import DTYPE_NAMES
-from tofu.mxnet.frontend.read_symbol import shares_state
+from tofu.mxnet.frontend.inference import DTYPE_NAMES, infer_entries
+from tofu.mxnet.frontend.read_symbol import shares_state, wrap_symbol
 from tofu.mxnet.verify.kernels import KERNEL_ERRORS, compose, find_unwritten, run_gradient, run_kernel
 from tofu.verification.cuts import Role
 from tofu.verification.kernel import Array, Shape
@@ -82,7 +81,7 @@ class VerifiedNode:
 
     @property
     def undeclared_changes(self) -> tuple[int, ...]:
-        """Positions of the inputs that the kernel changes although neither MXNet nor Tofu declares it."""
+        """Positions of the inputs that the kernel changes, but that neither MXNet nor Tofu declares as changed."""
         declared = {*self.mutated_inputs, *_mxnet.overwritten_inputs(self.op, self.attributes)}
         pairs = enumerate(zip(self.inputs, self.inputs_after, strict=True))
         changed = tuple(n for n, (old, new) in pairs if n not in declared and old.tobytes() != new.tobytes())
@@ -91,7 +90,7 @@ class VerifiedNode:
     @property
     def values(self) -> dict[str, Any]:
         """The attributes as Python values, for example `{"num_hidden": 5}`."""
-        return {name: read_attribute(text) for name, text in self.attributes.items()}
+        return {name: parse_attribute(text) for name, text in self.attributes.items()}
 
     def computes(self, output: int) -> bool:
         """Return True if the kernel computed this output. A run with the forward operator computes only gradients of `wrt`."""
@@ -123,28 +122,20 @@ class VerifiedNode:
         return tuple(tuple(shape or ()) for shape in inferred)
 
 
-def read_attribute(text: str) -> Any:
-    """Convert the text of an attribute to a Python value, for example "(2, 2)" to a tuple. Return other texts unchanged."""
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
-
-
 def write_attributes(values: Mapping[str, Any]) -> dict[str, str]:
     """Convert the values of attributes to texts, as MXNet expects them."""
     return {name: str(value) for name, value in values.items()}
 
 
 def execute_training_graph(
-    op: str, attributes: Mapping[str, str], inputs: Sequence[Array], wrt: Sequence[int] | None, seed: int
+    op: str, attributes: Mapping[str, object], inputs: Sequence[Array], wrt: Sequence[int] | None, seed: int
 ) -> list[VerifiedNode]:
     """Run `op` and the operators of its gradient.
 
     `wrt` lists the inputs whose gradients are computed; the default is all inputs except auxiliary states. The
     gradients of the outputs are random numbers drawn with `seed`.
     """
-    symbol, training, wrt = _build_training_graph(op, attributes, len(inputs), wrt)
+    symbol, training, wrt = _build_training_graph(op, write_attributes(attributes), len(inputs), wrt)
     return _Execution(symbol, training, inputs, wrt, seed).run()
 
 
@@ -162,11 +153,10 @@ def _build_training_graph(
     if wrt is None:
         wrt = [n for n in range(count) if f"input{n}" not in states]
     names = [f"input{n}" for n in wrt]
-    training = mx.sym.Symbol(ctypes.c_void_p(_mxnet.training_graph(symbol.handle.value, names))) if names else symbol
+    training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, names)) if names else symbol
     return symbol, training, wrt
 
 
-# An entry is the output of a node, as the numbers of the node and of the output.
 class _Execution:
     def __init__(self, symbol: Any, training: Any, inputs: Sequence[Array], wrt: Sequence[int], seed: int) -> None:
         self.nodes = _mxnet.nodes(training.handle.value)
@@ -306,7 +296,5 @@ def run_with_forward(
 
 
 def _infer(symbol: Any, variables: Mapping[str, Array]) -> tuple[list[Any], list[int]]:
-    used = {name: array for name, array in variables.items() if name in symbol.list_inputs()}
-    shapes = {name: array.shape for name, array in used.items()}
-    type_flags = {name: DTYPE_NAMES.index(array.dtype.name) for name, array in used.items()}
-    return _mxnet.infer(symbol.handle.value, shapes, type_flags)
+    shapes = {name: array.shape for name, array in variables.items()}
+    return infer_entries(symbol, shapes, {n: DTYPE_NAMES.index(array.dtype.name) for n, array in variables.items()})

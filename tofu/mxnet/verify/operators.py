@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.analysis import OperatorAccess, analyse
+from tofu.analysis import InputAccess, OperatorAccess, analyse
 from tofu.errors import TofuError, UnsupportedError
 from tofu.mxnet.verify.kernels import KERNEL_ERRORS
-from tofu.mxnet.verify.nodes import VerifiedNode, execute_training_graph, run_with_forward
+from tofu.mxnet.verify.nodes import VerifiedNode, execute_training_graph, run_with_forward, write_attributes
 from tofu.mxnet.verify.whole import compare_whole
 from tofu.tdl import Description, trace
 from tofu.tdl.expression import OpaqueElement, Position
@@ -80,14 +80,15 @@ def verify_operator(
     >>> verify_operator("FullyConnected", {"num_hidden": 5}, [(4, 6), (5, 6), (5,)]).is_verified
     True
     """
-    texts = {name: str(value) for name, value in attributes.items()}
     random = np.random.RandomState(seed)
     arrays = [value if isinstance(value, np.ndarray) else random.uniform(-1, 1, value) for value in inputs]
-    nodes = execute_training_graph(op, texts, arrays, wrt, seed + 1)
+    nodes = execute_training_graph(op, attributes, arrays, wrt, seed + 1)
     reports = [
         _Verification(node, parts, (relations or {}).get(node.op), description_tolerance).report() for node in nodes
     ]
-    return Report(op, tuple(texts.items()), tuple(array.shape for array in arrays), tuple(reports))
+    return Report(
+        op, tuple(write_attributes(attributes).items()), tuple(array.shape for array in arrays), tuple(reports)
+    )
 
 
 class _Verification:
@@ -188,7 +189,7 @@ class _Verification:
         return errors
 
     def _list_axes_of_counts(self, access: OperatorAccess, number: int) -> set[str]:
-        """Return the axes whose positions an output contains, counted from the begin of a part."""
+        """Return the axes along which an output contains positions, counted from the beginning of a part."""
         value = _trace(access.description, self.node).outputs[number].value
         if self.node.gradient is not None or value is None:
             return set()
@@ -198,14 +199,7 @@ class _Verification:
     def _run_part(self, access: OperatorAccess, axis: int, part: Part) -> tuple[list[Array], list[Array]]:
         if access.axes[axis] in access.fetched_axes:
             return move_elements(self.node.inputs, access, part, self.output_shapes), list(self.node.inputs)
-        inputs = [
-            cut_input(array, read, part, access.extents)
-            for array, read in zip(self.node.inputs, access.inputs, strict=True)
-        ]
-        shapes = [
-            region_shape(find_region(written.rows, shape, part, access.extents))
-            for written, shape in zip(access.outputs, self.output_shapes, strict=True)
-        ]
+        inputs, shapes = _cut_node(self.node, access, access.inputs, part)
         attributes = _local_attributes(self.node, access, part, [array.shape for array in inputs], shapes)
         if self.node.gradient is not None:
             return self._run_part_with_forward(
@@ -234,14 +228,9 @@ class _Verification:
         if access is None or missing:
             raise SplitError(f"{forward.op} has no axis {missing[0]}, and both must be split in the same way")
         part = {access.axes.index(name): axis_range for name, axis_range in part_by_name.items()}
-        forward_inputs = [  # the backward operator may read inputs that the forward operator does not
-            cut_input(array, replace(read, is_read=True), part, access.extents)
-            for array, read in zip(forward.inputs, access.inputs, strict=True)
-        ]
-        forward_shapes = [
-            region_shape(find_region(written.rows, output.shape, part, access.extents))
-            for written, output in zip(access.outputs, forward.outputs, strict=True)
-        ]
+        # The backward operator may read inputs that the forward operator does not.
+        all_inputs = [replace(read, is_read=True) for read in access.inputs]
+        forward_inputs, forward_shapes = _cut_node(forward, access, all_inputs, part)
         forward_input_shapes = [array.shape for array in forward_inputs]
         self._check_shapes([array.shape for array in inputs], forward_input_shapes, forward_shapes)
         attributes = _local_attributes(forward, access, part, forward_input_shapes, forward_shapes)
@@ -282,6 +271,18 @@ def _trace(description: Description, node: VerifiedNode) -> Trace:
     shapes = [output.shape for output in node.outputs]
     inputs = [array.shape for array in node.inputs]
     return trace(description, node.attributes, inputs, [len(shape) for shape in shapes], shapes)
+
+
+def _cut_node(
+    node: VerifiedNode, access: OperatorAccess, reads: Sequence[InputAccess], part: Part
+) -> tuple[list[Array], list[Shape]]:
+    """Return the regions of the inputs that a part reads, and the shapes of the regions of the outputs that it computes."""
+    inputs = [cut_input(array, read, part, access.extents) for array, read in zip(node.inputs, reads, strict=True)]
+    shapes = [
+        region_shape(find_region(written.rows, output.shape, part, access.extents))
+        for written, output in zip(access.outputs, node.outputs, strict=True)
+    ]
+    return inputs, shapes
 
 
 def _is_opaque(traced: Trace) -> bool:

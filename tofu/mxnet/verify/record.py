@@ -92,7 +92,7 @@ def read_record(path: Path = RECORD) -> dict[str, RecordEntry]:
 
 
 def write_record(entries: Mapping[str, RecordEntry], path: Path = RECORD) -> None:
-    """Write the entries to a file, one line for each operator, sorted by name. So differences between versions are readable."""
+    """Write the entries to a file, one line for each operator, sorted by name, so that versions can be compared."""
     lines = (f" {json.dumps(name)}: {json.dumps(asdict(entry))}" for name, entry in sorted(entries.items()))
     write_atomically(path, "{\n" + ",\n".join(lines) + "\n}\n")
 

@@ -19,6 +19,7 @@ from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu import _mxnet
 from tofu.errors import TofuError
 from tofu.mxnet.verify.kernels import compose, list_choices
+from tofu.mxnet.verify.nodes import write_attributes
 from tofu.verification.kernel import Shape
 from tofu.verification.numbers import Fixed, Numbers, uniform
 
@@ -115,10 +116,9 @@ def _with_shape(numbers: InputNumbers, shape: Shape) -> InputNumbers:
 
 
 def _compose(op: str, attributes: Mapping[str, Any], input_count: int) -> Any:
-    texts = {name: str(value) for name, value in attributes.items()}
     for count in (None, input_count):
         try:
-            return compose(op, texts, count)
+            return compose(op, write_attributes(attributes), count)
         except mx.MXNetError:  # noqa: PERF203
             continue
     return None

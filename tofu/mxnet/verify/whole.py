@@ -18,9 +18,9 @@ from tofu.verification.comparison import (
     Comparison,
     Relation,
     count_numbers,
+    count_overwritten,
     count_related,
     find_mismatches,
-    find_overwritten,
 )
 from tofu.verification.kernel import Array
 from tofu.verification.split import relative_error
@@ -30,8 +30,8 @@ from tofu.verification.split import relative_error
 class WholeComparison:
     """Result of comparing an operator's outputs with its description or with a relation.
 
-    `error` is the largest error of the description. It is None if the description was not evaluated; then `checked`
-    states what was checked instead.
+    `error` is the largest error of the description, or None if it was not evaluated. `checked` then states what was
+    checked instead.
     """
 
     error: float | None
@@ -100,7 +100,7 @@ def _compare_relation(
 
 
 def _check_unwritten(node: VerifiedNode, outputs: Sequence[int]) -> tuple[list[str], list[Comparison]]:
-    counts = {n: find_overwritten(node.outputs[n], node.unwritten[n]) for n in outputs}
+    counts = {n: count_overwritten(node.outputs[n], node.unwritten[n]) for n in outputs}
     problems = [
         f"output {n} is called unwritten, but the kernel writes {count} of its {node.outputs[n].size} elements"
         for n, count in counts.items()

@@ -46,9 +46,9 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     Parameters
     ----------
     tensor
-        The shards. Before a model is bound, the only shard is the whole array on the host.
+        The shards. A parameter that no model uses yet has one shard, the whole array on the host.
     before_use
-        Function that is called before each use. It may replace the shards, or raise an error.
+        Function that is called before each use of the array. It may replace the shards, or raise an error.
     """
 
     def __init__(self, tensor: ShardedTensor, before_use: Callable[[], None] = lambda: None) -> None:
@@ -93,7 +93,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     def invalidate(self) -> None:
         """Mark the values as invalid, because the memory of the shards will be reused.
 
-        If the user holds a part of the whole array, the array is assembled before, and stays readable.
+        If the user holds a view of the whole array, the array is assembled first, so that the view stays readable.
         """
         if self._is_viewed:
             self._read_shards()
@@ -130,10 +130,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._whole, self._is_current = None, False
 
     def scatter_uncounted_writes(self) -> None:
-        """Copy the whole array to the shards if a user has changed it through a pointer.
-
-        MXNet does not count such writes.
-        """
+        """Copy the whole array to the shards if a user has changed it through a pointer, which MXNet does not count."""
         if self._is_current:
             new_digest = digest(self._whole)
             if new_digest != self._digest:
@@ -148,7 +145,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     def note_change(self) -> None:
         """Note that the shards have changed, so that the next read assembles the whole array again.
 
-        If the user holds a part of the whole array, it is assembled at once.
+        If the user holds a view of the whole array, it is assembled at once.
         """
         self._is_current = False
         if self._is_viewed:
@@ -194,7 +191,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return self.gradient
 
     def watch_view(self, view: Any) -> None:
-        """Keep the whole array up to date as long as `view`, an array that shares its memory, exists."""
+        """Keep the whole array up to date as long as `view`, which shares its memory, exists."""
         if isinstance(view, View):
             self._views.append(weakref.ref(view))
         elif view is not self:
@@ -204,10 +201,6 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         self.before_use()
         self._check_validity()
         return self._whole if self._is_current else self._shards.gather()
-
-    def asnumpy(self) -> Any:
-        """Return the whole array as a NumPy array."""
-        return self._gather().asnumpy()
 
     def wait_to_read(self) -> None:
         """Block until the values have been computed."""
@@ -228,15 +221,12 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def indices(self) -> Any:
-        """Numbers of the rows that are not zero.
-
-        Only gradients that one device would store as sparse arrays have them.
-        """
+        """Numbers of the rows that are not zero. Only a gradient that one device would store as a sparse array has them."""
         return self._get_sparse_part("indices")
 
     @property
     def data(self) -> Any:
-        """The rows that are not zero. Only gradients that one device would store as sparse arrays have them."""
+        """The rows that are not zero. Only a gradient that one device would store as a sparse array has them."""
         return self._get_sparse_part("data")
 
     def _get_sparse_part(self, attribute: str) -> Any:
@@ -249,7 +239,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return mx.nd.NDArray.astype(self, dtype, copy)
 
     def detach(self) -> ParameterArray:
-        """Return this array, because autograd records no operation that computes it."""
+        """Return this array: autograd records no operation that computes it."""
         return self
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -265,10 +255,6 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             for array in self._shards.arrays:
                 array[:] = value
         self.put(self._shards)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the whole array as an ordinary NDArray."""
-        return mx.nd.NDArray, (None,), self._gather().__getstate__()
 
     def __repr__(self) -> str:
         return repr(self._gather())
@@ -288,7 +274,7 @@ class View(mx.nd.NDArray, metaclass=LikeNDArray):  # type: ignore[misc]  # MXNet
 
 
 def _returning_view(method: Any) -> Any:
-    """Return a method of NDArray whose result is a `View`, or is noted as sharing the array's memory."""
+    """Return a method of NDArray that registers its result, which shares the array's memory, with the `ParameterArray`."""
 
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -309,7 +295,7 @@ for _name in VIEW_METHODS:
 
 
 def on_host(name: str, whole: Any) -> ShardedTensor:
-    """Return a tensor whose only shard is the whole array on the host."""
+    """Return a tensor with one shard: `whole`, or a copy of it on the host."""
     region = tuple((0, extent) for extent in whole.shape)
     array = whole.copyto(mx.cpu(0)) if whole.context != mx.cpu(0) else whole
     return ShardedTensor(name, tuple(whole.shape), whole.dtype.__name__, [region], [mx.cpu(0)], [array])
@@ -325,16 +311,15 @@ def add_to(array: Any, tensor: ShardedTensor) -> None:
         return
     if not array.layout.matches(tensor):
         array.move(tensor.zeros_like())
-    for shard, addend in zip(array.tensor.arrays, tensor.arrays, strict=True):
-        shard += addend
+    array.tensor.add(tensor)
     array.note_change()
 
 
 def copy_into(pairs: Sequence[tuple[ParameterArray, ShardedTensor]]) -> None:
-    """Copy the tensor of each pair into the array of the pair, before the memory of the tensor is reused.
+    """Copy each tensor into the array beside it, before the memory of the tensors is reused.
 
     One operator copies all float32 shards of a device, because hundreds of small copies would take as long as an
-    update. The operator has no float64 on CPUs.
+    update. It does not support float64 on CPUs.
     """
     shards_by_device: dict[Any, tuple[list[Any], list[Any]]] = {}
     for array, tensor in pairs:
@@ -354,8 +339,7 @@ def copy_into(pairs: Sequence[tuple[ParameterArray, ShardedTensor]]) -> None:
 def add(tensors: Sequence[ShardedTensor]) -> ShardedTensor:
     """Return the sum of tensors of equal shape. The sum is split like the first tensor."""
     first, *others = tensors
-    sum_shards = [shard.copy() for shard in first.arrays]
+    total = first.like(first.shape, first.dtype, [shard.copy() for shard in first.arrays])
     for tensor in others:
-        for sum_shard, addend in zip(sum_shards, tensor.in_layout_of(first).arrays, strict=True):
-            sum_shard += addend
-    return first.like(first.shape, first.dtype, sum_shards)
+        total.add(tensor)
+    return total

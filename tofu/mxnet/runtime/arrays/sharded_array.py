@@ -16,7 +16,7 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 
 class ShardedContext(mx.Context):  # type: ignore[misc]  # MXNet is untyped
-    """The context of a sharded array. A constant that is created in it is split like `layout`."""
+    """The context of a sharded array. Arrays of zeros or ones that MXNet creates in it are split like `layout`."""
 
     def __init__(self, layout: ShardedTensor) -> None:
         super().__init__("cpu", 0)
@@ -32,10 +32,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def handle(self) -> None:
-        """Raise UnsupportedError.
-
-        MXNet's C functions ask for a pointer to one array, but a sharded array is several arrays.
-        """
+        """Raise UnsupportedError, because a sharded array is several arrays, and MXNet asks for a pointer to one."""
         raise UnsupportedError(
             "This use of an array is not possible for shards, for example a reshaped view in an optimizer, or an operator outside of it. "
             "Copy it with array.asnumpy() and write array[:] = numbers, or train with mx.mod.Module over the partitioned symbol, whose "
@@ -82,9 +79,12 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     ctx = context
 
+    def _gather(self) -> Any:
+        return self.tensor.gather()
+
     def asnumpy(self) -> Any:
         """Return the whole tensor as a NumPy array."""
-        return self.tensor.gather().asnumpy()
+        return self._gather().asnumpy()
 
     def wait_to_read(self) -> None:
         """Block until all shards have been computed."""
@@ -125,23 +125,19 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
         """Set all elements, or some of them. If `key` selects only some, the whole array is changed on the host."""
         if value is self:
             return
-        if not is_everything(key):
-            whole = self.tensor.gather()
-            whole[key] = value
-            self.tensor.scatter(whole)
-        elif isinstance(value, ShardedArray):
+        if is_everything(key) and isinstance(value, ShardedArray):
             value.copyto(self)
-        elif np.ndim(value) == 0 and not isinstance(value, mx.nd.NDArray):
+        elif is_everything(key) and np.ndim(value) == 0 and not isinstance(value, mx.nd.NDArray):
             for array in self.tensor.arrays:
                 array[:] = value
         else:
             whole = self.tensor.gather()
-            whole[:] = value
+            whole[key] = value
             self.tensor.scatter(whole)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the whole tensor as an ordinary NDArray."""
-        return mx.nd.NDArray, (None,), self.tensor.gather().__getstate__()
+        return mx.nd.NDArray, (None,), self._gather().__getstate__()
 
     def __repr__(self) -> str:
         return f"<ShardedArray {self.tensor!r}>"

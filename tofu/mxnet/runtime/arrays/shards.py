@@ -24,7 +24,7 @@ PIECE_BYTES = 1 << 22
 
 
 class ShardedTensor:
-    """A tensor of which each worker stores a shard.
+    """A tensor that is split over workers. Each worker stores a shard.
 
     Parameters
     ----------
@@ -41,7 +41,8 @@ class ShardedTensor:
     Attributes
     ----------
     source
-        The executor's whole array when it was last copied to the shards: the number of writes, and a digest or None.
+        Facts about the whole array of which the shards are copies: how often MXNet has written to it, and a digest or
+        None. If a fact has changed, the shards are outdated.
     """
 
     def __init__(
@@ -65,7 +66,10 @@ class ShardedTensor:
     def arrays(self) -> tuple[Any, ...]:
         """The shard of each worker, on the worker's device. They are allocated when they are first read."""
         if self._arrays is None:
-            self._arrays = self._allocate()
+            self._arrays = tuple(
+                mx.nd.zeros(tuple(end - begin for begin, end in region), ctx=context, dtype=self.dtype)
+                for region, context in zip(self.regions, self.contexts, strict=True)
+            )
         return self._arrays
 
     def matches(self, other: ShardedTensor) -> bool:
@@ -74,7 +78,7 @@ class ShardedTensor:
         return all(getattr(self, attribute) == getattr(other, attribute) for attribute in attributes)
 
     def like(self, shape: tuple[int, ...], dtype: Any, arrays: Sequence[Any] | None = None) -> ShardedTensor:
-        """Return a tensor that is split in the same way, of another type. An extent of 1 in `shape` is not split."""
+        """Return a tensor of another type that is split in the same way. Dimensions of extent 1 are not split."""
         if not self.is_like(shape):
             raise ShapeError(f"{self.name} has shape {self.shape}; {tuple(shape)} cannot have the same layout.")
         regions = [
@@ -97,37 +101,32 @@ class ShardedTensor:
         return self.like(self.shape, self.dtype)
 
     def in_layout_of(self, other: ShardedTensor) -> ShardedTensor:
-        """Return this tensor, split like `other` and with the type of `other`.
-
-        If it is so already, nothing is copied.
-        """
+        """Return a tensor of the same values that is split like `other` and has its type: this tensor, or a copy."""
         if self.matches(other):
             return self
         copied = other.zeros_like()
         copied.scatter(self.gather())
         return copied
 
-    def _allocate(self) -> tuple[Any, ...]:
-        return tuple(
-            mx.nd.zeros(tuple(end - begin for begin, end in region), ctx=context, dtype=self.dtype)
-            for region, context in zip(self.regions, self.contexts, strict=True)
-        )
+    def add(self, other: ShardedTensor) -> None:
+        """Add a tensor of the same shape to the values of this tensor."""
+        for shard, addend in zip(self.arrays, other.in_layout_of(self).arrays, strict=True):
+            shard += addend
 
     @cached_property
     def owners(self) -> tuple[int, ...]:
-        """For each distinct region, the first worker that stores it. Together these workers store the whole tensor."""
+        """One worker for each distinct region. Together these workers store the whole tensor."""
         worker_by_region: dict[Region, int] = {}
         for worker, region in enumerate(self.regions):
             worker_by_region.setdefault(region, worker)
         return tuple(worker_by_region.values())
 
-    def list_holding(self, region: Region) -> list[Any]:
-        """Return the shards of all workers that store this region."""
-        return [shard for shard, held in zip(self.arrays, self.regions, strict=True) if held == region]
-
     def list_distinct(self) -> list[tuple[Region, list[Any]]]:
         """Return each region once, with the shards of all workers that store it."""
-        return [(self.regions[worker], self.list_holding(self.regions[worker])) for worker in self.owners]
+        shards: dict[Region, list[Any]] = {}
+        for region, shard in zip(self.regions, self.arrays, strict=True):
+            shards.setdefault(region, []).append(shard)
+        return list(shards.items())
 
     def scatter(self, whole: Any) -> None:
         """Copy `whole`, an NDArray or anything that NumPy can read, into the shards, and convert its type.
@@ -143,9 +142,8 @@ class ShardedTensor:
             whole = whole.tostype("default")  # slices and casts need dense storage
         if isinstance(whole, mx.nd.NDArray) and np.dtype(whole.dtype) != np.dtype(self.dtype):
             whole = whole.astype(self.dtype)
-        for worker in self.owners:
-            region = self.regions[worker]
-            self._scatter_region(whole, region, self.list_holding(region))
+        for region, shards in self.list_distinct():
+            self._scatter_region(whole, region, shards)
 
     def _scatter_region(self, whole: Any, region: Region, shards: Sequence[Any]) -> None:
         extents = tuple(end - begin for begin, end in region)
@@ -211,10 +209,7 @@ def as_legacy(array: Any) -> Any:
 
 
 def list_pieces(shape: tuple[int, ...], item_bytes: int, most_bytes: int = PIECE_BYTES) -> Iterator[Region]:
-    """Yield consecutive regions that together cover a tensor. Each has at most `most_bytes` bytes.
-
-    If a single element of the last dimension is larger, a region has one element.
-    """
+    """Yield consecutive regions that together cover a tensor. Each has at most `most_bytes` bytes, or one element."""
     if not shape:
         yield ()
         return
@@ -228,12 +223,13 @@ def list_pieces(shape: tuple[int, ...], item_bytes: int, most_bytes: int = PIECE
             yield (*((index, index + 1) for index in outer_indices), (begin, end), *inner_dimensions)
 
 
-def cut(whole: Any, region: Region) -> Any:
-    """Return the elements of an array in `region`.
+def _has_whole_rows(region: Region, whole: Any) -> bool:
+    return all(span == (0, extent) for span, extent in zip(region[1:], whole.shape[1:], strict=True))
 
-    If only the first dimension is cut, they share the array's memory.
-    """
-    if all(part == (0, extent) for part, extent in zip(region[1:], whole.shape[1:], strict=True)):
+
+def cut(whole: Any, region: Region) -> Any:
+    """Return the elements of an array in `region`. If only the first dimension is cut, they share the memory of the array."""
+    if _has_whole_rows(region, whole):
         return whole[region[0][0] : region[0][1]] if region else whole
     if whole.ndim > MOST_SLICED_DIMENSIONS:
         shape, merged = merge_dimensions(whole.shape, region)
@@ -242,9 +238,9 @@ def cut(whole: Any, region: Region) -> Any:
 
 
 def paste(part: Any, whole: Any, region: Region) -> None:
-    """Write `part`, which may be on any device, into a region of a whole array."""
-    if all(span == (0, extent) for span, extent in zip(region[1:], whole.shape[1:], strict=True)):
-        part.copyto(whole[region[0][0] : region[0][1]] if region else whole)
+    """Write the array `part`, which may be on any device, into a region of the array `whole`."""
+    if _has_whole_rows(region, whole):
+        part.copyto(cut(whole, region))
         return
     if whole.ndim > MOST_SLICED_DIMENSIONS:
         shape, merged = merge_dimensions(whole.shape, region)

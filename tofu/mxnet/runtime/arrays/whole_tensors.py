@@ -1,7 +1,7 @@
 """Whole tensors for monitors, under the names that MXNet uses on one device.
 
-A monitor is a user's callback that receives every tensor of a model. A whole tensor is assembled from the shards that
-the workers compute. If no operator reads a tensor, workers may have partial results, which are combined first.
+A monitor is a user's callback that receives every tensor of a model. It is assembled from the workers' shards. If no
+operator reads a tensor, workers may have partial results, which are combined first.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -18,10 +19,10 @@ import numpy as np
 from tofu import _mxnet
 from tofu.analysis import Combine, OutputAccess
 from tofu.graph import Graph, Operator, Tensor
+from tofu.mxnet.frontend.inference import infer_entries
 from tofu.mxnet.frontend.origin import find_origin
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
-from tofu.program import PlannedProgram
-from tofu.program.nodes import Entry, NodeKind
+from tofu.program import Entry, NodeKind, PlannedProgram
 from tofu.search.geometry import find_shards
 
 OUTPUT_NAMES = {
@@ -36,9 +37,9 @@ Callback = Callable[[bytes, str, int], None]
 
 
 class _NodeOutput(NamedTuple):
-    """Output of a node in the graph of all workers: the number of the tensor, and the worker.
+    """The tensor that an output of a node in the graph of all workers belongs to, and the worker.
 
-    It is *in transit* if it is not a shard of the tensor, but a fetched region or a partial sum.
+    The output is *in transit* if it is not a shard of the tensor, but a fetched region or a partial sum.
     """
 
     tensor: int
@@ -46,32 +47,35 @@ class _NodeOutput(NamedTuple):
     is_in_transit: bool
 
 
-class TensorNames:
-    """The names that MXNet gives to a model's tensors on one device.
+@dataclass
+class MonitoredTensor:
+    """A computed tensor, as a monitor sees it on one device.
 
     Attributes
     ----------
-    node_by_operator, type_by_operator
-        For each operator, MXNet's name of it, and its type, such as "Convolution".
-    inputs_by_output
-        For the first output of an operator, the tensors that the operator reads, and MXNet's name of each as an input.
-    name_by_tensor, writer_type_by_tensor
-        For each computed tensor, MXNet's name of it, and the type of the operator that computes it.
-    shape_by_tensor
-        For each computed tensor, MXNet's shape, without a separate dimension for attention heads.
+    name, shape
+        MXNet's name and shape of the tensor. MXNet merges attention heads with the batch.
+    op
+        The type of the operator that computes the tensor, such as "Convolution".
+    inputs
+        The tensors that the operator reads, each with MXNet's name of the input. Only the first output has them.
     """
+
+    name: str
+    shape: tuple[int, ...]
+    op: str
+    inputs: Sequence[tuple[str, str]]
+
+
+class MonitoredTensors:
+    """The computed tensors of a model by name, and the name and type of each operator, as monitors see them on one device."""
 
     def __init__(self, graph: Graph, native: Any) -> None:
         nodes, input_names = _mxnet.nodes(native.handle.value), _mxnet.monitored_inputs(native.handle.value)
         self.node_by_operator: dict[str, str] = {}
         self.type_by_operator = {operator.name: operator.op for operator in graph.operators}
-        self.writer_type_by_tensor: dict[str, str] = {}
-        self.name_by_tensor: dict[str, str] = {}
-        self.inputs_by_output: dict[str, list[tuple[str, str]]] = {}
-        self.shape_by_tensor: dict[str, tuple[int, ...]] = {}
-        variables = [node["name"] for node in nodes if node["op"] == "null" and node["name"] in graph.tensor_index]
-        variable_shapes = {name: graph.tensors[graph.tensor_index[name]].shape for name in variables}
-        shapes, _ = _mxnet.infer(native.handle.value, variable_shapes, {})
+        self.by_name: dict[str, MonitoredTensor] = {}
+        shapes, _ = infer_entries(native, {tensor.name: tensor.shape for tensor in graph.tensors}, {})
         for operator in graph.operators:
             number = find_origin(operator).monitored_node
             if number < 0:  # the operator is not in MXNet's graph
@@ -79,19 +83,18 @@ class TensorNames:
             name = self.node_by_operator[operator.name] = nodes[number]["name"]
             numbered = [f"output{n}" if len(operator.outputs) > 1 else "output" for n in range(len(operator.outputs))]
             outputs = OUTPUT_NAMES.get(operator.op, numbered)
-            for output, tensor in zip(outputs, operator.outputs, strict=True):
-                self.name_by_tensor[graph.tensors[tensor].name] = f"{name}_{output}"
-                self.writer_type_by_tensor[graph.tensors[tensor].name] = operator.op
-            self.inputs_by_output[graph.tensors[operator.outputs[0]].name] = [
+            inputs = [
                 (graph.tensors[tensor].name, f"{name}_{input_name}")
                 for tensor, input_name in zip(operator.inputs, input_names[number], strict=False)
             ]
-            first = nodes[number]["entry"]
-            self.shape_by_tensor |= {graph.tensors[t].name: shapes[first + n] for n, t in enumerate(operator.outputs)}
+            for n, (output, tensor) in enumerate(zip(outputs, operator.outputs, strict=True)):
+                shape = shapes[nodes[number]["entry"] + n] or ()
+                monitored = MonitoredTensor(f"{name}_{output}", shape, operator.op, inputs if n == 0 else ())
+                self.by_name[graph.tensors[tensor].name] = monitored
 
 
 class WholeTensors:
-    """A callback that receives the shards that workers compute, and passes whole tensors to a monitor's `callback`.
+    """A callback for MXNet that receives shards from workers, and passes whole tensors to a monitor's `callback`.
 
     `read_variable` returns a whole variable. It is None if the monitor does not see the inputs of operators.
     """
@@ -99,18 +102,19 @@ class WholeTensors:
     def __init__(
         self,
         program: PlannedProgram,
-        names: TensorNames,
+        monitored: MonitoredTensors,
         contexts: Sequence[Any],
         callback: Callback,
         read_variable: Callable[[str], Any] | None,
     ) -> None:
-        self._program, self._names, self._contexts = program, names, contexts
+        self._program, self._monitored, self._contexts = program, monitored, contexts
         self._callback, self._read_variable = callback, read_variable
         self._outputs_by_node: dict[str, list[_NodeOutput]] = {}
         for node, outputs in _list_outputs(program):
             self._outputs_by_node.setdefault(node, []).extend(outputs)
         self._form_by_unread_tensor = dict(_list_unread_tensors(program))
-        self._copied_operators = {o.name for o in program.graph.operators if names.type_by_operator.get(o.name) == o.op}
+        types = monitored.type_by_operator
+        self._copied_operators = {o.name for o in program.graph.operators if types.get(o.name) == o.op}
         self._calls_by_node: Counter[str] = Counter()
         self._waiting_shards: dict[int, dict[int, Any]] = {}  # by tensor and worker, until all shards exist
         self._whole_by_tensor: dict[str, Any] = {}
@@ -126,11 +130,11 @@ class WholeTensors:
             return
         output = outputs[self._calls_by_node[node] % len(outputs)]
         self._calls_by_node[node] += 1
-        tensor = self._get_tensor(output.tensor).name
-        if tensor not in self._names.name_by_tensor:
+        monitored = self._monitored.by_name.get(self._get_tensor(output.tensor).name)
+        if monitored is None:
             return
         if operator in self._copied_operators:  # the name of a copy of MXNet's node ends with the name of the output
-            self._names.name_by_tensor[tensor] = f"{self._names.node_by_operator[operator]}_{output_name}"
+            monitored.name = f"{self._monitored.node_by_operator[operator]}_{output_name}"
         if output.is_in_transit:
             return
         shards = self._waiting_shards.setdefault(output.tensor, {})
@@ -144,15 +148,15 @@ class WholeTensors:
 
     def _pass_tensor_on(self, position: int, arrays: Sequence[Any]) -> None:
         tensor = self._get_tensor(position)
-        whole = self._assemble(position, arrays)
+        monitored, whole = self._monitored.by_name[tensor.name], self._assemble(position, arrays)
         if whole is None:
             return
-        if tuple(whole.shape) != tuple(self._names.shape_by_tensor[tensor.name]):
-            whole = whole.reshape(self._names.shape_by_tensor[tensor.name])
+        if tuple(whole.shape) != tuple(monitored.shape):
+            whole = whole.reshape(monitored.shape)
         if self._read_variable is not None:
-            self._pass_inputs_on(tensor.name, self._read_variable)
+            self._pass_inputs_on(monitored, self._read_variable)
             self._whole_by_tensor[tensor.name] = whole
-        self._call_back(self._names.name_by_tensor[tensor.name], self._names.writer_type_by_tensor[tensor.name], whole)
+        self._call_back(monitored.name, monitored.op, whole)
 
     def _assemble(self, position: int, arrays: Sequence[Any]) -> Any:
         """Return the whole tensor, assembled from the workers' arrays. Return None if the arrays overlap."""
@@ -176,15 +180,14 @@ class WholeTensors:
             partial_results.append(partial_result.gather())
         return reduce(form.reduce, partial_results)
 
-    def _pass_inputs_on(self, tensor: str, read_variable: Callable[[str], Any]) -> None:
-        op = self._names.writer_type_by_tensor[tensor]
-        for read_tensor, name in self._names.inputs_by_output.get(tensor, ()):
+    def _pass_inputs_on(self, monitored: MonitoredTensor, read_variable: Callable[[str], Any]) -> None:
+        for read_tensor, name in monitored.inputs:
             if read_tensor in self._whole_by_tensor:
-                self._call_back(name, op, self._whole_by_tensor[read_tensor])
-            elif read_tensor not in self._names.name_by_tensor:
+                self._call_back(name, monitored.op, self._whole_by_tensor[read_tensor])
+            elif read_tensor not in self._monitored.by_name:
                 whole = read_variable(read_tensor)
                 self._call_back(read_tensor, "", whole)
-                self._call_back(name, op, whole)
+                self._call_back(name, monitored.op, whole)
 
     def _call_back(self, name: str, op: str, whole: Any) -> None:
         owned = whole.copy()  # the monitor frees it
@@ -193,7 +196,7 @@ class WholeTensors:
 
 
 class _WrittenForm(NamedTuple):
-    """Form in which the workers' copies of an operator write an output.
+    """Layout of a tensor that no operator reads.
 
     `layout` has the dimension that each round of the plan splits, or -1. In each of the `partial_rounds`, workers
     compute partial results, which `reduce` combines.

@@ -11,6 +11,7 @@ import struct
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -56,7 +57,7 @@ def _write_tensor(file: SealedWriter, tensor: ShardedTensor) -> None:
 
 
 class ParameterFile(Mapping[str, Any]):
-    """The arrays of a `.params` file by name. An array is read when it is accessed; `shapes` has all shapes.
+    """The arrays of a `.params` file by name, each read when it is accessed. `shapes` has the shapes of all arrays.
 
     If the file has no checksum, `seal` is None, and a warning is shown. The file stays open, so that a new file of the
     same name is not read by mistake. Raises TofuError if the file is damaged or of another kind.
@@ -69,6 +70,7 @@ class ParameterFile(Mapping[str, Any]):
         self.seal = read_seal(self._file, self.path)
         arrays = self._find_arrays()
         self.shapes = {name: array.shape for name, array in arrays.items()}
+        self._whole: ParameterFile | None = None
         self._readers: dict[str, Callable[[], Any]] = {}  # by name, functions that return memory-mapped elements
         for name, array in arrays.items():
             self._readers[name] = partial(array.map, self._file) if not array.indices else self._read_sparse(array)
@@ -97,9 +99,8 @@ class ParameterFile(Mapping[str, Any]):
 
     def select(self, kind: str) -> ParameterFile:
         """Return the arrays whose names begin with `kind` ("arg" or "aux") and a colon, without this prefix."""
-        selection, prefix = object.__new__(ParameterFile), kind + ":"
-        selection.path, selection.seal, selection._file = self.path, self.seal, self._file
-        selection._whole_file = self  # type: ignore[attr-defined]  # keeps the file open
+        selection, prefix = copy(self), kind + ":"
+        selection._whole = self  # keeps the file open
         names = {name.removeprefix(prefix): name for name in self.shapes if name.startswith(prefix)}
         selection.shapes = {short_name: self.shapes[name] for short_name, name in names.items()}
         selection._readers = {short_name: self._readers[name] for short_name, name in names.items()}

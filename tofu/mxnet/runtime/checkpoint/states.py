@@ -35,7 +35,7 @@ MEMO_OPCODES = {"PUT", "BINPUT", "LONG_BINPUT"}
 
 
 def save_states(path: str, content: Any, facts: Facts) -> None:
-    """Write the optimizer and its states in MXNet's format. At most one whole state is in the host's memory."""
+    """Write the optimizer and its states in MXNet's format. At most one whole array is in the host's memory."""
     with replace_atomically(path) as raw:
         file = SealedWriter(raw)
         pickler = pickle.Pickler(file)

@@ -72,7 +72,7 @@ def make_key() -> int:
 
 
 def compare_plans(kvstore: Any, text: str) -> None:
-    """Raise PlanError if `text`, which describes this machine's plan, differs from the first machine's text."""
+    """Raise PlanError if `text`, which describes this machine's plan, differs from the text of the first machine."""
     digest = zlib.crc32(text.encode()) % (1 << 20)  # a float32 holds it exactly
     first_digest = mx.nd.array([digest])
     kvstore.broadcast(make_key(), first_digest, first_digest)
@@ -84,7 +84,7 @@ def compare_plans(kvstore: Any, text: str) -> None:
 
 
 def read_kvstore(kvstore: Any) -> Cluster | None:
-    """Return the machines of a kvstore as a `Cluster`, or None for a single machine.
+    """Return a `Cluster` of the machines that a kvstore connects, or None if there is only this machine.
 
     Raise UnsupportedError for an asynchronous kvstore, which updates the parameters for one machine at a time.
     """

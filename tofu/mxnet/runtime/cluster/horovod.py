@@ -17,7 +17,8 @@ import mxnet as mx
 from tofu.errors import PlanError
 from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray
 from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
-from tofu.mxnet.runtime.cluster.exchange import ExchangeLayout, agree, parameter_array
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor
+from tofu.mxnet.runtime.cluster.exchange import describe_layouts, parameter_array, read_shards, write_shards
 
 MODULE, OPTIMIZER, TRAINER = "horovod.mxnet", "DistributedOptimizer", "DistributedTrainer"
 _HAS_COMPARED_PLANS = "_tofu_compared"  # attribute of an optimizer: True once the machines' plans were compared
@@ -103,10 +104,7 @@ class _Shard:
 
 
 class HorovodShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
-    """A class that becomes a base of the class of a Horovod Trainer.
-
-    The Trainer then averages each distinct shard once.
-    """
+    """A Horovod Trainer that averages each distinct shard once. `send_shards` adds this class to a Trainer's bases."""
 
     _params: list[Any]
     _process_set: Any
@@ -118,7 +116,7 @@ class HorovodShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is u
         arrays = {i: array for i, p in enumerate(parameters) if (array := parameter_array(p)) is not None}
         gradients = {i: array.gradient for i, array in arrays.items() if array.gradient is not None}
         layouts = self._agree_on_layouts({i: arrays[i] for i in gradients})
-        exchanged = {i: layouts[i].read(gradient) for i, gradient in gradients.items()}
+        exchanged = {i: read_shards(gradient, layouts[i]) for i, gradient in gradients.items()}
         shards = {i: [copies for _, copies in tensor.list_distinct()] for i, tensor in exchanged.items()}
         sent: list[Any] = []
         for i, parameter in enumerate(parameters):
@@ -130,13 +128,13 @@ class HorovodShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is u
             self._params = parameters
         for i, gradient in gradients.items():
             _update_copies(shards[i])
-            layouts[i].write(gradient, exchanged[i])
+            write_shards(gradient, exchanged[i])
 
-    def _agree_on_layouts(self, arrays: Mapping[int, ParameterArray]) -> dict[int, ExchangeLayout]:
-        layouts: dict[int, ExchangeLayout] = self.__dict__.setdefault("_agreed_layouts", {})
+    def _agree_on_layouts(self, arrays: Mapping[int, ParameterArray]) -> dict[int, ShardedTensor]:
+        layouts: dict[int, ShardedTensor] = self.__dict__.setdefault("_agreed_layouts", {})
         new_arrays = {i: array for i, array in arrays.items() if i not in layouts}
         if new_arrays:
-            new_layouts, text = agree(new_arrays)
+            new_layouts, text = describe_layouts(new_arrays)
             _compare_plans(self._process_set, text)
             layouts.update(new_layouts)
         return layouts

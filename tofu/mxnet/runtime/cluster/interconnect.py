@@ -57,7 +57,7 @@ def measure_interconnect(count: int, measure: Measure) -> Interconnect:
 
 
 def _find_partner(worker: int, block: int, parts: int) -> int:
-    """Return a worker of another group at this level. The workers' numbers differ only in the level's digit."""
+    """Return a worker of another group at this level, at the same position in its group."""
     digit = worker // block % parts
     return worker + ((digit + 1) % parts - digit) * block
 
@@ -71,9 +71,9 @@ def _order_devices(count: int, rates: dict[Pair, float]) -> list[int]:
 
 
 def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
-    """Return the number of parts of each level, from the largest.
+    """Return the number of groups of each level, from the largest.
 
-    Devices of equal speed form blocks, and blocks form levels.
+    Devices of equal speed form groups, and groups form larger groups.
     """
     level_parts: list[int] = []
     block = 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -15,45 +15,56 @@ from tofu.validation import show_with_type
 
 
 @dataclass(frozen=True)
-class BoundArrays:
-    """An allocator of whole arrays for the arguments and states of a model.
+class ArrayAllocator:
+    """An allocator of whole arrays for the arguments, gradients and states of a model.
 
-    `buffer` is MXNet's `shared_buffer`: arrays by name, which executors for different input shapes share and enlarge.
+    Attributes
+    ----------
+    shapes, types, contexts
+        Shape, type and device of each array, by name of the argument or state.
+    sharded
+        Names that need only shards.
+    shared
+        Names for which another executor's arrays are used, if there is one.
+    buffer
+        MXNet's `shared_buffer`: arrays by name, which executors for different input shapes share and enlarge.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
     types: Mapping[str, str]
     contexts: Mapping[str, Any]
-    buffer: dict[str, Any] | None = None
+    sharded: Collection[str]
+    shared: Collection[str]
+    buffer: dict[str, Any] | None
 
     def __post_init__(self) -> None:
         if self.buffer is not None and not isinstance(self.buffer, dict):
             raise ArgumentTypeError(f"shared_buffer is a dict of names and arrays, not {show_with_type(self.buffer)}.")
 
-    def take(self, name: str, pool: Mapping[str, Any], stype: str) -> Any:
-        """Return the array called `name` in `pool` if shape and type fit, otherwise an array of zeros."""
-        existing = pool.get(name)
-        if (
-            existing is None
-            or tuple(existing.shape) != self.shapes[name]
-            or np.dtype(existing.dtype) != self.types[name]
-        ):
-            return self._allocate(name, stype)
-        return existing
+    def allocate(self, name: str, old_arrays: Mapping[str, Any], key: str, stype: str = "default") -> Any:
+        """Return an array for an argument, gradient or state. Return None if only shards are needed.
 
-    def share(self, name: str, key: str, stype: str) -> Any:
-        """Return an array that uses the beginning of the memory of `buffer[key]`.
-
-        If `buffer[key]` is too small, an array of zeros replaces it. A sparse array is never shared.
+        `old_arrays` are arrays of another executor, and `key` is the name of the array in `buffer`.
         """
-        if self.buffer is None or stype != "default":
-            return self._allocate(name, stype)
+        if name in self.shared or self.buffer is None:
+            existing = old_arrays.get(name) if name in self.shared else None
+            if existing is None and name in self.sharded:
+                return None
+            fits = (
+                existing is not None and tuple(existing.shape) == self.shapes[name] and self._has_type(name, existing)
+            )
+            return existing if fits else self._make_zeros(name, stype)
+        if stype != "default":  # sparse arrays cannot be cut
+            return self._make_zeros(name, stype)
         existing = self.buffer.get(key)
-        if existing is None or existing.size < prod(self.shapes[name]) or np.dtype(existing.dtype) != self.types[name]:
-            existing = self.buffer[key] = self._allocate(name, stype)
+        if existing is None or existing.size < prod(self.shapes[name]) or not self._has_type(name, existing):
+            existing = self.buffer[key] = self._make_zeros(name, stype)
         return view_beginning(existing, self.shapes[name])
 
-    def _allocate(self, name: str, stype: str) -> Any:
+    def _has_type(self, name: str, array: Any) -> bool:
+        return np.dtype(array.dtype) == self.types[name]
+
+    def _make_zeros(self, name: str, stype: str) -> Any:
         return mx.nd.zeros(self.shapes[name], ctx=self.contexts[name], dtype=self.types[name], stype=stype)
 
 

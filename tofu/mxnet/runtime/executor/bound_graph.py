@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import cached_property
 from typing import Any
 
 import mxnet as mx
@@ -15,7 +16,9 @@ from tofu.host.interrupts import uninterrupted
 from tofu.mxnet.backend.execution_graph import ExecutionGraph
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.executor.gpus import prepare_gpus
+from tofu.pipeline import Partition
 from tofu.program import shard_name, worker_group
+from tofu.search.geometry import find_shards
 
 ONEDNN_RECURRENCE = "MXNET_USE_MKLDNN_RNN"  # environment variable that MXNet reads when it binds
 _environment_lock = threading.RLock()
@@ -24,43 +27,33 @@ _environment_lock = threading.RLock()
 class BoundGraph:
     """A graph that MXNet runs on all workers. MXNet binds it at its first use, and again after `release`.
 
-    `variables` are the shards of each argument and state. `is_recurrent` is True if the model has MXNet's RNN operator.
+    `variables` are the shards of each argument and auxiliary state.
     """
 
     def __init__(
         self,
+        partition: Partition,
         execution: ExecutionGraph,
         variables: Mapping[str, ShardedTensor],
         contexts: Sequence[Any],
-        is_recurrent: bool,
     ) -> None:
+        self.partition = partition
         self.execution = execution
         self._variables = variables
         self._contexts = contexts
-        self._is_recurrent = is_recurrent
-        self._bound: Any = None
         self._monitor: tuple[Any, bool] | None = None
 
-    @property
+    @cached_property
     def bound(self) -> Any:
         """MXNet's executor of this graph."""
-        if self._bound is None:
-            self._bound = self._bind()
-        return self._bound
-
-    @property
-    def handle(self) -> int:
-        """Pointer to MXNet's executor, for calls into C++."""
-        return int(self.bound.handle.value)
-
-    def _bind(self) -> Any:
         symbol, shards = self.execution.symbol, {}
         for name, variable in self._variables.items():
             shards.update({shard_name(name, worker): array for worker, array in enumerate(variable.arrays)})
         prepare_gpus(self._contexts, symbol)
         # The RNN operator gets MXNet's own kernels. oneDNN's backward kernel would read the inputs at the addresses of
         # the forward pass, but here the backward pass fetches them again, to other addresses.
-        with setting_variable(ONEDNN_RECURRENCE, "0") if self._is_recurrent else nullcontext():
+        is_recurrent = any(operator.op == "RNN" for operator in self.partition.problem.graph.operators)
+        with setting_variable(ONEDNN_RECURRENCE, "0") if is_recurrent else nullcontext():
             bound = symbol.bind(
                 ctx=unused_context(self._contexts),
                 args=[shards[name] for name in self.execution.arguments],
@@ -73,9 +66,38 @@ class BoundGraph:
             bound.set_monitor_callback(*self._monitor)
         return bound
 
+    @property
+    def handle(self) -> int:
+        """Pointer to MXNet's executor, for calls into C++."""
+        return int(self.bound.handle.value)
+
+    @property
+    def model_outputs(self) -> list[Any]:
+        """The shards of the model's outputs, without gradients."""
+        return list(self.bound.outputs[: self.execution.n_model_outputs * len(self._contexts)])
+
+    def output(self, position: int) -> ShardedTensor:
+        """Return an output of the model or a gradient. Its shards are the arrays of the graph."""
+        output, workers = self.execution.outputs[position], len(self._contexts)
+        tensor = self.partition.graph.tensors[output.tensor]
+        regions = find_shards(self.partition.problem, output.tensor, output.layout)
+        arrays = self.bound.outputs[position * workers : (position + 1) * workers]
+        return ShardedTensor(tensor.name, tensor.shape, tensor.dtype, regions, self._contexts, arrays)
+
+    @cached_property
+    def state_changes(self) -> list[tuple[list[int], list[int]]]:
+        """For each device, pointers to the auxiliary states, and to the outputs that must wait for their changes."""
+        devices: dict[Any, tuple[list[int], list[int]]] = {context: ([], []) for context in self._contexts}
+        for state in self.bound.aux_arrays:
+            devices[state.context][0].append(state.handle.value)
+        for output in self.bound.outputs:
+            devices[output.context][1].append(output.handle.value)
+        return [(states, outputs) for states, outputs in devices.values() if states]
+
     def release(self) -> None:
         """Free the memory of the graph. Output arrays that a caller still holds stay valid."""
-        self._bound = None
+        self.__dict__.pop("bound", None)
+        self.__dict__.pop("state_changes", None)
 
     def watch(self, callback: Any, monitor_all: bool) -> None:
         """Call `callback` for each output of each operator while the graph runs, as MXNet's executors do."""

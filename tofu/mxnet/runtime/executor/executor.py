@@ -13,7 +13,6 @@ from math import prod
 from typing import Any
 
 import mxnet as mx
-import numpy as np
 
 from tofu.errors import ArgumentTypeError, ShapeError, TofuError, raise_together
 from tofu.mxnet.frontend.inference import ShapeInferenceError, check_shapes, infer_arguments
@@ -36,13 +35,13 @@ class Executor:
     Parameters
     ----------
     arguments, gradients, states
-        Whole arrays by name. None stands for an array that exists only as shards.
+        Whole arrays by name. An array that exists only as shards is None.
     grad_req
         "write", "add" or "null" for each argument.
     compile_for
         Function that plans for other input shapes. `reshape` calls it.
     shared
-        An executor with the same parameters. Its shards are used again if this plan splits them in the same way.
+        An executor with the same arrays. Its shards are used again if this plan splits them in the same way.
     """
 
     def __init__(
@@ -162,7 +161,7 @@ class Executor:
         )
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
-        """Run the backward pass and write or add the gradients to `grad_dict`, as `grad_req` asks.
+        """Run the backward pass, and write the gradients to `grad_dict` or add them, as `grad_req` says.
 
         `out_grads` has the gradient of every output that is not a loss. As in MXNet, arguments such as labels may be
         set between forward and backward. If no forward has run, it runs first. Raise TofuError if the last forward ran
@@ -224,8 +223,8 @@ class Executor:
     def _may_differ(self, name: str, whole: Any) -> bool:
         """Return True if a whole array may differ from its shards.
 
-        MXNet counts its own writes to an array. A write through DLPack or a pointer only changes the digest of the
-        array. Computing a digest takes time, so it is done only if no write was counted.
+        MXNet counts its own writes to an array. A user's write through DLPack or a pointer only changes the digest of
+        the array, which takes time to compute. So the digest is compared only if no write was counted.
         """
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
@@ -253,10 +252,7 @@ class Executor:
         aux_params: Mapping[str, Any] | None = None,
         allow_extra_params: bool = False,
     ) -> None:
-        """Copy parameters by name into the whole arrays, and convert their types.
-
-        All names and shapes are checked first.
-        """
+        """Copy parameters by name into the whole arrays, and convert their types. Check all names and shapes first."""
         arguments = [(self.arg_dict, name, value, "arguments") for name, value in arg_params.items()]
         states = [(self.aux_dict, name, value, "auxiliary states") for name, value in (aux_params or {}).items()]
         parameters = [*arguments, *states]
@@ -278,10 +274,10 @@ class Executor:
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: tuple[int, ...]
     ) -> Executor:
-        """Return an executor for other input shapes. As in MXNet, it shares the arrays of this executor.
+        """Return an executor for other input shapes, which `kwargs` map to. As in MXNet, it shares the arrays of this one.
 
-        Raise ShapeError if the shape of an argument that is not named would change, unless `partial_shaping` is set.
-        Raise ShapeError as well if an array is too small, unless `allow_up_sizing` is set.
+        If the shape of an argument changes that `kwargs` do not name, raise ShapeError unless `partial_shaping` is True.
+        If an array is too small for its new shape, raise ShapeError unless `allow_up_sizing` is True.
         """
         check_shapes(kwargs)
         shapes = {**self._shapes, **{name: tuple(shape) for name, shape in kwargs.items()}}
@@ -344,8 +340,3 @@ def _resize_array(array: Any, shape: tuple[int, ...]) -> Any:
     if array.stype != "default" or array.size < prod(shape):
         return mx.nd.zeros(shape, ctx=array.ctx, dtype=array.dtype, stype=array.stype)
     return view_beginning(array, shape)
-
-
-def as_ndarray(value: Any, context: Any, dtype: Any) -> Any:
-    """Return `value` as an NDArray."""
-    return value if isinstance(value, mx.nd.NDArray) else mx.nd.array(np.asarray(value), ctx=context, dtype=dtype)

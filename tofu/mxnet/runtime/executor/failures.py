@@ -38,7 +38,7 @@ class AllocationFailureError(OutOfMemoryError, mx.base.MXNetError):  # type: ign
 
 
 def find_failure(arrays: Sequence[Any]) -> Exception | None:
-    """Return the first error of the operators that write the arrays, or None. MXNet then forgets these errors."""
+    """Wait for arrays and return the first error of the operators that write them, or None. MXNet forgets these errors."""
     failure: Exception | None = None
     for array in arrays:
         try:
@@ -51,7 +51,7 @@ def find_failure(arrays: Sequence[Any]) -> Exception | None:
 def forget_failures(failure: Exception) -> Exception:
     """Make MXNet forget all pending errors, because it cannot fork while there is one.
 
-    Return `failure`, or an error that reports another pending error as well.
+    Return `failure`, or an error that also reports the failure of another operator.
     """
     try:
         mx.nd.waitall()
@@ -72,9 +72,16 @@ def raise_failure(arrays: Sequence[Any]) -> None:
 
 
 def summarise(error: BaseException) -> str:
-    """Return an MXNet error in one line, without MXNet's file names and stack trace."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1].removeprefix("MXNetError: ") if lines else type(error).__name__
+    """Return an MXNet error in one line, without file names and stack trace.
+
+    If an operator has an unknown argument, MXNet lists all possible arguments, which are left out.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    unknown_argument = next((line for line in lines if ", Possible Arguments:" in line), None)
+    line = lines[-1]
+    if unknown_argument is not None and line.startswith(", in operator"):
+        line = unknown_argument.split(", Possible Arguments:")[0] + line
+    return line.removeprefix("MXNetError: ")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -84,7 +91,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def explaining_memory(plan: Plan, contexts: Sequence[Any], activity: str) -> Iterator[None]:
-    """Raise an OutOfMemoryError that shows the bytes needed and free if an allocation fails inside the context."""
+    """Raise OutOfMemoryError if memory cannot be allocated inside the `with` block. The message lists needed and free bytes."""
     free = read_free_bytes()
     try:
         yield
@@ -123,19 +130,10 @@ def _count_host_bytes(plan: Plan, contexts: Sequence[Any]) -> int:
     return sum(n for n, context in zip(plan.worker_bytes, contexts, strict=False) if context.device_type == "cpu")
 
 
-class BirthProcess:
-    """The process in which a model was bound.
-
-    The model cannot run in a forked process, because a fork has no copy of MXNet's threads.
-    """
-
-    def __init__(self) -> None:
-        self._process_id = os.getpid()
-
-    def check(self) -> None:
-        """Raise UnsupportedError if the current process was forked from the one that bound the model."""
-        if os.getpid() != self._process_id:
-            raise UnsupportedError(
-                f"This model was bound in process {self._process_id} and cannot run in {os.getpid()}, which was forked from it: a fork has "
-                "no copy of the threads that run it. Run it in the process that bound it, or bind it again in the forked one."
-            )
+def check_process(process_id: int) -> None:
+    """Raise UnsupportedError if the current process was forked from `process_id`, because it lacks MXNet's threads."""
+    if os.getpid() != process_id:
+        raise UnsupportedError(
+            f"This model was bound in process {process_id} and cannot run in {os.getpid()}, which was forked from it: a fork has "
+            "no copy of the threads that run it. Run it in the process that bound it, or bind it again in the forked one."
+        )

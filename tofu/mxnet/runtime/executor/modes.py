@@ -7,6 +7,7 @@ numbers than the first.
 
 from __future__ import annotations
 
+from tdl_ops.mxnet.attributes import is_true
 from tofu.errors import TofuError, raise_together
 from tofu.graph.semantic import Graph, Operator, Phase
 from tofu.mxnet.frontend.randomness import draws, draws_in
@@ -17,7 +18,7 @@ TWO_MODE_OPERATORS = frozenset(("BatchNorm", "BatchNorm_v1", "CuDNNBatchNorm", "
 
 def _has_two_modes(operator: Operator) -> bool:
     if operator.op in TWO_MODE_OPERATORS:
-        return operator.attributes.get("use_global_stats", "False") not in ("True", "1")
+        return not is_true(operator.attributes, "use_global_stats")
     return draws(operator)
 
 

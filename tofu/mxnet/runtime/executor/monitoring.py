@@ -9,7 +9,7 @@ from typing import Any
 import mxnet as mx
 
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
-from tofu.mxnet.runtime.arrays.whole_tensors import Callback, TensorNames, WholeTensors
+from tofu.mxnet.runtime.arrays.whole_tensors import Callback, MonitoredTensors, WholeTensors
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
@@ -52,7 +52,7 @@ class MonitoredShards:
 def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None], monitor_all: bool = False) -> None:
     """Call `callback` with the name of each whole tensor that an executor computes, and a pointer to an array.
 
-    The callback must free the array. With monitor_all=True, it also sees the inputs of each operator before the
+    The callback must free the array. If `monitor_all` is True, it also gets the inputs of each operator, before the
     outputs.
     """
     _install_callback(executor, lambda name, _, handle: callback(name, handle), monitor_all)
@@ -76,13 +76,6 @@ def watch_operators(
 
 
 def _install_callback(executor: ShardedExecutor, callback: Callback, monitor_all: bool) -> None:
-    names = TensorNames(executor.partition.graph, executor.partition.source.native)
-
-    def read_variable(name: str) -> Any:
-        return executor.variables[name].gather()
-
-    executor.watch(
-        lambda program: WholeTensors(
-            program, names, executor.contexts, callback, read_variable if monitor_all else None
-        )
-    )
+    monitored = MonitoredTensors(executor.partition.graph, executor.partition.source.native)
+    read_variable = (lambda name: executor.variables[name].gather()) if monitor_all else None
+    executor.watch(lambda program: WholeTensors(program, monitored, executor.contexts, callback, read_variable))

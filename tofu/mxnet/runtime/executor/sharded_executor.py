@@ -7,8 +7,8 @@ outputs in between. Inference has another graph on the same shards.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
-from enum import Enum
+import os
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -24,8 +24,8 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.executor.bound_graph import BoundGraph
 from tofu.mxnet.runtime.executor.failures import (
     AllocationFailureError,
-    BirthProcess,
     OperatorFailureError,
+    check_process,
     describe_lack,
     explaining_memory,
     find_failure,
@@ -36,21 +36,13 @@ from tofu.mxnet.runtime.executor.failures import (
     summarise,
 )
 from tofu.mxnet.runtime.executor.gpus import check_gpu_memory, check_gpus
+from tofu.mxnet.runtime.executor.gradients import Gradients
 from tofu.mxnet.runtime.executor.modes import refuse_gradients_of_inference, refuse_other_mode, refuse_second_run
 from tofu.pipeline import Partition
-from tofu.program import OutputShards, PlannedProgram, is_checked
+from tofu.program import PlannedProgram, is_checked
 from tofu.search.geometry import find_shards
 
 logger = logging.getLogger("tofu")
-
-
-class Gradients(Enum):
-    """State of the memory that holds the gradients."""
-
-    NONE = "zeros: there was no backward yet"
-    EARLIER = "gradients of another executor, before a reshape"
-    CURRENT = "gradients of the last backward"
-    OVERWRITTEN = "invalid: a training forward came after the last backward and may use the memory, or a step failed"
 
 
 class ShardedExecutor:
@@ -71,8 +63,8 @@ class ShardedExecutor:
     ----------
     variables
         The shards of each argument, each auxiliary state, and each gradient of an output that a caller sets, by name.
-    sums
-        For each argument with grad_req="add", the shards to which every backward adds the gradient.
+    gradients
+        The gradients, and whether a forward pass has overwritten them.
     """
 
     def __init__(
@@ -86,26 +78,26 @@ class ShardedExecutor:
         self.contexts = tuple(contexts)
         check_gpus(self.contexts)
         self.variables: dict[str, ShardedTensor] = {}
-        self.sums: dict[str, ShardedTensor] = {}
-        self._process = BirthProcess()
+        self._process_id = os.getpid()
         self._last_graph: BoundGraph | None = None  # None before the first forward, and after a failure
         self._ran_in_training_mode = False  # True if the last forward ran in training mode
         self._has_failed = False
         self._has_unread_results = False  # True if operators were started that nobody has waited for
         self._is_forward_overwritten = False  # True if a backward has overwritten results of the forward
-        self._gradients = Gradients.NONE
-        self._earlier_gradients: dict[str, ShardedTensor] = {}
         make_room(partition.plan, self.contexts)
         check_gpu_memory(partition, self.contexts)
         with explaining_memory(partition.plan, self.contexts, "binding the model"):
-            for position, tensor in enumerate(partition.graph.tensors):
-                if tensor.kind is not TensorKind.INTERMEDIATE:
-                    self.variables[tensor.name] = self._bind_variable(position, shared or {})
-            self._training_graph = self._make_graph(
-                self._build_graph_with_gradients() if keeps_gradients else partition.training
-            )
+            for position in partition.graph.variables:
+                self.variables[partition.graph.tensors[position].name] = self._bind_variable(position, shared or {})
+            execution: ExecutionGraph = partition.training
+            if keeps_gradients:
+                execution = execution.keeping_gradients
+                if is_checked():
+                    partition.task.engine.backend.check(execution, partition.choices)
+            self._training_graph = BoundGraph(partition, execution, self.variables, self.contexts)
             _ = self._training_graph.bound
         self._forward_boundary = partition.training.forward_boundary
+        self.gradients = Gradients(self._training_graph)
 
     def _bind_variable(self, position: int, shared: Mapping[str, ShardedTensor]) -> ShardedTensor:
         tensor = self.partition.graph.tensors[position]
@@ -117,26 +109,18 @@ class ShardedExecutor:
         raise_failure(new_variable.arrays)  # MXNet allocates memory only when it writes the zeros
         return new_variable
 
-    def _build_graph_with_gradients(self) -> ExecutionGraph:
-        execution: ExecutionGraph = self.partition.training.keeping_gradients
-        if is_checked():
-            self.partition.task.engine.backend.check(execution, self.partition.choices)
-        return execution
-
-    def _make_graph(self, execution: ExecutionGraph) -> BoundGraph:
-        is_recurrent = any(operator.op == "RNN" for operator in self.partition.problem.graph.operators)
-        return BoundGraph(execution, self.variables, self.contexts, is_recurrent)
-
     @cached_property
     def _inference_graph(self) -> BoundGraph:
-        return self._make_graph(build_inference(self.partition))
+        return BoundGraph(self.partition, build_inference(self.partition), self.variables, self.contexts)
+
+    # ---- running
 
     def forward(self, is_train: bool, for_backward: bool = False) -> None:
         """Start the forward pass, without waiting for it to end.
 
-        With `for_backward`, a forward for inference keeps the values that a backward needs.
+        If `for_backward` is True, a forward for inference keeps the values that a backward needs.
         """
-        self._process.check()
+        check_process(self._process_id)
         self._log_unread_failure()
         graph = self._training_graph if is_train or for_backward else self._inference_graph
         with explaining_memory(self.partition.plan, self.contexts, "running the model"):
@@ -147,12 +131,11 @@ class ShardedExecutor:
                 bound.forward(is_train=False)
                 return
             self._is_forward_overwritten = False
-            if self._gradients in (Gradients.CURRENT, Gradients.EARLIER):
-                self._gradients, self._earlier_gradients = Gradients.OVERWRITTEN, {}
+            self.gradients.note_forward()
             _mxnet.partial_forward(graph.handle, is_train, 0, self._forward_boundary)
             if self.changed_arguments:
                 changed = [a.handle.value for name in self.changed_arguments for a in self.variables[name].arrays]
-                _mxnet.order_after(changed, [output.handle.value for output in self._list_outputs()])
+                _mxnet.order_after(changed, [output.handle.value for output in graph.model_outputs])
 
     @property
     def has_begun(self) -> bool:
@@ -162,9 +145,9 @@ class ShardedExecutor:
     def prepare_backward(self, is_train: bool = True) -> None:
         """Run the forward again if it ran in another mode, or if a backward has overwritten its results.
 
-        The modes are training and inference. Raise TofuError if a second forward would compute other numbers.
+        The modes are training and inference. Raise TofuError if another forward would compute other numbers.
         """
-        self._process.check()
+        check_process(self._process_id)
         if self._last_graph is None:
             raise NotReadyError(
                 "backward() was called without a forward() before it, so there is nothing to differentiate."
@@ -204,17 +187,16 @@ class ShardedExecutor:
         """
         self.prepare_backward(is_train)
         with uninterrupted():
-            self._has_unread_results, self._gradients, self._earlier_gradients = True, Gradients.CURRENT, {}
-            self._is_forward_overwritten = True
+            self._has_unread_results = self._is_forward_overwritten = True
+            self.gradients.note_backward()
             _mxnet.partial_forward(self._training_graph.handle, is_train, self._forward_boundary, -1)
-            for changed_states, outputs in self._changes_by_device:
+            for changed_states, outputs in self._training_graph.state_changes:
                 _mxnet.order_after(changed_states, outputs)
-            for name, gradient_sum in self.sums.items():
-                for sum_shard, shard in zip(gradient_sum.arrays, self._last_gradient(name).arrays, strict=True):
-                    sum_shard += shard
+            self.gradients.add_to_sums()
 
     def wait(self) -> None:
         """Block until all operators are done. Raise ExecutionError if one failed; the next forward runs normally."""
+        check_process(self._process_id)
         unwritten_parameters, failure = self._find_failures()
         if failure is not None:
             raise self._describe_failure(unwritten_parameters, failure) from failure
@@ -226,7 +208,12 @@ class ShardedExecutor:
         parameters = {t.name for t in self.partition.graph.tensors if t.kind is TensorKind.PARAMETER}
         updates = {name: find_failure(self.variables[name].arrays) for name in parameters - {*self.changed_arguments}}
         unwritten_parameters = sorted(name for name, error in updates.items() if error is not None)
-        failure = updates[unwritten_parameters[0]] if unwritten_parameters else find_failure(self._list_last_arrays())
+        if unwritten_parameters:
+            failure = updates[unwritten_parameters[0]]
+        elif self._last_graph is self._training_graph and self.gradients.are_current:
+            failure = find_failure([*self._last_graph.bound.outputs, *self._last_graph.bound.aux_arrays])
+        else:
+            failure = find_failure(self._last_graph.model_outputs)
         self._has_unread_results = False
         if failure is not None:
             self._forget_failed_run()
@@ -254,41 +241,19 @@ class ShardedExecutor:
                 graph.release()
         for variable in self.variables.values():
             find_failure(variable.arrays)
-        self.__dict__.pop("_changes_by_device", None)
         self._last_graph, self._has_failed = None, True
-        self._gradients, self._earlier_gradients = Gradients.OVERWRITTEN, {}
+        self.gradients.invalidate()
 
     def _log_unread_failure(self) -> None:
         unwritten_parameters, failure = self._find_failures()
-        if unwritten_parameters and failure is not None:
-            raise self._describe_failure(unwritten_parameters, failure) from failure
-        if failure is not None:
-            logger.warning(
-                "The results of the last run were not read. %s",
-                self._describe_failure(unwritten_parameters, failure),
-            )
+        if failure is None:
+            return
+        error = self._describe_failure(unwritten_parameters, failure)
+        if unwritten_parameters:
+            raise error from failure
+        logger.warning("The results of the last run were not read. %s", error)
 
-    def _list_outputs(self) -> list[Any]:
-        graph = self._last_graph or self._training_graph
-        return list(graph.bound.outputs[: len(self.partition.graph.outputs) * len(self.contexts)])
-
-    def _list_last_arrays(self) -> list[Any]:
-        is_whole_step = self._last_graph is self._training_graph and self._gradients is Gradients.CURRENT
-        return (
-            [*self._training_graph.bound.outputs, *self._training_graph.bound.aux_arrays]
-            if is_whole_step
-            else self._list_outputs()
-        )
-
-    @cached_property
-    def _changes_by_device(self) -> list[tuple[list[int], list[int]]]:
-        """For each device, pointers to the states that change, and to the outputs that must wait for the changes."""
-        devices: dict[Any, tuple[list[int], list[int]]] = {context: ([], []) for context in self.contexts}
-        for state in self._training_graph.bound.aux_arrays:
-            devices[state.context][0].append(state.handle.value)
-        for output in self._training_graph.bound.outputs:
-            devices[output.context][1].append(output.handle.value)
-        return [(states, outputs) for states, outputs in devices.values() if states]
+    # ---- results
 
     @cached_property
     def changed_arguments(self) -> tuple[str, ...]:
@@ -312,7 +277,7 @@ class ShardedExecutor:
 
         Raise TofuError before a successful forward.
         """
-        self._process.check()
+        check_process(self._process_id)
         count = len(self.partition.graph.outputs)
         if not 0 <= index < count:
             raise TofuError(f"There is no output {index}: the model has {count}, counted from 0.")
@@ -320,19 +285,18 @@ class ShardedExecutor:
             state = "The last forward failed" if self._has_failed else "There are no outputs yet"
             raise TofuError(f"{state}: call forward(...) first.")
         self.wait()
-        return self._wrap_output(self._last_graph, index)
+        return self._last_graph.output(index)
 
-    @cached_property
+    @property
     def differentiated(self) -> tuple[str, ...]:
         """Names of the arguments that have gradients."""
-        graph = self.partition.graph
-        return tuple(graph.tensors[position].name for position in graph.gradients)
+        return self.gradients.names
 
     @cached_property
     def kept_gradients(self) -> frozenset[str]:
         """Names of the arguments whose gradients stay valid until the next backward."""
         kept = self._training_graph.execution.kept
-        return frozenset(name for name in self.differentiated if self._gradient_index(name) in kept)
+        return frozenset(name for name in self.differentiated if self.gradients.find_output(name) in kept)
 
     def gradient(self, name: str) -> ShardedTensor:
         """Wait for the gradient of an argument and return its shards.
@@ -340,68 +304,14 @@ class ShardedExecutor:
         As in MXNet, the gradient is zero before the first backward. If an optimizer updates the argument, the gradient
         is split like the argument. Raise TofuError if a later forward may have overwritten the gradient.
         """
-        self._process.check()
         self.wait()
-        if name not in self.differentiated:
-            raise TofuError(f"{name} has no gradient. Those that have one: {', '.join(self.differentiated) or 'none'}.")
-        if name in self.sums:
-            return self.sums[name]
-        if self._gradients is Gradients.OVERWRITTEN:
-            raise TofuError(
-                "There are no gradients: the last step failed, or forward(is_train=True) or a batch of another size came after the last "
-                "backward() and may have overwritten them. Call backward() first."
-            )
-        if self._gradients is Gradients.CURRENT:
-            return self._last_gradient(name)
-        if name not in self._earlier_gradients:
-            self._earlier_gradients[name] = self._zero_gradient(name)
-        return self._earlier_gradients[name]
+        return self.gradients.read(name)
 
     def keep_gradients(self, earlier: ShardedExecutor) -> None:
         """Copy the gradients of the `earlier` executor. They stay valid until the next forward in training mode."""
-        if earlier._gradients is Gradients.OVERWRITTEN:
-            self._gradients = Gradients.OVERWRITTEN
-        elif earlier._gradients is not Gradients.NONE:
-            self._gradients = Gradients.EARLIER
-            for name in self.differentiated:
-                gradient, earlier_gradient = self._zero_gradient(name), earlier.gradient(name)
-                if gradient.shape == earlier_gradient.shape:
-                    gradient.scatter(earlier_gradient.gather())
-                    self._earlier_gradients[name] = gradient
-
-    def forget_gradients(self, earlier: ShardedExecutor) -> None:
-        """Mark the gradients as invalid until the next backward, if the `earlier` executor had gradients."""
-        if earlier._gradients is not Gradients.NONE:
-            self._gradients = Gradients.OVERWRITTEN
-
-    def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
-        """Let every backward add to the gradients of the arguments in `names`, instead of overwriting them.
-
-        The sums start as the shards in `shared` if these are split in the same way, otherwise as zeros.
-        """
-        for name in names:
-            zeros, shared_sum = self._zero_gradient(name), shared.get(name)
-            self.sums[name] = shared_sum if shared_sum is not None and shared_sum.matches(zeros) else zeros
-
-    def _gradient_index(self, name: str) -> int:
-        return len(self.partition.graph.outputs) + self.differentiated.index(name)
-
-    def _last_gradient(self, name: str) -> ShardedTensor:
-        return self._wrap_output(self._training_graph, self._gradient_index(name))
-
-    def _zero_gradient(self, name: str) -> ShardedTensor:
-        return self._wrap_shards(self.partition.training.outputs[self._gradient_index(name)], None)
-
-    def _wrap_output(self, graph: BoundGraph, index: int) -> ShardedTensor:
-        workers = len(self.contexts)
-        return self._wrap_shards(
-            graph.execution.outputs[index], graph.bound.outputs[index * workers : (index + 1) * workers]
-        )
-
-    def _wrap_shards(self, output: OutputShards, arrays: Sequence[Any] | None) -> ShardedTensor:
-        tensor = self.partition.graph.tensors[output.tensor]
-        regions = find_shards(self.partition.problem, output.tensor, output.layout)
-        return ShardedTensor(tensor.name, tensor.shape, tensor.dtype, regions, self.contexts, arrays)
+        if earlier.gradients.are_readable:
+            earlier.wait()
+        self.gradients.keep(earlier.gradients)
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
         """Call `callback` with each shard that an operator computes on a worker, as MXNet's executors do."""

@@ -1,7 +1,7 @@
 """The part of `tofu.mod.Module` that plans a model for the shapes of its inputs and allocates shards.
 
-Several modules may share parameters, as the buckets of `mx.mod.BucketingModule` do. A parameter that two plans split in
-the same way exists once. Otherwise each module has shards of it, and the values are copied when another module is used.
+Several modules may share parameters, as the buckets of `mx.mod.BucketingModule` do. If their plans split a parameter
+differently, each module has its own shards, and the values are copied when another module is used.
 """
 
 from __future__ import annotations
@@ -47,24 +47,17 @@ from tofu.validation import show
 
 
 class SharedParameters:
-    """Parameters that several modules share.
-
-    Each module has its own executor; `owner` is the one with the current values.
-    """
+    """Parameters of several modules, each with its own executor. Only the executor `owner` has the current values."""
 
     def __init__(self, owner: ShardedExecutor) -> None:
-        self._owner = owner
+        self.owner = owner
 
     def copy_to(self, executor: ShardedExecutor, names: Collection[str]) -> None:
         """Copy the current values of the parameters in `names`, and the sums of gradients, to another executor."""
-        old_owner, self._owner = self._owner, executor
+        old_owner, self.owner = self.owner, executor
         if old_owner is not executor:
             copy_values(old_owner.variables, {name: executor.variables[name] for name in names})
-            copy_values(old_owner.sums, executor.sums)
-
-    def set_owner(self, executor: ShardedExecutor) -> None:
-        """Note that this executor has the current values."""
-        self._owner = executor
+            copy_values(old_owner.gradients.sums, executor.gradients.sums)
 
 
 def copy_values(old_tensors: Mapping[str, ShardedTensor], new_tensors: Mapping[str, ShardedTensor]) -> None:
@@ -199,10 +192,10 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Plan the model for these shapes and allocate the shards.
+        """Plan the model for these shapes and allocate the shards. The arguments are those of `mx.mod.Module.bind`.
 
-        If the module was bound before, parameters keep their values. The arguments are those of `mx.mod.Module.bind`.
-        `shared_module` is another `tofu.mod.Module` that is bound. Both modules then share parameters and optimizer.
+        If the module was bound before, parameters keep their values. `shared_module` is another `tofu.mod.Module` that
+        is bound. Both modules then share parameters and optimizer.
         """
         if shared_module is not None and not (isinstance(shared_module, ShardedModule) and shared_module.binded):
             raise NotReadyError("shared_module= takes a tofu.mod.Module that is bound. Call its bind(...) first.")
@@ -234,7 +227,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         pass
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Bind the model for other input shapes. If the plan fits them, it stays the same.
+        """Bind the model for other input shapes, with the same plan if it fits them.
 
         Types, parameters, gradients and optimizer are kept.
         """
@@ -271,8 +264,8 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     def _rebind(self, shared_module: ShardedModule | None = None, resets_sums: bool = False) -> None:
         """Bind the model for the current shapes, with the same plan if it fits.
 
-        Parameters and sums of gradients keep their values, or come from `shared_module`. With `resets_sums`, the sums
-        start at zero.
+        Parameters and sums of gradients keep their values, or come from `shared_module`. If `resets_sums` is True, the
+        sums start at zero.
         """
         descriptions = [*self._data_shapes, *self._label_shapes]
         shapes = {desc.name: tuple(desc.shape) for desc in descriptions}
@@ -294,13 +287,14 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         ]
         raise_together(ShapeError, f"For the inputs {shapes} these parameters would have another shape:", changes)
         copy_values({**states, **kept}, executor.variables)
-        old_sums = old_executor.sums if old_executor and not resets_sums else {}
-        executor.add_up([name for name, request in self._grad_requests.items() if request == "add"], old_sums)
-        copy_values(old_sums, executor.sums)
+        old_sums = old_executor.gradients.sums if old_executor and not resets_sums else {}
+        added = [name for name, request in self._grad_requests.items() if request == "add"]
+        executor.gradients.add_up(added, old_sums)
+        copy_values(old_sums, executor.gradients.sums)
         with uninterrupted():
             self._executor = executor
             if self._shared_parameters is not None:
-                self._shared_parameters.set_owner(executor)
+                self._shared_parameters.owner = executor
             for monitor in self._monitors:
                 monitor.attach()
 

@@ -1,7 +1,7 @@
 """A module's arrays for scripts that read MXNet's private attribute `module._exec_group`.
 
 The arrays are split over workers. As in MXNet, they can be printed, converted with `asnumpy()` and set with `array[:] =
-0`. An operation that needs the whole array raises an error that explains how to copy it.
+0`.
 """
 
 from __future__ import annotations

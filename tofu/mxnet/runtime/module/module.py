@@ -20,7 +20,13 @@ from tofu.mxnet.runtime.checkpoint.states import load_states, optimizer_types, s
 from tofu.mxnet.runtime.cluster.cluster import Cluster, read_kvstore
 from tofu.mxnet.runtime.cluster.horovod import is_distributed, scaled_machines
 from tofu.mxnet.runtime.module.executor_group import ExecutorGroup
-from tofu.mxnet.runtime.module.parameters import LiveParameters, fill_parameters, group_parameters, refuse_extra
+from tofu.mxnet.runtime.module.parameters import (
+    LiveParameters,
+    check_groups,
+    fill_parameters,
+    group_parameters,
+    refuse_extra,
+)
 from tofu.mxnet.runtime.module.running import RunningModule
 from tofu.mxnet.runtime.optimizer.optimizer import ShardOptimizer
 from tofu.mxnet.runtime.symbol.arguments import check_iterator
@@ -128,7 +134,8 @@ class Module(RunningModule):
             )
         attributes = self._symbol.attr_dict()
         self._last_read_file = None
-        groups = group_parameters(self.executor, self._param_names, arg_params, aux_params, allow_missing)
+        groups = group_parameters(self.executor, self._param_names, arg_params, aux_params)
+        check_groups(groups, allow_missing)
         self.params_initialized = False  # until all are filled
         fill_parameters(self.executor, attributes, initializer, groups)
         self.params_initialized = True
@@ -148,14 +155,14 @@ class Module(RunningModule):
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
             return  # fit passes back what get_params returned
         if allow_missing and not allow_extra and (force_init or not self.params_initialized):
-            refuse_extra(self.executor, self._param_names, arg_params, aux_params)
+            refuse_extra(group_parameters(self.executor, self._param_names, arg_params, aux_params))
         super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def get_params(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Return the parameters and the auxiliary states as two mappings from names to whole arrays on the host.
 
-        If the module was loaded but is not bound yet, the arrays are read from the checkpoint. Callbacks of `fit`
-        receive mappings that assemble an array only when it is read.
+        If the module was loaded but not bound, the arrays are read from the checkpoint. Callbacks of `fit` get mappings
+        that assemble an array only when it is read.
         """
         if self._is_loaded_unbound and self._parameter_file is not None:
             return dict(self._parameter_file.select("arg")), dict(self._parameter_file.select("aux"))
@@ -202,10 +209,7 @@ class Module(RunningModule):
         self.logger.info('Saved checkpoint to "%s-%04d.params"', prefix, epoch)
 
     def save_params(self, fname: str) -> None:
-        """Write the parameters to a file that MXNet can read, with a checksum at the end.
-
-        They are assembled part by part.
-        """
+        """Write the parameters, part by part, to a file that MXNet can read, with a checksum at the end."""
         self._save_params(fname)
 
     def _save_params(self, fname: str) -> str:
@@ -283,7 +287,7 @@ class Module(RunningModule):
             self._state_file = None
 
     def borrow_optimizer(self, shared_module: Module) -> None:
-        """Use another module's optimizer, with the states and the counts of steps."""
+        """Use another module's optimizer, with its states and its count of updates."""
         self._shard_optimizer = shared_module._require_optimizer().borrow(self._param_names)
         self._cluster = shared_module._cluster
         self.optimizer_initialized = True

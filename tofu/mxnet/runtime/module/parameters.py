@@ -1,4 +1,4 @@
-"""Initial values of parameters that are split over workers. They come from an initializer, from arrays or from a file.
+"""Initial values of parameters that are split over workers, from an initializer, arrays or a file.
 
 Files are read shard by shard. An initializer fills one whole array at a time on the host, because its random numbers
 depend on the whole shape.
@@ -12,17 +12,16 @@ from typing import Any, NamedTuple
 import mxnet as mx
 
 from tofu.errors import ArgumentTypeError, MissingParametersError, ShapeError, TofuError, raise_together
+from tofu.formatting import list_some
 from tofu.graph import Tensor, TensorKind
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.checkpoint.checkpoint import ParameterFile
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.validation import show_with_type
 
-MOST_LISTED_NAMES = 5  # of unknown parameters, in a message
-
 
 class LiveParameters(Mapping[str, Any]):
-    """The parameters of an executor by name. A callback of `fit` receives them and assembles an array by reading it.
+    """The parameters of an executor by name, for a callback of `fit`. An array is assembled when it is read.
 
     `storages` has the storage type of each parameter that the model stores as a sparse array.
     """
@@ -53,7 +52,7 @@ class LiveParameters(Mapping[str, Any]):
 
 
 class ParameterGroup(NamedTuple):
-    """Arguments or auxiliary states to fill, and the arrays that a user passed for them, or None."""
+    """Arguments or auxiliary states to fill, and the arrays by name that a user passed for them, or None."""
 
     arrays: Mapping[str, Any] | None
     tensors: list[Tensor]
@@ -64,21 +63,18 @@ def group_parameters(
     names: Collection[str],
     arguments: Mapping[str, Any] | None,
     states: Mapping[str, Any] | None,
-    allow_missing: bool,
 ) -> list[ParameterGroup]:
-    """Return the parameters in `names` and the auxiliary states, each with the arrays that a user passed for them.
-
-    Raise TofuError if an array is missing, and ShapeError if an array has another shape.
-    """
+    """Return the parameters in `names` and the auxiliary states, each with the arrays that a user passed for them."""
     for arrays in (arguments, states):
-        check_arrays(arrays)
-    groups = _make_groups(executor, names, arguments, states)
-    _check_groups(groups, allow_missing)
-    return groups
+        _check_arrays(arrays)
+    tensors = sorted(executor.partition.graph.tensors, key=lambda tensor: tensor.name)
+    # A parameter that a loss uses as its label is an input in the graph, so parameters are found by their names.
+    parameters = [t for t in tensors if t.kind in (TensorKind.PARAMETER, TensorKind.INPUT) and t.name in names]
+    auxiliary_states = [t for t in tensors if t.kind is TensorKind.AUXILIARY]
+    return [ParameterGroup(arguments, parameters), ParameterGroup(states, auxiliary_states)]
 
 
-def check_arrays(arrays: Any) -> None:
-    """Raise ArgumentTypeError if `arrays` is not a mapping from names to arrays."""
+def _check_arrays(arrays: Any) -> None:
     example = "Write {'fc_weight': mx.nd.array(...)}, a name and an array for each."
     if arrays is not None and not isinstance(arrays, Mapping):
         raise ArgumentTypeError(f"Parameters are passed by name, not as {show_with_type(arrays)}. {example}")
@@ -120,36 +116,18 @@ def _fill_variable(
         shard.wait_to_read()
 
 
-def refuse_extra(
-    executor: ShardedExecutor,
-    names: Collection[str],
-    arguments: Mapping[str, Any] | None,
-    states: Mapping[str, Any] | None,
-) -> None:
-    """Raise TofuError if an array is neither for a parameter in `names` nor for an auxiliary state."""
-    groups = _make_groups(executor, names, arguments, states)
+def refuse_extra(groups: Sequence[ParameterGroup]) -> None:
+    """Raise TofuError if an array is for no parameter and no auxiliary state."""
     extra_names = [name for group in groups for name in _list_extra(group)]
     raise_together(TofuError, "The model does not have these parameters (allow_extra=True ignores them):", extra_names)
-
-
-def _make_groups(
-    executor: ShardedExecutor,
-    names: Collection[str],
-    arguments: Mapping[str, Any] | None,
-    states: Mapping[str, Any] | None,
-) -> list[ParameterGroup]:
-    tensors = sorted(executor.partition.graph.tensors, key=lambda tensor: tensor.name)
-    # A parameter that a loss uses as its label is an input in the graph, so parameters are found by their names.
-    parameters = [t for t in tensors if t.kind in (TensorKind.PARAMETER, TensorKind.INPUT) and t.name in names]
-    auxiliary_states = [t for t in tensors if t.kind is TensorKind.AUXILIARY]
-    return [ParameterGroup(arguments, parameters), ParameterGroup(states, auxiliary_states)]
 
 
 def _list_extra(group: ParameterGroup) -> list[str]:
     return sorted(set(group.arrays or ()) - {tensor.name for tensor in group.tensors})
 
 
-def _check_groups(groups: Sequence[ParameterGroup], allow_missing: bool) -> None:
+def check_groups(groups: Sequence[ParameterGroup], allow_missing: bool) -> None:
+    """Raise TofuError if an array is missing, unless `allow_missing` is True, and ShapeError if one has a wrong shape."""
     missing, misshapen, extra = [], [], list[str]()
     for group in groups:
         arrays, tensors = group
@@ -163,8 +141,7 @@ def _check_groups(groups: Sequence[ParameterGroup], allow_missing: bool) -> None
             if tensor.name in arrays and _find_shape(arrays, tensor.name) != tensor.shape
         ]
     if missing and not allow_missing:
-        more = f" and {len(extra) - MOST_LISTED_NAMES} more" if len(extra) > MOST_LISTED_NAMES else ""
-        unknown = [f"passed, but unknown to the model: {', '.join(extra[:MOST_LISTED_NAMES])}{more}"] if extra else []
+        unknown = [f"passed, but unknown to the model: {list_some(extra)}"] if extra else []
         raise_together(
             MissingParametersError,
             "These parameters are missing (allow_missing=True keeps or initializes them):",

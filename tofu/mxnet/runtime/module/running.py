@@ -38,7 +38,7 @@ class RunningModule(ShardedModule):
             self._label_shapes = list(map(_with_shape, self._label_shapes, label_shapes))
             old_executor = self.executor
             self._rebind()
-            self.executor.forget_gradients(old_executor)
+            self.executor.gradients.forget(old_executor.gradients)
 
     def _infer_label_shapes(self, data: Sequence[Any]) -> list[tuple[int, ...]]:
         shapes = {desc.name: tuple(array.shape) for desc, array in zip(self._data_shapes, data, strict=True)}
@@ -65,10 +65,7 @@ class RunningModule(ShardedModule):
         return [desc.name for desc in self._label_shapes] or self._label_names
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Copy a batch to the workers and run the forward pass.
-
-        If the batch has other shapes than the last one, the module is bound for the new shapes first.
-        """
+        """Copy a batch to the workers and run the forward pass. If its shapes are new, bind the module for them first."""
         self._check_ready()
         if not hasattr(data_batch, "data"):
             raise ArgumentTypeError(
@@ -124,9 +121,9 @@ class RunningModule(ShardedModule):
     # ---- results
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the whole outputs.
+        """Return the whole outputs. If `merge_multi_context` is False, return a list of slices for each output instead.
 
-        With merge_multi_context=False, each output is a list of slices instead, one for each device in `context=`.
+        There is a slice for each device in `context=`.
         """
         whole = [self.executor.output(index).gather() for index in range(len(self.output_names))]
         if merge_multi_context:
@@ -157,10 +154,7 @@ class RunningModule(ShardedModule):
         return [self._slice_batch(array, desc.layout) for array, desc in zip(whole, self._data_shapes, strict=True)]
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update a metric with the labels and the whole outputs.
-
-        With pre_sliced=True, `labels` has a list for each device.
-        """
+        """Update a metric with the labels and the whole outputs. If `pre_sliced` is True, `labels` is a list for each device."""
         if not hasattr(eval_metric, "update_dict"):
             raise ArgumentTypeError(
                 f"update_metric takes a metric, not {show_with_type(eval_metric)}. Write mx.metric.create('acc')."

@@ -86,16 +86,14 @@ class SVRGModule(Module):
         self._mod_aux.backward(out_grads)
 
     def update(self) -> None:
-        """Correct the gradients of the last backward by those at the earlier weights, and update the parameters."""
+        """Subtract the gradients at the earlier weights, add their average, and update the parameters."""
         for name in self._list_differentiated_parameters():
             gradient = self.executor.gradient(name)
             earlier_gradient = self._mod_aux.executor.gradient(name).in_layout_of(gradient)
             for shard, subtrahend in zip(gradient.arrays, earlier_gradient.arrays, strict=True):
                 shard -= subtrahend
             if name in self._averages:
-                average = self._averages[name].in_layout_of(gradient)
-                for shard, addend in zip(gradient.arrays, average.arrays, strict=True):
-                    shard += addend
+                gradient.add(self._averages[name])
         super().update()
 
     def update_full_grads(self, train_data: Any) -> None:
@@ -113,7 +111,8 @@ class SVRGModule(Module):
             module.backward()
             batches, padding = batches + 1, batch.pad or 0
             for name in self._list_differentiated_parameters():
-                self._add_to_average(name, module.executor.gradient(name))
+                gradient = module.executor.gradient(name)
+                self._averages.setdefault(name, gradient.zeros_like()).add(gradient)
         count = batches - padding / train_data.batch_size
         for average in self._averages.values():
             for shard in average.arrays:
@@ -127,16 +126,9 @@ class SVRGModule(Module):
         parameters = set(self._param_names)
         return [name for name in self.executor.differentiated if name in parameters]
 
-    def _add_to_average(self, name: str, gradient: ShardedTensor) -> None:
-        if name not in self._averages:
-            self._averages[name] = gradient.zeros_like()
-        average = self._averages[name]
-        for shard, addend in zip(average.arrays, gradient.in_layout_of(average).arrays, strict=True):
-            shard += addend
-
 
 class _DataWithUpdates:
-    """Training data for `fit`. When an epoch starts, it calls the module's `update_full_grads` if an update is due."""
+    """Training data for `fit`. At the start of an epoch, it calls `update_full_grads` if an update is due."""
 
     def __init__(self, module: SVRGModule, data: Any, epoch: int) -> None:
         self._module, self._data, self._epoch = module, data, epoch

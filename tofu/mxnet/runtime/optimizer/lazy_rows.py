@@ -24,10 +24,10 @@ LAZY_FOR_SPARSE = (mx.optimizer.AdaGrad, mx.optimizer.Ftrl)
 def list_read_gradients(
     optimizer: Any, index: Any, gradient: ShardedTensor, has_sparse_weight: bool
 ) -> list[ShardedTensor]:
-    """Return the gradients whose zero rows decide which rows of a weight stay unchanged.
+    """Return the gradients that decide which rows of a weight a lazy optimizer leaves unchanged: rows that are zero in all.
 
-    The list is empty if the optimizer is not lazy. NAG without momentum and LBSGD use operators that are lazy by
-    default. LBSGD also reads the sum of earlier gradients.
+    Return an empty list for an optimizer that is not lazy. NAG without momentum and LBSGD use operators that are lazy
+    by default. LBSGD also reads the sum of earlier gradients.
     """
     if isinstance(optimizer, LAZY_FOR_SPARSE):
         is_lazy = has_sparse_weight
@@ -45,7 +45,7 @@ def list_read_gradients(
 def keeping_rows(
     gradients_by_weight: Sequence[Sequence[ShardedTensor]], arrays_by_weight: Sequence[Sequence[Any]]
 ) -> Iterator[None]:
-    """Restore rows of weights and states at the end of the context if all gradients of the row are zero."""
+    """At the end of the `with` block, restore the rows of weights and states whose gradients are all zero."""
     with ExitStack() as stack:
         for gradients, arrays in zip(gradients_by_weight, arrays_by_weight, strict=True):
             if not gradients:

@@ -78,9 +78,9 @@ class ShardOptimizer:
         self._has_sparse_weight = {name: name in storages for name in list_sparse_gradients(symbol)}
 
     def borrow(self, names: Sequence[str]) -> ShardOptimizer:
-        """Return this optimizer for the parameters in `names`. Raise TofuError if a name is unknown.
+        """Return an optimizer for the parameters in `names` that shares its states and counts with this one.
 
-        The states and the counts of steps are shared with this optimizer.
+        Raise TofuError if a name is unknown.
         """
         raise_together(
             TofuError,
@@ -138,14 +138,15 @@ class ShardOptimizer:
 
     @property
     def content(self) -> tuple[dict[Any, Any], Any]:
-        """The states, and MXNet's optimizer with its counts of steps: the two values that MXNet's Updater saves."""
+        """The states, and MXNet's optimizer with its counts of updates: the two values that MXNet's Updater saves."""
         return self.updater.states, self.optimizer
 
     def load(self, content: Any, executor: ShardedExecutor) -> None:
         """Load saved states, and the optimizer if it was saved with them.
 
-        MXNet's Module saves the states alone. Steps are then counted from `begin_num_update`, and a warning is shown if
-        the optimizer uses the count. Raise TofuError if the states are of another optimizer or model.
+        MXNet's Module saves only the states, not how many updates were made. The count then starts at the optimizer's
+        option `begin_num_update`, with a warning if the optimizer uses the count. Raise TofuError if the states are of
+        another optimizer or model.
         """
         states, optimizer = content if isinstance(content, tuple) and len(content) == 2 else (content, self.optimizer)
         if not isinstance(states, dict):
@@ -196,7 +197,7 @@ class ShardOptimizer:
 
 
 def _reads_steps(optimizer: Any) -> bool:
-    """Return True if the optimizer has a schedule of learning rates, or if its code reads the count of steps."""
+    """Return True if the optimizer has a schedule of learning rates, or if its code reads the count of updates."""
     classes = (c for c in type(optimizer).__mro__ if c is not mx.optimizer.Optimizer)
     methods = (value for c in classes for value in vars(c).values() if isinstance(value, FunctionType))
     names = {name for method in methods for name in method.__code__.co_names}
@@ -243,8 +244,8 @@ def update_shards(
 ) -> None:
     """Run MXNet's updater on weights and gradients that are split over workers.
 
-    `has_sparse_weight` has an entry for each sparse gradient, by its position in `gradients`. The value is True if the
-    weight is sparse as well.
+    `has_sparse_weight` maps the position of each sparse gradient in `gradients` to True if the weight is sparse as
+    well.
     """
     read_gradients = [
         list_read_gradients(updater.optimizer, indices[n], gradients[n].tensor, is_sparse)

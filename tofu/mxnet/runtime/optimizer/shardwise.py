@@ -21,6 +21,7 @@ from mxnet.ndarray import register
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tdl_ops.mxnet.attributes import parse_attribute
+from tdl_ops.mxnet.reduced import list_reduced
 from tofu.analysis import analyse
 from tofu.errors import TofuError
 from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray, ShardedContext
@@ -138,9 +139,9 @@ def _is_described_elementwise(
 
 
 def _create_constant(name: str, attributes: Mapping[str, Any]) -> Any:
-    """Return the constant that an operator such as zeros creates in a sharded array's context.
+    """Return the constant that an operator such as zeros creates in a sharded array's context, split like this array.
 
-    The constant is split like this array. Return None for any other operator.
+    Return None for any other operator.
     """
     context = attributes.get("ctx")
     if name not in CONSTANTS or not isinstance(context, ShardedContext):
@@ -156,7 +157,7 @@ def _create_constant(name: str, attributes: Mapping[str, Any]) -> Any:
 
 
 def _find_common_layout(arrays: Sequence[Any]) -> ShardedTensor | None:
-    """Return a tensor that is split like all `arrays` after broadcasting, or None if they are split differently."""
+    """Return a tensor of the shape of the result that is split like all `arrays`, or None if they are split differently."""
     try:
         shape = np.broadcast_shapes(*(array.shape for array in arrays))
     except ValueError:
@@ -228,9 +229,7 @@ def _reduce_shards(name: str, tensor: ShardedTensor, attributes: Mapping[str, An
 
 def _read_reduced_dimensions(rank: int, attributes: Mapping[str, Any]) -> tuple[tuple[int, ...], bool]:
     axis, exclude, keepdims = (parse_attribute(attributes.get(key)) for key in ("axis", "exclude", "keepdims"))
-    listed = {d % rank for d in ((axis,) if isinstance(axis, int) else axis or ())}
-    reduced = set(range(rank)) - listed if exclude else listed or set(range(rank))
-    return tuple(sorted(reduced)), bool(keepdims)
+    return tuple(list_reduced(axis, bool(exclude), rank)), bool(keepdims)
 
 
 def _sum_of_squares(array: Any) -> Any:

@@ -54,7 +54,7 @@ def _update_parameters(self: Any, index: Any, grad: Any, weight: Any) -> None:
 
 
 def _place_gradient(gradient: Any, weight: Any) -> Any:
-    """Return the gradient, split like its weight. If a user has set the gradient, it may be split in another way."""
+    """Return the gradient, split like its weight. A gradient that a user has set may be split in another way."""
     if not isinstance(weight, ParameterArray):
         return gradient
     if not isinstance(gradient, ParameterArray):

@@ -50,10 +50,7 @@ def _is_whole_number(value: Any) -> bool:
 
 
 def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None) -> int:
-    """Return the number of workers (devices).
-
-    Raise an error if the arguments contradict each other, or if all are None.
-    """
+    """Return the number of workers. Raise an error if the arguments contradict each other, or if all are None."""
     if ngpus is not None and not _is_whole_number(ngpus):
         raise DeviceError(
             f"ngpus must be a whole number of devices, not {show(ngpus)}. Write ngpus=2, or name the devices: "
@@ -135,10 +132,9 @@ def _advise_name(name: str, names: Collection[str], options: Collection[str]) ->
 
 
 def read_bound_shapes(symbol: Any, keywords: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each input that the keywords of `simple_bind` name.
+    """Return the shapes of inputs that a user passed to `simple_bind` as keyword arguments.
 
-    As in MXNet, a keyword that names no input is ignored if the name ends with "label". It is also ignored, with a
-    warning, if the value is not a shape.
+    As in MXNet, unknown names are ignored if they end with "label" or, with a warning, if the value is not a shape.
     """
     names = symbol.list_arguments()
     ignored = [name for name, shape in keywords.items() if name not in names and not isinstance(shape, (tuple, list))]
@@ -154,14 +150,14 @@ def read_bound_shapes(symbol: Any, keywords: Mapping[str, Any]) -> dict[str, tup
 
 
 def read_names(argument: str, names: Any) -> list[str]:
-    """Return the names as a list. Raise TofuError for a single string, because its letters would count as names."""
+    """Return the names as a list. Raise TofuError for a string, because its letters would be taken for names."""
     if isinstance(names, str):
         raise TofuError(f"{argument} takes a list of names. Write {argument}=[{names!r}].")
     return list(names or ())
 
 
 def check_symbol(symbol: Any) -> None:
-    """Raise UnsupportedError if the argument is not an MXNet symbol. The message says how to get one."""
+    """Raise UnsupportedError, with advice, if the argument is not an MXNet symbol."""
     if isinstance(symbol, mx.sym.Symbol):
         return
     if isinstance(symbol, (str, Path)):
@@ -183,7 +179,7 @@ def check_symbol(symbol: Any) -> None:
 
 
 def check_same_workers(symbol: Any, ngpus: Any, contexts: Any) -> None:
-    """Raise DeviceError if the user now asks for other devices than those that `symbol` was partitioned for."""
+    """Raise DeviceError if the user asks for other devices than those for which `symbol` was partitioned."""
     contexts = check_contexts(contexts)
     if (ngpus is not None and ngpus != len(symbol.contexts)) or (contexts is not None and contexts != symbol.contexts):
         requested = f"ngpus={ngpus}" if contexts is None else ", ".join(map(str, contexts))
@@ -217,7 +213,7 @@ def read_module_requests(
     """Return "write" or "add" for each argument that gets a gradient.
 
     `grad_req` may have any form that `mx.mod.Module` accepts. A single word applies to all `trained` parameters, and to
-    the `inputs` whose gradients the user wants. A mapping only changes the arguments that it names.
+    the `inputs` whose gradients the user wants. A mapping changes only the arguments that it names.
     """
     differentiated = [name for name in names if name in {*trained, *inputs}]
     if isinstance(grad_req, str):
@@ -259,7 +255,7 @@ def check_iterator(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 
 def arrays_by_name(arrays: Any, names: Sequence[str], argument: str, optional: bool = False) -> dict[str, Any]:
-    """Return the arrays by name. The user passed them as a list in the order of `names`, or as a mapping.
+    """Return the arrays by name. The user passed a list in the order of `names`, or a mapping.
 
     Raise ShapeError if an array is missing, unless `optional` is True.
     """
@@ -282,7 +278,7 @@ def read_storages(symbol: Any, stypes: Mapping[str, str] | None) -> dict[str, st
 
 
 def warn_of_sparse_storage(symbol: Any) -> None:
-    """Log a warning if the model has sparse arrays, because the workers store them as dense ones."""
+    """Log a warning if the model has sparse arrays, which workers store as dense ones."""
     if not has_sparse_storage(symbol):
         return
     arguments = {**dict.fromkeys(sorted(list_sparse_gradients(symbol)), "sparse gradient"), **list_storages(symbol)}
@@ -311,7 +307,7 @@ def warn_of_data_parallel_group(frame: Any) -> None:
 def find_array_contexts(symbol: Any, group2ctx: Mapping[str, Any] | None, ctx: Any) -> dict[str, Any]:
     """Return the context in which each whole argument and state is stored.
 
-    The context is `ctx`, unless `group2ctx` has another one for the argument's context group.
+    The context is `ctx`, unless `group2ctx` has another one for the context group that the argument's attribute names.
     """
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     if not group2ctx:

@@ -31,7 +31,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
     def handle(self) -> Any:
         """Pointer to MXNet's symbol. Only Tofu and this object may read it.
 
-        Other code would use the pointer to build a symbol that runs on one device, so it gets an error.
+        Other code would build a symbol from the pointer that runs on one device, so it gets an error.
         """
         caller = sys._getframe(1)
         is_allowed = caller.f_locals.get("self") is self or caller.f_globals.get("__name__", "").startswith("tofu.")
@@ -53,10 +53,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return mx.sym.Symbol(_copy_handle(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Replace inputs of the symbol by other symbols, as in MXNet.
-
-        The result is partitioned with the same settings.
-        """
+        """Replace inputs by other symbols, as in MXNet. The result is partitioned with the same settings."""
         composed = super().__call__(*args, **kwargs)
         composed._partition = None
         return composed

@@ -30,7 +30,7 @@ def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tup
                 f"or name the workers' devices, for example contexts=[mx.cpu(i) for i in range({workers})]."
             )
         return tuple(mx.gpu(i) for i in range(workers))
-    contexts = tuple(mx.Context(context) if not isinstance(context, mx.Context) else context for context in contexts)
+    contexts = tuple(contexts)
     if len(contexts) != workers:
         raise DeviceError(
             f"contexts= has {len(contexts)} contexts for {workers} workers; it needs one for each, in order."

@@ -7,7 +7,7 @@ After `import tofu`, MXNet's own loaders return a partitioned symbol if a partit
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import wraps
 from glob import escape, glob
 from typing import Any
@@ -18,7 +18,8 @@ from tofu.errors import TofuError, raise_together
 from tofu.imports.mxnet import MXNET_VERSION
 from tofu.mxnet.frontend.refusals import refuse_broken
 from tofu.mxnet.frontend.symbol_text import read_model
-from tofu.mxnet.runtime.symbol.partition_text import ATTRIBUTE, last_line, load_whole
+from tofu.mxnet.runtime.executor.failures import summarise
+from tofu.mxnet.runtime.symbol.partition_text import ATTRIBUTE, load_whole
 from tofu.mxnet.runtime.symbol.partitioned_symbol import load_json as read_json
 from tofu.validation import read_text
 
@@ -29,24 +30,18 @@ NUMPY_SHAPES = "is_np_shape"
 def install_loaders() -> None:
     """Make `mx.sym.load` and `mx.sym.load_json` return a partitioned symbol if a partitioned symbol was saved."""
     for module in (mx.symbol, mx.symbol.symbol):
-        module.load_json = _with_partition(module.load_json)
+        module.load_json = _load_text
         module.load = _load_file
 
 
-def _with_partition(load_json: Callable[[str], Any]) -> Callable[[str], Any]:
-    @wraps(load_json)
-    def load(json_str: str) -> Any:
-        has_partition = isinstance(json_str, str) and f'"{ATTRIBUTE}"' in json_str
-        return read_json(json_str) if has_partition else load_whole(json_str)
-
-    return load
+@wraps(load_whole)
+def _load_text(json_str: str) -> Any:
+    has_partition = isinstance(json_str, str) and f'"{ATTRIBUTE}"' in json_str
+    return read_json(json_str) if has_partition else load_whole(json_str)
 
 
 def read_symbol(path: str) -> Any:
-    """Return the symbol in a file. The result is partitioned if the saved symbol was partitioned.
-
-    Raise TofuError if MXNet cannot read the file.
-    """
+    """Return the symbol in a file, partitioned if it was saved so. Raise TofuError if MXNet cannot read the file."""
     saved_version = MXNET_VERSION
     try:
         text = read_text(path)
@@ -54,7 +49,7 @@ def read_symbol(path: str) -> Any:
         symbol = mx.sym.load_json(text)
         refuse_broken(symbol)
     except (OSError, ValueError, mx.base.MXNetError) as error:
-        reason = str(error) if isinstance(error, (OSError, ValueError)) else last_line(error)
+        reason = str(error) if isinstance(error, (OSError, ValueError)) else summarise(error)
         remedy = "Save one with symbol.save(...)."
         if isinstance(error, mx.base.MXNetError):  # the file has an operator or argument that this MXNet lacks
             is_same = saved_version == MXNET_VERSION
@@ -76,9 +71,9 @@ def _find_version(model: dict[str, Any]) -> str:
 
 
 def shapes_as_saved(path: str) -> Any:
-    """Return a context manager that uses NumPy's rules for shapes if they were in use when the symbol was saved.
+    """Return a context manager that uses NumPy's rules for shapes if the symbol in the file was saved under them.
 
-    MXNet stores this setting in the file but does not restore it. The file must be one that `read_symbol` can read.
+    MXNet stores this setting in the file but does not restore it. `read_symbol` must be able to read the file.
     """
     attributes = read_model(read_text(path)).get("attrs", {})
     is_marked = isinstance(attributes, dict) and attributes.get(NUMPY_SHAPES) == ["int", 1]

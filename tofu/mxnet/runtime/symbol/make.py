@@ -28,8 +28,8 @@ def make_symbol(
 ) -> PartitionedSymbol:
     """Check the arguments of `tofu.mxnet.partition` and return the partitioned symbol.
 
-    If shapes of inputs are passed, the symbol is planned at once. `option_names` lists the options of the function that
-    the user called. Error messages about unknown names list them.
+    If shapes of inputs are passed, the symbol is planned at once. Error messages about unknown names also list
+    `option_names`, the options of the function that the user called.
     """
     check_symbol(symbol)
     if isinstance(symbol, PartitionedSymbol):

@@ -9,7 +9,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import mxnet as mx
@@ -17,6 +17,7 @@ import mxnet as mx
 from tofu.errors import TofuError
 from tofu.mxnet.frontend.refusals import refuse_broken
 from tofu.mxnet.frontend.symbol_text import read_model
+from tofu.mxnet.runtime.executor.failures import summarise
 from tofu.mxnet.runtime.symbol.arguments import read_settings
 from tofu.mxnet.runtime.symbol.devices import resolve_contexts
 from tofu.mxnet.settings import MXNET_OPTIONS
@@ -30,13 +31,8 @@ KEYS = {name: name for name in MXNET_OPTIONS} | {"plan": "pinned_plan"}  # "plan
 load_whole = mx.symbol.symbol.load_json  # MXNet's own function, before files.py replaces it
 
 
-@dataclass(frozen=True)
-class SavedPartition:
-    """A partitioned symbol that was read from a file: the original model, the settings, and the workers' contexts."""
-
-    whole: Any
-    settings: Settings
-    contexts: tuple[Any, ...]
+SavedPartition = tuple[Any, Settings, tuple[Any, ...]]
+"""The original model of a partitioned symbol, the settings, and the workers' contexts."""
 
 
 def add_partition(text: str, settings: Settings, contexts: Sequence[Any], plan: Plan | None) -> str:
@@ -73,20 +69,8 @@ def read_partition(text: str) -> SavedPartition | None:
     try:
         return _read_saved(read_model(text), text)
     except (ValueError, mx.base.MXNetError) as error:
-        reason = str(error) if isinstance(error, ValueError) else last_line(error)
+        reason = str(error) if isinstance(error, ValueError) else summarise(error)
         raise TofuError(f"The partitioned symbol cannot be read: {reason}. {REMEDY}") from error
-
-
-def last_line(error: Exception) -> str:
-    """Return the message of an MXNet error, without the stack trace.
-
-    If an operator has an unknown argument, MXNet also lists all possible arguments. They are left out.
-    """
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    unknown_argument = next((line for line in lines if ", Possible Arguments:" in line), None)
-    if unknown_argument is not None and lines[-1].startswith(", in operator"):
-        return unknown_argument.split(", Possible Arguments:")[0].removeprefix("MXNetError: ") + lines[-1]
-    return lines[-1]
 
 
 def _read_saved(model: dict[str, Any], text: str) -> SavedPartition:
@@ -106,7 +90,7 @@ def _read_saved(model: dict[str, Any], text: str) -> SavedPartition:
             '"digest"; otherwise use the original file.',
             stacklevel=5,
         )
-    return SavedPartition(whole, settings, resolve_contexts(settings.workers, contexts))
+    return whole, settings, resolve_contexts(settings.workers, contexts)
 
 
 def _read_settings(value: Mapping[str, Any], contexts: Sequence[Any]) -> Settings:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import mxnet as mx
+import numpy as np
 
 from tofu.compare.agreement import Agreement
 from tofu.errors import PlanError
@@ -19,10 +20,10 @@ from tofu.mxnet.frontend.data_arguments import find_data
 from tofu.mxnet.frontend.inference import DTYPE_NAMES, check_names, infer_arguments
 from tofu.mxnet.frontend.read_symbol import find_labels, read_training
 from tofu.mxnet.frontend.storage import list_sparse_gradients
-from tofu.mxnet.planning import compile_partition
+from tofu.mxnet.planning import plan_task, read_task
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
-from tofu.mxnet.runtime.executor.bound_arrays import BoundArrays
-from tofu.mxnet.runtime.executor.executor import Executor, as_ndarray
+from tofu.mxnet.runtime.executor.bound_arrays import ArrayAllocator
+from tofu.mxnet.runtime.executor.executor import Executor
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.symbol.arguments import (
     arrays_by_name,
@@ -40,7 +41,7 @@ from tofu.mxnet.runtime.symbol.replanning import Replanner
 from tofu.mxnet.runtime.symbol.verification import verify_symbol
 from tofu.pipeline import Partition
 from tofu.plan import Plan
-from tofu.planning.progress import search_progress, stage_progress, track_progress
+from tofu.planning.progress import search_progress, stage_progress
 from tofu.planning.settings import Settings
 from tofu.report.console import print_to_text
 from tofu.report.plan_page import render_page
@@ -59,19 +60,15 @@ class PartitionedSymbol(DerivedSymbols):
 
     @property
     def plan(self) -> Plan:
-        """The plan (how each operator and tensor is split).
+        """The plan for the shapes of the last bind, or for the shapes passed to `partition`.
 
-        It is for the shapes of the last bind, or for the shapes passed to `partition`. Raises PlanError if nothing has
-        been planned.
+        Raises PlanError if nothing has been planned.
         """
         return self.planned().plan
 
     @property
     def execution_symbol(self) -> Any:
-        """The symbol that MXNet runs.
-
-        It has a copy of each operator for every worker, and operators that transfer data.
-        """
+        """The symbol that MXNet runs: a copy of each operator for every worker, and operators that transfer data."""
         return self.planned().training.symbol
 
     def save_report(self, path: str | Path, title: str = "") -> None:
@@ -79,17 +76,14 @@ class PartitionedSymbol(DerivedSymbols):
 
         The page shows how each tensor is split, the communication of each layer, and alternative splits.
         """
-        write_atomically(str(path), render_page(self.planned(), title or self.name or "model", track_progress))
+        write_atomically(str(path), render_page(self.planned(), title or self.name or "model"))
 
     def why(self, operator: str) -> str:
         """Return a table with every way to split an operator, and the communication that it would cause."""
         return print_to_text(lambda console: console.print(alternatives_table(self.planned(), operator)))
 
     def planned(self) -> Partition:
-        """Return the plan for the last shapes, with the graph that MXNet runs.
-
-        Raise PlanError if nothing has been planned.
-        """
+        """Return the plan for the last shapes, with the graph to run. Raise PlanError if nothing has been planned."""
         if self.settings.workers == 1:
             raise PlanError("With ngpus=1 the model stays as it is: there is no plan. Plans are for ngpus=2 and more.")
         if self._partition is None:
@@ -99,30 +93,11 @@ class PartitionedSymbol(DerivedSymbols):
         return self._partition
 
     def plan_for(self, shapes: Shapes) -> None:
-        """Plan for inputs of these shapes. All other arguments of the model count as trained parameters."""
+        """Plan for inputs of these shapes. All other arguments of the model are trained."""
         if self.settings.workers == 1:
             return
         inputs, trained = read_training(self, shapes)
-        self._partition = self._compile(inputs, {}, trained, trained)
-
-    def _compile(
-        self,
-        shapes: Shapes,
-        dtypes: Mapping[str, Any],
-        differentiated: Collection[str],
-        updated: Collection[str],
-        settings: Settings | None = None,
-    ) -> Partition:
-        with search_progress(self.settings.workers) as progress:
-            return compile_partition(
-                self.whole,
-                shapes,
-                settings or self.settings,
-                dtypes=dtypes,
-                differentiated=differentiated,
-                updated=updated,
-                progress=progress,
-            )
+        self._partition = self.compile_for(inputs, {}, trained, trained)
 
     def compile_for(
         self,
@@ -132,15 +107,23 @@ class PartitionedSymbol(DerivedSymbols):
         updated: Collection[str],
         settings: Settings | None = None,
     ) -> Partition:
-        """Plan for the shapes, types and gradients that will be bound, and return the plan with its graph."""
-        self._partition = self._compile(shapes, dtypes, differentiated, updated, settings)
-        return self._partition
+        """Plan for these shapes, types and gradients, and return the plan with its graph.
+
+        `differentiated` and `updated` are described in `read_task`.
+        """
+        with search_progress(self.settings.workers) as progress:
+            task = read_task(
+                self.whole,
+                shapes,
+                settings or self.settings,
+                dtypes=dtypes,
+                differentiated=differentiated,
+                updated=updated,
+            )
+            return plan_task(task, progress)
 
     def bind_shards(self, partition: Partition, shared: Mapping[str, ShardedTensor] | None = None) -> ShardedExecutor:
-        """Return an executor that runs `partition` and stores each array as shards.
-
-        From now on, the attribute `plan` is the plan of `partition`.
-        """
+        """Return an executor that runs `partition` on shards. The plan of `partition` becomes the symbol's `plan`."""
         self._partition = partition
         return ShardedExecutor(partition, self.contexts, shared)
 
@@ -158,8 +141,8 @@ class PartitionedSymbol(DerivedSymbols):
         Parameters
         ----------
         values
-            Arrays for inputs, parameters and auxiliary states, by name. All that are not named get random numbers. The
-            numbers suit the operators that read them.
+            Arrays for inputs, parameters and auxiliary states, by name. All others get random numbers that suit the
+            operators that read them.
         grad_req
             The gradients to compute, as in `mx.sym.Symbol.simple_bind`. A single word applies to the trained parameters.
         dtype
@@ -220,34 +203,27 @@ class PartitionedSymbol(DerivedSymbols):
         shapes = read_bound_shapes(self, kwargs)
         check_names(self, shapes)
         inferred_shapes, codes = infer_arguments(self, shapes, type_dict or {})
-        shared = shared_exec if isinstance(shared_exec, Executor) and shared_buffer is not None else None
-        shared_names = set(shared_arg_names or ())
-
-        requests = read_grad_requests(grad_req, self.list_arguments())
         names, state_names = self.list_arguments(), self.list_auxiliary_states()
+        requests = read_grad_requests(grad_req, names)
         types = {name: DTYPE_NAMES[codes[name]] for name in (*names, *state_names)}
-        allocator = BoundArrays(inferred_shapes, types, contexts, shared_buffer)
         data = find_data(self, shapes, find_labels(self))
         trained = {n for n, request in requests.items() if request != "null" and n not in data}
         sparse = {*storages, *gradient_storages}
         sharded = {n for n in (*trained, *state_names) if contexts[n] == mx.cpu(0) and n not in sparse}
-
-        def allocate(name: str, shared_arrays: Mapping[str, Any], key: str, stype: str = "default") -> Any:
-            if name not in shared_names and shared_buffer is not None:
-                return allocator.share(name, key, stype)
-            existing = shared_arrays if name in shared_names else {}
-            return None if name in sharded and existing.get(name) is None else allocator.take(name, existing, stype)
-
-        shared_dicts = (shared.arg_dict, shared.grad_dict, shared.aux_dict) if shared else ({}, {}, {})
-        arguments = {name: allocate(name, shared_dicts[0], name, storages.get(name, "default")) for name in names}
+        shared_names = {*(shared_arg_names or ()), *state_names}  # MXNet shares all states
+        allocator = ArrayAllocator(inferred_shapes, types, contexts, sharded, shared_names, shared_buffer)
+        shared = shared_exec if isinstance(shared_exec, Executor) and shared_buffer is not None else None
+        old_arguments, old_gradients, old_states = (
+            (shared.arg_dict, shared.grad_dict, shared.aux_dict) if shared else ({}, {}, {})
+        )
+        arguments = {n: allocator.allocate(n, old_arguments, n, storages.get(n, "default")) for n in names}
         gradients = {
-            name: allocate(name, shared_dicts[1], f"grad of {name}", gradient_storages.get(name, "default"))
-            for name, request in requests.items()
+            n: allocator.allocate(n, old_gradients, f"grad of {n}", gradient_storages.get(n, "default"))
+            for n, request in requests.items()
             if request != "null"
         }
-        shared_names.update(state_names)  # MXNet shares all of them
-        states = {name: allocate(name, shared_dicts[2], name) for name in state_names}
-        return self._bind_arrays(shapes, types, arguments, gradients, states, requests, shared)
+        states = {n: allocator.allocate(n, old_states, n) for n in state_names}
+        return self._bind_arrays(shapes, types, arguments, gradients, states, requests, shared, trained)
 
     def bind(
         self,
@@ -259,26 +235,25 @@ class PartitionedSymbol(DerivedSymbols):
         group2ctx: Any = None,
         shared_exec: Any = None,
     ) -> Any:
-        """Bind the model to the user's whole arrays, like `mx.sym.Symbol.bind`.
-
-        The model runs on the workers' devices.
-        """
+        """Bind the model on the workers to the user's whole arrays, like `mx.sym.Symbol.bind`."""
         if self.settings.workers == 1:
             return super().bind(ctx, args, args_grad, grad_req, aux_states, group2ctx, shared_exec)
         find_array_contexts(self, group2ctx, ctx)
         check_context(ctx)
         names = self.list_arguments()
-        arguments = arrays_by_name(args, names, "args")
+        arguments = {
+            name: array if isinstance(array, mx.nd.NDArray) else mx.nd.array(np.asarray(array), ctx=ctx)
+            for name, array in arrays_by_name(args, names, "args").items()
+        }
         gradients = {
             n: a for n, a in arrays_by_name(args_grad or {}, names, "args_grad", optional=True).items() if a is not None
         }
         states = arrays_by_name(aux_states or {}, self.list_auxiliary_states(), "aux_states")
-        arguments = {name: as_ndarray(array, ctx, None) for name, array in arguments.items()}
         requests = {n: r if n in gradients else "null" for n, r in read_grad_requests(grad_req, names).items()}
         shapes = {name: tuple(array.shape) for name, array in arguments.items()}
         shared = shared_exec if isinstance(shared_exec, Executor) else None
         types = {name: array.dtype for name, array in {**arguments, **states}.items()}
-        return self._bind_arrays(shapes, types, arguments, gradients, states, requests, shared, updated=set(gradients))
+        return self._bind_arrays(shapes, types, arguments, gradients, states, requests, shared, gradients)
 
     def _bind_arrays(
         self,
@@ -289,17 +264,11 @@ class PartitionedSymbol(DerivedSymbols):
         states: Mapping[str, Any],
         requests: Mapping[str, str],
         shared: Executor | None,
-        updated: Collection[str] | None = None,
+        trained: Collection[str],
     ) -> Executor:
         labels = find_labels(self)  # labels get no gradient, since MXNet never writes it
-        data = find_data(self, shapes, labels)
         differentiated = [name for name, request in requests.items() if request != "null" and name not in labels]
-        trained = (
-            [name for name in differentiated if name not in data]
-            if updated is None
-            else [n for n in differentiated if n in updated]
-        )
-
+        updated = [name for name in differentiated if name in trained]
         replanner = Replanner()
 
         def compile_for(shapes: Shapes) -> Partition:
@@ -308,7 +277,7 @@ class PartitionedSymbol(DerivedSymbols):
                 shapes=shapes,
                 types=(),
                 settings=self.settings,
-                compile_with=lambda settings: self._compile(shapes, dtypes, differentiated, trained, settings),
+                compile_with=lambda settings: self.compile_for(shapes, dtypes, differentiated, updated, settings),
             )
 
         partition = self._partition = compile_for(shapes)
@@ -345,9 +314,6 @@ class PartitionedSymbol(DerivedSymbols):
 
 
 def load_json(text: str) -> Any:
-    """Return the symbol in a JSON text. Raise TofuError if the text is damaged.
-
-    The result is a `PartitionedSymbol` if one was saved.
-    """
+    """Return the symbol in a JSON text, partitioned if it was saved so. Raise TofuError if the text is damaged."""
     saved = read_partition(text)
-    return load_whole(text) if saved is None else PartitionedSymbol(saved.whole, saved.settings, saved.contexts)
+    return load_whole(text) if saved is None else PartitionedSymbol(*saved)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from tofu.errors import PlanError
@@ -18,10 +18,10 @@ MOST_PARTITIONS = 4
 
 
 class Replanner:
-    """A store of the plans that a model used last, which finds a plan when the shapes of the inputs change.
+    """The plans that a model used last, for inputs whose shapes change.
 
-    The plan for the first shapes is used whenever it fits. For example, if only the last batch is smaller and needs
-    another plan, the next full batch uses the first plan again.
+    The plan for the first shapes is tried first, so full batches keep it even if the last batch of an epoch needs
+    another.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Replanner:
         self._partitions: dict[Hashable, Partition] = {}  # in order of last use
 
     def first_plan(self, gradients: Hashable) -> Plan | None:
-        """Return the plan that was found first for a step that computes these `gradients`."""
+        """Return the first plan of the model for a step that computes these `gradients`, as in `find`."""
         return self._first_plans.get(gradients)
 
     def find(
@@ -63,7 +63,9 @@ class Replanner:
         key = gradients, types, *sorted(shapes.items())
         partition = self._partitions.pop(key, None)
         if partition is None:
-            partition = self._compile(gradients, shapes, settings, compile_with, present_plan)
+            first_plan = self._first_plans.get(gradients)
+            plans = (first_plan, None if present_plan is first_plan else present_plan)
+            partition = _plan_like([plan for plan in plans if plan is not None], shapes, settings, compile_with)
         self._partitions[key] = partition
         if len(self._partitions) > MOST_PARTITIONS:
             del self._partitions[next(iter(self._partitions))]
@@ -71,38 +73,26 @@ class Replanner:
             self._first_plans.setdefault(gradients, partition.plan)
         return partition
 
-    def _compile(
-        self,
-        gradients: Hashable,
-        shapes: Mapping[str, tuple[int, ...]],
-        settings: Settings,
-        compile_with: Callable[[Settings], Partition],
-        present_plan: Plan | None,
-    ) -> Partition:
-        first_plan = self._first_plans.get(gradients)
-        plans = [
-            plan for plan in (first_plan, None if present_plan is first_plan else present_plan) if plan is not None
-        ]
-        if not plans:
-            return compile_with(settings)
-        reason = ""
-        for plan in plans:
-            partition = _try_plan(plan, settings, compile_with)
-            if isinstance(partition, Partition):
-                return partition
-            reason = reason or describe_reason(partition)
-        logger.warning("The plan does not fit the shapes %s, so the search runs again. %s", dict(shapes), reason)
-        return compile_with(settings.searching())
+
+def _plan_like(
+    plans: Sequence[Plan],
+    shapes: Mapping[str, tuple[int, ...]],
+    settings: Settings,
+    compile_with: Callable[[Settings], Partition],
+) -> Partition:
+    problems = []
+    for plan in plans:
+        try:
+            return compile_with(replace(settings, plan=plan, strict_plan=False))
+        except PlanError as error:  # noqa: PERF203  each plan is tried
+            problems.append(_shorten(error))
+    if not problems:
+        return compile_with(settings)
+    logger.warning("The plan does not fit the shapes %s, so the search runs again. %s", dict(shapes), problems[0])
+    return compile_with(settings.searching())
 
 
-def _try_plan(plan: Plan, settings: Settings, compile_with: Callable[[Settings], Partition]) -> Partition | PlanError:
-    try:
-        return compile_with(replace(settings, plan=plan, strict_plan=False))
-    except PlanError as error:
-        return error
-
-
-def describe_reason(error: Exception) -> str:
+def _shorten(error: Exception) -> str:
     """Return an error in one line: the headline, the first problem, and the number of further problems."""
     headline, *problems = (line.strip().removeprefix("- ") for line in str(error).splitlines())
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""

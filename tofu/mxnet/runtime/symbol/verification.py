@@ -15,6 +15,7 @@ import numpy as np
 from tofu.compare.agreement import WIDER, Agreement
 from tofu.compare.numbers import CANCELLED, CANCELLED_IN_FLOAT32, Array
 from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, raise_together
+from tofu.formatting import list_some
 from tofu.mxnet.compare import (
     CORRECTIONS,
     Arrays,
@@ -28,6 +29,7 @@ from tofu.mxnet.compare import (
 )
 from tofu.mxnet.compare.comparison import compare_runs, excuse_defects, find_fixed, measure_traffic
 from tofu.mxnet.frontend.head_gradients import copy_repeats
+from tofu.mxnet.frontend.inference import list_declared_types
 from tofu.mxnet.frontend.read_symbol import find_labels, read_training
 from tofu.mxnet.runtime.symbol.arguments import read_grad_requests
 from tofu.mxnet.runtime.symbol.batch_scaling import shrink_batch
@@ -39,7 +41,6 @@ TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
 MOST_TOLERANCE = {"float64": 1e-6, "float32": 1e-2}
 """Largest tolerance, even if rounding changes the results of one device by more."""
 MOST_LETTERS = 120
-MOST_NAMES = 4
 LIMITS = "docs/limits.md"
 ROUNDING_MULTIPLE = 4.0
 """Tolerance, as a multiple of the change on one device when the last bit of all input numbers changes."""
@@ -104,7 +105,7 @@ def verify_symbol(
         with _timed(seconds, f"{len(partitioned.contexts)} workers", report):
             workers_run = setup.run(replanned, partitioned.contexts[0])
         is_mixed = bool(single_precision_operators) and run_type == TYPES[0]
-        mixed_note = [f"in float64 except {_list_names(single_precision_operators)}"] if is_mixed else []
+        mixed_note = [f"in float64 except {list_some(single_precision_operators)}"] if is_mixed else []
         is_wider = replanned.plan.communication_bytes > partitioned.plan.communication_bytes
         wider_note = [WIDER] if is_wider and run_type == TYPES[0] else []
         agreement = _compare_results(
@@ -121,7 +122,7 @@ def verify_symbol(
             (agreement.agrees and not agreement.excused) or not is_mixed or dtype
         ):  # rounding may explain differences that were excused
             return agreement
-        notes.append(f"in float32, since MXNet rounds to it in {_list_names(single_precision_operators)}")
+        notes.append(f"in float32, since MXNet rounds to it in {list_some(single_precision_operators)}")
     raise AssertionError("the last type returns or raises")
 
 
@@ -181,7 +182,7 @@ def _prepare_run(
     symbol = widen_types(model) if dtype == "float64" else model
     inputs, trained = read_training(model, shapes)
     arguments = symbol.list_arguments()
-    integers = {name for name, code in _declared_types(symbol).items() if code not in (0, 1, 2)}
+    integers = {name for name, code in list_declared_types(symbol, inputs).items() if code not in (0, 1, 2)}
     dtypes = {name: dtype for name in inputs if name not in integers} if dtype == "float64" else {}
     if isinstance(grad_req, str):
         grad_req = dict.fromkeys(trained, grad_req)
@@ -190,11 +191,6 @@ def _prepare_run(
     requests = {name: "null" if name in labels or not trains else request for name, request in requests.items()}
     values = draw_values(symbol, inputs, dtypes, user_values, seed)
     return _RunSetup(symbol, inputs, dtype, values, requests, trains)
-
-
-def _declared_types(symbol: Any) -> dict[str, int]:
-    codes = {name: int(attributes.get("__dtype__", -1)) for name, attributes in symbol.attr_dict().items()}
-    return {name: code for name, code in codes.items() if code >= 0}
 
 
 def _plan_alike(partitioned: Any, setup: _RunSetup, notes: list[str]) -> Any:
@@ -236,8 +232,8 @@ def _compare_results(
 ) -> Agreement:
     """Compare the run on one device with the run on the workers.
 
-    If they differ, known mistakes of MXNet on one device are corrected one by one. If they still differ, the tolerance
-    becomes as large as the rounding errors of one device.
+    If they differ, correct known mistakes of MXNet on one device, one by one. If they still differ, allow differences
+    as large as the rounding errors of one device.
     """
     cancelled = CANCELLED if setup.dtype == "float64" else CANCELLED_IN_FLOAT32
     tolerance = TOLERANCE[setup.dtype]
@@ -252,7 +248,7 @@ def _compare_results(
             corrected_run = corrected_setup.run(corrected_setup.symbol, context)
             corrected = compare_runs(partition, workers_run, corrected_run, cancelled)
         if names := find_fixed(comparison, corrected, tolerance):
-            notes.append(f"one device has wrong gradients of {_list_names(names)}: {mistake} ({LIMITS}).")
+            notes.append(f"one device has wrong gradients of {list_some(names)}: {mistake} ({LIMITS}).")
             notes.append("The comparison uses one device without this mistake.")
             setup, device_run, comparison = corrected_setup, corrected_run, corrected
     if comparison.largest > tolerance:
@@ -274,10 +270,6 @@ def _compare_results(
         notes=tuple(notes),
         seconds=seconds,
     )
-
-
-def _list_names(names: list[str]) -> str:
-    return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else "")
 
 
 def _move_last_bits(setup: _RunSetup) -> Arrays:
