@@ -272,9 +272,6 @@ def worker_boxes(graph: Graph, factors: Sequence[int], kind: Kind, id: int, choi
 def shards(graph: Graph, factors: Sequence[int], tensor: int, layout: Sequence[int]) -> Int64Array:
     """Return every worker's shard: [workers, dimensions, (begin, end)]."""
 
-def scattered_shards(graph: Graph, factors: Sequence[int], tensor: int, layout: Sequence[int]) -> Int64Array:
-    """Return the same, with each shard cut among the workers that have copies of it. A part may be empty."""
-
 def emit(
     graph: Graph,
     factors: Sequence[int],

@@ -50,14 +50,6 @@ py::array_t<int64_t> Shards(const Graph& graph, const std::vector<int64_t>& fact
   return WorkerBoxes(graph, factors, "tensor", tensor, layout);
 }
 
-py::array_t<int64_t> ScatteredShards(const Graph& graph, const std::vector<int64_t>& factors,
-                                     int tensor, const std::vector<int>& layout) {
-  const WorkerGrid grid(factors);
-  CheckChoice(graph, grid, {true, tensor}, layout);
-  return FromBoxes(ScatterShards(SplitTensor(graph, grid, tensor, layout),
-                                 graph.tensor(tensor).shape, grid, layout));
-}
-
 }  // namespace
 
 void RegisterGeometry(py::module_* module) {
@@ -67,8 +59,6 @@ void RegisterGeometry(py::module_* module) {
               py::arg("id"), py::arg("choice"));
   module->def("shards", &Shards, py::arg("graph"), py::arg("factors"), py::arg("tensor"),
               py::arg("layout"));
-  module->def("scattered_shards", &ScatteredShards, py::arg("graph"), py::arg("factors"),
-              py::arg("tensor"), py::arg("layout"));
 }
 
 }  // namespace tofu

@@ -115,14 +115,22 @@ for _name, _described in (NAMES | GRADIENTS).items():
     _share(_name, _described)
 
 
+def _check_axis(axis):
+    if axis is None:
+        raise UnsupportedError(
+            "np.concatenate with axis=None is not described; use axis=0, on x.reshape(-1) instead of x"
+        )
+    return axis
+
+
 @op("_npi_concatenate")
 def concatenate(*parts, axis=0):
-    return layout.concat.function(*parts, dim=axis % parts[0].ndim)
+    return layout.concat.function(*parts, dim=_check_axis(axis))
 
 
 @op("_backward_np_concat", concrete=True)
 def backward_concatenate(d_out, *, output_shapes, axis=0):
-    return layout.backward_concat.function(d_out, output_shapes=output_shapes, dim=axis % d_out.ndim)
+    return layout.backward_concat.function(d_out, output_shapes=output_shapes, dim=_check_axis(axis))
 
 
 @op("_np_reshape", "_npx_reshape", concrete=True, bound={"newshape": lambda local: local.outputs[0].shape})

@@ -81,6 +81,11 @@ STENCILS = {
     "quotients, zeros outside": (lambda y: y.at[:-2].set(y[2:] / y[1:-1]), 3),
     "dynamic update": (lambda y: lax.dynamic_update_slice(y, (y[:-2] - y[2:]).astype("float32"), (1, 0)), 2),
     "a row for all": (lambda y: y.at[1:].add(y[:-1] * jnp.sin(y[:1]) + jnp.arange(1, ROWS)[:, None]), 3),
+    "differences": (lambda y: jnp.concatenate([y[:1], y[2:] - y[:-2], y[-1:]]), 2),
+    "a row before another array": (lambda y: jnp.concatenate([y[-1:], jnp.sin(y)[:-1]]), 2),
+    "pairs and a row": (lambda y: jnp.concatenate([y[:1], y[2::2] * y[1:-2:2]]), 1),
+    "sums of all rows before": (lambda y: lax.associative_scan(jnp.add, y), 8),
+    "recurrence": (lambda y: lax.associative_scan(lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), (y, y + 1))[1], 11),
     "counts": (lambda y: y.astype(int).at[2:].max(y.astype(int)[:-2] // 2 + jnp.arange(COLUMNS)), 2),
 }
 
@@ -245,6 +250,28 @@ def gather(x, indices, offset, sizes):
     collapsed = tuple(d for d in range(2) if sizes[d] == 1)
     numbers = lax.GatherDimensionNumbers((offset,), collapsed, (0,))
     return lax.gather(x, indices, numbers, sizes)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_concatenations(seed):
+    draws = np.random.default_rng(seed)
+    extent, stride = int(draws.choice([8, 12, 13])), int(draws.integers(1, 4))
+    rest = int(draws.integers(1, extent // 2))
+    begin, first = int(draws.integers(rest + 1)), int(draws.integers(stride))
+    x, y = (jnp.asarray(draws.standard_normal((n, 6)), "float32") for n in (extent, extent * stride - first))
+    single = int(draws.integers(len(y)))
+
+    def step(x, y):
+        size = extent - rest
+        at = int(draws.integers(len(y) - stride * (size - 1)))
+        window = x[begin : begin + size] * y[at : at + stride * (size - 1) + 1 : stride] + x[:size]
+        pieces = [y[single : single + 1], jnp.tanh(window), *([x[-rest + 1 :]] if rest > 1 else [])]
+        return jnp.concatenate([pieces[n] for n in draws.permutation(len(pieces))]) * 2
+
+    workers, state = int(draws.choice([2, 3, 4, 8])), draws.bit_generator.state
+    made = tofu.jax.partition(step, workers, (x, y), hints={"x": 0} if extent % workers == 0 else {})
+    draws.bit_generator.state = state
+    np.testing.assert_allclose(made(x, y), step(x, y), rtol=1e-5, atol=1e-6)
 
 
 UNUSUAL = {

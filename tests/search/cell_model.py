@@ -129,6 +129,8 @@ class CellModel:
 
     def scattered_part(self, shape, layout, worker, copied):
         """Return the part of a replicated shard that this worker reduces. The replicas divide its longest dimension."""
+        if not shape:  # a scalar is reduced by worker 0
+            return set() if any(worker) else {()}
         parts = list(self.split(shape, layout, worker))
         smallest = [min(len(self.split(shape, layout, w)[d]) for w in self.workers) for d in range(len(shape))]
         longest = smallest.index(max(smallest))

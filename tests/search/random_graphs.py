@@ -176,9 +176,10 @@ def merge_dimensions(spec, x, **rest):
 
 
 def statistics(spec, x, replicable, **rest):
-    """Add mean[c] over all but axis 1, and a copy y. Axis 0 reduces the mean and concatenates the copy."""
+    """Add mean[c] over all but axis 1, a total, and a copy y. Axis 0 reduces the sums and concatenates the copy."""
     shape = spec.tensors[x].shape
-    mean, y = spec.tensor((shape[1],), replicable), spec.tensor(shape)
+    mean, y, total = spec.tensor((shape[1],), replicable), spec.tensor(shape), spec.tensor((), replicable)
+    spec.outputs.append(total)
     rows = [row(d) for d in range(len(shape))]
     spec.operator(
         shape,
@@ -186,6 +187,7 @@ def statistics(spec, x, replicable, **rest):
         [
             Written(mean, [row(1)], [REDUCE, CONCAT] + [REDUCE] * (len(shape) - 2)),
             Written(y, rows, [CONCAT] * len(shape)),
+            Written(total, [], [REDUCE] * len(shape)),
         ],
         **rest,
     )

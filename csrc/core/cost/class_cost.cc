@@ -117,7 +117,7 @@ double BoundCells(const AccessSizes& access, const LayoutSizes& layout, double w
   }
   const auto gather = [&](double all, const Extents& most) {
     if (access.copies <= 0) return 0.0;
-    return std::max(0.0, access.copies * all - workers * MostCommon(access.most, most));
+    return access.copies * all - std::min(all, workers * MostCommon(access.most, most));
   };
   if (!access.is_partial || !layout.can_scatter) return gather(layout.cells, layout.most);
   return gather(layout.scattered_cells, layout.most_scattered) + layout.cells -

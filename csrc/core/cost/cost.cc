@@ -66,13 +66,14 @@ int64_t TakenCells(const PlacedAccess& access, int worker, int holder, const Int
 int64_t GatherDisjointCells(const PlacedAccess& access, const Boxes& boxes) {
   const Boxes& regions = access.regions.front();
   std::map<int, std::vector<int>> workers_by_replica;
-  for (int worker = 0; worker < boxes.count(); ++worker) {
+  for (int worker = 0; worker < regions.count(); ++worker) {
     workers_by_replica[access.replica[worker]].push_back(worker);
   }
   int64_t cells = 0;
   for (const auto& replica : workers_by_replica) {
     const SharedElements shared(regions, replica.second);
     for (int worker : replica.second) {
+      if (worker >= boxes.count()) break;
       cells += shared.Count(boxes[worker]) -
                IntersectionVolume(boxes[worker], regions[worker], boxes.rank());
     }
@@ -98,7 +99,7 @@ int64_t GatherCells(const PlacedAccess& access, const Boxes& boxes, int64_t box_
                IntersectionVolume(boxes[worker], regions[worker], boxes.rank());
       continue;
     }
-    for (int holder = 0; holder < boxes.count(); ++holder) {
+    for (int holder = 0; holder < regions.count(); ++holder) {
       if (holder == worker || access.replica[holder] != access.replica[worker]) continue;
       cells += TakenCells(access, worker, holder, boxes[worker]);
     }
@@ -120,7 +121,7 @@ std::vector<int64_t> GatherCellsByRound(const PlacedAccess& access, const Boxes&
                                         const WorkerGrid& grid) {
   std::vector<int64_t> cells(grid.num_rounds(), 0);
   for (int worker = 0; worker < boxes.count(); ++worker) {
-    for (int holder = 0; holder < boxes.count(); ++holder) {
+    for (int holder = 0; holder < access.regions.front().count(); ++holder) {
       if (holder == worker || access.replica[holder] != access.replica[worker]) continue;
       cells[grid.CrossedRound(worker, holder)] += TakenCells(access, worker, holder, boxes[worker]);
     }
@@ -134,7 +135,7 @@ std::vector<int64_t> JoinCellsByRound(const PlacedLayout& layout, const WorkerGr
   const int rank = layout.shards.rank();
   std::vector<int64_t> cells(grid.num_rounds(), 0);
   for (int worker = 0; worker < layout.shards.count(); ++worker) {
-    for (int other = 0; other < layout.shards.count(); ++other) {
+    for (int other = 0; other < layout.scattered.count(); ++other) {
       if (other == worker || !IsEqualBox(layout.shards[worker], layout.shards[other], rank))
         continue;
       cells[grid.CrossedRound(worker, other)] += Volume(layout.scattered[other], rank);

@@ -147,8 +147,8 @@ PlacedLayout PlaceLayout(const Graph& graph, int tensor_id, const WorkerGrid& gr
   const Tensor& tensor = graph.tensor(tensor_id);
   PlacedLayout placed;
   placed.shards = SplitTensor(graph, grid, tensor_id, layout);
-  placed.can_scatter = (graph.stages_small_sums() || !tensor.is_replicable) &&
-                       !tensor.shape.empty() && HasReplicatedRound(layout);
+  placed.can_scatter =
+      (graph.stages_small_sums() || !tensor.is_replicable) && HasReplicatedRound(layout);
   placed.cells = TotalVolume(placed.shards);
   if (placed.can_scatter) {
     placed.scattered = ScatterShards(placed.shards, tensor.shape, grid, layout);

@@ -120,13 +120,14 @@ void AddToLists(PlacedLayout* layout, LayoutLists* lists) {
 }
 
 /*! \brief Compute the overlaps of an access with all layouts in `lists`, which must stay alive.
- * Leaves out overlaps that would be too large. */
+ * Leaves out overlaps that would be too large, and those of scalars. */
 void FindOverlaps(const LayoutLists& lists, bool is_write, PlacedAccess* access) {
   for (size_t i = 0; i < access->prefixes.size(); ++i)
     FindOverlaps(lists.prefixes[i], is_write, &access->prefixes[i]);
   access->overlaps.clear();
   const bool is_exchanged = is_write && access->copies == 0;
   const bool has_many_workers = access->regions.front().count() > kMostPairedWorkers;
+  if (access->regions.front().rank() == 0) return;
   if (is_exchanged && (access->own.count() > 0 || has_many_workers)) return;
   for (size_t i = 0; i < access->regions.size(); ++i) {
     const std::vector<BoxPair> pairs = ListPairs(*access, i, is_write);

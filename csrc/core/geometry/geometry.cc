@@ -329,6 +329,7 @@ Boxes SplitTensor(const Graph& graph, const WorkerGrid& grid, int tensor,
 
 Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, const WorkerGrid& grid,
                     const std::vector<int>& layout) {
+  if (shape.empty()) return {1, 0};
   int largest_dimension = 0;
   int64_t largest_extent = -1;
   for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
@@ -339,7 +340,6 @@ Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, cons
     }
   }
   Boxes parts = shards;
-  if (shape.empty()) return parts;
   for (int worker = 0; worker < shards.count(); ++worker) {
     for (size_t round = 0; round < layout.size(); ++round) {
       if (layout[round] != kReplicated) continue;

@@ -203,7 +203,7 @@ Boxes SplitTensor(const Graph& graph, const WorkerGrid& grid, int tensor,
  * \brief Divide each shard among the workers that hold copies of it, along its first largest
  * dimension.
  *
- * The parts are disjoint, cover the shard, and may be empty.
+ * The parts are disjoint, cover the shard, and may be empty. A scalar has one part, of worker 0.
  */
 Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, const WorkerGrid& grid,
                     const std::vector<int>& layout);

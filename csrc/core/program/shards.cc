@@ -155,7 +155,8 @@ Entry TensorShards::JoinParts(int tensor, int phase, int worker, Assembly* assem
   const PlacedLayout& layout = assembly->layout;
   const int rank = layout.shards.rank();
   const Interval* shard = layout.shards[worker];
-  if (IsEqualBox(layout.scattered[worker], shard, rank)) return parts[worker];
+  if (parts[worker].node >= 0 && IsEqualBox(layout.scattered[worker], shard, rank))
+    return parts[worker];
   Owners& holders = assembly->joined[worker];
   if (!holders.is_known) {
     for (int holder : Place(tensor).layout->index.Find(shard)) {
@@ -177,7 +178,7 @@ void TensorShards::Assemble(const ProducedOutput& produced) {
   Assembly& assembly = FindAssembly(produced);
   const Boxes& boxes = assembly.is_scattered ? assembly.layout.scattered : assembly.layout.shards;
   std::vector<Entry> parts(grid_.num_workers());
-  for (int worker = 0; worker < grid_.num_workers(); ++worker) {
+  for (int worker = 0; worker < boxes.count(); ++worker) {
     if (IsEmptyBox(boxes[worker], boxes.rank())) continue;
     parts[worker] = Gather(produced, &assembly, worker, boxes[worker]);
   }

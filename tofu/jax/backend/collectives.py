@@ -211,6 +211,8 @@ def _find_product(array: Any, axis_names: tuple[str, ...]) -> Any:
 def _reduce_in_parts(along_dimension: Callable[..., Any], array: Any, axis_names: tuple[str, ...]) -> Any:
     """Return a reduction over devices. Each device reduces some elements, and receives the others."""
     count = lax.psum(1, axis_names)
+    if array.size <= 2:  # each device reduces all, which transfers no more
+        return along_dimension(lax.all_gather(array, axis_names), axis=0).astype(array.dtype)
     elements = jnp.pad(array.ravel(), (0, -array.size % count)).reshape(count, -1)
     reduced = along_dimension(lax.all_to_all(elements, axis_names, 0, 0, tiled=True), axis=0).astype(array.dtype)
     return all_gather(reduced, axis_names, 0)[: array.size].reshape(array.shape)

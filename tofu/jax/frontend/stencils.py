@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jax import lax
@@ -37,12 +37,20 @@ def extend_window(
     return search.build(window, equation) if search.run(window) else None
 
 
+class _Move(NamedTuple):
+    """A move along a dimension: each element number `stride` from `first` on is shifted."""
+
+    first: int
+    stride: int
+    shift: int
+
+
 class _Search:
     def __init__(self, builder: StepBuilder, begins: Shape, shape: Shape, window_shape: Shape) -> None:
         self.builder = builder
         self.begins, self.shape, self.window_shape = begins, shape, window_shape
         self.computed: dict[int, Equation] = {}
-        self.shifted: dict[int, tuple[Operand, Shape]] = {}  # for windows, the array and how far it is shifted
+        self.moved: dict[int, tuple[Operand, Sequence[_Move]]] = {}  # for windows, the array and its moves
         self.padded: list[int] = []
 
     def run(self, window: int) -> bool:
@@ -56,7 +64,7 @@ class _Search:
                 if isinstance(operand, int) and operand_shape == self.window_shape and operand not in seen:
                     seen.add(operand)
                     waiting.append(operand)
-        return not waiting and bool(self.shifted) and len(self.padded) <= 1
+        return not waiting and bool(self.moved) and len(self.padded) <= 1
 
     def _is_uniform(self, operand_shape: Shape) -> bool:
         """Return True if an operand has extent 1 along the dimensions in which the window is smaller than the array."""
@@ -72,17 +80,26 @@ class _Search:
             return maker.inputs
         if maker is not None and name == "broadcast_in_dim" and not self.builder.find_type(maker.inputs[0]).shape:
             self.computed[value] = maker
-        elif maker is not None and name == "slice" and self._is_window(maker):
-            starts = maker.params["start_indices"]
-            shift = tuple(begin - start for begin, start in zip(self.begins, starts, strict=True))
-            self.shifted[value] = maker.inputs[0], shift
+        elif maker is not None and name == "slice" and (moves := self._find_moves(maker)) is not None:
+            self.moved[value] = maker.inputs[0], moves
         else:
             self.padded.append(value)
         return ()
 
-    def _is_window(self, maker: Equation) -> bool:
-        has_shape = self.builder.find_type(maker.inputs[0]).shape == self.shape
-        return has_shape and set(maker.params["strides"] or (1,)) == {1}
+    def _find_moves(self, maker: Equation) -> Sequence[_Move] | None:
+        """Return how a sliced array moves, or None if many elements around the slice would move, too."""
+        extents, starts = self.builder.find_type(maker.inputs[0]).shape, maker.params["start_indices"]
+        strides = maker.params["strides"] or (1,) * len(extents)
+        moves = []
+        for begin, size, target, extent, start, stride in zip(
+            self.begins, self.window_shape, self.shape, extents, starts, strides, strict=True
+        ):
+            stride = max(-(-extent // target), 1) if size == 1 else stride
+            shift = begin - start // stride
+            if -(-extent // stride) != target or (abs(shift) > size and target - abs(shift) > 2 * size):
+                return None
+            moves.append(_Move(start % stride, stride, shift))
+        return moves
 
     def _is_inner_reversal(self, maker: Equation) -> bool:
         """Return True if a reversal is only along dimensions in which the window is as large as the array."""
@@ -92,7 +109,7 @@ class _Search:
         done: dict[Any, Operand] = {}
         rest = zip(self.begins, self.shape, self.window_shape, strict=True)
         around = [(begin, extent - begin - size) for begin, extent, size in rest]
-        for value in sorted((*self.computed, *self.shifted, *self.padded)):  # operands come first
+        for value in sorted((*self.computed, *self.moved, *self.padded)):  # operands come first
             if value in self.computed:
                 maker = self.computed[value]
                 params = {**maker.params, "shape": self.shape} if "shape" in maker.params else maker.params
@@ -100,11 +117,18 @@ class _Search:
                 type_ = self.builder.types[value].with_shape(*self.shape)
                 done[value] = self.builder.add(maker.primitive, type_, inputs, maker, **params)
                 continue
-            source, shift = self.shifted.get(value, (value, None))
-            room = around if shift is None else [(n, -n) for n in shift]
-            (done[value],) = self.builder.substitute(equation, partial(_pad, room), [source])
+            source, moves = self.moved.get(value, (value, None))
+            extend = partial(pad, around) if moves is None else partial(_move, moves, self.shape)
+            (done[value],) = self.builder.substitute(equation, extend, [source])
         return done[window]
 
 
-def _pad(room: Sequence[tuple[int, int]], x: Any) -> Any:
+def _move(moves: Sequence[_Move], shape: Shape, x: Any) -> Any:
+    if any(move.stride > 1 for move in moves):
+        x = lax.slice(x, [move.first for move in moves], x.shape, [move.stride for move in moves])
+    return pad([(move.shift, shape[d] - x.shape[d] - move.shift) for d, move in enumerate(moves)], x)
+
+
+def pad(room: Sequence[tuple[int, int]], x: Any) -> Any:
+    """Add zeros around an array, or remove elements if a number is negative."""
     return lax.pad(x, np.zeros((), x.dtype), [(low, high, 0) for low, high in room]) if any(map(any, room)) else x

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from tofu.jax.frontend.lookups import (
     select_window,
     write_at,
 )
-from tofu.jax.frontend.stencils import extend_window
+from tofu.jax.frontend.stencils import extend_window, pad
 
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
@@ -171,13 +172,30 @@ def rewrite_scatter(builder: StepBuilder, equation: Equation, types: Sequence[Va
 def rewrite_concatenation(
     builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 ) -> Sequence[Operand] | None:
-    """Replace a concatenation of slices of one array, such as `jnp.roll(x, 1)`, by a select between shifted copies.
+    """Replace a concatenation of slices, such as `jnp.roll(x, 1)`, by a select between shifted copies.
 
-    A slice of one row cannot be split, so its elements would be transferred twice. Return None for other
-    concatenations.
+    A slice of one row cannot be split, so its elements would be transferred twice. One piece may be computed from
+    slices, if it is more than half of the result. Return None for other concatenations.
     """
     if not 2 <= len(equation.inputs) <= MOST_SLICES:
         return None
+    d, shape = equation.params["dimension"], types[0].shape
+    begins = [0, *accumulate(builder.find_type(x).shape[d] for x in equation.inputs)]
+    moved = _shift_slices(builder, equation, shape, begins) or _extend_pieces(builder, equation, shape, begins)
+
+    def choose(*moved: Any) -> Any:
+        position, result = lax.broadcasted_iota(np.int32, shape, d), moved[0]
+        for begin, array in zip(begins[1:], moved[1:], strict=False):
+            result = lax.select(position < begin, result, array)
+        return result
+
+    return moved and builder.substitute(equation, choose, moved)
+
+
+def _shift_slices(
+    builder: StepBuilder, equation: Equation, shape: Sequence[int], begins: Sequence[int]
+) -> Sequence[Operand] | None:
+    """Return shifted copies of the array that all pieces are slices of, or None."""
     d = equation.params["dimension"]
     slices = [_find_slice(builder, x, d) for x in equation.inputs]
     source = slices[0][0]
@@ -186,19 +204,29 @@ def rewrite_concatenation(
     extent = builder.types[source].shape[d]
     if all((begin, end) == (0, extent) for _, begin, end in slices):
         return None
+    moved: list[Operand] = []
+    for at, (_, begin, _) in zip(begins, slices, strict=False):
+        room = [(0, 0)] * len(shape)
+        room[d] = at - begin, shape[d] - (at - begin) - extent
+        moved += builder.substitute(equation, partial(pad, room), [source])
+    return moved
 
-    def choose(x: Any) -> Any:
-        position = lax.broadcasted_iota(np.int32, types[0].shape, d)
-        result, at = None, 0
-        for _, begin, end in slices:
-            padding = [(0, 0, 0)] * x.ndim
-            padding[d] = (at - begin, types[0].shape[d] - (at - begin) - extent, 0)
-            moved = lax.pad(x, np.zeros((), x.dtype), padding)
-            result = moved if result is None else lax.select(position < at, result, moved)
-            at += end - begin
-        return result
 
-    return builder.substitute(equation, choose, [source])
+def _extend_pieces(
+    builder: StepBuilder, equation: Equation, shape: Sequence[int], begins: Sequence[int]
+) -> Sequence[Operand] | None:
+    d, rank = equation.params["dimension"], len(shape)
+    moved: list[Operand] = []
+    for at, end, piece in zip(begins, begins[1:], equation.inputs, strict=False):
+        maker = builder.find_producer(piece)
+        if maker is None or (maker.primitive.name != "slice" and 2 * (end - at) <= shape[d]):
+            return None
+        first = [at if n == d else 0 for n in range(rank)]
+        extended = extend_window(builder, piece, first, tuple(shape), equation)
+        if extended is None:
+            return None
+        moved.append(extended)
+    return moved
 
 
 def _find_slice(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand, int, int]:
