@@ -173,9 +173,11 @@ def verify(
         _verify_signature(names, shapes, attributes, parts)
         return
     recorded_entries = read_record()
-    changed_operators = DESCRIPTIONS.keys() - ({} if everything else recorded_entries).keys()
-    targets = set(names) or (changed_operators if record else set())
     available = [*load_cases(), *cases_of_modules]
+    targets = set(names)
+    if record and not names:
+        changed_operators = DESCRIPTIONS.keys() - ({} if everything else recorded_entries).keys()
+        targets = changed_operators & set[str]().union(*map(_list_operators, available))
     if record or not targets <= {case.op for case in available}:
         cases = _find_cases(targets, available)
     else:
