@@ -19,7 +19,7 @@ WRITTEN = {"dynamic_update_slice": 1}
 
 
 def drop_empty(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace an equation with operands or results without elements. Return None for other equations."""
+    """Replace an equation that has empty operands or results (0 elements). Return None if it stays as it is."""
     if types and all(map(is_empty, types)):
         return list(map(builder.add_empty, types))
     if equation.primitive.name == "split" and any(map(is_empty, types)):
@@ -57,10 +57,10 @@ def _split(builder: StepBuilder, equation: Equation, types: Sequence[ValueType])
 
 
 def is_empty(type_: ValueType) -> bool:
-    """Return True if values of this type have no elements. Arrays of random keys are never empty."""
+    """Return True if values of this type have no elements. Arrays of random keys never count as empty."""
     return 0 in type_.shape and not type_.is_key
 
 
 def make_empty(type_: ValueType) -> jnp.ndarray:
-    """Return an array of a type without elements."""
+    """Return an empty array of a type."""
     return jnp.zeros(type_.shape, type_.dtype)
