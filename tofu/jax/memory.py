@@ -106,7 +106,7 @@ class StepMemory(MemoryComparison):
 
     @property
     def columns(self) -> list[tuple[str, StepDeviceMemory]]:
-        """The columns with their titles: one device, a worker if there are several, and XLA's count if there is one."""
+        """The columns with their titles: one device, each of several workers, and XLA's count for a compiled step."""
         devices = (self.one_device, self.worker if self.workers > 1 else None, self.compiled)
         return [(device.name, device) for device in devices if device is not None]
 

@@ -220,8 +220,8 @@ class PartitionedStep:
         Parameters
         ----------
         value
-            The argument, as a tree of complete arrays. If several processes run the step, each process passes all of
-            it, or arrays that are already on the devices of all processes.
+            The argument, as a tree of complete arrays. If several processes run the step, each process passes the
+            complete argument, or arrays that are already on the devices of all processes.
         argument
             The position of the argument. The default is the first one, the state.
 

@@ -228,7 +228,8 @@ def _find_unplaced(buffers: Sequence[Buffer], spaces: Iterable[list[Buffer]], le
     """Return the buffers that cannot use the memory of results.
 
     Each element of `spaces` is the memory of one result. It lists the buffers in this memory, and the first one is the
-    result itself. Large buffers choose first. Each takes the smallest space that is free during its lifetime.
+    result itself. Large buffers choose first. Each takes the smallest space that is large enough, and free during its
+    lifetime.
     """
     spaces = sorted(spaces, key=lambda space: space[0].size)
     sizes = [space[0].size for space in spaces]

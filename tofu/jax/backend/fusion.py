@@ -127,8 +127,8 @@ def _join(operation: Operation, fused_operations: Mapping[int, Operation]) -> Op
 class _Fusion:
     """A choice of the operations that XLA fuses.
 
-    A *root* is an operation whose results are stored in memory. `roots` maps each operation to the roots that compute
-    it too. The value is True if a root reads an element of its result more than once.
+    A *root* is an operation whose results are stored in memory. `roots[n]` has an entry for each root that also
+    computes operation n. The entry is True if this root reads an element of n's result more than once.
     """
 
     def __init__(self, operations: list[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> None:

@@ -38,7 +38,7 @@ class SpmdProgram:
     """A planned step as a JAX program for all workers.
 
     The program takes the arrays in the step's arguments, then the constants that the step closes over.
-    `operand_numbers` are their numbers in the step. If the shards of an operand or result overlap, it is a joined array
+    `operand_numbers` are their numbers in the step. Operands and results with overlapping shards are joined arrays
     (`uneven.py`).
     """
 

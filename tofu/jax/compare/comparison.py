@@ -92,7 +92,7 @@ class PlanComparison:
     def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[PlanRow]:
         """Yield a row for each plan.
 
-        They are Tofu's plans, the peers, and for each peer a Tofu plan that needs no more memory than the peer.
+        The plans are Tofu's plans, the peers, and, for each peer, a Tofu plan that needs no more memory than the peer.
         """
         if self._settings.plan is not None:
             yield self.attempt(GIVEN, self.plan)

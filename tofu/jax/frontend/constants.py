@@ -1,4 +1,4 @@
-"""Copy the arrays that a step closes over, so that the traced step does not change with them."""
+"""Copy the arrays that a step closes over, so that later changes of these arrays do not change the traced step."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
         *static*: they are part of the step, and not data.
     static_numbers
         If True, Python numbers are static too. If False, they still become static if the function cannot be traced
-        otherwise, for example because of an `if`.
+        otherwise, for example because it uses one in an `if`.
 
     Returns
     -------

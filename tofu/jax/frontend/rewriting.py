@@ -217,10 +217,7 @@ def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[Value
 
 
 def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a pad with a number that is complex or known only at run time, for which there is no description.
-
-    The result is padded with zeros, and then a select inserts the number.
-    """
+    """Replace padding by a number that is complex or known only at run time, which the description does not cover."""
     if types[0].is_key:
         return None
     number, config = equation.inputs[1], equation.params["padding_config"]

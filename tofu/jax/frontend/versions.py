@@ -230,8 +230,7 @@ def vary_alike(values: Sequence[Any]) -> list[Any]:
 
 
 def all_gather(value: Any, axis_names: str | tuple[str, ...], dimension: int) -> Any:
-    """Concatenate the shards of all devices along `dimension`. JAX records, if it can, that devices have equal results.
-    """
+    """Concatenate the shards of all devices along `dimension`. If JAX can, it records that all results are equal."""
     if not find_varying(value):
         return jax.lax.all_gather(value, axis_names, axis=dimension, tiled=True)
     if hasattr(jax.lax, "all_gather_invariant"):

@@ -43,7 +43,7 @@ def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
 def find_attention_rule(
     shapes: Sequence[Shape], is_heads_first: bool, is_backward: bool, has_extra_result: bool
 ) -> SplitRule:
-    """Return the split rule of attention. It can be split along the batch and along the heads of keys.
+    """Return the split rule of attention, which can be split along the batch and the heads of keys.
 
     Several query heads may share a key head. If `has_extra_result` is True, the forward kernel also returns softmax
     statistics, and the backward kernel the gradient of the bias. Packed and paged sequences are only split by heads,

@@ -177,7 +177,7 @@ def _size_dimension(name: str, size: int, extents: Mapping[str, int], text: str)
 def read_rule(access: OperatorAccess) -> SplitRule:
     """Return the split rule that follows from an analysed description.
 
-    It has only axes along which workers read different elements and results are concatenated or summed.
+    The rule has only axes along which workers read different elements, and results are concatenated or summed.
     """
     access = without_nested_axes(access)
     rule = SplitRule(

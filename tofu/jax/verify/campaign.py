@@ -80,8 +80,8 @@ def verify_cases(
     """Yield the results of each case, in order. Equations are run in double precision.
 
     Equations with the same *signature* (primitive, parameters, shapes and types) are verified once. If `primitives` is
-    not empty, only their equations are verified. If `search` is True, also search for exact ways to split that
-    descriptions lack. `jobs` is the number of cases that run at a time. With several jobs, all cases must be from
+    not empty, only equations of these primitives are verified. If `search` is True, also search for exact ways to split
+    that descriptions lack. `jobs` is the number of cases that run at a time. With several jobs, all cases must be from
     `load_cases`.
     """
     numbers_by_case = list_distinct(cases, primitives, seed)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def verify_described(function: Described, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Report:
-    """Check the description of a function: compare results for shards with complete results, also of its gradient.
+    """Compare the results of a described function, and of its gradient, for shards and for complete arrays.
 
     Shapes (`jax.ShapeDtypeStruct`) among the arguments are replaced by random arrays. Raise DescriptionError if results
     differ.
