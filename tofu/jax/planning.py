@@ -35,7 +35,7 @@ REPLACEMENTS = {
     "out_shardings": SHARDED,
     "backend": "every step runs under jax.shard_map, with the plan's own collectives",
 }
-"""For options of JAX or of other calls, advice that error messages quote."""
+"""Advice in error messages, by option of JAX or of another call."""
 OTHER_NAMES_OF_WORKERS = ("mesh", "device", "devices", "contexts", "ngpus")
 """Other names for `workers=`, in JAX and in `tofu.partition`."""
 

@@ -39,8 +39,8 @@ IN_PLACE = FUSED | {"dynamic_update_slice", LOOP, "scatter", "scatter-add"}
 def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
     """Find results that can use the memory of a donated argument.
 
-    Return the position of the argument by position of the result. As in `jax.jit`, a result takes the first donated
-    argument of its shape and type that is still free.
+    Return a mapping from the position of the result to the position of the argument. As in `jax.jit`, a result takes
+    the first free donated argument of the same shape and type.
     """
     free = list(donated)
     found: dict[int, int] = {}

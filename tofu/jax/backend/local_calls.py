@@ -105,7 +105,7 @@ class LocalCall:
         return sorted({d for begin in begins for d, first in enumerate(begin) if first})
 
     def find_complete_extents(self) -> Any:
-        """Return the shape of the complete first operand. Dimensions without indices have the extent of the shard."""
+        """Return the shape of the first operand, with complete extents in the dimensions of `split_dimensions`."""
         return next(attributes["rows"] for attributes in self.attributes_by_worker if "rows" in attributes)
 
     def take_part(self, result: Any, output: int = 0, sharded_dimensions: int = 0) -> Any:
@@ -360,4 +360,4 @@ LOOKUP_RULES: Mapping[str, Rule] = {
     "gather": _gather,
     **dict.fromkeys(("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-max", "scatter-min"), _scatter),
 }
-"""Rules that apply if a dimension is split in which the primitive looks up positions."""
+"""Rules for primitives that look up positions. They apply if a dimension with such positions is split."""

@@ -13,9 +13,9 @@ from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, ValueT
 ALIASES = read_names("""
     bitcast_convert_type device_put expand_dims optimization_barrier random_unwrap random_wrap reshape squeeze
 """)
-"""Primitives whose results share memory with their operands. Result n shares the memory of operand n."""
+"""Primitives that copy nothing: result n shares the memory of operand n."""
 ALONG = {"all_gather": "all_gather_dimension", "reduce_scatter": "scatter_dimension"}
-"""For each collective, the parameter that names its dimension."""
+"""The parameter of each collective that names its dimension."""
 WINDOW = 32
 """XLA reduces a longer dimension in windows of this length, and fuses nothing into such a reduction."""
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 RUN_WHERE_TAKEN = ("while", "pure_callback")
-"""Primitives that may only run if their branch is taken, because otherwise they may not end, or may raise an error."""
+"""Primitives that may run only if their branch is taken. Otherwise they may never end, or raise an error."""
 
 
 def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand] | None:

@@ -18,9 +18,9 @@ from jax.extend.core import Primitive, primitives
 from tofu.jax.frontend.versions import UNKNOWN_LINE, Line
 
 LOOP_CELL = Primitive("loop_cell")
-"""In iteration t of a loop, takes element t of a scanned array."""
+"""A primitive that takes element t of a scanned array in iteration t of a loop."""
 LOOP_STACK = Primitive("loop_stack")
-"""In iteration t of a loop, stores a result as element t of a stack."""
+"""A primitive that stores a result as element t of a stack in iteration t of a loop."""
 
 CUMULATIVE = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
 _ELEMENTWISE_NAMES = """

@@ -58,8 +58,8 @@ class KnownLookup:
     rest
         The index arrays for other dimensions of the array. Their last dimension has extent 1.
     batches
-        Maps each batch dimension of the array to the dimension of the indices that it belongs to. A dimension with
-        several known positions becomes a batch dimension.
+        Maps each batch dimension of the array to the corresponding dimension of the indices. A dimension with several
+        known positions becomes a batch dimension.
     """
 
     known: Mapping[int, Positions]
@@ -67,7 +67,7 @@ class KnownLookup:
     batches: Mapping[int, int]
 
     def without_batches(self, dimensions: Iterable[int]) -> tuple[int, ...]:
-        """Return those of the given dimensions that are not batch dimensions of the array."""
+        """Return the given dimensions, without those that are batch dimensions of the array."""
         return tuple(d for d in dimensions if d not in self.batches)
 
     def list_batches(self) -> tuple[int, ...]:

@@ -37,14 +37,14 @@ from tofu.jax.frontend.trace import eliminate_dead_code
 
 Item = TypeVar("Item", Equation, Loop)
 PRODUCTS = frozenset(("conv_general_dilated", "dot_general", "reduce_sum", "scatter-add"))
-"""Primitives that sum over a dimension. If it is split, the result on each worker is a partial sum."""
+"""Primitives that sum over a dimension. If this dimension is split, each worker computes a partial sum."""
 ADDABLE = frozenset(("add", "add_any", "convert_element_type", "div", "integer_pow", "mul", "neg", "select_n", "sub"))
 """Element-wise primitives whose results a loop may sum together with products, such as the gradient of a penalty."""
 RESHAPING = frozenset(("broadcast_in_dim", "expand_dims", "neg", "reshape", "slice", "squeeze", "transpose"))
 ADDING = frozenset(("add", "add_any", "concatenate", "sub"))
 SCALING = frozenset(("div", "mul"))
 LEAST_SCALED_BITS = 32
-"""A scaling of numbers with fewer bits stays in the loop, because the sum of the unscaled numbers might overflow."""
+"""Numbers with fewer bits are scaled in the loop, because the sum of unscaled numbers might overflow."""
 
 
 def hoist_sums(step: Step) -> Step | None:

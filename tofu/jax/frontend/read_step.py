@@ -46,7 +46,7 @@ class Native:
 
     step: Step
     original: Step
-    """The step before it was rewritten so that plans communicate less."""
+    """The step before rewriting, which lets plans communicate less."""
     jaxpr: core.ClosedJaxpr
     """The step as JAX traced it, for derivatives. It takes and returns flat lists of arrays."""
     tensor_of: Mapping[int, int]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Reversed: TypeAlias = "tuple[int, frozenset[int]]"
 """The number of a value, and the dimensions along which the value is reversed."""
 Source: TypeAlias = "tuple[Mapping[str, Any], Sequence[tuple[Operand, Iterable[int]]]]"
-"""The parameters of a primitive, and its operands with the dimensions along which each is reversed."""
+"""The parameters of a primitive, and pairs of an operand and the dimensions along which it is reversed."""
 Shapes: TypeAlias = "tuple[Sequence[int], Sequence[int]]"
 """The shapes of the first operand and of the result."""
 MOST_EQUATIONS = 2048  # the search ends after this many equations before a reversal
@@ -220,4 +220,4 @@ RULES: Mapping[str, Callable[[Equation, frozenset[int], Shapes], Source | None]]
     "squeeze": _reshape,
     "transpose": _transpose,
 }
-"""For each primitive that can compute a reversed result, a function that returns what `Source` contains, or None."""
+"""For each primitive that can compute a reversed result, a function that returns its `Source`, or None."""

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
 
 Rule: TypeAlias = "Callable[[StepBuilder, Equation, Sequence[ValueType]], Sequence[Operand] | None]"
-"""A function that replaces an equation whose results have given types. It returns new results, or None to keep it."""
+"""A function that replaces an equation. It returns the new results, or None to keep the equation."""
 
 REDUCTIONS = {"psum": lax.reduce_sum, "pmax": lax.reduce_max, "pmin": lax.reduce_min}
 COMPARISONS = {"max": primitives.ge_p, "min": primitives.le_p}
-"""For each primitive that chooses one of two numbers, the comparison of the chosen number with the other."""
+"""The comparison that is true of the number that a primitive chooses, and of the other number."""
 DEVICE_PRIMITIVES = frozenset(("pmap", "shard_map", "xla_pmap", *REDUCTIONS))
 
 

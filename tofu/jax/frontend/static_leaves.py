@@ -93,7 +93,7 @@ class Structure:
         return [list(islice(remaining, child.num_leaves)) for child in self.children()]
 
     def pick(self, leaves: Sequence[T]) -> list[T]:
-        """Take a list with one element for each leaf, and drop the elements for static leaves."""
+        """Return the elements for arrays from `leaves`, a list that also has elements for static leaves."""
         static = dict(self.static)
         return [leaf for n, leaf in enumerate(leaves) if n not in static]
 

@@ -28,8 +28,8 @@ def extend_window(
 ) -> Operand | None:
     """Return an array that contains a window at `begins`. Its other elements may have any values.
 
-    New equations are added before `equation`. Return None unless the window is computed, element by element, from
-    windows of arrays of the shape `shape`.
+    New equations are added before `equation`. Return None unless an element-wise computation from arrays of the shape
+    `shape` produces the window.
     """
     if isinstance(window, Literal):
         return None

@@ -1,6 +1,7 @@
 """Check the trees of arguments, and raise errors that name the path of the wrong node.
 
-These checks run before JAX, because a tree that contains itself would damage JAX's count of the recursion depth.
+These checks run before JAX flattens a tree. If a tree contains itself, JAX would miscount the recursion depth, and
+later calls would fail.
 """
 
 from __future__ import annotations

@@ -83,12 +83,12 @@ def is_constraint(equation: JaxprEqn) -> bool:
 
 
 def list_parameters(equation: JaxprEqn) -> dict[str, Any]:
-    """Return the parameters of an equation, with None instead of shardings."""
+    """Return the parameters of an equation, with None in place of shardings."""
     return {name: None if name.endswith("sharding") else value for name, value in equation.params.items()}
 
 
 def as_closed(jaxpr: ClosedJaxpr | Jaxpr, constants: Sequence[Any] = ()) -> ClosedJaxpr:
-    """Return a jaxpr as a closed one with these constants. A closed jaxpr is returned unchanged."""
+    """Return a closed jaxpr with these constants. A jaxpr that is already closed is returned unchanged."""
     return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, constants)
 
 
@@ -158,7 +158,8 @@ def _without_empty(scope: str) -> str:
 class Line:
     """A line of the user's program. It is looked up only when it is printed, as `file:line`.
 
-    `traceback` is JAX's record of the calls. If none of them is in the user's program, the line is that of `enclosing`.
+    `traceback` is JAX's record of the calls. If none of these calls is in the user's program, the line of the call
+    around them is used (`enclosing`).
     """
 
     traceback: Any = None
@@ -215,7 +216,7 @@ def find_varying(value: Any) -> frozenset[str]:
 
 
 def vary(value: Any, axes: Iterable[str]) -> Any:
-    """Return the same value, marked for JAX as different along mesh axes."""
+    """Mark a value, so that JAX treats it as different along mesh axes. Its numbers do not change."""
     new_axes = tuple(sorted({*axes} - find_varying(value)))
     if not new_axes:
         return value
@@ -224,7 +225,7 @@ def vary(value: Any, axes: Iterable[str]) -> Any:
 
 
 def vary_alike(values: Sequence[Any]) -> list[Any]:
-    """Mark each value as different along the axes of all values, because primitives require equal axes."""
+    """Mark all values as different along the same axes, because primitives require equal axes."""
     axes = frozenset[str]().union(*map(find_varying, values))
     return [vary(value, axes) for value in values] if axes else list(values)
 

@@ -36,7 +36,7 @@ SCATTER_JOINS: dict[str, Callable[[Any, Any], Any] | None] = {
     "scatter-max": lax.max,
     "scatter-min": lax.min,
 }
-"""For each scatter, the function that combines an old element with an update. None: the update replaces the element."""
+"""The function with which a scatter combines old elements and updates. None if updates replace old elements."""
 MOST_SLICES = 3  # a concatenation of more slices is not rewritten
 
 

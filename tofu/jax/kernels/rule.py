@@ -54,7 +54,7 @@ class SplitRule:
         return {"split_inputs": self.inputs, "split_outputs": self.outputs}
 
     def keep(self, axes: Collection[str]) -> SplitRule:
-        """Return the rule without all axes that are not in `axes`."""
+        """Return a rule that splits only along the axes in `axes`."""
 
         def keep_axes(groups: tuple[Dimensions, ...]) -> tuple[Dimensions, ...]:
             return tuple(tuple(d if d and d[0] in axes else () for d in group) for group in groups)

@@ -36,7 +36,7 @@ EXPLANATIONS = (
     ),
     Explanation("loop_stack", r"inputs \(whole\) -> concatenated along 0", "all workers run all iterations of a loop"),
 )
-"""Ways to split an operator that are exact but that descriptions lack on purpose, each with the reason."""
+"""Exact ways to split an operator that descriptions lack on purpose, and the reasons."""
 DRAWS = 8
 """A way to split an operator counts as exact if it is exact for this many draws of random inputs."""
 

@@ -23,7 +23,7 @@ from tofu.verification.report import TOLERANCE, NodeReport, StrategyReport, find
 from tofu.verification.split import count_parts, split_range
 
 PARTS = (2, 3)
-"""Numbers of parts in which each strategy is run. Pairs of strategies use the first number.
+"""Each strategy is run with these numbers of parts. Pairs of strategies use only the first number.
 
 If shards may overlap, a number that does not divide the extent is tested as well.
 """
