@@ -52,7 +52,7 @@ def _keep(leaf: StaticLeaf) -> StaticLeaf:
 class BoundStage:
     """A lowered or compiled step whose last argument, `constants`, is already filled in.
 
-    `stage` is a `jax.stages.Lowered` or `jax.stages.Compiled`. All other attributes are those of `stage`.
+    `stage` is a `jax.stages.Lowered` or `jax.stages.Compiled`. All attributes of `stage` are available here, too.
     """
 
     stage: Any

@@ -167,7 +167,7 @@ def _count_work(compiled: Any) -> float:
 
 
 def find_devices(workers: int) -> list[Any]:
-    """Return devices of JAX's default kind, or CPU devices if there are not enough of them."""
+    """Return devices of JAX's default kind, or CPU devices if the default kind has too few."""
     try:
         return list_devices(workers)
     except DeviceError:

@@ -19,7 +19,7 @@ WRITTEN = {"dynamic_update_slice": 1}
 
 
 def drop_empty(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace an equation that has empty operands or results (0 elements). Return None if it stays as it is."""
+    """Replace an equation that has operands or results without elements. Return None for other equations."""
     if types and all(map(is_empty, types)):
         return list(map(builder.add_empty, types))
     if equation.primitive.name == "split" and any(map(is_empty, types)):

@@ -71,7 +71,7 @@ class KnownLookup:
         return tuple(d for d in dimensions if d not in self.batches)
 
     def list_batches(self) -> tuple[int, ...]:
-        """Return the batch dimensions of the indices, in the order of those of the array."""
+        """Return the batch dimensions of the indices, in the order of the array's batch dimensions."""
         return tuple(self.batches[d] for d in sorted(self.batches))
 
     def read(self, array: Any) -> Any:
@@ -113,7 +113,7 @@ def find_lookup(
     batched: Mapping[int, int],
     mode: Any,
 ) -> KnownLookup | None:
-    """Find the known positions of a gather or scatter. Return None if there are none.
+    """Find the known positions of a gather or scatter. Return None if no position is known.
 
     Slices of the operand have the extents `sizes`, but lack the `collapsed` dimensions. `dimensions` are those to which
     the indices apply. `batched` maps batch dimensions of the operand to batch dimensions of the indices.

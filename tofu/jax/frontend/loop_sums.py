@@ -123,7 +123,8 @@ class _HoistedSum:
     summed_equations
         Equations that stay in the loop, by result. The loop will sum their results.
     moved_equations
-        Equations that move to a place after the loop, by result. From the sums, they compute the sum of `summand`.
+        Equations that move to a place after the loop, by result. They read the loop's sums, and compute the sum of
+        `summand`.
     separate_sums
         If an inner loop stacks values, the separate sums of each stack.
     has_product

@@ -128,7 +128,7 @@ def flatten_arrays(tree: Any, static_numbers: bool = False) -> tuple[list[Any], 
 
 
 def describe_changed(names: Sequence[str], planned: Structure, passed: Structure) -> str:
-    """Describe the static leaves that differ from those of the plan. Return "" if the trees themselves differ.
+    """Describe the static leaves that differ from the plan. Return "" if the trees themselves differ.
 
     `names` has a name for each leaf.
     """

@@ -84,7 +84,7 @@ def rewrite_dynamic_update(
 
 
 def rewrite_gather(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a gather by slices in all dimensions with known positions. Return None if there are none."""
+    """Replace a gather by slices in all dimensions with known positions. Return None if no position is known."""
     (operand, indices), params = equation.inputs, equation.params
     numbers, sizes, rank = params["dimension_numbers"], params["slice_sizes"], len(types[0].shape)
     batched = dict(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True))
@@ -118,7 +118,7 @@ def rewrite_gather(builder: StepBuilder, equation: Equation, types: Sequence[Val
 
 
 def rewrite_scatter(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a scatter by selects in all dimensions with known positions. Return None if there are none."""
+    """Replace a scatter by selects in all dimensions with known positions. Return None if it cannot be replaced."""
     name, (type_, *_) = equation.primitive.name, types
     if name not in SCATTER_JOINS:
         return None
