@@ -173,7 +173,8 @@ def rewrite_concatenation(
 ) -> Sequence[Operand] | None:
     """Replace a concatenation of slices of one array, such as `jnp.roll(x, 1)`, by a select between shifted copies.
 
-    This saves communication, because workers cannot split a slice of one row. Return None for other concatenations.
+    A slice of one row cannot be split, so its elements would be transferred twice. Return None for other
+    concatenations.
     """
     if not 2 <= len(equation.inputs) <= MOST_SLICES:
         return None
