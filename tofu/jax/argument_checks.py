@@ -22,8 +22,8 @@ WeakTypes: TypeAlias = "tuple[bool, ...]"
 def check_leaves(leaves: Sequence[Any], planned_types: Sequence[ValueType], names: Sequence[str]) -> None:
     """Raise ShapeError if an array does not have the planned shape and type.
 
-    Raise UnsupportedError if JAX deleted an array because it was donated to an earlier call. This function runs in
-    every step, so it must be fast.
+    Raise UnsupportedError if an array was donated to an earlier call and JAX deleted it. This function runs in every
+    step, so it must be fast.
     """
     for leaf, planned, name in zip(leaves, planned_types, names, strict=True):
         if not (isinstance(leaf, jax.Array) and leaf.shape == planned.shape and leaf.dtype == planned.dtype):
@@ -53,7 +53,7 @@ def _check_leaf(leaf: Any, planned: ValueType, name: str) -> None:
 
 
 def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
-    """Raise ShapeError if an argument is only a shape, which suffices to plan a step but not to run it."""
+    """Raise ShapeError if an argument is a `jax.ShapeDtypeStruct`, which has a shape but no elements."""
     for leaf, name in zip(leaves, names, strict=True):
         if isinstance(leaf, jax.ShapeDtypeStruct):
             raise ShapeError(
@@ -67,7 +67,7 @@ def list_weak(leaves: Sequence[Any]) -> WeakTypes:
 
 
 def describe_type_difference(planned: Step, step: Step) -> str:
-    """Return the first difference between the types in which two traces of a step compute, or "" if there is none."""
+    """Compare the types of all values in two traces of a step. Return the first difference, or "" if there is none."""
     planned_equations, equations = _list_types(planned), _list_types(step)
     for (_, planned_types), (line, types) in zip(planned_equations, equations, strict=False):
         if planned_types != types:
@@ -78,7 +78,7 @@ def describe_type_difference(planned: Step, step: Step) -> str:
 
 
 def refuse_weak_types(names: Sequence[str], planned: Sequence[ValueType], weak_types: WeakTypes, problem: str) -> None:
-    """Raise ShapeError for arguments that are arrays instead of the planned Python numbers, or vice versa."""
+    """Raise ShapeError. It lists arguments that must be Python numbers and are arrays, and the reverse."""
     kind_by_weakness = {True: "a Python number (or computed from such alone)", False: "an array"}
     differences = [
         f"{name} is {kind_by_weakness[is_weak]}, and the step was planned for {kind_by_weakness[type_.weak_type]} of {type_.dtype}"

@@ -43,11 +43,11 @@ class StepRequest:
 
     @property
     def name(self) -> str:
-        """The file and the function, FILE.py:STEP. Titles show this name."""
+        """The name FILE.py:STEP, which titles show."""
         return self.file.name
 
     def read(self) -> Task:
-        """Find the ways to split each operator of the step, which planning needs."""
+        """Find all ways to split each operator of the step, before a plan chooses among them."""
         return analyse(self.source, self.settings, Observer(), self.engine)
 
     def compile(self, observe: Observer | None = None) -> Partition:
@@ -55,7 +55,7 @@ class StepRequest:
         return plan_step(self.source, self.settings, observe, self.engine)
 
     def over(self, workers: int) -> StepRequest:
-        """Return the same request for another number of workers, without settings that depend on the number."""
+        """Return the request for another number of workers. Settings that depend on the number are dropped."""
         return replace(self, settings=self.settings.over(workers))
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
@@ -82,7 +82,7 @@ class StepRequest:
         return lambda console: print_rows(console, title, rows)
 
     def report_memory(self, **_: Any) -> StepMemory:
-        """Predict the memory of a step. Only the bytes of temporary values are estimates."""
+        """Predict the memory of a step. Bytes of temporary values are estimates; all others are exact."""
         return predict_memory(self.compile())
 
 

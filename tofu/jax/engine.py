@@ -37,7 +37,7 @@ class JaxFrontEnd:
     lowerings = LOWERINGS
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return None. The planner then takes the shapes of shards from descriptions."""
+        """Return None, so that the planner computes the shapes of shards from descriptions."""
         return None
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
@@ -53,8 +53,8 @@ class JaxFrontEnd:
 class JaxBackend:
     """The part of the engine that builds one program, which all workers run under `jax.shard_map`.
 
-    A memory limit applies to the predicted peak memory of a worker if `predicts_peak` is True. Otherwise it applies to
-    the worker's arguments and constants.
+    If `predicts_peak` is True, a memory limit applies to the predicted peak memory of a worker. Otherwise it applies to
+    the memory of the worker's arguments and constants.
     """
 
     predicts_peak: bool = True
@@ -66,7 +66,7 @@ class JaxBackend:
         return SpmdProgram(source.native, program)
 
     def measure(self, source: Source, choices: Choices) -> Measured:
-        """Return the bytes of each worker's shards of arguments and constants."""
+        """Return the bytes that each worker needs for its shards of arguments and constants."""
         problem = choices.problem
         held_bytes = np.zeros(prod(problem.factors), np.int64)
         for tensor in _list_arguments(problem.graph):
@@ -92,7 +92,7 @@ class JaxBackend:
         """Do nothing, because the planner and `SpmdProgram` already check the program."""
 
     def measure_whole(self, source: Source) -> int:
-        """Return the bytes of all arguments and constants."""
+        """Return the bytes of all complete arguments and constants."""
         return sum(source.graph.tensors[tensor].size_bytes for tensor in _list_arguments(source.graph))
 
     def predict_whole_peak(self, source: Source) -> int:
@@ -100,7 +100,7 @@ class JaxBackend:
         return predict_one_device(source.native).needed_bytes
 
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int]:
-        """Return the bytes that each kernel reads and writes, by operator. A kernel may compute several fused operators."""
+        """Return the bytes that each kernel reads and writes, by operator. A kernel may compute several operators."""
         return find_kernel_bytes(program)
 
 

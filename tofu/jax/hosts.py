@@ -1,6 +1,6 @@
-"""Run a step on devices of several hosts: find the interconnect, and check that all processes agree.
+"""Run a step on devices of several hosts: describe the interconnect, and check that all processes agree.
 
-Each process of `jax.distributed` is treated as one host.
+Each process of `jax.distributed` counts as one host.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DEVICE_BYTES_PER_SECOND = 200e9
 
 
 def list_devices(workers: int) -> list[Any]:
-    """Return `workers` devices, equally many of each process. Raise DeviceError if there are too few devices."""
+    """Return `workers` devices, the same number from each process. Raise DeviceError if there are too few."""
     reserve_threads()
     all_devices = sorted(jax.devices(), key=find_process)  # stable: keeps JAX's order within a process
     hosts = [list(devices) for _, devices in groupby(all_devices, find_process)]
@@ -50,7 +50,7 @@ def list_devices(workers: int) -> list[Any]:
 
 
 def check_devices(devices: Sequence[Any]) -> None:
-    """Raise DeviceError if a device is listed twice, or if none of the devices belongs to this process."""
+    """Raise DeviceError if a device is listed twice, or if no device belongs to this process."""
     repeated = [device for device, count in Counter(devices).items() if count > 1]
     if repeated:
         raise DeviceError(
@@ -66,7 +66,8 @@ def check_devices(devices: Sequence[Any]) -> None:
 def find_topology(devices: Sequence[Any]) -> Topology | None:
     """Describe the interconnect of the devices by two levels: between hosts, and within a host.
 
-    Return None if there is only one host or one device per host, or if devices are not listed host by host.
+    Return None if there is only one host, if hosts have one device or different numbers of devices, or if the devices
+    are not listed host by host.
     """
     processes = list(map(find_process, devices))
     hosts = list(dict.fromkeys(processes))
@@ -82,7 +83,7 @@ def find_topology(devices: Sequence[Any]) -> Topology | None:
 def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
     """Return the bytes that one step transfers between processes.
 
-    `level_bytes` has the bytes that each level of the interconnect transfers, from the top level.
+    `level_bytes` has the bytes transferred at each level of the interconnect, from the top level.
     """
     processes = np.vectorize(find_process, otypes=[int])(mesh.devices)
     return sum(
@@ -95,8 +96,8 @@ def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
 class ProcessAgreement:
     """A check that all processes have the same plan and pass the same arguments.
 
-    Each array is checked once, when it is first passed to a call or to `place`. An array that is spread over several
-    processes is not checked. All processes must make these calls in the same order.
+    Each array is checked only when it is first passed to a call or to `place`. An array that is spread over several
+    processes is not checked. All processes must make the same calls in the same order.
     """
 
     def __init__(self, mesh: Mesh, plan: Plan, names: Sequence[Sequence[str]]) -> None:
@@ -106,10 +107,10 @@ class ProcessAgreement:
         self._has_checked_plan = False
 
     def check(self, arguments: Mapping[int, Sequence[Any]]) -> None:
-        """Compare the plan and the arguments of all processes, unless this was done before.
+        """Compare the plan and the arguments of all processes, unless they were compared before.
 
         `arguments` maps the position of an argument to its leaves. Raise PlanError if plans differ, or UnsupportedError
-        if values differ.
+        if arguments differ.
         """
         if self._has_single_process:
             return

@@ -50,9 +50,9 @@ def _keep(leaf: StaticLeaf) -> StaticLeaf:
 
 @dataclass(frozen=True)
 class BoundStage:
-    """A lowered or compiled step that is called without its last argument, `constants`.
+    """A lowered or compiled step whose last argument, `constants`, is already filled in.
 
-    `stage` is a `jax.stages.Lowered` or `jax.stages.Compiled`. Its other attributes are available here, too.
+    `stage` is a `jax.stages.Lowered` or `jax.stages.Compiled`. All attributes of `stage` are available here, too.
     """
 
     stage: Any

@@ -1,4 +1,4 @@
-"""Predict the memory of a step on one device and on each worker, and read the bytes that XLA counts.
+"""Predict the memory of a step on one device and on each worker, or read what XLA reports.
 
 All workers run the same program on shards of equal shapes, so they need the same memory.
 """
@@ -41,13 +41,13 @@ class StepDeviceMemory:
     arguments_bytes
         All arguments, including the state.
     unread_bytes
-        The part of `arguments_bytes` that no result depends on.
+        Arguments that no result depends on. They are included in `arguments_bytes`.
     constants_bytes
         Arrays that the step closes over. Each worker stores its shards of them.
     results_bytes
         All results, including the next state.
     overwritten_bytes
-        The part of `results_bytes` that is written over donated arguments.
+        Results that overwrite donated arguments. They are included in `results_bytes`.
     temporaries_bytes
         Values that exist only while the step runs.
     """
@@ -74,12 +74,12 @@ class StepDeviceMemory:
 
     @property
     def total(self) -> tuple[str, int]:
-        """The label and the bytes of the last row."""
+        """The label and the bytes of the row with the total."""
         return "needed", self.needed_bytes
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """Rows below the last row: none."""
+        """Rows below the total: none."""
         return {}
 
     @property
@@ -93,7 +93,7 @@ class StepDeviceMemory:
 class StepMemory(MemoryComparison):
     """A table of the memory that a step needs on one device and on each worker.
 
-    `compiled` has the bytes that XLA counts for a worker, or is None if the step was not compiled.
+    `compiled` has the bytes that XLA reports for a worker. It is None if the step was not compiled.
     """
 
     heading = "memory of a step"
@@ -106,7 +106,7 @@ class StepMemory(MemoryComparison):
 
     @property
     def columns(self) -> list[tuple[str, StepDeviceMemory]]:
-        """The columns with their titles: one device, a worker if there are several, and XLA's count if there is one."""
+        """The columns with their titles: one device, each of several workers, and XLA's count for a compiled step."""
         devices = (self.one_device, self.worker if self.workers > 1 else None, self.compiled)
         return [(device.name, device) for device in devices if device is not None]
 
@@ -119,7 +119,7 @@ class StepMemory(MemoryComparison):
 def predict_memory(partition: Partition) -> StepMemory:
     """Predict the memory of a step on one device and on each worker.
 
-    The worker's program is traced but not compiled, and no devices are needed.
+    This needs no devices: the worker's program is traced but not compiled.
     """
     program = partition.training
     return StepMemory(program.workers.count, predict_one_device(partition.source.native), predict_worker(program))
@@ -132,7 +132,7 @@ def predict_one_device(native: Native) -> StepDeviceMemory:
 
 
 def predict_worker(program: SpmdProgram) -> StepDeviceMemory:
-    """Predict the memory of each worker that runs a program."""
+    """Predict the memory of each worker of a program."""
     with in_precision(program.native.double):
         local = read_worker_program(program)
     count = program.workers.count
@@ -158,7 +158,7 @@ def read_compiled(compiled: Any) -> StepDeviceMemory:
 
 
 def read_worker_program(program: SpmdProgram) -> Step:
-    """Trace the program of a worker, whose equations compute on shards or transfer data between workers."""
+    """Trace the program of one worker. Its equations compute on shards, or transfer data between workers."""
     shape, names = program.workers.mesh_axes
     mesh: Any = AbstractMesh(shape, names, axis_types=(AxisType.Auto,) * len(names))
     closed = jax.make_jaxpr(program.map_over_mesh(mesh))(*program.argument_structs(mesh))

@@ -28,8 +28,8 @@ Devices: TypeAlias = "int | Mesh | Sequence[Any]"
 class DeferredStep:
     """A step that is planned at its first call, for the arguments of that call.
 
-    `tofu.jax.partition` returns a `DeferredStep` if no example arguments are passed. After the first call, it also has
-    the attributes of a `PartitionedStep`, such as `plan`.
+    `tofu.jax.partition` returns a `DeferredStep` if no example arguments are passed. After its first call, a
+    `DeferredStep` also has the attributes of a `PartitionedStep`, such as `plan`.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ def _check_device_list(workers: Any) -> None:
 
 
 def find_devices(workers: Any) -> list[Any]:
-    """Return the devices that `workers` selects. Raise DeviceError if there are too few or the type is wrong."""
+    """Return the devices that `workers` selects. Raise DeviceError if there are too few, or if its type is wrong."""
     if isinstance(workers, Mesh):
         workers = list(workers.devices.flat)
     _check_device_list(workers)

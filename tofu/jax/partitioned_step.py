@@ -47,7 +47,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def in_planned_precision(method: Method) -> Method:
-    """Make a method run with the value of `jax_enable_x64` with which the step was traced."""
+    """Make a method run with `jax_enable_x64` as it was when the step was traced."""
 
     @wraps(method)
     def run(self: PartitionedStep, *args: Any, **named: Any) -> Any:
@@ -65,7 +65,7 @@ class PartitionedStep:
     partition
         The plan and the traced step, as the planning pipeline returns them.
     mesh
-        The devices, as a mesh. For example, if a plan splits over 2 and then over 3 devices, the mesh is 2 x 3.
+        The devices, as a mesh. If a plan splits over 2 and then over 3 devices, this is a mesh of 2 x 3 devices.
     uneven
         The value of `uneven=` in `tofu.jax.partition`.
     """
@@ -98,14 +98,14 @@ class PartitionedStep:
 
     @property
     def plan(self) -> Plan:
-        """The plan, which fixes how each operator and tensor is split. `print(step.plan)` shows it."""
+        """The plan: how each operator and tensor is split. `print(step.plan)` shows it."""
         return self.partition.plan
 
     @cached_property
     def shardings(self) -> Any:
-        """Trees like the step's arguments, with a sharding in the place of each array.
+        """Trees like the step's arguments, but with shardings instead of arrays.
 
-        Functions and strings stay in their places. Raises UnsupportedError if a class in a tree accepts only arrays.
+        Functions and strings stay where they are. Raises UnsupportedError if a class in a tree accepts only arrays.
         """
         replicated, structure = NamedSharding(self.mesh, PartitionSpec()), self._native.arguments_tree
 
@@ -124,7 +124,6 @@ class PartitionedStep:
 
     @cached_property
     def _constants(self) -> list[Any]:
-        """Arrays that the step closes over, placed as planned. The program takes them after the arguments."""
         constants = list(self._native.step.constants.values())
         with jax.ensure_compile_time_eval():  # an outer trace must not capture them
             self._agreement.check({len(self._arguments.trees): constants})
@@ -163,7 +162,7 @@ class PartitionedStep:
 
     @cached_property
     def _run_traced(self) -> Callable[..., list[Any]]:
-        """The step as a function that JAX can transform. It takes and returns complete arrays, and donates nothing."""
+        """The step as a function that JAX can transform. It takes and returns complete arrays, and donates none."""
         jitted = jax.jit(self._program.function(self.mesh))
 
         def run_whole(*leaves: Any) -> list[Any]:
@@ -196,8 +195,8 @@ class PartitionedStep:
         """Lower the step for XLA, as `jax.jit(step).lower` does.
 
         The result has JAX's methods: `as_text()` shows the program, and `compile()` returns a function that is called
-        like the step. Arguments are arrays or their shapes; other arguments must have the planned values. In the place
-        of an `UnevenArray`, the compiled function takes the array in its attribute `joined`.
+        like the step. Pass arrays or their shapes; all other arguments must have the planned values. Instead of an
+        `UnevenArray`, the compiled function takes the array in its attribute `joined`.
         """
         leaves = self._arguments.flatten(order_arguments(self._step, args, named))
         self._arguments.find_result_types(leaves)
@@ -211,7 +210,7 @@ class PartitionedStep:
 
     @in_planned_precision
     def lower_leaves(self) -> Any:
-        """Lower the step as a function of a flat list of arrays: the leaves of the arguments, then the constants."""
+        """Lower the step as a function of a flat list: all arrays in its arguments, then its constants."""
         return self._jitted.lower(*self._program.argument_structs(self.mesh))
 
     @in_planned_precision
@@ -221,8 +220,8 @@ class PartitionedStep:
         Parameters
         ----------
         value
-            The argument, as a tree of complete arrays. If several processes run the step, each of them passes the
-            complete argument, or arrays that are on the devices of all processes already.
+            The argument, as a tree of complete arrays. If several processes run the step, each process passes the
+            complete argument, or arrays that are already on the devices of all processes.
         argument
             The position of the argument. The default is the first one, the state.
 
@@ -245,9 +244,9 @@ class PartitionedStep:
 
     @in_planned_precision
     def place_part(self, value: Any, argument: int = 1) -> Any:
-        """Store an argument of which each process passes only some rows, such as its own part of the batch.
+        """Store an argument if each process has only some of its rows, such as a part of the batch.
 
-        Rows that the plan stores in another process are sent there.
+        If the plan stores a row in another process, the row is sent there.
 
         Parameters
         ----------
@@ -282,8 +281,8 @@ class PartitionedStep:
     def check_replicas(self) -> bool:
         """Return True if JAX can prove that all devices with the same shard store the same numbers.
 
-        The step is traced once more, with `check_vma` of `jax.shard_map`. If the result is False, the numbers may still
-        be the same: JAX cannot prove this for arrays that are assembled from several regions, such as unequal shards.
+        The step is traced once more, with `check_vma` of `jax.shard_map`. Even if the result is False, the numbers may
+        be the same: JAX cannot prove this if arrays are assembled from several regions, such as unequal shards.
         """
         return self._program.check_replicas(self.mesh)
 
@@ -291,8 +290,7 @@ class PartitionedStep:
     def memory_report(self, compile: bool = False) -> StepMemory:
         """Return a table of the memory that each device needs.
 
-        If `compile` is True, XLA also compiles the step. Another column of the table then has the bytes that XLA
-        counts.
+        If `compile` is True, XLA also compiles the step, and another column has the bytes that XLA reports.
         """
         predicted = predict_memory(self.partition)
         if not compile:
@@ -316,8 +314,8 @@ class PartitionedStep:
         Parameters
         ----------
         step, example_args, donate_argnums, options
-            The new step, with the same meaning as in `tofu.jax.partition`. Both steps share their devices, so
-            `topology` is not accepted.
+            The new step, as in `tofu.jax.partition`. The option `topology` is not accepted, because both steps use the
+            same devices.
         part
             A function from this step's state to the new step's first argument, such as `lambda state: state.params`.
 
@@ -349,8 +347,8 @@ class PartitionedStep:
     def save_report(self, path: str | Path, title: str = "") -> None:
         """Write a web page about the plan.
 
-        The page shows how every tensor is stored, what every operator communicates, and alternative splits. It runs one
-        short search for each axis of the operators that communicate most.
+        The page shows how every tensor is stored, what every operator communicates, and alternative splits. To find
+        alternatives, Tofu runs a short search for each axis of the operators that communicate most.
         """
         if not isinstance(path, (str, os.PathLike)):
             raise UnsupportedError(
@@ -367,7 +365,7 @@ class PartitionedStep:
         )
 
     def why(self, operator: str) -> str:
-        """Return a table of the ways to split an operator, with the communication of each.
+        """Return a table of the ways to split an operator, with the communication that each way needs.
 
         `operator` is a name from the plan. Tofu runs a short search for each way.
         """

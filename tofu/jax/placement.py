@@ -20,7 +20,7 @@ Sharding: TypeAlias = "NamedSharding | UnevenSharding"
 
 
 def find_process(device: Any) -> int:
-    """Return the number of the process that has a device."""
+    """Return the number of the process that a device belongs to."""
     return int(device.process_index)
 
 
@@ -38,8 +38,8 @@ def read_host_value(value: Any) -> Any:
 def place_array(value: Any, sharding: Sharding) -> Any:
     """Place an array on devices.
 
-    If several processes run the step, `value` is the complete array in each process, or an array that is already on the
-    devices of all processes. Each process stores only the shards of its own devices.
+    If several processes run the step, each passes the complete array, or an array that is already on the devices of all
+    processes. Each process stores only the shards of its own devices.
     """
     if isinstance(sharding, UnevenSharding):
         return UnevenArray(_join_shards(value, sharding), sharding)
@@ -53,9 +53,9 @@ def place_array(value: Any, sharding: Sharding) -> Any:
 
 
 def place_operand(value: Any, sharding: Sharding) -> Any:
-    """Return an argument as the jitted step takes it: placed as planned, and with overlapping shards joined.
+    """Return an argument in the form that the jitted step takes: placed as planned, and joined if shards overlap.
 
-    If this process has all devices, `jax.jit` places arrays that are not committed to a device.
+    If `jax.jit` can place an array itself, the array is returned unchanged.
     """
     if isinstance(sharding, UnevenSharding):
         return _join_shards(value, sharding)
@@ -74,7 +74,7 @@ def place_operand(value: Any, sharding: Sharding) -> Any:
 def place_copy(value: Any, sharding: Sharding) -> Any:
     """Place a copy of a value, so that a step may reuse the memory of the copy while `value` stays valid.
 
-    JAX would not copy an array that is already on a device, and on CPUs it reads NumPy arrays in place.
+    By itself, JAX does not copy an array that is already on a device, and on CPUs it reads NumPy arrays in place.
     """
     placed = place_array(_copy_host_array(value), sharding)
     if isinstance(placed, UnevenArray):
@@ -96,10 +96,6 @@ def _read_complete(array: UnevenArray) -> Any:
 
 
 def _join_shards(value: Any, sharding: UnevenSharding) -> Any:
-    """Return the joined array for a value (`uneven.py`).
-
-    Each device receives only its own shard, unless the value is traced or on devices of several processes.
-    """
     if isinstance(value, UnevenArray):
         if value.parts == sharding:
             return value.joined
@@ -124,10 +120,10 @@ def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding
 
 
 def place_local_rows(name: str, local_rows: Any, planned: ValueType, sharding: Sharding) -> Any:
-    """Place the array `name`, of which each process passes an equal number of rows (positions of dimension 0).
+    """Place an array of which each process has an equal number of rows (positions of dimension 0).
 
-    Rows are in the order of the processes, and every process passes the same scalars. Rows that belong on a device of
-    another process are sent there. Raise ShapeError for an unexpected number of rows.
+    The first process has the first rows, and so on. Every process passes the same scalars. If the plan stores a row in
+    another process, the row is sent there. Raise ShapeError, with the array's `name`, for an unexpected number of rows.
     """
     shape = planned.shape
     mesh = (sharding.joined if isinstance(sharding, UnevenSharding) else sharding).mesh
@@ -170,10 +166,6 @@ def _keeps_rows_in_process(
 
 
 def _split_by_process(devices: list[Any], process_count: int, shape: tuple[int, ...]) -> NamedSharding:
-    """Return a sharding that splits rows over processes, and over the devices of a process if possible.
-
-    `shape` is the shape of the rows of one process.
-    """
     devices_per_process, remainder = divmod(len(devices), process_count)
     if remainder:
         raise DeviceError(

@@ -35,7 +35,7 @@ REPLACEMENTS = {
     "out_shardings": SHARDED,
     "backend": "every step runs under jax.shard_map, with the plan's own collectives",
 }
-"""For options of JAX or of other calls, advice that error messages quote."""
+"""Advice in error messages, by option of JAX or of another call."""
 OTHER_NAMES_OF_WORKERS = ("mesh", "device", "devices", "contexts", "ngpus")
 """Other names for `workers=`, in JAX and in `tofu.partition`."""
 
@@ -49,15 +49,16 @@ def plan_step(source: Source, settings: Settings, observe: Observer | None = Non
 
 
 def analyse(source: Source, settings: Settings, observe: Observer, engine: Engine = JAX) -> Task:
-    """Find the ways to split each operator of a step, which planning needs."""
+    """Find all ways to split each operator of a step. A search then chooses among them."""
     return analyse_step(observe("read", choose_form(source, settings)), engine, settings, observe)
 
 
 def choose_form(source: Source, settings: Settings) -> Source:
-    """Return the form of a step that allows plans with the least communication.
+    """Return the form of a step whose plans communicate least.
 
-    All forms of a step compute the same results. For example, one form moves sums out of loops. If the user passes a
-    plan, it is for one form. A form is skipped if it lacks a tensor or operator for which the user passes a hint.
+    Forms of a step are different graphs that compute the same results. For example, one form moves sums out of loops.
+    If the user passes a plan, return the form that it was made for. Skip forms without the tensors and operators that
+    hints name.
     """
     given = settings.plan or settings.saved
     for form in _list_forms(source, settings):
@@ -76,8 +77,8 @@ def _list_lost(source: Source, form: Source) -> set[str]:
 def _list_forms(source: Source, settings: Settings) -> Iterator[Source]:
     """Yield the forms of a step, the best first.
 
-    Moving sums out of loops never adds communication, but each worker may then store a complete sum. So this form is
-    only used if tensors may be replicated.
+    Moving sums out of loops never adds communication, but each worker may then have to store a complete sum. So this
+    form is used only if tensors may be replicated.
     """
     is_free = settings.replicate == "free" or settings.memory_limit is not None or settings.algorithm == "data-parallel"
     may_hoist = is_free or settings.plan is not None or settings.saved is not None
@@ -103,7 +104,7 @@ def check_names(options: Mapping[str, Any]) -> None:
 
 
 def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
-    """Check the options of planning. If `workers` is None, the number of workers is that of the option `plan`.
+    """Check the options of planning. If `workers` is None, use the number of workers of the option `plan`.
 
     Raise a TofuError for the first option that is wrong or contradicts another.
     """
@@ -127,10 +128,11 @@ def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
 def plan_on_same_state(
     partition: Partition, name: str, source: Source, part: Callable[[Any], Any], options: dict[str, Any], engine: Engine
 ) -> Partition:
-    """Plan another step, whose first argument is a part of a planned step's state and is stored in the same shards.
+    """Plan another step for the state of a planned step, so that both steps can use the same arrays.
 
-    `name` is the name of the planned step. `part` is a function from its state to the first argument. Raise ShapeError
-    if shapes or types differ, or PlanError if `options` store the argument in another way.
+    `part` is a function from this state to the first argument of the other step, which keeps its shards. `name` is the
+    name of the planned step. Raise ShapeError if shapes or types differ, or PlanError if `options` contradict the
+    shards.
     """
     planned = partition.plan
     hints = make_state_hints(source, partition, part)

@@ -1,4 +1,4 @@
-"""Build trees of arrays for users, and store the first argument of another step like the state of a planned step."""
+"""Build trees of arrays for users, and make another step store its first argument like a planned step's state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_LETTERS = 200  # limits a user's error message
 
 
 def unflatten_arrays(structure: Structure, arrays: Sequence[Any]) -> Any:
-    """Build a tree with these arrays. Raise UnsupportedError if a class in the tree does not accept an `UnevenArray`."""
+    """Build a tree with these arrays. Raise UnsupportedError if a class in the tree rejects an `UnevenArray`."""
     try:
         return structure.unflatten(arrays)
     except Exception as error:
@@ -56,7 +56,7 @@ def _show_tree(structure: Structure | None) -> str:
 def unflatten_values(
     structure: Structure, leaves: Sequence[Any], name: str, restore: Callable[[StaticLeaf], Any]
 ) -> Any:
-    """Build a tree with shardings or other values instead of arrays. Errors call the tree `name`.
+    """Build a tree with shardings or other values instead of arrays. Error messages call this tree `name`.
 
     `restore` returns a value for each static leaf. Raise UnsupportedError if a class in the tree accepts only arrays.
     """
@@ -72,9 +72,10 @@ def unflatten_values(
 
 
 def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
-    """Return True if the tensor `name` has no hint, or a hint to split it along the dimensions `steps`.
+    """Return True unless a hint contradicts a plan that splits the tensor `name` along `steps`.
 
-    A plan splits in rounds, and `steps` has a dimension for each round. A hint is one dimension, or such a list.
+    A plan splits in rounds, and `steps` has a dimension for each round. A hint is one dimension, or a list like
+    `steps`.
     """
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)
@@ -83,9 +84,9 @@ def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) ->
 def copy_layouts(
     partition: Partition, source: Source, pairs: Sequence[tuple[int, int]]
 ) -> Mapping[str, DimensionChoice]:
-    """Return hints with which a step stores values like a planned step.
+    """Return hints that make a step store values like a planned step.
 
-    `pairs` has the number of each value in `source`, and of the value in the planned step.
+    Each of the `pairs` is the number of a value in `source` and the number of a value in the planned step.
     """
     native, planned = source.native, partition.source.native
     return {
@@ -95,10 +96,10 @@ def copy_layouts(
 
 
 def make_state_hints(source: Source, partition: Partition, part: Callable[[Any], Any]) -> Mapping[str, DimensionChoice]:
-    """Return hints with which a step stores its first argument like a part of a planned step's state.
+    """Return hints that make a step store its first argument like a planned step's state, or like a part of the state.
 
-    `part` is a function from the state to the part. Raise ShapeError if the tree, a shape or a type differs from the
-    first argument. Raise UnsupportedError if the part has arrays that are not in the state.
+    `part` is a function from the state to this part. Raise ShapeError if the part's tree, shapes or types differ from
+    the first argument. Raise UnsupportedError if the part has arrays that are not in the state.
     """
     native, planned = source.native, partition.source.native
     numbers, state = _trace_part(planned, part)
@@ -122,7 +123,6 @@ def make_state_hints(source: Source, partition: Partition, part: Callable[[Any],
 
 
 def _trace_part(planned: Native, part: Callable[[Any], Any]) -> tuple[list[int], Structure]:
-    """Return the numbers of the values in a part of the state, and the tree of the part."""
     state_structure, *_ = planned.arguments_tree.children()
     numbers = planned.step.inputs[: state_structure.num_leaves]
     types = [planned.step.types[number] for number in numbers]

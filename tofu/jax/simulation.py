@@ -33,9 +33,9 @@ def simulate(step: Any, *given: Any) -> Simulation:
     step
         A partitioned step, or a function of arrays.
     *given
-        The machine: the name of a machine that Tofu knows ("8xH100"), or the path of a file that `python -m tofu
-        calibrate` wrote. If the step is not partitioned, a tuple of example arguments, or of their shapes and types,
-        comes before the machine.
+        The machine: a name that Tofu knows ("8xH100"), or the path of a file that `python -m tofu calibrate` wrote. If
+        the step is not partitioned, pass a tuple of example arguments, or of their shapes and types, before the
+        machine.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def simulate(step: Any, *given: Any) -> Simulation:
 
 
 def advise(step: Any, *given: Any, workers: Sequence[int] = (), **options: Any) -> Advice:
-    """Recommend a number of devices of a machine for a step, and a plan for them.
+    """Recommend how many devices of a machine to use for a step, and a plan for them.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def advise(step: Any, *given: Any, workers: Sequence[int] = (), **options: Any) 
     *given
         A tuple of example arguments, or of their shapes and types, and then the machine, as in `simulate`.
     workers
-        The numbers of devices to try. By default, these are all powers of 2 up to the number of the machine's devices.
+        The numbers of devices to try. By default, all powers of 2 that the machine has devices for.
     **options
         Options of planning, as in `tofu.jax.partition`: `hints`, `replicate`, `search_seconds`, `undescribed`.
 
@@ -82,7 +82,7 @@ def advise_source(
     engine: Engine = JAX,
     report: Any = None,
 ) -> Advice:
-    """Recommend a number of devices for a traced step. `report` is called with a text before each plan is made."""
+    """Recommend a number of devices for a traced step. Before each plan, `report` is called with a text."""
 
     def make(task: Task) -> Partition:
         return plan_step(source, task.settings, Observer(), engine)

@@ -23,7 +23,7 @@ FORM = f"Write FILE.py:STEP, or FILE.py alone if the step is called {DEFAULT_STE
 
 @dataclass(frozen=True)
 class StepFile:
-    """A step that was loaded from a file. `name` is FILE.py:STEP, and `arguments` are arrays or their shapes."""
+    """A step that was loaded from a file. `name` is FILE.py:STEP, and `arguments` has arrays or shapes."""
 
     name: str
     step: Callable[..., Any]
@@ -34,7 +34,7 @@ class StepFile:
 def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
     """Run a Python file, and return its step with example arguments.
 
-    In the file, `arguments` is the name of a tuple, or of a function that returns a tuple. Raise TofuError if the step
+    `arguments` is the name of a tuple in the file, or of a function that returns a tuple. Raise TofuError if the step
     or its arguments are missing, or have the wrong type.
     """
     path, _, name = text.partition(".py:")
@@ -60,7 +60,7 @@ def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
 
 @contextmanager
 def locate_errors(file: Path, action: str) -> Iterator[None]:
-    """Convert an error in a user's file to a TofuError that shows the last line of the file in the traceback."""
+    """Convert errors in a user's file to TofuErrors that show on which line of the file they occurred."""
     try:
         yield
     except (TofuError, InternalError):

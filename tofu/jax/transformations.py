@@ -1,8 +1,8 @@
 """Apply `jax.grad` and `jax.vmap` to a partitioned step.
 
-Tofu plans the derivative of a step (in reverse mode), or its `jax.vmap`, as another step. JAX cannot transform the
-program that a worker runs, because a collective does not record if its operand is replicated. A derivative of the
-program would add the cotangents of all replicas, and its `jax.vmap` would mix workers.
+Tofu plans the derivative of a step (in reverse mode), or its `jax.vmap`, as another step. JAX itself cannot transform
+the program that workers run, because a collective does not record if its operand is replicated. The derivative would
+add the cotangents of all replicas, and `jax.vmap` would mix workers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FORWARD_MODE = (
 
 
 class Transformation(Protocol):
-    """A transformation of a step, such as a derivative. Calls with equal transformations use the same plan."""
+    """A transformation of a step, such as a derivative. Equal transformations share one plan."""
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Return the transformed step as a function, and the shapes of its arguments."""
@@ -48,15 +48,15 @@ class Transformation(Protocol):
 class Pullback:
     """The derivative of a step in reverse mode (vector-Jacobian product).
 
-    It takes cotangents of the results in `seeded`, and returns cotangents of the arguments in `wanted`. Both are
-    positions of arrays.
+    `seeded` has the positions of the results whose cotangents are given. `wanted` has the positions of the arguments
+    whose cotangents are computed.
     """
 
     wanted: tuple[int, ...]
     seeded: tuple[int, ...] = ()
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the derivative as a function of the step's arguments and of cotangents, and the shapes of these."""
+        """Return the derivative as a function of the step's arguments and of cotangents, and the shapes of both."""
         function = core.jaxpr_as_fun(traced)
 
         def pullback(leaves: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
@@ -104,8 +104,8 @@ def make_transformable(
 ) -> Run:
     """Return a partitioned step as a function that `jax.grad` and `jax.vmap` accept.
 
-    `run` runs the partitioned step, and `run_transformed` a transformation of the step. Both take and return complete
-    arrays.
+    `run` runs the partitioned step, and `run_transformed` runs a transformation of the step. Both take and return
+    complete arrays.
     """
     types = [native.step.types[number] for number in native.step.inputs]
     key_implementations = [find_key_implementation(type_.dtype) if type_.is_key else None for type_ in types]
@@ -168,7 +168,8 @@ def make_transformable(
 def choose_settings(partition: Partition, source: Source) -> Settings:
     """Return the options for planning `source`, a transformation of a planned step.
 
-    Hints make it store its arguments like the planned step, except arguments with a batch dimension.
+    They include hints, so that `source` stores its arguments like the planned step, except arguments with a batch
+    dimension.
     """
     native, transformed = partition.source.native, source.native
     numbers = list(zip(transformed.step.inputs, native.step.inputs, strict=False))

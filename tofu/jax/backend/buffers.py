@@ -37,9 +37,10 @@ IN_PLACE = FUSED | {"dynamic_update_slice", LOOP, "scatter", "scatter-add"}
 
 
 def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
-    """Return the position of the donated argument that each result overwrites, by the position of the result.
+    """Find results that can use the memory of a donated argument.
 
-    As in `jax.jit`, this is the first donated argument of the same shape and type that no earlier result overwrites.
+    Return a mapping from the position of the result to the position of the argument. As in `jax.jit`, a result takes
+    the first free donated argument of the same shape and type.
     """
     free = list(donated)
     found: dict[int, int] = {}
@@ -54,7 +55,7 @@ def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
 def predict_temporaries(step: Step, overwritten: Mapping[int, int] = MappingProxyType({})) -> int:
     """Return the bytes that a program needs in addition to its arguments and results.
 
-    `overwritten` is a result of `find_overwritten`.
+    `overwritten` maps results to the donated arguments whose memory they use. `find_overwritten` returns this mapping.
     """
     given = {*step.inputs, *step.constants}
     alias, types = Aliases(step.equations), list(step.types)
@@ -98,7 +99,7 @@ def _make_loop_operation(loop: Loop, types: list[ValueType], alias: Aliases) -> 
 
 
 def _copy_donated(operations: Sequence[Operation], pairs: Mapping[int, int], types: list[ValueType]) -> list[Operation]:
-    """Copy donated arguments that would be overwritten while another operation may still read them.
+    """Copy each donated argument that a result would overwrite too early, while another operation may still read it.
 
     `pairs` maps results to arguments. The types of the copies are appended to `types`.
     """
@@ -152,10 +153,10 @@ def _number_depth_first(operations: Sequence[Operation], results: Iterable[int])
 
 @dataclass
 class _Memory:
-    """The buffers of a program. Times are numbers of operations.
+    """The buffers of a program. Time is counted in operations.
 
-    `last` is the time at which each value is last read, and `length` is the time at the end. `of` has the position of
-    each value's buffer in `buffers`.
+    `last` is the time at which each value is read last, and `length` is the time at which the program ends. `of` maps
+    each value to the position of its buffer in `buffers`.
     """
 
     last: dict[int | None, int]
@@ -174,11 +175,6 @@ def _list_buffers(
     results: Collection[int],
     separate_buffers: Mapping[int, int | None],
 ) -> _Memory:
-    """Return the buffers of all operations with their lifetimes.
-
-    An operation may overwrite an operand that nothing reads later. Loops always do this, and so do operations in a loop
-    body. Values in `results` stay in memory to the end.
-    """
     starts = [0, *accumulate(operation.length for operation in order)]
     readers: dict[int, int] = {value: n for n, operation in enumerate(order) for value in operation.reads}
     memory = _Memory({value: starts[n + 1] - 1 for value, n in readers.items()}, starts[-1])
@@ -209,8 +205,8 @@ def _pack(
 ) -> int:
     """Return the largest number of bytes that temporary values need at one time.
 
-    `separate_buffers` maps values in results to the donated argument that the result overwrites, or None. Temporary
-    values may use this memory while it is free.
+    `separate_buffers` maps each result to the donated argument whose memory it uses, or None. Temporary values may use
+    this memory until the result is written.
     """
     memory = _list_buffers(order, types, results, separate_buffers)
     spaces = {
@@ -231,8 +227,9 @@ def _pack(
 def _find_unplaced(buffers: Sequence[Buffer], spaces: Iterable[list[Buffer]], length: int) -> list[Buffer]:
     """Return the buffers that cannot use the memory of results.
 
-    Each of the `spaces` lists the buffers in the memory of one result, first the result itself. The largest buffer is
-    placed first, in the smallest space that is large enough and free for its lifetime.
+    Each element of `spaces` is the memory of one result. It lists the buffers in this memory, and the first one is the
+    result itself. Large buffers choose first. Each takes the smallest space that is large enough, and free during its
+    lifetime.
     """
     spaces = sorted(spaces, key=lambda space: space[0].size)
     sizes = [space[0].size for space in spaces]
@@ -266,7 +263,7 @@ def _find_unplaced(buffers: Sequence[Buffer], spaces: Iterable[list[Buffer]], le
 
 
 class _Occupied:
-    """A table of the times at which each space is in use. For speed, another table has blocks of 64 times."""
+    """A table that shows when each space is in use. A coarse table of 64 time units per row makes searches faster."""
 
     BLOCK = 64
 
@@ -279,7 +276,6 @@ class _Occupied:
         self.blocks[buffer.first // self.BLOCK : buffer.last // self.BLOCK + 1, space] = True
 
     def list_free(self, buffer: Buffer, least: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Return True for each space that is free for the lifetime of a buffer, beginning with space number `least`."""
         first, end = buffer.first, buffer.last + 1
         inner, outer = -(-first // self.BLOCK), end // self.BLOCK
         parts = [self.moments[first:end]]

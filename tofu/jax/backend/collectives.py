@@ -30,12 +30,12 @@ class Workers:
 
     @property
     def mesh_axes(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        """The sizes and names of the mesh axes. A single worker has an axis too, because JAX 0.12 requires one."""
+        """The sizes and names of the mesh axes. JAX 0.12 requires an axis even for one worker."""
         return (self.factors, self.axis_names) if self.factors else ((1,), ("worker",))
 
     @contextmanager
     def remember(self) -> Iterator[None]:
-        """Return a context for tracing, in which the worker's number and rows of tables are computed only once."""
+        """Return a context for tracing. Within it, numbers that depend on the worker are computed only once."""
         before = self._known_numbers
         self._known_numbers = dict(before)
         _ = self.me  # before any loop: XLA on CPUs cannot look up the number in the kernel of a small loop
@@ -62,8 +62,8 @@ class Workers:
     def pick(self, table: Any) -> list[Any]:
         """Return this worker's row of `table`, as a list of numbers.
 
-        A number that is equal on all workers is a constant in the program. Other numbers are unsigned unless one is
-        negative, because JAX adds code for negative indices.
+        If a number is equal on all workers, it is a constant in the program. Other numbers have an unsigned type unless
+        one is negative, because JAX adds code for negative indices.
         """
         columns = np.asarray(table).reshape(self.count, -1).T
         if columns.dtype != bool:
@@ -86,7 +86,7 @@ class Workers:
         return take_box(replicated, begins, [end - begin for begin, end in boxes[0]])
 
     def run(self, collectives: Sequence[Collective], inputs: Sequence[Any]) -> Any:
-        """Apply collectives to this worker's arrays, one after another."""
+        """Run collectives one after another. The first one takes `inputs`, this worker's arrays."""
         if inputs[0].dtype == bool and any(getattr(collective, "reducer", None) for collective in collectives):
             reduced = self.run(
                 collectives, [array.astype(jnp.int8) for array in inputs]
@@ -130,7 +130,6 @@ class Workers:
         return _REDUCERS[collective.reducer].over_devices(partial, axis_names)
 
     def _exchange(self, exchange: Exchange, inputs: Sequence[Any], previous: Any) -> Any:
-        """Return the array after the rounds of an exchange. `previous` is the result of the collective before."""
         reducer = None if exchange.reducer is None else _REDUCERS[exchange.reducer]
         dtype = inputs[0].dtype
         assembled = previous
@@ -170,8 +169,8 @@ RULES: dict[type, Callable[[Workers, Any, Any], Any]] = {
 def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
     """Return the region of an array that begins at `begins` and has the shape `extents`. `begins` may be traced.
 
-    A single integer is selected by a sum, because JAX 0.6.2 on CPUs loses a factor if it slices an integer from a
-    product.
+    A region of one integer is computed as a sum, in which all other elements count as 0. This avoids an error of JAX
+    0.6.2 on CPUs: if the array is a product, a slice of one integer can lose a factor.
     """
     is_known = all(isinstance(begin, (int, np.integer)) for begin in begins)
     if is_known or prod(extents) > 1 or not jnp.issubdtype(array.dtype, jnp.integer):
@@ -181,10 +180,10 @@ def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
 
 
 def _find_maximum(array: Any, axis_names: tuple[str, ...]) -> Any:
-    """Return the maximum over devices, or NaN if any number is NaN, as on one device.
+    """Return the maximum over devices, or NaN if any number is NaN.
 
-    On CPUs, XLA's maximum over devices ignores NaN. So numbers are converted to integers that have the same order, with
-    NaN as the largest. XLA lacks maxima of complex numbers over devices.
+    XLA's maximum over CPU devices ignores NaN. So numbers are converted to integers in the same order, in which NaN is
+    the largest. For complex numbers, XLA has no maximum over devices.
     """
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
         return _reduce_in_parts(jnp.max, array, axis_names)
@@ -209,7 +208,6 @@ def _find_product(array: Any, axis_names: tuple[str, ...]) -> Any:
 
 
 def _reduce_in_parts(along_dimension: Callable[..., Any], array: Any, axis_names: tuple[str, ...]) -> Any:
-    """Return a reduction over devices. Each device reduces some elements, and receives the others."""
     count = lax.psum(1, axis_names)
     if array.size <= 2:  # each device reduces all, which transfers no more
         return along_dimension(lax.all_gather(array, axis_names), axis=0).astype(array.dtype)
@@ -219,7 +217,7 @@ def _reduce_in_parts(along_dimension: Callable[..., Any], array: Any, axis_names
 
 
 def _reorder_negative(integers: Any) -> Any:
-    """Return integers in the order of the floating-point numbers with the same bits. A second call undoes this."""
+    """Convert the bits of floating-point numbers to integers in the same order. A second call undoes this."""
     return jnp.where(integers < 0, integers ^ jnp.iinfo(integers.dtype).max, integers)
 
 
@@ -246,7 +244,7 @@ def _convert_fill(fill: float, dtype: Any) -> Any:
 class _Reducer(NamedTuple):
     """A reduction in three forms: over devices, of two arrays, and along a dimension of one array.
 
-    `neutral` returns the number that leaves the result unchanged, such as 0 for a sum.
+    `neutral` returns the number that does not change a result, such as 0 for a sum.
     """
 
     over_devices: Callable[[Any, tuple[str, ...]], Any]

@@ -23,16 +23,16 @@ LOOP_PRIMITIVES = (LOOP_CELL, LOOP_STACK)
 
 @dataclass
 class Scope:
-    """The arrays of a worker that runs a step or the body of a loop.
+    """The arrays of one worker while it runs a step or the body of a loop.
 
     Attributes
     ----------
     values
         Shards, regions from other workers, and partial results, by number in the `Lockstep` program.
     sums
-        Partial sums of loops that still run, by number of the summed value in the step.
+        Partial sums of loops that have not ended, by number of the summed value in the step.
     separate_sums
-        Stacks of separate sums, which a later loop reads, by number of the summed value.
+        Stacks with one sum for each iteration of an inner loop, by number of the summed value. A later loop reads them.
     """
 
     program: SpmdProgram
@@ -49,7 +49,7 @@ class Scope:
                 self._run_equation(item)
 
     def get_array(self, value: int) -> Any:
-        """Return an array by its number in the `Lockstep` program. If it is not stored, workers transfer it."""
+        """Return an array by its number in the `Lockstep` program. If the array is not stored yet, transfer it."""
         if value not in self.values:
             inputs = list(map(self.get_array, self.program.lockstep.transfers[value].inputs))
             collectives = self.program.collectives[value]

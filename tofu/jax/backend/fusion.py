@@ -33,7 +33,7 @@ COSTLY = read_names("""
     acos acosh asin asinh atan atan2 atanh cbrt cos cosh digamma div erf erf_inv erfc exp exp2 expm1 gather lgamma log log1p logistic
     pow rem rsqrt sin sinh sqrt tan tanh
 """) | (REDUCING := read_names("reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum reduce_xor"))
-"""Operations that are fused into a single reader, unless this reader reads an element repeatedly."""
+"""Operations that are fused if there is a single reader, and if it reads each element only once."""
 FUSED = CHEAP | COSTLY
 REPEATING = read_names("broadcast_in_dim concatenate dynamic_slice loop_cell")
 """Operations that may read an element of an operand more than once."""
@@ -45,7 +45,7 @@ FILLING = read_names("broadcast_in_dim iota")
 
 @dataclass(eq=False)
 class Buffer:
-    """A range of memory that is used from time `first` to time `last`. It may overwrite the buffers in `over`."""
+    """A range of memory that is in use from time `first` to time `last`. It may overwrite the buffers in `over`."""
 
     size: int
     first: int
@@ -53,7 +53,7 @@ class Buffer:
     over: tuple[Buffer, ...] = ()
 
     def overlaps(self, other: Buffer) -> bool:
-        """Return True if both buffers are in use at the same time."""
+        """Return True if both buffers are in use at the same time, so that they cannot share memory."""
         if self.first > other.last or other.first > self.last:
             return False
         return not (self._follows(other) or other._follows(self))
@@ -62,7 +62,7 @@ class Buffer:
         return other in self.over and other.last == self.first
 
     def shift(self, moments: int) -> Buffer:
-        """Return a buffer of the same size that is in use later, by `moments`."""
+        """Return a buffer of the same size whose lifetime is `moments` later."""
         return Buffer(self.size, self.first + moments, self.last + moments)
 
 
@@ -70,8 +70,14 @@ class Buffer:
 class Operation:
     """An operation, or a loop, that reads the values in `reads` and computes the values in `makes`.
 
-    A loop takes `length` units of time. An operation uses the buffers in `scratch` while it runs. It cannot overwrite
-    the values in `moved`, because it reads their elements in another order than it writes.
+    Attributes
+    ----------
+    scratch
+        Buffers that are in use while the operation runs.
+    length
+        The units of time that it takes: 1, or more for a loop.
+    moved
+        Values that the operation cannot overwrite, because it reads their elements in another order than it writes.
     """
 
     name: str
@@ -98,7 +104,7 @@ def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, li
 
 
 def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> list[Operation]:
-    """Fuse operations as XLA does, and return the remaining operations. They read and compute only values in memory."""
+    """Fuse operations as XLA does. Return the remaining ones, which read and compute only values in memory."""
     fusion = _Fusion(list(operations), results, types)
     stored_operations: list[Operation] = []
     fused_operations: dict[int, Operation] = {}  # by result, with reads of values in memory only
@@ -119,10 +125,10 @@ def _join(operation: Operation, fused_operations: Mapping[int, Operation]) -> Op
 
 
 class _Fusion:
-    """A decision which operations are fused.
+    """A choice of the operations that XLA fuses.
 
-    An operation with results in memory is a *root*. For each operation, `roots` has the roots into which it is fused.
-    The value is True if the root reads elements of its result more than once.
+    A *root* is an operation whose results are stored in memory. `roots[n]` has an entry for each root that also
+    computes operation n. The entry is True if this root reads an element of n's result more than once.
     """
 
     def __init__(self, operations: list[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> None:
@@ -163,7 +169,6 @@ class _Fusion:
         return self.operations[n].name not in COSTLY or not self._reads_repeatedly(n, reader)
 
     def _find_computed_once(self) -> set[int]:
-        """Return the operations that are not fused because readers would read several large operands again."""
         computed_once: set[int] = set()
         count = len(self.operations)
         all_readers = [0] * count  # for each operation, its direct and indirect readers, as bits

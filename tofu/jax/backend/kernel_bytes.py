@@ -15,8 +15,8 @@ FETCH = "fetch"
 def find_kernel_bytes(program: Program) -> dict[int, int]:
     """Return the bytes that the kernel of each operator reads and writes in one run.
 
-    Operators that are fused into others have no kernel. The bytes are those of the first worker, because all workers
-    have shards of equal shapes. Values from other workers, and values that a loop reads from outside, are in memory.
+    Operators that are fused into others have no kernel. Only the first worker is examined, because the shards of all
+    workers have equal shapes. Values from other workers are read from memory, and so are values from outside a loop.
     """
     graph, nodes = program.graph, program.nodes
     first_workers_nodes = [number for number, node in enumerate(nodes) if node.worker == 0]

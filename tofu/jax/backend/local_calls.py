@@ -1,7 +1,7 @@
 """Call a primitive on a worker's shards.
 
-The parameters of most calls follow from the description of the primitive. If results also depend on the position of the
-shard in the complete array, as for `iota`, this module has a rule for the primitive.
+In most cases, the parameters of this call follow from the description of the primitive. Some primitives, such as
+`iota`, also need the position of the shard in the complete array. This module has a rule for each of them.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class WorkerSelection(Protocol):
 class RepeatedElements:
     """Elements of an operand that a sum or another reduction would include twice, because shards overlap.
 
-    On each worker, these are the elements from position `counts[worker]` of `dimension` on. They are replaced by
-    `neutral`, for example by 0 in a sum.
+    They are the elements from position `counts[worker]` of `dimension` to the end. `neutral` replaces them, for example
+    0 in a sum.
     """
 
     operand: int
@@ -51,7 +51,7 @@ class RepeatedElements:
     neutral: int
 
     def leave_out(self, operand: Any, workers: WorkerSelection) -> Any:
-        """Return the operand with `neutral` in the place of the repeated elements."""
+        """Return the operand with `neutral` instead of the repeated elements."""
         (own_count,) = workers.pick([[own_count] for own_count in self.counts])
         position = lax.broadcasted_iota(np.uint32, operand.shape, self.dimension)
         return jnp.where(position < own_count, operand, jnp.full_like(operand, self.neutral))
@@ -64,13 +64,13 @@ class LocalCall:
     Attributes
     ----------
     parameters
-        The equation's parameters, changed to fit the shards.
+        The equation's parameters, changed to fit the shapes of shards.
     attributes_by_worker
-        For each worker, the attributes of the operator that depend on the worker's shards.
+        For each worker, the attributes that depend on its shards, such as the first position of a shard.
     output_boxes
         For each output, the region of each worker's shard.
     repeated
-        Elements that a reduction leaves out, because it includes them on another worker.
+        Elements that this worker leaves out of a reduction, because another worker includes them.
     """
 
     equation: Equation
@@ -94,22 +94,22 @@ class LocalCall:
         return evaluate(replace(self.equation, params={**self.parameters, **replaced}), operands)
 
     def pick(self, name: str, default: Any) -> list[Any]:
-        """Return this worker's value of an attribute, as a list of numbers."""
+        """Return the value that an attribute has on this worker, as a list of numbers."""
         rows = [attributes.get(name, default) for attributes in self.attributes_by_worker]
         return self.workers.pick([row if isinstance(row, tuple) else (row,) for row in rows])
 
     @cached_property
     def split_dimensions(self) -> list[int]:
-        """The dimensions of the first operand that are split and in which the primitive looks up positions."""
+        """The split dimensions of the first operand in which the primitive looks up positions."""
         begins = [attributes.get("first", ()) for attributes in self.attributes_by_worker]
         return sorted({d for begin in begins for d, first in enumerate(begin) if first})
 
     def find_complete_extents(self) -> Any:
-        """Return the shape of the first operand, with the complete extents of dimensions that are looked up."""
+        """Return the shape of the first operand, with complete extents in the dimensions of `split_dimensions`."""
         return next(attributes["rows"] for attributes in self.attributes_by_worker if "rows" in attributes)
 
     def take_part(self, result: Any, output: int = 0, sharded_dimensions: int = 0) -> Any:
-        """Return this worker's shard of a result, whose first `sharded_dimensions` dimensions are already sharded."""
+        """Return this worker's shard of a result. Its first `sharded_dimensions` dimensions are already sharded."""
         complete = tuple((0, extent) for extent in result.shape[:sharded_dimensions])
         boxes = [(*complete, *box[sharded_dimensions:]) for box in self.output_boxes[output]]
         return self.workers.take_part(result, boxes)
@@ -142,10 +142,10 @@ def make_call(
 def find_repeated_elements(
     equation: Equation, access: OperatorAccess, own_counts: Mapping[int, tuple[int, ...]]
 ) -> list[RepeatedElements]:
-    """Return the elements of operands that a reduction would include twice, because shards overlap.
+    """Find elements of operands that a reduction would include twice, because shards overlap.
 
-    For each axis along which shards overlap, `own_counts` has the number of positions that each worker includes.
-    Indices of a gather or scatter stay, because they may have to be unique or sorted.
+    `own_counts` has the axes along which shards overlap, and how many positions each worker includes. Indices of a
+    gather or scatter are not replaced, because the primitive may require unique or sorted indices.
     """
     operands = [n for n, operand in enumerate(equation.inputs) if not isinstance(operand, Literal)]
     has_indices = equation.primitive.name.startswith(("gather", "scatter"))
@@ -160,7 +160,7 @@ def find_repeated_elements(
 
 
 def share_parameters(equation: Equation, attributes_by_worker: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the parameters with which every worker runs an equation on its shards.
+    """Return the parameters of an equation for shards. They must be equal on all workers.
 
     Raise InternalError if workers need different parameters.
     """
@@ -176,14 +176,14 @@ def share_parameters(equation: Equation, attributes_by_worker: Sequence[dict[str
 
 
 def _offset_iota(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Count from the first position of this worker's shard. As on one device, integers are rounded last."""
+    """Count from the first position of this worker's shard. As on one device, only the sum is rounded."""
     dtype = call.parameters["dtype"]
     (positions,) = call.bind(operands, dtype=dtype if jnp.issubdtype(dtype, jnp.integer) else jnp.dtype(jnp.int32))
     return [(positions + jnp.asarray(call.pick("first", 0)[0]).astype(positions.dtype)).astype(dtype)]
 
 
 def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Draw all bits or keys, because each number depends on how many are drawn. Return this worker's shard."""
+    """Draw all numbers, because each one depends on the count. Return this worker's shard."""
     (keys,) = operands
     (all_numbers,) = call.bind(operands, shape=call.equation.params["shape"])
     return [call.take_part(all_numbers, sharded_dimensions=keys.ndim)]
@@ -195,7 +195,7 @@ def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Return rows that are in this worker's shard, and zeros instead of other rows. `read_bits` converts the result."""
+    """Return the rows in this worker's shard, and zeros for all others. `read_bits` converts the sum over workers."""
     operand, indices = operands
     dimension_numbers, params = call.equation.params["dimension_numbers"], call.equation.params
     first_rows = call.pick("first", (0,) * operand.ndim)
@@ -218,10 +218,10 @@ def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def as_bits(table: Any) -> Any:
-    """Return floating-point numbers as integers with equal bits, to which workers add zeros.
+    """Reinterpret floating-point numbers as integers, so that workers can add zeros without changing a number.
 
-    Zero changes no integer, but floating-point -0.0 + 0.0 is 0.0. Numbers of 16 bits are returned unchanged, because
-    some devices cannot add 16-bit integers.
+    As floating-point numbers, -0.0 + 0.0 is 0.0. Numbers of 16 bits are returned unchanged, because some devices cannot
+    add 16-bit integers.
     """
     bits = BITS.get(table.dtype.itemsize) if jnp.issubdtype(table.dtype, jnp.floating) else None
     return table if bits is None else lax.bitcast_convert_type(table, bits)
@@ -234,7 +234,7 @@ def read_bits(array: Any, dtype: Any) -> Any:
 
 
 def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
-    """Compute the results of an equation. Some operands are changed first, so that XLA computes shards correctly."""
+    """Compute the results of an equation on shards. Indices are clamped and converted first, to avoid errors of XLA."""
     name = equation.primitive.name
     if name in ("dynamic_slice", "dynamic_update_slice"):
         operands = _move_inside(name, operands, equation.params)
@@ -249,7 +249,7 @@ def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
 def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
     """Clamp the start indices of a dynamic slice or update.
 
-    XLA does not clamp them if it merges this slice with another slice, which takes a worker's shard.
+    XLA merges this slice with the one that takes a worker's shard, and then does not clamp the indices.
     """
     operand_count = 1 if name == "dynamic_slice" else 2
     window_sizes = parameters["slice_sizes"] if name == "dynamic_slice" else operands[1].shape
@@ -261,9 +261,10 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
 
 
 def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
-    """Clamp the indices of a gather, even if `mode` promises that they are in bounds, as `jax.vmap` of dynamic slices does.
+    """Clamp the indices of a gather, even if `mode` promises that they are in bounds.
 
-    Otherwise XLA may turn a gather of one slice into a dynamic slice and lose the clamp.
+    `jax.vmap` of dynamic slices makes such gathers with indices that are out of bounds. XLA may turn them into slices
+    without a clamp.
     """
     dimensions, slice_sizes = parameters["dimension_numbers"].start_index_map, parameters["slice_sizes"]
     last_start = np.array([shape[d] - slice_sizes[d] for d in dimensions])
@@ -271,15 +272,12 @@ def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> 
 
 
 def _widen(indices: Any) -> Any:
-    """Convert indices to a type that can hold every row number of a table.
-
-    Otherwise XLA's partitioner aborts the process if the first row of a shard exceeds a small type.
-    """
+    """Convert small indices to 32 bits. If a shard's first row number does not fit, XLA's partitioner aborts."""
     return indices.astype(jnp.int32) if indices.dtype.itemsize < jnp.dtype(jnp.int32).itemsize else indices
 
 
 def find_fill_value(fill_value: Any, dtype: Any) -> Any:
-    """Return the number that `lax.gather` returns for positions outside the array."""
+    """Return the number that `lax.gather` puts in place of elements outside the array."""
     if fill_value is not None:
         return fill_value
     if jnp.issubdtype(dtype, jnp.inexact):
@@ -313,7 +311,7 @@ def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Return a slice, with zeros instead of elements outside the worker's shard. `read_bits` converts the result."""
+    """Return a slice with zeros for elements outside this worker's shard. `read_bits` converts the sum over workers."""
     operand, *starts = operands
     sizes = call.parameters["slice_sizes"]
     begins, bits, is_own = _find_begins(call, operand.shape, sizes, starts), as_bits(operand), jnp.bool_(True)
@@ -327,9 +325,9 @@ def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 def _find_begins(
     call: LocalCall, shape: Sequence[int], window_sizes: Sequence[int], starts: Sequence[Any]
 ) -> list[Any]:
-    """Return where a window begins, counted from the beginning of the worker's shard. It may be outside the shard.
+    """Return where a window begins, relative to the worker's shard. It may be outside the shard.
 
-    As in JAX, the window is first moved into the array. XLA does not move it if it merges two slices.
+    The window is moved into the complete array first, because XLA may lose this rule of JAX when it merges two slices.
     """
     complete_extents, split_dimensions = call.find_complete_extents(), call.split_dimensions
     index_dtype = jnp.int64 if any(jnp.result_type(start) == jnp.int64 for start in starts) else jnp.int32
@@ -342,10 +340,7 @@ def _find_begins(
 
 
 def _read_along(array: Any, dimension: int, begin: Any, size: int) -> tuple[Any, Any]:
-    """Return `size` elements along a dimension, and True for each element inside the array.
-
-    Elements outside repeat the border.
-    """
+    """Return `size` elements along a dimension, and True for each one inside the array. Others repeat the border."""
     position, extent = begin + jnp.arange(size, dtype=begin.dtype), array.shape[dimension]
     shape = [size if d == dimension else 1 for d in range(array.ndim)]
     is_inside = ((position >= 0) & (position < extent)).reshape(shape)
@@ -365,4 +360,4 @@ LOOKUP_RULES: Mapping[str, Rule] = {
     "gather": _gather,
     **dict.fromkeys(("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-max", "scatter-min"), _scatter),
 }
-"""Rules that apply if a dimension is split in which the primitive looks up positions."""
+"""Rules for primitives that look up positions. They apply if a dimension with such positions is split."""

@@ -1,7 +1,8 @@
 """Convert a planned step to one JAX program, which every worker runs on its own shards.
 
-The program follows the equations of the step. A `Lockstep` program lists the transfers between them. A region with
-several readers is transferred once. A value that a loop reads from outside is transferred before the loop.
+The program follows the equations of the step. A `Lockstep` program lists the transfers between equations. If several
+equations read the same region, it is transferred once. If a loop reads a value from outside, the value is transferred
+before the loop.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ from tofu.search.choices import REPLICATED
 class SpmdProgram:
     """A planned step as a JAX program for all workers.
 
-    The operands of the program are the arrays in the step's arguments, then the constants that the step closes over.
-    `operand_numbers` has their numbers in the step. Operands and results with overlapping shards are joined arrays
+    The program takes the arrays in the step's arguments, then the constants that the step closes over.
+    `operand_numbers` are their numbers in the step. Operands and results with overlapping shards are joined arrays
     (`uneven.py`).
     """
 
@@ -59,7 +60,7 @@ class SpmdProgram:
 
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
-        """The collectives that transfer each value, by number in the `Lockstep` program. They are checked once."""
+        """The collectives that transfer each value, by number in the `Lockstep` program."""
         transfers = self.lockstep.transfers
         collectives_by_value = {value: recognize(self.lockstep, transfer) for value, transfer in transfers.items()}
         if is_checked():
@@ -73,7 +74,7 @@ class SpmdProgram:
 
     @cached_property
     def shards(self) -> dict[int, int]:
-        """The number of each value's shards in the `Lockstep` program, by number of the value in the step."""
+        """The number that a value's shards have in the `Lockstep` program, by number of the value in the step."""
         tensors, shards = self.native.tensor_of.items(), self.lockstep.shards
         return {number: shards[tensor] for number, tensor in tensors if tensor in shards}
 
@@ -83,7 +84,7 @@ class SpmdProgram:
         return {(output.tensor, tuple(map(int, output.layout))): value for output, value in outputs}
 
     def make_mesh(self, devices: Sequence[Any]) -> Mesh:
-        """Arrange devices in a mesh that has an axis for each round in which the plan splits."""
+        """Arrange devices in a mesh with an axis for each round of the plan."""
         shape, names = self.workers.mesh_axes
         return Mesh(np.array(devices, object).reshape(shape), names)
 
@@ -115,16 +116,16 @@ class SpmdProgram:
     def map_over_mesh(self, mesh: Mesh, is_checked: bool = False) -> Any:
         """Return the program under `jax.shard_map`, as a function of complete arrays.
 
-        If `is_checked` is True, JAX raises TypeError or ValueError if it cannot prove that replicas are equal.
+        If `is_checked` is True, JAX raises TypeError or ValueError unless it can prove that replicas are equal.
         """
         specs = [sharding.spec for sharding in self.shardings(mesh)]
         result_specs = [sharding.spec for sharding in self.result_shardings(mesh)]
         return shard_map(self.run, mesh, tuple(specs), result_specs, is_checked=is_checked)
 
     def check_replicas(self, mesh: Mesh) -> bool:
-        """Trace the program, and return True if JAX can prove that all replicas of a shard are equal.
+        """Return True if JAX can prove that all replicas of a shard are equal.
 
-        The program is not lowered, because JAX's check fails on primitives that it lowers to loops.
+        The program is traced but not lowered, because JAX's check fails on primitives that it lowers to loops.
         """
         try:
             jax.eval_shape(self.map_over_mesh(mesh, is_checked=True), *self.argument_structs(mesh))
@@ -133,7 +134,7 @@ class SpmdProgram:
         return True
 
     def run(self, *shards: Any) -> list[Any]:
-        """Compute the results on one worker, from its shards of the operands to its shards of the results."""
+        """Compute one worker's shards of the results from its shards of the operands."""
         scope = Scope(self, dict(zip((self.shards[number] for number in self.operand_numbers), shards, strict=True)))
         with self.workers.remember():
             scope.run(self.step.equations)
@@ -174,7 +175,7 @@ class SpmdProgram:
 
     @cached_property
     def _layout_owners(self) -> dict[int, int]:
-        """The value that each result is split like, by position: the argument that it replaces, or the result itself."""
+        """For each result, the value whose layout it has: the argument that it replaces, or the result itself."""
         next_values, tensor_of = self.problem.graph.next_values, self.native.tensor_of
         pairs = enumerate(zip_longest(self.step.outputs, self.step.inputs[: len(self.step.outputs)]))
         return {
@@ -186,11 +187,11 @@ class SpmdProgram:
         }
 
     def find_layout(self, number: int) -> Layout:
-        """Return the layout of a value: the dimension that each round of the plan splits."""
+        """Return the layout of a value: for each round of the plan, the dimension that is split."""
         return tuple(self.choices.layout(self.native.tensor_of[number]))
 
     def find_result(self, number: int, layout_owner: int) -> int:
-        """Return the number in the `Lockstep` program of a value that is split like the value `layout_owner`."""
+        """Return the `Lockstep` number of a copy of value `number` that has the layout of value `layout_owner`."""
         if self.find_layout(layout_owner) == self.find_layout(number):
             return self.shards[number]
         return self._value_by_result[self.native.tensor_of[number], self.find_layout(layout_owner)]

@@ -25,7 +25,7 @@ from tofu.program.lockstep import Box
 
 @dataclass(frozen=True)
 class UnevenSharding:
-    """A sharding with overlapping shards. It replaces a `NamedSharding`.
+    """A sharding with overlapping shards, which a `NamedSharding` cannot describe.
 
     Attributes
     ----------
@@ -61,14 +61,14 @@ class UnevenSharding:
         return self.part
 
     def find_part(self, index: Sequence[slice]) -> tuple[slice, ...]:
-        """Return the region of the original array that a shard contains. `index` is its region in the joined array."""
+        """Convert the region of a shard in the joined array, `index`, to its region in the original array."""
         joined_region = index[: len(self.part)]  # JAX also indexes the data of random keys
         numbers = [(bounds.start or 0) // extent for bounds, extent in zip(joined_region, self.part, strict=True)]
         starts = [begins[number] for begins, number in zip(self.begins, numbers, strict=True)]
         return tuple(slice(start, start + extent) for start, extent in zip(starts, self.part, strict=True))
 
     def make_array(self, read: Callable[[tuple[slice, ...]], Any]) -> UnevenArray:
-        """Build an array from `read`, which returns any region of it, as in `jax.make_array_from_callback`."""
+        """Build an array. As in `jax.make_array_from_callback`, `read` returns the elements of a given region."""
         joined = jax.make_array_from_callback(self.joined_shape, self.joined, lambda index: read(self.find_part(index)))
         return UnevenArray(joined, self)
 
@@ -79,7 +79,7 @@ class UnevenSharding:
         return array
 
     def restore(self, joined: Any) -> Any:
-        """Return the original array for a joined array. For a NumPy array, the result is a NumPy array."""
+        """Return the original array for a joined array. A NumPy array stays a NumPy array."""
         take: Any = np.take if isinstance(joined, np.ndarray) else jnp.take  # JAX supports mode="clip" for keys too
         for d, positions in enumerate(self._restored_positions):
             joined = joined if positions is None else take(joined, positions, axis=d, mode="clip")
@@ -87,7 +87,7 @@ class UnevenSharding:
 
     @cached_property
     def join_whole(self) -> Any:
-        """The function `join`, jitted, for arrays that devices may replicate."""
+        """The function `join`, jitted. Its operands may be replicated."""
         return jax.jit(self.join, out_shardings=self.joined)
 
     @cached_property
@@ -97,7 +97,6 @@ class UnevenSharding:
 
     @cached_property
     def _joined_positions(self) -> list[np.ndarray[Any, Any] | None]:
-        """For each dimension, the original position of each element of the joined array, or None if nothing moves."""
         return [
             None if len(begins) == 1 else np.concatenate([np.arange(begin, begin + extent) for begin in begins])
             for begins, extent in zip(self.begins, self.part, strict=True)
@@ -105,7 +104,6 @@ class UnevenSharding:
 
     @cached_property
     def _restored_positions(self) -> list[np.ndarray[Any, Any] | None]:
-        """For each dimension, the position of each original element in the joined array, or None if nothing moves."""
         all_positions: list[np.ndarray[Any, Any] | None] = []
         for begins, part_extent, shape_extent in zip(self.begins, self.part, self.shape, strict=True):
             positions = np.arange(shape_extent)
@@ -118,7 +116,7 @@ class UnevenSharding:
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard on a device of this process. `index` is its region of the array. Copies have different `replica_id`."""
+    """A shard on a device of this process. `index` is its region of the array. Copies differ in `replica_id`."""
 
     device: Any
     index: tuple[slice, ...]
@@ -130,9 +128,9 @@ class Shard:
 class UnevenArray:
     """An array that is stored in overlapping shards, because the devices cannot divide it equally.
 
-    A partitioned step takes and returns such arrays. They work like JAX arrays: `np.asarray`, `jnp.asarray`, operators,
-    indices and methods see the complete array. But they have no `sharding` or `device`. A pickled array becomes an
-    ordinary JAX array.
+    Partitioned steps take and return such arrays. As with JAX arrays, `np.asarray`, `jnp.asarray`, operators, indices
+    and methods work on the complete array. But `sharding` and `device` are missing. Unpickling returns an ordinary JAX
+    array.
 
     Attributes
     ----------
@@ -252,7 +250,7 @@ for _method in (*_BINARY, *_REFLECTED, *_COMPARISONS, *_OTHER_METHODS):
 def find_sharding(
     boxes: Sequence[Box], layout: Layout, factors: Sequence[int], shape: tuple[int, ...], joined: NamedSharding
 ) -> UnevenSharding | None:
-    """Return the sharding whose shards have the regions `boxes`. Return None if no two shards overlap."""
+    """Return a sharding for overlapping shards with the regions `boxes`, or None if no two shards overlap."""
     if find_layout(boxes, shape, factors) is not None:
         return None
     shard_shape = tuple(end - begin for begin, end in boxes[0])

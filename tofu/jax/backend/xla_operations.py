@@ -13,9 +13,9 @@ from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, ValueT
 ALIASES = read_names("""
     bitcast_convert_type device_put expand_dims optimization_barrier random_unwrap random_wrap reshape squeeze
 """)
-"""Primitives whose results share memory with their operands. Result n shares the memory of operand n."""
+"""Primitives that copy nothing: result n shares the memory of operand n."""
 ALONG = {"all_gather": "all_gather_dimension", "reduce_scatter": "scatter_dimension"}
-"""For each collective, the parameter that names its dimension."""
+"""The parameter of each collective that names its dimension."""
 WINDOW = 32
 """XLA reduces a longer dimension in windows of this length, and fuses nothing into such a reduction."""
 
@@ -26,7 +26,7 @@ def count_bytes(type_: ValueType) -> int:
 
 
 class Aliases:
-    """A table of *aliases*, values that share the memory of another value, such as reshaped arrays."""
+    """A table of *aliases*: values that have no memory of their own, such as reshaped arrays."""
 
     def __init__(self, items: Sequence[Equation | Loop]) -> None:
         self._operand_by_alias: dict[int, Operand] = {}
@@ -45,7 +45,7 @@ class Aliases:
     def makes_aliases(self, equation: Equation) -> bool:
         """Return True if the results of an equation share the memory of its operands.
 
-        This includes transposes of matrix products, because XLA multiplies the transposed matrices instead.
+        A transpose of a matrix product counts, because XLA computes the transposed product instead.
         """
         is_transpose = equation.primitive.name == "transpose" and equation.params["permutation"] == (1, 0)
         return equation.primitive.name in ALIASES or (is_transpose and equation.inputs[0] in self._matrix_products)
@@ -57,12 +57,12 @@ class Aliases:
         return value
 
     def find_all(self, operands: Iterable[Operand]) -> tuple[int, ...]:
-        """Return the values whose memory the operands share. Each value is listed once."""
+        """Return the values whose memory the operands share, each only once."""
         return tuple(dict.fromkeys(self.find(x) for x in operands if isinstance(x, int)))
 
 
 class Kernels:
-    """A converter from equations of a program or loop body to operations. Types of new values are appended to `types`."""
+    """Converts the equations of a program or loop body to operations. It appends the types of new values to `types`."""
 
     def __init__(self, types: list[ValueType], aliases: Aliases) -> None:
         self._types, self._aliases = types, aliases
@@ -86,7 +86,7 @@ class Kernels:
         return len(self._types) - 1
 
     def _draw(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield the loop in which XLA draws random numbers. It stores two words of two iterations for each number."""
+        """Yield the loop in which XLA draws random numbers. For each number, the loop stores four words of 32 bits."""
         results = equation.outputs
         word_type = ValueType(self._types[results[0]].shape, np.dtype(np.uint32))
         words = self._add_value(word_type), self._add_value(word_type)
@@ -169,7 +169,7 @@ class Kernels:
         yield Operation("scatter-add", reads, equation.outputs)
 
     def _sum(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield an addition. A scatter that starts from zeros adds to the other operand in place."""
+        """Yield an addition. If one operand is a scatter over zeros, XLA scatters into the other operand instead."""
         scatter = next((value for value in reads if value in self._scatter_operands), None)
         if scatter is None or len(reads) == 1:
             yield Operation("add", reads, equation.outputs)
@@ -193,9 +193,9 @@ RULES: Mapping[str, Callable[[Kernels, Equation, tuple[int, ...]], Iterator[Oper
 
 
 def _is_stored_as_matrices(type_: ValueType, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int]) -> bool:
-    """Return True if a matrix product can read an array without a copy: in the order batch, rows, columns.
+    """Return True if a matrix product can read an array without a copy, because its order is batch, rows, columns.
 
-    If rows and columns are one dimension each, they may be in reverse order.
+    A single row dimension and a single column dimension may be in reverse order.
     """
     batch, rows, columns = ([d for d in dimensions if type_.shape[d] > 1] for dimensions in (batch, rows, columns))
     order = [*batch, *rows, *columns]

@@ -33,7 +33,7 @@ from tofu.planning.settings import Settings
 from tofu.report.console import print_legend, print_notes
 
 MOST_WORK = 1.5
-"""If all devices together compute more than this multiple of one device, a note says that they compute the same."""
+"""If all devices together compute more than this many times the work of one, a note says that they repeat work."""
 GIVEN = "the plan given"
 SPLIT = "Tofu, everything split"
 FREE = "Tofu, replicas free"
@@ -50,8 +50,8 @@ LEGEND_OF_OVERLAP = "Overlap: share of the bytes that is transferred while worke
 class PlanRow:
     """A compiled plan, as a row of the table.
 
-    If the plan does not apply to the step, `moved_bytes` is -1 and `note` has the reason. `overlapped_bytes` are those of
-    the `moved_bytes` that are transferred while devices compute.
+    If the plan does not apply to the step, `moved_bytes` is -1 and `note` has the reason. `overlapped_bytes` counts the
+    moved bytes that are transferred while devices compute.
     """
 
     name: str
@@ -65,7 +65,7 @@ class PlanRow:
 
     @property
     def is_peer(self) -> bool:
-        """True for a plan made by hand that applies to the step and splits the arithmetic."""
+        """True for a plan made by hand, if it applies to the step and devices do not repeat each other's arithmetic."""
         return self.planned_bytes is None and self.moved_bytes >= 0 and not self.work > MOST_WORK
 
 
@@ -90,7 +90,10 @@ class PlanComparison:
         self._one_device_work = _count_work(compiled)
 
     def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[PlanRow]:
-        """Yield a row for each plan: Tofu's plans, the peers, and Tofu's plans within the memory of each peer."""
+        """Yield a row for each plan.
+
+        The plans are Tofu's plans, the peers, and, for each peer, a Tofu plan that needs no more memory than the peer.
+        """
         if self._settings.plan is not None:
             yield self.attempt(GIVEN, self.plan)
         yield self.split
@@ -104,33 +107,33 @@ class PlanComparison:
 
     @cached_property
     def split(self) -> PlanRow:
-        """The row of Tofu's plan that splits everything but small tensors."""
+        """The row for Tofu's plan that splits everything but small tensors."""
         return self.attempt(SPLIT, partial(self.plan, plan=None, replicate="small"))
 
     def plan_within(self, rows: Sequence[PlanRow]) -> Iterator[PlanRow]:
-        """Yield a row for each peer, with a plan of Tofu that needs no more memory for arguments than the peer."""
+        """For each peer, yield the row of a Tofu plan whose arguments need no more memory than the peer's."""
         for row in rows:
             if row.is_peer and 0 <= self.split.argument_bytes <= row.argument_bytes:
                 limited = partial(self.plan, plan=None, replicate="small", memory_limit=row.argument_bytes, cache=False)
                 yield self.attempt(f"Tofu within {row.name}", limited)
 
     def plan(self, name: str, **changed_settings: Any) -> PlanRow:
-        """Change some settings, plan the step and compile it. Return the plan's row of the table, with this name."""
+        """Plan the step with some settings changed, and compile it. Return the table row, which has the given name."""
         lowered, plan = self.lower_plan(**changed_settings)
         return self._compile(name, lowered, plan.communication_bytes, plan.optimality)
 
     def lower_plan(self, **changed_settings: Any) -> tuple[Any, Plan]:
-        """Change some settings and plan the step. Return the lowered step and the plan."""
+        """Plan the step with some settings changed. Return the lowered step and the plan."""
         partition = plan_step(self._source, replace(self._settings, **changed_settings), engine=JAX_LIMITING_ARGUMENTS)
         step = PartitionedStep(self.step, partition, partition.training.make_mesh(self._devices), ())
         return step.lower_leaves(), partition.plan
 
     def peer(self, peer: Peer, name: str) -> PlanRow:
-        """Compile the step with a peer's shardings of arguments, and return the peer's row of the table."""
+        """Compile the step with the argument shardings that a peer chooses, and return the peer's row."""
         return self._compile(name, self.lower_peer(peer))
 
     def lower_peer(self, peer: Peer) -> Any:
-        """Lower the step with a peer's shardings of arguments. The next state has the shardings of the state."""
+        """Lower the step with a peer's argument shardings. The next state is sharded like the state."""
         shardings = peer(make_mesh(self._devices), self._arguments)
         sharding_lists = [jax.tree.leaves(argument) for argument in shardings]
         argument_shardings = [sharding for argument in sharding_lists for sharding in argument]
@@ -141,7 +144,7 @@ class PlanComparison:
 
     @staticmethod
     def attempt(name: str, make: Callable[[str], PlanRow]) -> PlanRow:
-        """Call `make(name)` and return its row of the table. If `make` raises an error, return a row with the error."""
+        """Call `make(name)`, which returns a row. If it raises an error, return a row that shows the error."""
         try:
             return make(name)
         except (TofuError, ValueError) as error:
@@ -159,16 +162,12 @@ class PlanComparison:
 
 
 def _count_work(compiled: Any) -> float:
-    """Return the number of operations that one device computes, at least 1.
-
-    Return NaN if XLA does not report the number, as when it compiles for GPUs ahead of time.
-    """
     analysis = compiled.cost_analysis()
     return max(1.0, float(analysis.get("flops", 1.0))) if analysis is not None else math.nan
 
 
 def find_devices(workers: int) -> list[Any]:
-    """Return devices of JAX's default kind, or CPU devices if there are too few."""
+    """Return devices of JAX's default kind, or CPU devices if the default kind has too few."""
     try:
         return list_devices(workers)
     except DeviceError:

@@ -1,6 +1,6 @@
-"""*Peers*: plans made by hand, such as data parallelism. A peer is a sharding for each argument of a step.
+"""*Peers*: plans made by hand, such as data parallelism.
 
-XLA's partitioner (GSPMD) decides how everything else is split.
+A peer only chooses how the arguments of a step are sharded. XLA's partitioner (GSPMD) decides everything else.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ SMALL_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of a step: first the state, then `data`. `batch` is the size of the batch dimension.
+    """The arguments of a step: first the state, then `data`. They may be arrays, or only shapes.
 
-    Shapes may replace arrays.
+    `batch` is the size of the batch dimension.
     """
 
     state: Any
@@ -45,10 +45,10 @@ Peer: TypeAlias = Callable[[Mesh, Arguments], tuple[Any, ...]]
 
 
 def split_arguments(arguments: Sequence[Any], batch: int | None = None) -> Arguments:
-    """Split the arguments of a step into the state, which comes first, and the data.
+    """Split the arguments of a step into the state, which is the first argument, and the data.
 
-    By default, `batch` is the most frequent size of the first dimension in the data. Raise UnsupportedError if no
-    dimension of the data has the size `batch`.
+    By default, `batch` is the most frequent size of the first dimension in the data. Raise UnsupportedError if no array
+    of the data has a dimension of this size.
     """
     state, *data = arguments or (None,)
     leaves = jax.tree.leaves(data)
@@ -101,9 +101,9 @@ def data_parallel(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
 
 
 def fully_sharded(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
-    """Return shardings that split the batch, and split large tensors of the state (FSDP, ZeRO-3).
+    """Return shardings that split the batch and the large tensors of the state (FSDP, ZeRO-3).
 
-    A tensor is split along the largest dimension that all devices can share equally.
+    A tensor is split along its largest dimension that the number of devices divides.
     """
 
     def place(leaf: Any) -> NamedSharding:

@@ -2,8 +2,9 @@
 
     count_traffic(step.lower(*args).compile().as_text(), devices)
 
-A collective in a loop is counted once for each iteration, as far as the number of iterations is known. If collectives
-are asynchronous, as on TPUs, the bytes transferred during computation are also counted separately.
+A collective in a loop is counted once for each iteration, or only once if XLA does not report the number of iterations.
+If collectives are asynchronous, as on TPUs, bytes that are transferred while devices compute are also counted
+separately.
 """
 
 from __future__ import annotations
@@ -42,8 +43,14 @@ FUSED_START = "AsyncCollectiveStart"
 class CollectiveTraffic:
     """Bytes that all devices receive in one step, by kind of collective.
 
-    `between` has the bytes that come from other hosts, if the devices of a host relay data to each other. `overlapped`
-    has the bytes that are transferred during computation. `count` is the number of collectives in the program's text.
+    Attributes
+    ----------
+    between
+        Bytes that cross from one host to another, if the devices of a host relay data to each other.
+    overlapped
+        Bytes that are transferred while devices compute.
+    count
+        The number of collectives in the program's text.
     """
 
     bytes: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -169,14 +176,14 @@ def _find_share_between_hosts(pairs: Sequence[tuple[int, int]], host_devices: in
 def _find_relayed_share(groups: Sequence[Sequence[int]], host_devices: int) -> float:
     """Return the share of received bytes that comes from other hosts, if each group of devices sends data along a ring.
 
-    Only one device of each host then receives from another host.
+    In such a ring, one device of each host receives from another host.
     """
     host_counts = [len({device // host_devices for device in group}) for group in groups]
     return sum(count - 1 for count in host_counts) / max(sum(len(group) - 1 for group in groups), 1)
 
 
 def _list_results(collective: re.Match[str]) -> list[float]:
-    """Return the bytes of each result of a collective. The results of a start operation may begin with its operands."""
+    """Return the bytes of each result of a collective. An asynchronous collective may list its operands first."""
     sizes = _list_sizes(collective["result"])
     if not collective["started"]:
         return sizes

@@ -1,4 +1,4 @@
-"""Convert the parameters of an equation to the numbers, strings and tuples that its description reads."""
+"""Convert the parameters of an equation to plain numbers, strings and tuples for its description."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEFT_OUT = ("sharding", "out_sharding", "accuracy", "precision", "preferred_elem
 
 
 def read_attributes(equation: Equation, types: Sequence[ValueType]) -> dict[str, Any]:
-    """Return the attributes of an equation, such as its axes. Parameters of placement and precision are left out."""
+    """Return the attributes of an equation, such as its axes. Parameters for shardings and precision are left out."""
     attributes: dict[str, Any] = {}
     for name, value in _list_parameters(equation.params):
         if name not in LEFT_OUT and (plain := _make_plain(value)) is not None:

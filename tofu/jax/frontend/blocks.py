@@ -1,7 +1,7 @@
-"""Compute operators along a dimension, such as cumulative sums and `argmax`, in one block for each worker.
+"""Divide operators along a dimension, such as cumulative sums and `argmax`, into one block for each worker.
 
-Each worker computes its own block, and workers exchange one partial result of each block. A Fourier transform of
-several dimensions becomes one transform for each dimension, which can be split along the other dimensions.
+Each worker computes its own block, and workers exchange one partial result for each block. A Fourier transform of
+several dimensions becomes one transform for each dimension. Each of them can be split along the other dimensions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EXTREMES: Mapping[str, Callable[..., Any]] = {"argmax": lax.reduce_max, "argmin"
 
 
 def divide_into_blocks(step: Step, workers: int) -> Step | None:
-    """Return a step that computes operators such as `cumsum` in a block for each worker.
+    """Return a step in which operators such as `cumsum` are divided into one block for each worker.
 
     Values of the original step keep their numbers. Return None if the step has no such operator.
     """
@@ -145,7 +145,6 @@ def _find_extreme(name: str, axis: int, blocks: int, dtype: Any, x: Any) -> Any:
 
 
 def _find_largest(axis: int, blocks: int, k: int, x: Any) -> tuple[Any, Any]:
-    """Find the k largest elements of each block, and then the k largest of these. Equal elements keep their order."""
     apart = jnp.moveaxis(_into_blocks(x, axis, blocks), (axis, axis + 1), (-2, -1))
     values, positions = lax.top_k(apart, k)
     positions = positions + _make_offsets(positions.shape, positions.dtype, positions.ndim - 2, apart.shape[-1])
@@ -156,7 +155,7 @@ def _find_largest(axis: int, blocks: int, k: int, x: Any) -> tuple[Any, Any]:
 
 
 def _transform(kind: Any, lengths: Sequence[int], x: Any) -> Any:
-    """Transform one dimension after the other. Only the transform of the last dimension takes or returns real numbers."""
+    """Transform one dimension after another. Real numbers occur only in the transform of the last dimension."""
     kinds = type(kind)
     complex_kind = {kinds.RFFT: kinds.FFT, kinds.IRFFT: kinds.IFFT}.get(kind, kind)
     steps = [(x.ndim - 1, kind, lengths[-1])]

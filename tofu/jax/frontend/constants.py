@@ -1,4 +1,4 @@
-"""Copy the arrays that a traced step closes over, so that the step keeps their values."""
+"""Copy the arrays that a step closes over, so that later changes of these arrays do not change the traced step."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tofu.jax.frontend.equations import find_dtype
 
 
 def copy_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
-    """Return the jaxpr with copies of its constants, including constants of inner jaxprs.
+    """Return the jaxpr with copies of its constants, also in inner jaxprs.
 
-    The original arrays may change: the user may write to a NumPy array, or delete or donate a JAX array. Raise
-    UnsupportedError for a constant that an outer transformation is tracing.
+    The user may later overwrite, delete or donate the original arrays. Raise UnsupportedError for a constant that an
+    outer transformation is tracing.
     """
     copied: core.ClosedJaxpr = _ConstantCopier().copy(closed)
     return copied

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 RUN_WHERE_TAKEN = ("while", "pure_callback")
-"""Primitives that may only run if their branch is taken, because otherwise they may not end, or may raise an error."""
+"""Primitives that may run only if their branch is taken. Otherwise they may never end, or raise an error."""
 
 
 def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand] | None:
-    """Inline the branches of a `cond` and return its results, or return None if the `cond` must stay one equation.
+    """Inline the branches of a `cond` and return its results. Return None if the `cond` must stay one equation.
 
-    If the branch is known only at run time, all branches are computed, and a select chooses among the results. But a
-    `cond` with a `while_loop` or a `jax.pure_callback` stays one equation.
+    If the branch is known only at run time, all branches are computed, and a select chooses the results. A `cond` with
+    a `while_loop` or a `jax.pure_callback` stays one equation, because only the chosen branch may run.
     """
     index, *operands = equation.inputs
     branches = jaxpr_equation.params["branches"]
@@ -46,7 +46,7 @@ def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation
 
 
 def must_be_taken(jaxpr: core.Jaxpr) -> bool:
-    """Return True if a jaxpr contains a primitive that may only run if its branch is taken."""
+    """Return True if a jaxpr may run only if its branch is chosen, because of a primitive such as `while`."""
     return any(
         equation.primitive.name in RUN_WHERE_TAKEN
         or any(must_be_taken(body.jaxpr) for body in list_bodies(equation.params))
@@ -65,7 +65,7 @@ def list_bodies(params: Mapping[str, Any]) -> Iterator[core.ClosedJaxpr]:
 def enter_scan(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
     """Convert a `lax.scan` to a loop, and return its results.
 
-    The body begins with equations that take elements of the scanned values, and ends with equations that stack results.
+    In the loop, the first equations take elements of the scanned arrays, and the last equations stack results.
     """
     params = jaxpr_equation.params
     body, length = params["jaxpr"], params["length"]

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
 
 WRITTEN = {"dynamic_update_slice": 1}
-"""The position of the operand that a primitive writes into its first operand. For scatters, the position is 2."""
+"""The position of the operand that a primitive writes into its first operand. For all scatters, it is 2."""
 
 
 def drop_empty(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace an equation with operands or results without elements. Return None for other equations."""
+    """Replace an equation that has operands or results without elements. Return None for other equations."""
     if types and all(map(is_empty, types)):
         return list(map(builder.add_empty, types))
     if equation.primitive.name == "split" and any(map(is_empty, types)):
@@ -57,10 +57,10 @@ def _split(builder: StepBuilder, equation: Equation, types: Sequence[ValueType])
 
 
 def is_empty(type_: ValueType) -> bool:
-    """Return True if values of this type have no elements. Arrays of random keys are never empty."""
+    """Return True if values of this type have no elements. Arrays of random keys never count as empty."""
     return 0 in type_.shape and not type_.is_key
 
 
 def make_empty(type_: ValueType) -> jnp.ndarray:
-    """Return an array of a type without elements."""
+    """Return an empty array of a type."""
     return jnp.zeros(type_.shape, type_.dtype)

@@ -1,7 +1,7 @@
 """A step as a list of equations and loops: a jaxpr in which all calls are inlined.
 
-Equations refer to values by number. In a loop, a result may be summed over the iterations. If only an outer loop sums a
-result, there is a *separate sum* for each iteration of the inner loop.
+Equations refer to values by number. A loop may sum a result over its iterations. If an outer loop sums the result but
+an inner loop does not, there is a *separate sum* for each iteration of the inner loop.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from jax.extend.core import Primitive, primitives
 from tofu.jax.frontend.versions import UNKNOWN_LINE, Line
 
 LOOP_CELL = Primitive("loop_cell")
-"""In iteration t of a loop, takes element t of a scanned array."""
+"""A primitive that takes element t of a scanned array in iteration t of a loop."""
 LOOP_STACK = Primitive("loop_stack")
-"""In iteration t of a loop, stores a result as element t of a stack."""
+"""A primitive that stores a result as element t of a stack in iteration t of a loop."""
 
 CUMULATIVE = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
 _ELEMENTWISE_NAMES = """
@@ -54,7 +54,7 @@ class ValueType:
 
     @property
     def item_bytes(self) -> int:
-        """The number of bytes of an element. The element may be a random key."""
+        """The bytes of one element, which is a number or a random key."""
         return _count_item_bytes(self.dtype)
 
     def with_shape(self, *shape: int) -> ValueType:
@@ -86,7 +86,7 @@ def read_type(aval: Any) -> ValueType:
 
 
 def as_type(value: Any, type_: ValueType) -> Any:
-    """Return a value with the `weak_type` of `type_`. The value already has the shape and the dtype of `type_`."""
+    """Return a value with the `weak_type` of `type_`. Its shape and dtype must already be those of `type_`."""
     if type_.is_key or bool(value.weak_type) == type_.weak_type:
         return value
     convert = primitives.convert_element_type_p
@@ -130,13 +130,13 @@ class Equation:
     line
         Line of the user's program that created the equation.
     checkpoint
-        The number of the `jax.checkpoint` that computes the equation again in the backward pass, or None. Barriers
-        prevent XLA from reusing values of the forward pass.
+        The number of the `jax.checkpoint` for which the backward pass computes the equation again, or None.
     loops_summed
-        The number of loops around the equation that sum its only result. The sum has the type `summed_dtype` and can
-        be read after these loops.
+        The number of loops, around the equation, that sum its only result in the type `summed_dtype`. Only equations
+        after these loops can read the sum.
     has_separate_sums
-        True if only outer loops sum the result. A later loop reads the separate sums (`Loop.separate_sums`).
+        True if outer loops sum the result and the innermost loop does not. A later loop reads these separate sums
+        (`Loop.separate_sums`).
     """
 
     primitive: Any
@@ -161,7 +161,7 @@ class Equation:
         return list(results) if self.primitive.multiple_results else [results]
 
     def compute(self, values: dict[int, Any]) -> None:
-        """Compute the results, and add them to `values`, which contains the operands."""
+        """Compute the results, and add them to `values`, which has the operands."""
         results = self.evaluate([read_operand(x, values) for x in self.inputs])
         if self.loops_summed:
             (number,) = self.outputs
@@ -178,8 +178,16 @@ class Equation:
 class LoopCarry:
     """A value that a loop passes from each iteration to the next.
 
-    In the loop, `value` is the number of the current value: `first` in the first iteration, and then `following` of the
-    iteration before. After the loop, `last` is the number of the final value.
+    Attributes
+    ----------
+    value
+        The number of the current value, which the loop body reads.
+    first
+        The current value in the first iteration.
+    following
+        The value that becomes the current value in the next iteration.
+    last
+        The number of the final value, for equations after the loop.
     """
 
     value: int
@@ -199,7 +207,7 @@ class LoopCarry:
 
 @dataclass(frozen=True)
 class LoopSum:
-    """A result that is summed over loops, for one of these loops.
+    """A result that loops sum, and how one of these loops takes part.
 
     Attributes
     ----------
@@ -226,9 +234,9 @@ class LoopSum:
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of `length` iterations. If `reverse` is True, the first iteration reads the last element of scanned arrays.
+    """A loop of `length` iterations. If `reverse` is True, they read scanned arrays from the last element to the first.
 
-    For each number in `separate_sums`, iteration t reads separate sum t of that value.
+    For each value in `separate_sums`, an earlier loop computed one sum per iteration. Iteration t reads sum t.
     """
 
     equations: tuple[Equation | Loop, ...]
@@ -243,7 +251,7 @@ class Loop:
         return "\n    ".join([*lines, *"\n".join(map(str, self.equations)).splitlines()])
 
     def without_constant_carries(self) -> Loop:
-        """Return the loop without carries that never change. The body reads the values from outside instead."""
+        """Return the loop without carries that never change. The body then reads these values from outside."""
         operand_by_constant = {c.value: c.first for c in self.carries if c.following == c.value}
         if not operand_by_constant:
             return self
@@ -257,9 +265,9 @@ class Loop:
         return replace(self, equations=equations, carries=carries)
 
     def walk_sums(self, depth: int = 1) -> Iterator[LoopSum]:
-        """Yield the sums to which this loop adds, and the separate sums of its iterations.
+        """Yield the results in the loop, and in its inner loops, that this loop sums or keeps as separate sums.
 
-        `depth` is 1 for the loop itself, and one more for each inner loop.
+        `depth` is 1 for the loop itself, and increases by 1 with each inner loop.
         """
         for item in self.equations:
             if isinstance(item, Loop):
@@ -269,7 +277,7 @@ class Loop:
                 yield LoopSum(item, item.has_separate_sums and depth == 1, depth == outermost, stack_shape)
 
     def compute(self, values: dict[int, Any]) -> None:
-        """Run the loop and add its results, and the values of its last iteration, to `values`."""
+        """Run the loop. Add its results to `values`, and also the values in its last iteration."""
         loop_sums = list(self.walk_sums())
         for loop_sum in loop_sums:
             if loop_sum.is_outermost:
@@ -352,7 +360,7 @@ def walk_all(items: Sequence[Equation | Loop]) -> Iterator[Equation]:
 
 
 def list_operands(items: Sequence[Equation | Loop]) -> Iterator[int]:
-    """Yield the number of each value that equations and loops read, including equations in loops."""
+    """Yield the number of each value that equations and loops read, also inside the loops."""
     for item in items:
         if isinstance(item, Loop):
             yield from (x for carry in item.carries for x in (carry.first, carry.following) if isinstance(x, int))

@@ -1,7 +1,7 @@
 """Find values that a step compares with their own maximum or minimum, as the gradients of `jnp.max` and `jnp.min` do.
 
-XLA may compute such a value twice and round it differently. Then no element equals the maximum, and the gradient is
-NaN. An optimization barrier behind these values prevents this.
+XLA may compute such a value twice with different rounding errors. Then no element equals the maximum, and the gradient
+is NaN. An optimization barrier after the value prevents a second computation.
 """
 
 from __future__ import annotations

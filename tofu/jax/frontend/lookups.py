@@ -29,7 +29,7 @@ class Positions:
     first, stride, count
         The positions are `first + stride * n` for `n < count`.
     batch
-        The dimension of the indices along which n increases, or None if there is only one slice.
+        The dimension of the index array along which n increases, or None for a single slice.
     """
 
     first: int
@@ -49,17 +49,17 @@ class Positions:
 
 @dataclass(frozen=True)
 class KnownLookup:
-    """The indices of a gather or scatter with known positions.
+    """The indices of a gather or scatter, if some of its positions are known.
 
     Attributes
     ----------
     known
         The known positions, by dimension of the array.
     rest
-        The indices for other dimensions of the array. The last dimension of each operand has extent 1.
+        The index arrays for other dimensions of the array. Their last dimension has extent 1.
     batches
-        Maps each batch dimension of the array to the dimension of the indices with the same positions. A dimension
-        with several known positions becomes a batch dimension.
+        Maps each batch dimension of the array to the corresponding dimension of the indices. A dimension with several
+        known positions becomes a batch dimension.
     """
 
     known: Mapping[int, Positions]
@@ -67,7 +67,7 @@ class KnownLookup:
     batches: Mapping[int, int]
 
     def without_batches(self, dimensions: Iterable[int]) -> tuple[int, ...]:
-        """Return the dimensions without batch dimensions of the array."""
+        """Return the given dimensions, without those that are batch dimensions of the array."""
         return tuple(d for d in dimensions if d not in self.batches)
 
     def list_batches(self) -> tuple[int, ...]:
@@ -83,7 +83,7 @@ class KnownLookup:
         return self.reverse_decreasing(lax.slice(array, first, limits, strides))
 
     def find_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Return the shape of the elements that `read` takes from an array of this shape."""
+        """Return the shape of the result of `read` for an array of this shape."""
         return tuple(self.known[d].count if d in self.known else extent for d, extent in enumerate(shape))
 
     def reverse_decreasing(self, part: Any) -> Any:
@@ -92,7 +92,7 @@ class KnownLookup:
         return lax.rev(part, reversed_) if reversed_ else part
 
     def write(self, array: Any, part: Any, join: Callable[[Any, Any], Any] | None = None) -> Any:
-        """Return an array with `part` at the known positions. `join` may combine `part` with old elements."""
+        """Write `part` at the known positions. If there is a function `join`, it combines old elements with `part`."""
         part = self.reverse_decreasing(part)
         if part.shape == array.shape:
             return part if join is None else join(array, part)
@@ -113,10 +113,10 @@ def find_lookup(
     batched: Mapping[int, int],
     mode: Any,
 ) -> KnownLookup | None:
-    """Find the known positions of a gather or scatter. Return None if there are none.
+    """Find the known positions of a gather or scatter. Return None if no position is known.
 
-    Slices have the extents `sizes`. Their indices are positions in these `dimensions` of the operand. Slices lack its
-    `collapsed` dimensions. `batched` maps batch dimensions of the operand to batch dimensions of the indices.
+    Slices of the operand have the extents `sizes`, but lack the `collapsed` dimensions. `dimensions` are those to which
+    the indices apply. `batched` maps batch dimensions of the operand to batch dimensions of the indices.
     """
     shape = builder.find_type(operand).shape
     partial = (d for d in range(len(shape)) if d not in dimensions and d not in batched and sizes[d] < shape[d])
@@ -136,7 +136,7 @@ def find_lookup(
 
 
 def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
-    """Return the indices for each dimension if `indices` is a concatenation of them, or else an empty list."""
+    """Return the indices for each dimension if `indices` concatenates them. Otherwise return []."""
     shape = builder.find_type(indices).shape
     if shape[-1:] == (1,):
         return [indices]
@@ -148,7 +148,7 @@ def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
 
 
 def find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapsed: bool) -> Positions | None:
-    """Return the positions of the indices `piece` along one dimension, or None if they are unknown or irregular."""
+    """Return the positions along one dimension for the indices `piece`, or None if they are unknown or irregular."""
     found = find_progression(builder, piece)
     if found is None:
         return None
@@ -168,7 +168,7 @@ def write_at(
     strides: Sequence[int],
     join: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
-    """Return an array with regularly spaced elements replaced by `update`, or combined with it by `join`."""
+    """Return `operand` with regularly spaced elements replaced by `update`, or combined with it by `join`."""
     sizes, extents = update.shape, operand.shape
     ends = [begin + stride * (size - 1) + 1 for begin, stride, size in zip(begins, strides, sizes, strict=True)]
     around = zip(begins, ends, strides, extents, strict=True)

@@ -1,12 +1,12 @@
 """Move sums out of loops, such as gradients of weights that are summed over time steps or micro-batches.
 
-Often, a loop only adds to a carried value: c' = c + T(p), where p is a matrix product and T is linear. Then the final
-value is first + T(sum of p). Each worker sums its own products p in the loop, and workers communicate once after the
-loop instead of in every iteration. The price is memory: each worker stores its partial sum, which may be as large as
-the complete tensor.
+Often, a loop only adds to a carried value c, as in c' = c + T(p), where p is a matrix product and T is linear. Then the
+final value is c + T(sum of p), for the initial c. Each worker sums its own products p in the loop, and workers
+communicate once after the loop instead of in every iteration. But each worker must store its partial sum, which may be
+as large as the complete tensor.
 
-The loop may also add stacked results of an inner loop, such as gradients of layers. Then there is a *separate sum* for
-each iteration of the inner loop. After the outer loop, a *completing loop* over these sums applies T to each of them.
+The loop may also add results that an inner loop stacks, such as the gradients of all layers. Then each iteration of the
+inner loop has a *separate sum*. After the outer loop, a *completing loop* applies T to each of these sums.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from tofu.jax.frontend.trace import eliminate_dead_code
 
 Item = TypeVar("Item", Equation, Loop)
 PRODUCTS = frozenset(("conv_general_dilated", "dot_general", "reduce_sum", "scatter-add"))
-"""Primitives that sum over a dimension. If it is split, the result on each worker is a partial sum."""
+"""Primitives that sum over a dimension. If this dimension is split, each worker computes a partial sum."""
 ADDABLE = frozenset(("add", "add_any", "convert_element_type", "div", "integer_pow", "mul", "neg", "select_n", "sub"))
 """Element-wise primitives whose results a loop may sum together with products, such as the gradient of a penalty."""
 RESHAPING = frozenset(("broadcast_in_dim", "expand_dims", "neg", "reshape", "slice", "squeeze", "transpose"))
 ADDING = frozenset(("add", "add_any", "concatenate", "sub"))
 SCALING = frozenset(("div", "mul"))
 LEAST_SCALED_BITS = 32
-"""A scaling of numbers with fewer bits stays in the loop, because the sum of the unscaled numbers might overflow."""
+"""Numbers with fewer bits are scaled in the loop, because the sum of unscaled numbers might overflow."""
 
 
 def hoist_sums(step: Step) -> Step | None:
-    """Return the step with sums moved out of its loops, or None if there are no such sums. Values keep their numbers."""
+    """Return the step with sums moved out of its loops, or None if no sum can move. Values keep their numbers."""
     hoister = _Hoister(list(step.types), {n: e for e in step.walk() for n in e.outputs})
     equations = hoister.hoist_from(step.equations)
     if not hoister.count:
@@ -61,8 +61,8 @@ def hoist_sums(step: Step) -> Step | None:
 class _Hoister:
     """Moves sums out of the loops of a step.
 
-    `equation_by_result` has the equation that computes each value. `current_by_old` maps the final value of a carry to
-    the value that replaces it. `count` is the number of sums that were moved.
+    `equation_by_result` has the equation that computes each value. `current_by_old` maps a carry's final value to the
+    value that replaces it. `count` counts the moved sums.
     """
 
     types: list[ValueType]
@@ -114,18 +114,21 @@ class _Hoister:
 
 @dataclass
 class _HoistedSum:
-    """A sum that moves out of a loop. In the loop, `add_equation` adds the value `summand` to a carry, or stacks it.
+    """A sum that moves out of a loop.
+
+    In the original loop, `add_equation` adds the value `summand` to a carry, or stacks it.
 
     Attributes
     ----------
     summed_equations
-        The equations that stay in the loop, by result. The loop sums their results.
+        Equations that stay in the loop, by result. The loop will sum their results.
     moved_equations
-        The equations that move behind the loop, by result. They compute the sum of `summand` from these sums.
+        Equations that move to a place after the loop, by result. They read the loop's sums, and compute the sum of
+        `summand`.
     separate_sums
-        For each stack of an inner loop's results, the sums for each iteration of the inner loop.
+        If an inner loop stacks values, the separate sums of each stack.
     has_product
-        True if a summed equation is one of `PRODUCTS`.
+        True if a summed equation is one of `PRODUCTS`, such as a matrix product.
     """
 
     add_equation: Equation
@@ -148,7 +151,7 @@ class _BodyValues:
 
 
 class _LoopBody:
-    """The body of a loop. Call `find_sum` for each carry, and `remove_sum` for each sum."""
+    """The body of a loop from which sums move. Call `find_sum` for each carry, and `remove_sum` for each sum found."""
 
     def __init__(self, hoister: _Hoister, loop: Loop) -> None:
         self._hoister = hoister
@@ -191,7 +194,7 @@ class _LoopBody:
         return hoisted_sum if is_sum and hoisted_sum.has_product else None
 
     def _analyze_summand(self, value: Operand, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues) -> bool:
-        """Return True if the loop can sum a value in the type `dtype`, and add the necessary equations to `hoisted_sum`."""
+        """Return True if the loop can sum a value in the type `dtype`. Add the necessary equations to `hoisted_sum`."""
         if not isinstance(value, int) or self._read_counts[value] != 1:
             return False
         if value in self._moved_values or value in self._summed_equations:
@@ -236,9 +239,10 @@ class _LoopBody:
     def _find_linear_operands(
         self, equation: Equation, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues
     ) -> Sequence[Operand] | None:
-        """Return the operands in which an equation is linear, or None if it is not linear.
+        """Return the operands in which an equation is linear, or None if the equation cannot move.
 
-        Other operands must be equal in all iterations. Equations that compute them are added to `hoisted_sum`.
+        It can move if its other operands are equal in all iterations. Equations that compute them are added to
+        `hoisted_sum`.
         """
         name, inputs = equation.primitive.name, equation.inputs
         if name in RESHAPING or name in ADDING:
@@ -262,7 +266,7 @@ class _LoopBody:
         return None
 
     def _hoist_operand(self, operand: Operand, moved_equations: dict[int, Equation], body_values: _BodyValues) -> bool:
-        """Return True if an operand is equal in all iterations. Add the equations that compute it to `moved_equations`."""
+        """Return True if an operand is equal in all iterations. Add the equations for it to `moved_equations`."""
         if isinstance(operand, Literal) or operand not in self._values_inside:
             return True
         equation = body_values.equation_by_result.get(operand)
@@ -280,7 +284,6 @@ class _LoopBody:
         return True
 
     def remove_sum(self, hoisted_sum: _HoistedSum, dtype: Any) -> None:
-        """Record a sum for `list_remaining` and `completing_loops`. The loop sums in the type `dtype`."""
         self._moved_values.update(hoisted_sum.moved_equations, hoisted_sum.add_equation.outputs)
         for value, equation in hoisted_sum.summed_equations.items():
             depth = equation.loops_summed + 1
@@ -309,7 +312,6 @@ class _LoopBody:
             yield replace(hoisted_sum.add_equation, inputs=inputs, outputs=(carry.last,), checkpoint=None)
 
     def _list_moved_equations(self, hoisted_sum: _HoistedSum, dtype: Any) -> Iterator[Equation]:
-        """Yield the moved equations of a sum. Equations that depend on sums compute in the type `dtype`."""
         types, retyped_values = self._hoister.types, {*hoisted_sum.summed_equations, *hoisted_sum.separate_sums}
         for number, equation in hoisted_sum.moved_equations.items():
             if retyped_values.intersection(x for x in equation.inputs if isinstance(x, int)):

@@ -1,4 +1,4 @@
-"""Name tensors by their paths in the arguments' trees, and operators by the functions and named scopes around them."""
+"""Name tensors by their paths in the step's arguments, and operators by the functions and named scopes around them."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def describe_difference(planned: Sequence[str], passed: Sequence[str]) -> str:
 
 
 def describe_node_difference(planned: Any, passed: Any, path: str) -> str:
-    """Return a sentence about the first node that differs, such as a list instead of a tuple, or "" if none differs.
+    """Describe the first node in which two trees differ, such as a list instead of a tuple. Return "" if none differs.
 
-    The leaves of both trees have equal names. `path` is the name of the tree.
+    The leaves of both trees must have equal names. `path` is the name of the tree.
     """
     planned_data, passed_data = planned.node_data(), passed.node_data()
     if planned_data is None or passed_data is None:
@@ -86,7 +86,7 @@ def order_arguments(function: Callable[..., Any], args: Sequence[Any], named: Ma
 
 
 def show_path(tree: str, path: Any) -> str:
-    """Return the path of a leaf as text. Raise UnsupportedError if it contains a key without a text."""
+    """Return the path of a leaf as text. Raise UnsupportedError if a key cannot be converted to text."""
     try:
         return str(jax.tree_util.keystr(path, simple=True, separator="/"))
     except Exception as error:
@@ -97,7 +97,7 @@ def show_path(tree: str, path: Any) -> str:
 
 
 def show_text(text: str) -> str:
-    """Return the text in printable form. Lone surrogates are escaped, because UTF-8 cannot encode them."""
+    """Return the text in a form that UTF-8 can encode: lone surrogates (half characters) are escaped."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -138,7 +138,7 @@ def _is_of_jax(name: str) -> bool:
 
 
 class UniqueNames:
-    """A set of distinct names. A number is added to a name that is in use: `x`, `x_1`, `x_2`, ..."""
+    """A set of distinct names. If `x` is in use, the next names are `x_1`, `x_2`, ..."""
 
     def __init__(self, names_in_use: Sequence[str] = ()) -> None:
         self._names_in_use = set(names_in_use)

@@ -18,7 +18,7 @@ LOOKED_THROUGH = frozenset(("convert_element_type", "copy"))
 
 @dataclass(frozen=True)
 class Progression:
-    """An array of integers. The element at position i is `first + sum(strides[d] * i[d])`.
+    """An array of integers with the element `first + sum(strides[d] * i[d])` at position i.
 
     Dimensions of extent 1 have stride 0.
     """
@@ -44,7 +44,7 @@ class Progression:
 
 
 def find_progression(builder: StepBuilder, operand: Operand) -> Progression | None:
-    """Return the progression in an operand, or None if its elements are unknown or irregular."""
+    """Return an operand as a progression, or None if its elements are unknown or irregular."""
     return _Finder(builder).find(operand)
 
 
@@ -116,7 +116,7 @@ class _Finder:
         return clamped if first <= low and high <= last else None
 
     def _choose(self, inputs: tuple[Operand, ...], shape: tuple[int, ...]) -> Progression | None:
-        """Return the case of a select that applies to all elements, or None. `x[i]` selects `where(i < 0, i + n, i)`."""
+        """Return the only case that a select chooses, or None. JAX reads `x[i]` at `where(i < 0, i + n, i)`."""
         which, *cases = inputs
         maker = self.builder.find_producer(which)
         if maker is None or maker.primitive.name not in ("lt", "ge") or len(cases) != 2:

@@ -41,12 +41,12 @@ class Native:
     """A traced step with everything that the backend needs to run it.
 
     `tensor_of` maps the number of each value of the step to the number of a tensor of the graph. `names` has a name for
-    each leaf of the arguments, including leaves that are not arrays.
+    each leaf of the arguments, even for leaves that are not arrays.
     """
 
     step: Step
     original: Step
-    """The step before it was rewritten so that plans communicate less."""
+    """The step before rewriting, which lets plans communicate less."""
     jaxpr: core.ClosedJaxpr
     """The step as JAX traced it, for derivatives. It takes and returns flat lists of arrays."""
     tensor_of: Mapping[int, int]
@@ -61,14 +61,14 @@ class Native:
     """The arrays whose memory the step may reuse, by position among all arrays in the arguments."""
 
     def name_tensor(self, graph: Graph, number: int) -> str:
-        """Return the name of the tensor for a value of the step."""
+        """Return the name of the tensor that belongs to a value of the step."""
         return graph.tensors[self.tensor_of[number]].name
 
     def list_arguments(self, positions: Any) -> list[int]:
-        """Return the positions of arguments as a sorted list. In `positions`, -1 is the last argument.
+        """Return the positions of arguments as a sorted list without negative numbers.
 
-        `positions` is one position, several positions, or None. Raise UnsupportedError for an argument that the step
-        does not have.
+        `positions` is one position, several positions, or None. -1 is the last argument. Raise UnsupportedError for an
+        argument that the step does not have.
         """
         count = len(self.arguments_tree.children())
         arguments = positions if isinstance(positions, Iterable) else () if positions is None else (positions,)
@@ -106,14 +106,14 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
     Parameters
     ----------
     function
-        A function of trees of arrays. Its first argument is the state if the first result (or the only one) has the
-        same tree, shapes and types.
+        A function of trees of arrays. The first argument is a state if the first result, or the only one, has the same
+        tree, shapes and types.
     arguments
         The function's arguments: trees of arrays, or of `jax.ShapeDtypeStruct`. Functions and strings in a tree are
         *static*: they are part of the step, and not data.
     static_numbers
-        If True, Python numbers are static too. They also become static if the function cannot be traced otherwise, for
-        example because it uses one of them in an `if`.
+        If True, Python numbers are static too. If False, they still become static if the function cannot be traced
+        otherwise, for example because it uses one in an `if`.
 
     Returns
     -------
@@ -173,7 +173,7 @@ def _describe_empty(graph: Graph, tensor: int) -> str:
 
 
 def _find_state(arguments: Sequence[Any], state: Structure, traced: Traced, names: Sequence[str]) -> int:
-    """Return the number of arrays in the state, or 0 if the first argument is no state (`read_step`)."""
+    """Return the number of arrays in the first argument if it is a state (see `read_step`), else 0."""
     state_leaves, result_shapes, results_tree = arguments[: state.num_leaves], traced.shapes, traced.results_tree
     candidates = [results_tree]
     if (data := results_tree.tree.node_data()) is not None and issubclass(data[0], tuple):
@@ -208,7 +208,7 @@ def count_state(source: Source) -> int:
 
 
 def hoist_loop_sums(source: Source) -> Source | None:
-    """Return the step with sums moved out of its loops (`loop_sums.py`), or None if no loop has such a sum."""
+    """Return the step with sums moved out of its loops (`loop_sums.py`), or None if no sum can move."""
     native: Native = source.native
     if (step := hoist_sums(native.step)) is None:
         return None
@@ -228,7 +228,7 @@ def divide_step(source: Source, workers: int) -> Source | None:
 
 
 def _rewrite(source: Source, step: Step, find_operator_name: Callable[[Equation], str | None]) -> Source:
-    """Replace the step of a source by a rewritten step. Values of the original step keep their names.
+    """Replace the step of a source by a rewritten step, and keep the names of original tensors and operators.
 
     `find_operator_name` returns the name of an original operator, and None for a new operator.
     """
@@ -253,8 +253,8 @@ def _rewrite(source: Source, step: Step, find_operator_name: Callable[[Equation]
 def make_graph(step: Step, names: Sequence[str], state_count: int = 0) -> tuple[Graph, dict[int, int]]:
     """Build the graph of a step. Also return the number of the tensor for each value.
 
-    `names` has a name for each array in the arguments. The first `state_count` arrays are the state, which the first
-    results replace in the next step.
+    `names` has a name for each array in the arguments. The first `state_count` of these arrays are the state. In the
+    next step, the first results replace them.
     """
     builder = _GraphBuilder(step)
     for n, (number, name) in enumerate(zip(step.inputs, names, strict=True)):
@@ -291,7 +291,6 @@ class _GraphBuilder:
         )
 
     def add_all(self, items: Sequence[Equation | Loop], lengths: tuple[int, ...] = ()) -> None:
-        """Add the operators of equations. `lengths` has the lengths of the loops around them, outermost first."""
         for item in items:
             if isinstance(item, Loop):
                 self._add_loop(item, lengths)
@@ -323,7 +322,6 @@ class _GraphBuilder:
         )
 
     def _add_loop(self, loop: Loop, lengths: tuple[int, ...]) -> None:
-        """Add the operators of a loop body, once. Stacked results are written once for each run of the loop."""
         times = prod(lengths)
         for n, carry in enumerate(loop.carries):
             self.add_tensor(carry.value, f"{loop.scope}/carry_{n}", TensorKind.CARRY, times * loop.length)

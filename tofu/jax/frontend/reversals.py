@@ -1,8 +1,8 @@
 """Remove reversals (`lax.rev`) that cancel each other, as in `jnp.cumsum(x[::-1])[::-1]`.
 
-A reversal along a split dimension transfers almost every element. But most operators compute a reversed result if their
-operands are reversed. So the search goes from a reversal back to earlier reversals. If it finds them, all are removed,
-and the equations between them compute in the original order.
+Workers transfer almost every element if a split dimension is reversed. But most operators compute a reversed result
+from reversed operands. So this module searches the equations before a reversal for earlier reversals. If it finds them,
+it removes all, and equations between them compute in the original order.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 Reversed: TypeAlias = "tuple[int, frozenset[int]]"
 """The number of a value, and the dimensions along which the value is reversed."""
 Source: TypeAlias = "tuple[Mapping[str, Any], Sequence[tuple[Operand, Iterable[int]]]]"
-"""The parameters of a primitive, and its operands with the dimensions along which each is reversed."""
+"""The parameters of a primitive, and pairs of an operand and the dimensions along which it is reversed."""
 Shapes: TypeAlias = "tuple[Sequence[int], Sequence[int]]"
 """The shapes of the first operand and of the result."""
 MOST_EQUATIONS = 2048  # the search ends after this many equations before a reversal
 
 
 def cancel_reversals(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return an operand that replaces the result of a reversal, or None if the step would not reverse fewer elements."""
+    """Return an operand that replaces the result of a reversal. Return None if this saves nothing."""
     search = _Search(builder)
     wanted = search.reverse(equation.inputs[0], equation.params["dimensions"])
     if isinstance(wanted, Literal) or not search.run(wanted) or not search.gains(prod(types[0].shape)):
@@ -48,13 +48,13 @@ class _Search:
     Attributes
     ----------
     computed
-        For each reversed value, the original equation, and other parameters and operands that reverse its result.
+        For each reversed value, its original equation, and the parameters and operands that reverse its result.
     equal
-        Maps a reversed value to an equal value, which may be reversed along other dimensions.
+        Maps a reversed value to an equal value, which may be reversed along other dimensions or not at all.
     rest
         Values that only `lax.rev` can reverse.
     cancels
-        True if the search reached an earlier reversal.
+        True if the search found an earlier reversal.
     """
 
     def __init__(self, builder: StepBuilder) -> None:
@@ -70,7 +70,7 @@ class _Search:
         return value, frozenset(dimensions if self.builder.types[value].shape else ())
 
     def run(self, wanted: Reversed) -> bool:
-        """Fill the attributes for a reversed value. Return False if more than `MOST_EQUATIONS` values are involved."""
+        """Fill the attributes for a reversed value. Return False if this takes more than `MOST_EQUATIONS` values."""
         waiting, seen = [wanted], {wanted}
         while waiting and len(seen) <= MOST_EQUATIONS:
             for following in self._expand(waiting.pop()):
@@ -80,12 +80,11 @@ class _Search:
         return not waiting
 
     def gains(self, size: int) -> bool:
-        """Return True if `lax.rev` still reverses fewer than `size` elements, or as many but one reversal is removed."""
+        """Return True if fewer than `size` elements would still be reversed, or as many by fewer reversals."""
         count = sum(prod(self.builder.types[value].shape) for value, _ in self.rest)
         return count < size or (count == size and self.cancels)
 
     def _expand(self, wanted: Reversed) -> Sequence[Reversed | Literal]:
-        """Add one reversed value to the attributes. Return the reversed operands that it needs."""
         value, dimensions = wanted
         maker = self.builder.find_producer(value)
         if not dimensions or wanted in self.builder.in_reverse:
@@ -182,7 +181,6 @@ def _pad(maker: Equation, dimensions: frozenset[int], shapes: Shapes) -> Source:
 
 
 def _reshape(maker: Equation, dimensions: frozenset[int], shapes: Shapes) -> Source | None:
-    """Return None if only some of the dimensions that a reshape joins are reversed."""
     ends_before, ends = map(_list_ends, shapes)
     shared = sorted({*ends_before.values()} & {*ends.values()})
     runs_before, runs = ({d: bisect_left(shared, end) for d, end in found.items()} for found in (ends_before, ends))
@@ -194,7 +192,6 @@ def _reshape(maker: Equation, dimensions: frozenset[int], shapes: Shapes) -> Sou
 
 
 def _list_ends(shape: Sequence[int]) -> dict[int, int]:
-    """Return the product of the extents up to and with each dimension. Dimensions of extent 1 are left out."""
     return {d: end for d, end in enumerate(accumulate(shape, mul)) if shape[d] > 1}
 
 
@@ -223,4 +220,4 @@ RULES: Mapping[str, Callable[[Equation, frozenset[int], Shapes], Source | None]]
     "squeeze": _reshape,
     "transpose": _transpose,
 }
-"""For each primitive that can compute a reversed result, a function that returns what `Source` contains, or None."""
+"""For each primitive that can compute a reversed result, a function that returns its `Source`, or None."""

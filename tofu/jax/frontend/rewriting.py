@@ -1,4 +1,4 @@
-"""Rewrite equations: compute constants, replace equations that lack a description, and save communication."""
+"""Rewrite equations, to compute constants, to avoid primitives without a description, and to save communication."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
 
 Rule: TypeAlias = "Callable[[StepBuilder, Equation, Sequence[ValueType]], Sequence[Operand] | None]"
-"""A function that replaces an equation whose results have given types. It returns new results, or None to keep it."""
+"""A function that replaces an equation. It returns the new results, or None to keep the equation."""
 
 REDUCTIONS = {"psum": lax.reduce_sum, "pmax": lax.reduce_max, "pmin": lax.reduce_min}
 COMPARISONS = {"max": primitives.ge_p, "min": primitives.le_p}
-"""For each primitive that chooses one of two numbers, the comparison of the chosen number with the other."""
+"""The comparison that is true of the number that a primitive chooses, and of the other number."""
 DEVICE_PRIMITIVES = frozenset(("pmap", "shard_map", "xla_pmap", *REDUCTIONS))
 
 
@@ -54,7 +54,7 @@ def rewrite(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 
 
 def check_undivided(step: Step) -> None:
-    """Raise UnsupportedError if a primitive of the step names an axis of devices."""
+    """Raise UnsupportedError if the step itself uses several devices, as with `shard_map` or `psum`."""
     for equation in step.walk():
         if equation.primitive.name in DEVICE_PRIMITIVES:
             raise UnsupportedError(
@@ -64,7 +64,7 @@ def check_undivided(step: Step) -> None:
 
 
 def complete(builder: StepBuilder, equation: Equation) -> Equation:
-    """Replace parameters and literals that the description of the primitive does not support by other equations."""
+    """Add equations that replace literals and parameters for which the primitive has no description."""
     return _without_literals(builder, _without_dimension_order(builder, equation))
 
 
@@ -77,7 +77,7 @@ def _compute_scalars(builder: StepBuilder, equation: Equation, types: Sequence[V
 
 
 def _reduce_locally(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a reduction over batch axes of `jax.vmap`, such as `psum`, by a reduction of dimensions."""
+    """Replace a collective over batch axes of `jax.vmap`, such as `psum`, by a reduction along dimensions."""
     name, axes = equation.primitive.name, equation.params.get("axes", ())
     if not all(isinstance(axis, int) for axis in axes):
         return None
@@ -89,7 +89,7 @@ def _reduce_locally(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a barrier of several values by one barrier for each value, so that each can be split in its own way."""
+    """Replace a barrier of several values by a barrier for each value, so that the values need not be split alike."""
     return [
         x if isinstance(x, Literal) else builder.add(equation.primitive, type_, [x], equation)
         for x, type_ in zip(equation.inputs, types, strict=True)
@@ -97,9 +97,9 @@ def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a `jax.device_put` by one for each value that goes to another kind of memory.
+    """Replace a `jax.device_put` by one for each value that it moves to another kind of memory.
 
-    Devices are ignored, because the plan chooses them.
+    Its devices are ignored, because the plan chooses devices.
     """
     targets = equation.params["devices"]
     has_memory_kinds = has_kinds_of_memory()
@@ -122,7 +122,7 @@ def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[Val
 
 
 def _write_completely(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a scatter to a complete array, such as `x.at[...].set(y)`, by an element-wise equation."""
+    """Replace a scatter that writes every element, such as `x.at[...].set(y)`, by an element-wise equation."""
     operand, _, update = equation.inputs
     numbers, (type_,) = equation.params["dimension_numbers"], types
     written = builder.find_type(update)
@@ -146,7 +146,7 @@ def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
 
 
 def _read_completely(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a gather of a complete array, such as `x.at[...].get()`, by the array."""
+    """Replace a gather that reads every element, such as `x.at[...].get()`, by its operand."""
     operand, dimension_numbers = equation.inputs[0], equation.params["dimension_numbers"]
     indexed_dimensions = (*dimension_numbers.start_index_map, *dimension_numbers.operand_batching_dims)
     is_complete = isinstance(operand, int) and builder.types[operand].shape == types[0].shape
@@ -154,9 +154,9 @@ def _read_completely(builder: StepBuilder, equation: Equation, types: Sequence[V
 
 
 def _compare_operands(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a comparison with the maximum of two numbers, as in its gradient, by a comparison of the two numbers.
+    """Replace the comparison in the gradient of `maximum(x, y)` by a comparison of x and y.
 
-    Otherwise XLA may compute an operand twice and round it differently. Then no operand would equal the maximum.
+    Otherwise XLA may compute x or y twice and round it differently, so that neither equals the maximum.
     """
     for operand, extremum in (equation.inputs, equation.inputs[::-1]):
         maker = builder.find_producer(extremum)
@@ -177,7 +177,6 @@ def _is_same_operand(first: Operand, second: Operand) -> bool:
 def _trace_implementation(
     builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 ) -> Sequence[Operand] | None:
-    """Replace a primitive that another library defined by the equations of its implementation, if JAX can trace it."""
     implementation = equation.primitive.impl
     if DESCRIPTIONS.get(equation.primitive.name) is not None or is_of_jax(implementation):
         return None
@@ -195,7 +194,7 @@ def _trace_implementation(
 
 
 def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a pad between elements by a pad along new dimensions of extent 1, which can be split like the operand."""
+    """Replace padding between elements by padding along new dimensions of extent 1. The operand can then be split."""
     config = equation.params["padding_config"]
     if all(inner == 0 for _, _, inner in config) or not isinstance(equation.inputs[1], Literal):
         return None
@@ -218,10 +217,7 @@ def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[Value
 
 
 def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a pad with a number that is complex or known only at run time, because its description covers no such pad.
-
-    The result is padded with zeros, and a select then inserts the number.
-    """
+    """Replace padding by a number that is complex or known only at run time, which the description does not cover."""
     if types[0].is_key:
         return None
     number, config = equation.inputs[1], equation.params["padding_config"]

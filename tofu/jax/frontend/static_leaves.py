@@ -1,6 +1,6 @@
 """Separate the arrays in a step's arguments and results from *static* leaves, which are part of the step.
 
-Static leaves are functions, strings, arrays without elements, and sometimes Python numbers.
+Static leaves are functions, strings, arrays without elements and, if requested, Python numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TAKES_STATIC_NUMBERS = ("equinox",)
 @jax.tree_util.register_static
 @dataclass(frozen=True, eq=False)
 class StaticLeaf:
-    """A function, string, number, or `Empty`, wrapped so that JAX sees no leaf in its place."""
+    """A wrapper that hides a function, string, number, or `Empty` from JAX, which then sees no leaf."""
 
     value: Any
 
@@ -64,9 +64,10 @@ def _restore(leaf: StaticLeaf) -> Any:
 
 @dataclass(frozen=True)
 class Structure:
-    """A tree without its arrays, from which the tree can be rebuilt.
+    """A tree without its arrays. `unflatten` builds the tree again.
 
-    `tree` has a leaf for each array and for each static leaf. `static` lists the static leaves with their positions.
+    `tree` is JAX's structure of the tree, in which static leaves are leaves, too. `static` has the static leaves and
+    their positions among all leaves.
     """
 
     tree: Any
@@ -78,7 +79,7 @@ class Structure:
         return int(self.tree.num_leaves) - len(self.static)
 
     def children(self) -> list[Structure]:
-        """Return the structure of each argument. The tree is a tuple of arguments."""
+        """Return the structure of each argument, if the tree is a tuple of arguments."""
         structures, begin = [], 0
         for tree in self.tree.children():
             end = begin + tree.num_leaves
@@ -87,12 +88,12 @@ class Structure:
         return structures
 
     def split(self, arrays: Sequence[T]) -> list[list[T]]:
-        """Divide a list that has an element for each array in the tree into a list for each argument."""
+        """Divide a list with one element for each array of the tree into one list for each argument."""
         remaining = iter(arrays)
         return [list(islice(remaining, child.num_leaves)) for child in self.children()]
 
     def pick(self, leaves: Sequence[T]) -> list[T]:
-        """Return the elements for arrays, from a list that has an element for each leaf."""
+        """Return the elements for arrays from `leaves`, a list that also has elements for static leaves."""
         static = dict(self.static)
         return [leaf for n, leaf in enumerate(leaves) if n not in static]
 
@@ -104,7 +105,7 @@ class Structure:
         return jax.tree.unflatten(self.tree, leaves)
 
     def strip_static(self) -> Any:
-        """Return a value that is equal for two structures if they differ only in static leaves."""
+        """Return a value for comparing structures without their static leaves."""
         static, positions = dict(self.static), count()
 
         def visit(tree: Any) -> Any:
@@ -127,7 +128,7 @@ def flatten_arrays(tree: Any, static_numbers: bool = False) -> tuple[list[Any], 
 
 
 def describe_changed(names: Sequence[str], planned: Structure, passed: Structure) -> str:
-    """Return a sentence for each static leaf that differs from the plan, or "" if the trees themselves differ.
+    """Describe the static leaves that differ from the plan. Return "" if the trees themselves differ.
 
     `names` has a name for each leaf.
     """
@@ -143,7 +144,7 @@ def describe_changed(names: Sequence[str], planned: Structure, passed: Structure
 
 @jax.tree_util.register_pytree_with_keys_class
 class ArrayLeaves:
-    """A pytree with the arrays of the user's tree and their paths, but without the user's classes."""
+    """A pytree of the arrays in the user's tree, by path. It avoids the user's classes while JAX traces."""
 
     def __init__(self, arrays: Sequence[Any], paths: tuple[str, ...]) -> None:
         self.arrays, self.paths = arrays, paths
@@ -159,14 +160,14 @@ class ArrayLeaves:
 
 
 def flatten_argument(tree: Any, static_numbers: bool = False) -> tuple[ArrayLeaves, Structure]:
-    """Return the arrays of an argument as a pytree, with which JAX can trace, and the structure of the argument."""
+    """Return the arrays of an argument as a pytree for tracing, and the structure of the argument."""
     paths, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_static)
     arrays, structure = flatten_arrays(tree, static_numbers)
     return ArrayLeaves(arrays, tuple(structure.pick([jax.tree_util.keystr(path) for path, _ in paths]))), structure
 
 
 def takes_static_numbers(step: Callable[..., Any]) -> bool:
-    """Return True if a step treats Python numbers as static, as steps of `equinox.filter_jit` do."""
+    """Return True if a step treats Python numbers as static, as `equinox.filter_jit` does."""
     return type(step).__module__.partition(".")[0] in TAKES_STATIC_NUMBERS
 
 

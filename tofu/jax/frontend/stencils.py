@@ -1,8 +1,8 @@
 """Compute stencils such as `x.at[1:-1].add(x[:-2] + x[2:])` on complete arrays.
 
-The sum has fewer elements than `x`, so its shards would not be aligned with the shards of `x`. Instead, Tofu adds
-shifted copies of `x` and ignores elements outside the window. To shift `x`, a worker needs only a few elements from
-other workers. If the window fills a dimension, the copies may also be reversed along this dimension.
+In this example, the sum has fewer elements than `x`, so its shards do not match the shards of `x`. Instead, Tofu adds
+shifted copies of the complete `x` and ignores elements outside the window `1:-1`. To shift `x`, a worker needs only a
+few elements from other workers. Along dimensions that the window fills, the copies may also be reversed.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MOST_EQUATIONS = 256  # the search ends after this many equations before an upda
 def extend_window(
     builder: StepBuilder, window: Operand, begins: Sequence[int], shape: Shape, equation: Equation
 ) -> Operand | None:
-    """Return an array that contains a window at `begins`, with any numbers around it.
+    """Return an array that contains a window at `begins`. Its other elements may have any values.
 
-    The equations are added before `equation`. Return None unless the window is computed, element by element, from
-    windows of arrays of the shape `shape`.
+    New equations are added before `equation`. Return None unless an element-wise computation from arrays of the shape
+    `shape` produces the window.
     """
     if isinstance(window, Literal):
         return None
@@ -54,7 +54,7 @@ class _Search:
         self.padded: list[int] = []
 
     def run(self, window: int) -> bool:
-        """Find how to compute a window. Return False if this gains nothing."""
+        """Find out how to compute a window from shifted arrays. Return False if this saves nothing."""
         waiting, seen = [window], {window}
         while waiting and len(seen) <= MOST_EQUATIONS:
             for operand in self._expand(waiting.pop()):
@@ -67,12 +67,10 @@ class _Search:
         return not waiting and bool(self.moved) and len(self.padded) <= 1
 
     def _is_uniform(self, operand_shape: Shape) -> bool:
-        """Return True if an operand has extent 1 along the dimensions in which the window is smaller than the array."""
         sizes = zip(operand_shape, self.window_shape, self.shape, strict=False)  # a scalar has no dimension
         return all(own == 1 or size == extent for own, size, extent in sizes)
 
     def _expand(self, value: int) -> Sequence[Operand]:
-        """Record how to compute a value. Return the operands that are needed for this."""
         maker = self.builder.find_producer(value)
         name = "" if maker is None else maker.primitive.name
         if maker is not None and (name in ELEMENTWISE or (name == "rev" and self._is_inner_reversal(maker))):
@@ -102,7 +100,6 @@ class _Search:
         return moves
 
     def _is_inner_reversal(self, maker: Equation) -> bool:
-        """Return True if a reversal is only along dimensions in which the window is as large as the array."""
         return all(self.window_shape[d] == self.shape[d] for d in maker.params["dimensions"])
 
     def build(self, window: int, equation: Equation) -> Operand:

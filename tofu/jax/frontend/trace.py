@@ -62,7 +62,7 @@ class Traced(NamedTuple):
 def trace_step(
     function: Callable[..., Any], arguments: Sequence[Any], static_numbers: bool = False
 ) -> tuple[Step, Traced]:
-    """Trace a function for arguments, which are arrays, shapes, or trees of these. Return its equations and its jaxpr.
+    """Trace a function and return its equations and its jaxpr. Arguments may be arrays, shapes, or trees of these.
 
     If `static_numbers` is True, Python numbers are part of the step. Raise UnsupportedError for side effects.
     """
@@ -110,9 +110,9 @@ def _list_effects(jaxpr: core.Jaxpr, call_line: Line = UNKNOWN_LINE) -> Iterator
 
 
 def read_jaxpr(closed: core.ClosedJaxpr, *, is_planned: bool = True) -> Step:
-    """Convert a jaxpr to a step without equations and constants that no result needs.
+    """Convert a jaxpr to a step that contains only what its results need.
 
-    If `is_planned` is True, equations are rewritten so that plans can communicate less.
+    If `is_planned` is True, equations are rewritten so that plans communicate less.
     """
     builder = StepBuilder(is_planned=is_planned)
     inputs = [builder.add_value(read_type(variable.aval)) for variable in closed.jaxpr.invars]
@@ -122,9 +122,9 @@ def read_jaxpr(closed: core.ClosedJaxpr, *, is_planned: bool = True) -> Step:
 
 
 class StepBuilder:
-    """The equations of a step or loop body, to which equations of jaxprs are added.
+    """A builder of the equations of a step or loop body.
 
-    `in_reverse` has the numbers of reversed values (`reversals.py`).
+    `in_reverse` maps a value and reversed dimensions to the reversed value (`reversals.py`).
     """
 
     def __init__(self, *, is_planned: bool = True) -> None:
@@ -145,7 +145,7 @@ class StepBuilder:
         return len(self.types) - 1
 
     def add_empty(self, type_: ValueType) -> int:
-        """Return the number of a value without elements. Values of equal types have the same number."""
+        """Return the number of an array without elements. There is only one such array of each type."""
         if type_ not in self._number_by_empty_type:
             self._number_by_empty_type[type_] = self.add_value(type_)
             self.constants[self._number_by_empty_type[type_]] = make_empty(type_)
@@ -162,7 +162,7 @@ class StepBuilder:
     ) -> int:
         """Add an equation with one result and return the number of the result.
 
-        The equation has the line and checkpoint of `like`. It also has the scope of `like` if `scope` is None.
+        The new equation gets the line and checkpoint of the equation `like`, and also its scope if `scope` is None.
         """
         output = self.add_value(type_)
         scope = like.scope if scope is None else scope
@@ -176,7 +176,7 @@ class StepBuilder:
         return operand.type if isinstance(operand, Literal) else self.types[operand]
 
     def find_producer(self, operand: Operand) -> Equation | None:
-        """Return the equation that computes a value, or None if the value comes from outside the loop or step."""
+        """Return the equation that computes a value, or None if a value comes from outside the loop body or step."""
         if self._indexed_equations is not self.equations:  # a loop begins or has ended
             self._equation_by_result, self._indexed_equations, self._indexed_count = {}, self.equations, 0
             self.in_reverse.clear()
@@ -195,7 +195,7 @@ class StepBuilder:
         line: Line = UNKNOWN_LINE,
         checkpoint: int | None = None,
     ) -> list[Operand]:
-        """Add the equations of a jaxpr with `arguments` as its inputs, and return its results."""
+        """Add the equations of a jaxpr, called with `arguments`. Return its results."""
         values: dict[Any, Operand] = dict(zip(jaxpr.invars, arguments, strict=True))
         values.update(zip(jaxpr.constvars, map(self.add_constant, constants), strict=True))
         for eqn in jaxpr.eqns:
@@ -217,14 +217,14 @@ class StepBuilder:
     def inline_closed(
         self, closed: core.ClosedJaxpr, arguments: Sequence[Operand], equation: Equation, scope: str | None = None
     ) -> list[Operand]:
-        """Add the equations of a closed jaxpr before `equation`, and return its results."""
+        """Call a closed jaxpr: add its equations, in the scope of `equation`, and return its results."""
         scope = equation.scope if scope is None else scope
         return self.inline(closed.jaxpr, closed.consts, arguments, scope, equation.line, equation.checkpoint)
 
     def substitute(
         self, equation: Equation, function: Callable[..., Any], operands: Sequence[Operand], scope: str | None = None
     ) -> list[Operand]:
-        """Trace a function of operands, and add its equations before `equation`. Return the results."""
+        """Trace a function of operands, and add its equations with the line of `equation`. Return its results."""
         types = map(self.find_type, operands)
         shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type) for type_ in types]
         closed, first_added = jax.make_jaxpr(function)(*shapes), len(self.equations)
@@ -242,7 +242,7 @@ class StepBuilder:
         return Literal(np.asarray(x.val, type_.dtype), type_)
 
     def add_constant(self, value: Any) -> Operand:
-        """Add an array that the step closes over, and return an operand with its value. Scalars become literals."""
+        """Add an array that the step closes over, and return its operand. A scalar becomes a literal."""
         type_ = read_type(value if hasattr(value, "dtype") else np.asarray(value))
         if is_empty(type_):
             return self.add_empty(type_)

@@ -1,6 +1,7 @@
-"""Check the trees of arguments, so that errors can name the path of the wrong node.
+"""Check the trees of arguments, and raise errors that name the path of the wrong node.
 
-JAX would miscount Python's recursion depth for a tree that contains itself, and then later calls fail, too.
+These checks run before JAX flattens a tree. If a tree contains itself, JAX would miscount the recursion depth, and
+later calls would fail.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def _describe_failure(path: str, node: Any, error: Exception) -> str:
 
 
 def rebuild(name: str, build: Callable[[], Any]) -> Any:
-    """Build the tree of an argument. Raise UnsupportedError if a class in the tree does not accept traced arrays."""
+    """Build the tree of an argument for tracing. Raise UnsupportedError if a class in it rejects traced arrays."""
     try:
         return build()
     except Exception as error:

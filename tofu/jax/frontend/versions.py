@@ -1,4 +1,4 @@
-"""Hide differences between JAX 0.6.2 and 0.12, and read parts of jaxprs for which JAX has no public function."""
+"""Hide differences between JAX 0.6.2 and 0.12, and read parts of jaxprs that JAX offers no public function for."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _FROZEN_MODULE = "<frozen "
 
 
 def forget_sharding(value: Any) -> Any:
-    """Return the `jax.ShapeDtypeStruct` of an array, or of another such struct, without a sharding.
+    """Convert an array, or a `jax.ShapeDtypeStruct`, to a `jax.ShapeDtypeStruct` without a sharding.
 
     Other values, such as Python numbers, are returned unchanged.
     """
@@ -65,14 +65,14 @@ def forget_sharding(value: Any) -> Any:
 
 
 def is_memory_kind(target: Any) -> bool:
-    """Return True if `jax.device_put` moves a value to another kind of memory."""
+    """Return True if a target of `jax.device_put` is a kind of memory, not a device."""
     return type(target).__name__ in ("TransferToMemoryKind", "MemorySpace", "Space")
 
 
 def is_constraint(equation: JaxprEqn) -> bool:
     """Return True if the user requests a sharding or a device: by a constraint, `jax.device_put`, or `jax.jit`.
 
-    Under a mesh with explicit axes, JAX itself adds `reshard` equations that split nothing.
+    A `reshard` that splits nothing does not count, because JAX adds such equations by itself.
     """
     name, params = equation.primitive.name, equation.params
     if name == "device_put":
@@ -83,12 +83,12 @@ def is_constraint(equation: JaxprEqn) -> bool:
 
 
 def list_parameters(equation: JaxprEqn) -> dict[str, Any]:
-    """Return the parameters of an equation, except shardings."""
+    """Return the parameters of an equation, with None in place of shardings."""
     return {name: None if name.endswith("sharding") else value for name, value in equation.params.items()}
 
 
 def as_closed(jaxpr: ClosedJaxpr | Jaxpr, constants: Sequence[Any] = ()) -> ClosedJaxpr:
-    """Return a jaxpr with its constants."""
+    """Return a closed jaxpr with these constants. A jaxpr that is already closed is returned unchanged."""
     return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, constants)
 
 
@@ -109,14 +109,14 @@ def _trace_expansion(primitive: Any) -> ClosedJaxpr:
 
 
 def find_solver(equation: JaxprEqn, operands: Sequence[T]) -> tuple[ClosedJaxpr, list[T]]:
-    """Return the solver of a `custom_linear_solve`, and those of the equation's operands that the solver takes."""
+    """Return the solver of a `custom_linear_solve`, and the operands that this solver takes."""
     counts = equation.params["const_lengths"]
     before = counts.matvec + counts.vecmat
     return equation.params["jaxprs"].solve, [*operands[before : before + counts.solve], *operands[sum(counts) :]]
 
 
 def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
-    """Return how many operands of a scan are constants, and how many initial values of carries come next."""
+    """Return the number of constants among the operands of a scan, and the number of initial carries after them."""
     params = equation.params
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
@@ -125,7 +125,7 @@ def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
 
 
 def find_platform(equation: JaxprEqn) -> int:
-    """Return the index of the case of `lax.platform_dependent` for JAX's platform. A case for None fits any platform."""
+    """Return the index of the case that `lax.platform_dependent` runs here. A case for None fits any platform."""
     cases = equation.params["platforms"]
     platforms = {jax.default_backend(), jax.devices()[0].platform}
     matching = (n for n, names in enumerate(cases) if names is not None and platforms.intersection(names))
@@ -133,7 +133,7 @@ def find_platform(equation: JaxprEqn) -> int:
 
 
 def find_key_implementation(dtype: Any) -> str:
-    """Return the name of the random generator for keys of a dtype, such as `threefry2x32`."""
+    """Return the random generator for keys of a dtype, such as `threefry2x32`."""
     name: str = dtype._impl.name
     return name
 
@@ -156,9 +156,10 @@ def _without_empty(scope: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Line:
-    """A line of the user's program, which is looked up when it is printed as `file:line`.
+    """A line of the user's program. It is looked up only when it is printed, as `file:line`.
 
-    `traceback` is JAX's traceback. If it has no line of the user, the line of the enclosing call is used.
+    `traceback` is JAX's record of the calls. If none of these calls is in the user's program, the line of the call
+    around them is used (`enclosing`).
     """
 
     traceback: Any = None
@@ -176,7 +177,7 @@ UNKNOWN_LINE = Line()
 
 
 def find_line(equation: JaxprEqn, enclosing: Line = UNKNOWN_LINE) -> Line:
-    """Return the line of the user's program that created an equation, or `enclosing` if it is unknown."""
+    """Return the line of the user's program that created an equation, or else `enclosing`."""
     return Line(equation.source_info.traceback, enclosing)
 
 
@@ -191,8 +192,8 @@ def _list_lines(traceback: Any) -> Iterator[str]:
 def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checked: bool = False) -> Any:
     """Return `jax.shard_map` of a function.
 
-    The function runs under `mesh`, whatever mesh the caller has set. If `is_checked` is True, JAX proves that
-    replicated values are equal on all devices, or raises TypeError or ValueError.
+    The function always runs under `mesh`, even if the caller has set another mesh. If `is_checked` is True, JAX raises
+    TypeError or ValueError unless it can prove that replicated values are equal on all devices.
     """
     mapped = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=is_checked)
     if not hasattr(jax.sharding, "use_abstract_mesh"):
@@ -206,7 +207,7 @@ def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checke
 
 
 def find_varying(value: Any) -> frozenset[str]:
-    """Return the mesh axes along which devices may have different values. Empty if JAX does not record them."""
+    """Return the mesh axes along which a value may differ between devices. Empty if JAX does not record them."""
     if not isinstance(value, jax.Array):
         return frozenset()
     type_: Any = jax.typeof(value)
@@ -215,7 +216,7 @@ def find_varying(value: Any) -> frozenset[str]:
 
 
 def vary(value: Any, axes: Iterable[str]) -> Any:
-    """Return a value that JAX regards as different along mesh axes. The value itself does not change."""
+    """Mark a value, so that JAX treats it as different along mesh axes. Its numbers do not change."""
     new_axes = tuple(sorted({*axes} - find_varying(value)))
     if not new_axes:
         return value
@@ -224,13 +225,13 @@ def vary(value: Any, axes: Iterable[str]) -> Any:
 
 
 def vary_alike(values: Sequence[Any]) -> list[Any]:
-    """Call `vary` with all axes along which one of the values varies, because primitives require equal axes."""
+    """Mark all values as different along the same axes, because primitives require equal axes."""
     axes = frozenset[str]().union(*map(find_varying, values))
     return [vary(value, axes) for value in values] if axes else list(values)
 
 
 def all_gather(value: Any, axis_names: str | tuple[str, ...], dimension: int) -> Any:
-    """Concatenate the shards of all devices along `dimension`. If possible, JAX records that devices have equal results."""
+    """Concatenate the shards of all devices along `dimension`. If JAX can, it records that all results are equal."""
     if not find_varying(value):
         return jax.lax.all_gather(value, axis_names, axis=dimension, tiled=True)
     if hasattr(jax.lax, "all_gather_invariant"):
@@ -256,8 +257,8 @@ def scatters_sums(devices: Sequence[Any]) -> bool:
 def reserve_threads() -> None:
     """Let XLA start enough threads for virtual CPU devices, unless JAX was used before or `NPROC` is set.
 
-    XLA of JAX 0.6.2 starts one thread for each core or device, but a device that waits in two collectives needs two.
-    With too few threads, devices wait for each other forever, and XLA ends the process ("Termination timeout").
+    XLA of JAX 0.6.2 starts one thread for each core or device, but a device that waits in two collectives needs two
+    threads. With too few threads, devices wait for each other until XLA ends the process ("Termination timeout").
     """
     device_flag = re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
     device_count = int(device_flag[1]) if device_flag else getattr(jax.config, "jax_num_cpu_devices", 1)
@@ -271,7 +272,7 @@ def in_double_precision() -> AbstractContextManager[None]:
 
 
 def in_precision(double: bool) -> AbstractContextManager[None]:
-    """Return a context in which JAX's numbers have up to 64 bits if `double` is True, and up to 32 bits otherwise."""
+    """Return a context in which JAX's numbers have up to 64 bits if `double` is True, and otherwise up to 32 bits."""
     if bool(jax.config.jax_enable_x64) == double:  # the common case; entering a context takes a while
         return nullcontext()
     is_public = hasattr(jax, "enable_x64")  # since 0.12
@@ -293,9 +294,9 @@ def with_plain_tracebacks() -> Iterator[None]:
 
 
 def constrain_row_major(value: Any) -> Any:
-    """Return a value that is stored in memory with its last dimension innermost.
+    """Return a value that is stored in memory in row-major order, its last dimension innermost.
 
-    XLA's Fourier transforms on CPUs require this order. In partitioned programs, XLA does not always ensure it.
+    XLA's Fourier transforms on CPUs require this order, and XLA does not always provide it in partitioned programs.
     """
     layout = getattr(layouts, "DeviceLocalLayout", None) or layouts.Layout  # JAX 0.6 has the first
     return layouts.with_layout_constraint(value, layout(tuple(range(value.ndim))))

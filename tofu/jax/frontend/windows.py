@@ -1,7 +1,7 @@
-"""Replace reads and writes at positions that are known when a step is traced.
+"""Replace reads and writes at positions that are known when a step is traced, by slices and selects (`lax.select`).
 
-JAX's general primitives (gather, scatter, dynamic slice and dynamic update) take positions at run time, so plans would
-transfer more elements than workers need. Slices and selects (`lax.select`) replace them.
+JAX's gather, scatter, dynamic slice and dynamic update take positions at run time. A plan cannot know these positions,
+so workers would transfer more elements than they need.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ SCATTER_JOINS: dict[str, Callable[[Any, Any], Any] | None] = {
     "scatter-max": lax.max,
     "scatter-min": lax.min,
 }
-"""For each scatter, the function that combines an old element with an update. None: the update replaces the element."""
+"""The function with which a scatter combines old elements and updates. None if updates replace old elements."""
 MOST_SLICES = 3  # a concatenation of more slices is not rewritten
 
 
 def rewrite_dynamic_slice(
     builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 ) -> Sequence[Operand] | None:
-    """Replace a dynamic slice by a slice in each dimension with a constant start. Return None if there is none."""
+    """Replace a dynamic slice by slices in all dimensions with a constant start. Return None if no start is known."""
     operand, *starts = equation.inputs
     shape, sizes = builder.find_type(operand).shape, equation.params["slice_sizes"]
     begins = _list_constant(starts, shape, sizes)
@@ -66,7 +66,7 @@ def rewrite_dynamic_update(
 ) -> Sequence[Operand] | None:
     """Replace a dynamic update at a constant position by a select between old and new elements.
 
-    Return None for updates of a small part of the array, which XLA writes in place.
+    Return None if the update is small, because XLA then writes in place.
     """
     operand, update, *starts = equation.inputs
     window, shape = builder.find_type(update).shape, types[0].shape
@@ -85,7 +85,7 @@ def rewrite_dynamic_update(
 
 
 def rewrite_gather(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a gather by a slice in each dimension with known positions. Return None if there is none."""
+    """Replace a gather by slices in all dimensions with known positions. Return None if no position is known."""
     (operand, indices), params = equation.inputs, equation.params
     numbers, sizes, rank = params["dimension_numbers"], params["slice_sizes"], len(types[0].shape)
     batched = dict(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True))
@@ -119,7 +119,7 @@ def rewrite_gather(builder: StepBuilder, equation: Equation, types: Sequence[Val
 
 
 def rewrite_scatter(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a scatter by selects in each dimension with known positions. Return None if there is none."""
+    """Replace a scatter by selects in all dimensions with known positions. Return None if it cannot be replaced."""
     name, (type_, *_) = equation.primitive.name, types
     if name not in SCATTER_JOINS:
         return None
@@ -230,9 +230,9 @@ def _extend_pieces(
 
 
 def _find_slice(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand, int, int]:
-    """Return the array from which an operand is sliced along dimension `d`, and the begin and end of the slice.
+    """Return the array of which an operand is a slice along dimension `d`, and the begin and end of the slice.
 
-    If there is no such array, the operand is a slice of itself.
+    If the operand is no such slice, return the operand itself.
     """
     maker = builder.find_producer(operand)
     if maker is not None and maker.primitive.name == "slice" and set(maker.params["strides"] or (1,)) == {1}:

@@ -1,4 +1,4 @@
-"""Kernels as JAX primitives: functions of arrays with a split rule, which workers call on their shards."""
+"""Make a kernel a JAX primitive with a split rule, so that each worker can call the kernel on its shards."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from tofu.jax.kernels.rule import SplitRule, read_rule
 
 @dataclass(frozen=True, eq=False)
 class KernelCall:
-    """A call of a kernel: the function that runs it, the dimensions along which its arrays can be split, and a name.
+    """A call of a kernel. It has a name, a function that runs the kernel, and a rule by which its arrays can be split.
 
     Attributes
     ----------
     name
-        The operator's name, under which its description is registered.
+        The name of the operator and of its description.
     run
-        The kernel: a function of arrays, or of their shards, that returns a list.
+        The kernel: a function that takes arrays, or their shards, and returns a list.
     rule
-        The split rule: the dimensions of operands and results that can be split together. None if the kernel is
-        described by a formula (`tofu.jax.describe`).
+        The split rule: which dimensions of operands and results can be split together. None if a formula describes the
+        kernel (`tofu.jax.describe`).
     attributes
         Keyword arguments that the formula reads.
     refused
@@ -47,7 +47,7 @@ class KernelCall:
 
     @property
     def primitive(self) -> Primitive:
-        """The JAX primitive that calls this kernel in a jaxpr."""
+        """The JAX primitive that stands for this kernel in a jaxpr."""
         return make_primitive(self.name)
 
     @property
@@ -63,7 +63,7 @@ class KernelCall:
         return compiled
 
     def bind(self, *operands: Any) -> list[Any]:
-        """Call the kernel and return its results. If operands are traced, an equation is added to the trace."""
+        """Call the kernel and return its results. While JAX traces, the call becomes one equation."""
         results: list[Any] = self.primitive.bind(*operands, **self.parameters)
         return results
 
@@ -83,8 +83,8 @@ class KernelCall:
     def differentiate(self, operands: Sequence[Any], results: Sequence[Any]) -> KernelCall:
         """Return a kernel that computes the gradient of this kernel (the vector-Jacobian product).
 
-        The new kernel takes the operands of this kernel, and the cotangents of all floating-point results. It runs this
-        kernel again, and returns the cotangents of the floating-point operands.
+        The new kernel takes the operands of this kernel, and the cotangents of its floating-point results. It runs this
+        kernel again and returns the cotangents of the floating-point operands.
         """
         is_differentiated, has_cotangent = ([is_differentiable(x) for x in arrays] for arrays in (operands, results))
 
@@ -113,7 +113,7 @@ class KernelCall:
 
 
 def register(name: str) -> str:
-    """Register an operator `name` that is described by a split rule. Return the name, with a suffix if it was in use."""
+    """Register an operator that is described by a split rule. Return its name, with a suffix if the name was in use."""
     rule_description = DESCRIPTIONS["pallas_call"].function
     while name in DESCRIPTIONS and DESCRIPTIONS[name].function is not rule_description:
         name += "_call"
@@ -124,7 +124,7 @@ def register(name: str) -> str:
 
 @cache
 def make_primitive(name: str) -> Primitive:
-    """Return the JAX primitive that calls kernels with this name."""
+    """Return the JAX primitive for all kernels with this name."""
     primitive = Primitive(name)
     primitive.multiple_results = True
     primitive.def_impl(lambda *operands, call, **attributes: list(call.compiled(*operands)))
@@ -149,7 +149,7 @@ def _batch(operands: Sequence[Any], dimensions: Sequence[Any], *, call: KernelCa
 
 
 def bind_differentiable(call: KernelCall, operands: Sequence[Any]) -> list[Any]:
-    """Call a kernel so that JAX can differentiate it. The gradient is a kernel, too, split along the same axes."""
+    """Call a kernel so that JAX can differentiate it. The gradient is another kernel, split along the same axes."""
 
     def bind(*values: Any) -> list[Any]:
         return call.bind(*values)
@@ -176,6 +176,6 @@ def is_differentiable(value: Any) -> bool:
 
 
 def merge(is_replaced: Iterable[bool], replacements: Iterable[Any], values: Iterable[Any]) -> list[Any]:
-    """Return `values` with a replacement for each value for which `is_replaced` is True."""
+    """Return `values`, but take the next replacement wherever `is_replaced` is True."""
     remaining = iter(replacements)
     return [next(remaining) if is_new else value for is_new, value in zip(is_replaced, values, strict=True)]

@@ -2,7 +2,7 @@
 
 The forward kernel takes ten operands: query, key, value, bias, lengths of queries and of keys, two offsets of packed
 sequences, and two page tables. The backward kernel also takes the softmax statistics, the result, and the result's
-cotangent. Operands that are not used have no elements.
+cotangent. JAX passes arrays without elements for operands that are not used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HEADS_FIRST = 1
 
 
 def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
-    """Return a kernel with a split rule that runs an equation: cuDNN's attention or its gradient.
+    """Return a kernel with a split rule that runs an equation, which is cuDNN's attention or its gradient.
 
     `shapes` are the shapes of the operands.
     """
@@ -43,11 +43,11 @@ def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
 def find_attention_rule(
     shapes: Sequence[Shape], is_heads_first: bool, is_backward: bool, has_extra_result: bool
 ) -> SplitRule:
-    """Return the split rule of attention, with axes for the batch and for the heads of keys.
+    """Return the split rule of attention, which can be split along the batch and the heads of keys.
 
     Several query heads may share a key head. If `has_extra_result` is True, the forward kernel also returns softmax
-    statistics, and the backward kernel also returns the gradient of the bias. Packed and paged sequences have no batch
-    dimension, so they are split only by heads.
+    statistics, and the backward kernel the gradient of the bias. Packed and paged sequences are only split by heads,
+    because they have no batch dimension.
     """
     query, key, bias, offsets, pages = shapes[0], shapes[1], shapes[3], shapes[6], shapes[8]
     heads_axis = 1 if is_heads_first else 2

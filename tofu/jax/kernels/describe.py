@@ -1,7 +1,7 @@
-"""`tofu.jax.describe`, with which a user's function becomes a single operator.
+"""`tofu.jax.describe`, which makes a user's function a single operator.
 
-While Tofu traces a step, each call of a described function becomes one equation. Later, each worker calls the function
-with its shards. Everywhere else, the function behaves as before.
+While Tofu traces a step, each call of such a function becomes one equation. Each worker later calls the function with
+its own shards. Outside of Tofu, the function behaves as before.
 """
 
 from __future__ import annotations
@@ -35,34 +35,33 @@ def describe(
 ) -> Callable[[Any], Described]:
     """Return a decorator that tells Tofu how a function of arrays can be split.
 
-    Use it for functions that Tofu cannot trace, because they call `pallas_call`, `jax.ffi.ffi_call`, or a primitive of
-    your own. The function becomes one operator of the plan. Each worker calls it with its own shards, so the function
-    must read sizes from its arguments. Outside of Tofu, the function behaves as before.
+    Use it if Tofu cannot trace the function, for example because it calls `pallas_call`, `jax.ffi.ffi_call`, or a
+    primitive of your own. The function becomes one operator of the plan. Each worker calls it with its own shards, so
+    the function must read sizes from its arguments. Outside of Tofu, the function behaves as before.
 
-    The description is usually a *rule*. It has one group of names for each array that the function takes, and after the
-    arrow one group for each array that it returns:
+    The description is usually a *rule*. Before the arrow, it has a group of names for each array that the function
+    takes. After the arrow, it has a group for each array that the function returns:
 
         @tofu.jax.describe("b h _ _, b h _ _, b h _ _ -> b h _ _")
         def attention(q, k, v): ...
 
-    - A name stands for a dimension that can be split. Here, a worker with some positions of b and h of `q`, `k` and `v`
-      computes the result at the same positions.
+    - A name stands for a dimension that can be split. Here, a worker that has some positions of b and h computes the
+      result at these positions.
     - `_` stands for a dimension that every worker needs completely.
     - `(h _)` stands for a dimension with several elements for each position of h, such as query heads that share a key
       head.
     - If a result lacks a name, the results of all workers are summed: "i k, k j -> i j" describes a matrix product.
 
     Instead of a rule, the description may be a formula in Tofu's description language (docs/tdl.md), written as a
-    function of the arrays. If the formula has keyword-only parameters, they receive the function's arguments of the
-    same names:
+    function of the arrays. Keyword-only parameters of the formula receive the function's arguments of the same names:
 
         @tofu.jax.describe(lambda q, k, v: lambda b, h, i, d: part(q[b, h, i, :], k[b, h, :, :], v[b, h, :, :])[d])
 
-    `jax.grad` and `jax.vmap` also work on a described function. Its gradient is split along the same axes, and computes
-    the function again. To avoid that for a function with `jax.custom_vjp`, describe its forward and backward functions
-    instead. Under `jax.vmap`, the batch is one more axis.
+    `jax.grad` and `jax.vmap` also work on a described function. Its gradient is split along the same axes, and runs the
+    function again. If the function has a `jax.custom_vjp`, you can avoid this second run: describe its forward and
+    backward functions instead. Under `jax.vmap`, the batch is one more axis.
 
-    A wrong description leads to wrong results. `attention.verify(q, k, v)` compares the function with its shards.
+    A wrong description leads to wrong results. `attention.verify(q, k, v)` checks the description.
 
     Parameters
     ----------
@@ -137,9 +136,9 @@ class Described:
     def make_call(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[KernelCall, list[Any], Callable[[Any], Any]]:
-        """Return a call of the function as a kernel, with the arrays that the kernel takes.
+        """Return a call of the function as a kernel, and the arrays that the kernel takes.
 
-        Also return a function that builds the call's result from the arrays that the kernel returns.
+        Also return a function that converts the arrays that the kernel returns to the function's result.
         """
         leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
         is_array = [isinstance(leaf, (jax.Array, np.ndarray, np.generic)) for leaf in leaves]

@@ -25,9 +25,10 @@ READERS: Mapping[str, Callable[[Equation, Sequence[Shape]], KernelCall]] = {
 
 
 def describe_kernel(equation: Equation, types: Sequence[ValueType]) -> Equation:
-    """Return an equation that calls a kernel with a split rule. Other equations are returned unchanged.
+    """Replace a call of a Pallas kernel or of cuDNN's attention by a kernel with a split rule.
 
-    JAX passes an array without elements for an operand that is not used. The new equation lacks such operands.
+    Operands without elements are dropped, because JAX passes them only in place of unused operands. Other equations are
+    returned unchanged.
     """
     if equation.primitive.name == "custom_lin":
         raise UnsupportedError(

@@ -1,6 +1,6 @@
 """Replace `shard_map` within a step by a computation without devices, so that the plan can place everything.
 
-The body of a `shard_map` runs once for each device of a mesh. `jax.vmap` over batch axes, one for each mesh axis,
+The body of a `shard_map` runs once for each device of a mesh. `jax.vmap`, with a batch axis for each mesh axis,
 computes the same numbers. For example, a `psum` becomes a sum over a batch axis.
 """
 
@@ -24,7 +24,7 @@ AXIS_PARAMETERS = ("axes", "axis_name")
 
 
 def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
-    """Convert a `shard_map` to a jaxpr that computes the same without devices.
+    """Convert a `shard_map` to a jaxpr that computes the same results without naming devices.
 
     Raise UnsupportedError if `jax.vmap` cannot batch the body.
     """
@@ -54,7 +54,7 @@ def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
 
 
 def without_shard_maps(function: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
-    """Return the function with each `shard_map` replaced, so that a single worker can call the function."""
+    """Return the function without `shard_map`, so that a single worker can call it."""
 
     def run(*operands: Any) -> Sequence[Any]:
         structs = [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False)) for x in operands]
@@ -71,7 +71,7 @@ def without_shard_maps(function: Callable[..., Sequence[Any]]) -> Callable[..., 
 
 
 def inline_in_bodies(equation: Any) -> Any:
-    """Replace each `shard_map` inside an equation, such as in the branches of a `cond`."""
+    """Replace each `shard_map` in the bodies of an equation, such as the branches of a `cond`."""
     if not any(_has_shard_map(body.jaxpr) for body in list_bodies(equation.params)):
         return equation
 
@@ -110,7 +110,7 @@ def _list_names(value: Any) -> list[str]:
 
 
 def _divide_into_blocks(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
-    """Divide an array into blocks, with a leading dimension for each mesh axis.
+    """Divide an array into blocks. The result has a leading dimension for each mesh axis.
 
     Along axes that `spec` does not name, all blocks are equal.
     """
@@ -130,7 +130,6 @@ def _divide_into_blocks(array: Any, spec: Sequence[Sequence[str]], sizes: Mappin
 
 
 def _join_blocks(blocks: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
-    """Join blocks to an array. Along axes that `spec` does not name, block 0 is used."""
     named_axes = [name for names in spec for name in names]
     used_blocks = blocks[tuple(slice(None) if name in named_axes else 0 for name in sizes)]
     used_axes = [name for name in sizes if name in named_axes]

@@ -1,7 +1,7 @@
 """Split Pallas kernels along axes of their grids.
 
-A `pallas_call` runs its body for each position of a grid, on a block of each operand that an *index map* chooses. A
-grid axis can be split if
+A `pallas_call` runs its body once for each position of a grid. An *index map* chooses a block of each operand for this
+position. A grid axis can be split if
 
 - each result has a dimension whose blocks follow the axis, so that two positions never write the same block;
 - each operand has such a dimension, or its blocks do not depend on the axis;
@@ -36,8 +36,8 @@ MOST_POSITIONS = 1 << 20
 class _FollowedDimension:
     """The dimension of an array whose blocks follow a grid axis.
 
-    Each `positions` neighboring positions of the axis form a group. The blocks of a group begin `elements` elements after
-    the blocks of the previous group, along `dimension`. If `elements` is 0, all groups use the same blocks.
+    Along the axis, `positions` neighboring positions form a group. Along `dimension`, the blocks of each group begin
+    `elements` elements after those of the previous group. If `elements` is 0, all groups use the same blocks.
     """
 
     positions: int
@@ -52,15 +52,15 @@ class _UnsplitAxisError(Exception): ...
 
 
 def read_pallas_call(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
-    """Return a kernel with a split rule that runs a `pallas_call`. `shapes` are the shapes of the operands."""
+    """Return a kernel with a split rule that runs a `pallas_call`. `shapes` has the shape of each operand."""
     return _PallasCall(equation).make_kernel(shapes, equation.line)
 
 
 class _PallasCall:
     """A `pallas_call` with its grid and its blocks.
 
-    The first `num_leading` operands have no blocks: sizes of a dynamic grid, and scalars that index maps read (scalar
-    prefetch).
+    The first `num_leading` operands are not divided into blocks. They are sizes of a dynamic grid, and scalars that
+    index maps read (scalar prefetch).
     """
 
     def __init__(self, equation: Equation) -> None:
@@ -74,7 +74,6 @@ class _PallasCall:
         self.axes_read_by_body = frozenset(body_axes[n] for n in _list_grid_reads(self.parameters["jaxpr"]))
 
     def make_kernel(self, shapes: Sequence[Shape], line: object) -> KernelCall:
-        """Return the kernel with a split rule. If no grid axis can be split, `refused` has the reasons."""
         dimensions: list[list[Dimension]] = [[()] * len(block.shape) for block in self.blocks]
         group_sizes: dict[int, int] = {}
         reasons = []
@@ -95,7 +94,7 @@ class _PallasCall:
         return KernelCall("pallas_call", self._make_run(rule, group_sizes), rule, refused=refused)
 
     def _read_axis(self, axis: int) -> list[_FollowedDimension]:
-        """Return the dimension of each array that follows a grid axis, all with groups of equal size.
+        """Return which dimension of each array follows a grid axis. All arrays have groups of the same size.
 
         Raise _UnsplitAxisError if the axis cannot be split.
         """
@@ -195,7 +194,6 @@ def _list_grid_reads(jaxpr: Jaxpr) -> Iterator[int]:
 
 
 def _extract_dimension_map(index_map: ClosedJaxpr, dimension: int) -> tuple[ClosedJaxpr, list[int]]:
-    """Return a jaxpr that computes only one result of an index map, and the inputs of the map that it reads."""
     jaxpr = index_map.jaxpr
     result = jaxpr.outvars[dimension]
     needed = set() if isinstance(result, Literal) else {result}
@@ -216,10 +214,10 @@ def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, A
 
 
 def _match_stride(blocks: np.ndarray[Any, Any]) -> tuple[int, int] | None:
-    """Divide a grid axis into the smallest groups of positions that use separate blocks, or all the same blocks.
+    """Divide a grid axis into the smallest equal groups that use separate blocks, or all the same blocks.
 
-    `blocks` has a row for each position of the axis. Return the number of positions in a group, and the number of blocks
-    from one group to the next. Return None if there are no such groups.
+    `blocks` has a row for each position. Return the number of positions in a group, and by how many blocks neighboring
+    groups differ. Return None if there are no such groups.
     """
     size = len(blocks)
     for positions in (n for n in range(1, size // 2 + 1) if size % n == 0):

@@ -1,4 +1,4 @@
-"""Define split rules: the axes along which a kernel can be split, and the dimensions that belong to each axis."""
+"""Define split rules: along which axes a kernel can be split, and which dimensions each axis splits."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ TOKENS = re.compile(r"\(\s*([a-z]\w*)\s+_\s*\)|([a-z]\w*)|(_)|(\S)", re.IGNORECA
 
 @dataclass(frozen=True)
 class SplitRule:
-    """The axes along which a kernel can be split, and the dimensions of inputs and outputs that belong to them.
+    """The axes along which a kernel can be split, and the dimensions of inputs and outputs that they split.
 
-    An output that has an axis is concatenated from shards. An output that lacks an axis is summed over the workers.
+    If an axis splits an output, its shards are concatenated. Otherwise the outputs of all workers are summed.
 
     >>> print(SplitRule((((), ("h", 4)),), ((("h", 1),),)))
     _ (h 4) -> h
@@ -50,7 +50,7 @@ class SplitRule:
 
     @property
     def attributes(self) -> dict[str, tuple[Dimensions, ...]]:
-        """The rule as attributes of an operator, which `tdl_ops.jax.kernels` reads."""
+        """The rule as attributes of an operator, for the description in `tdl_ops.jax.kernels`."""
         return {"split_inputs": self.inputs, "split_outputs": self.outputs}
 
     def keep(self, axes: Collection[str]) -> SplitRule:
@@ -65,14 +65,15 @@ class SplitRule:
         """Return the rule of the kernel's gradient (vector-Jacobian product).
 
         `inputs` is True for each input whose gradient is requested, and `outputs` for each output that has a cotangent.
-        The gradient can be split along the same axes. The gradient of an input that lacks an axis is a sum over it.
+        The gradient can be split along the same axes. If an axis does not split an input, the input's gradient is a sum
+        over this axis.
         """
         cotangent_groups = tuple(group for group, is_used in zip(self.outputs, outputs, strict=True) if is_used)
         gradient_groups = tuple(group for group, is_used in zip(self.inputs, inputs, strict=True) if is_used)
         return SplitRule((*self.inputs, *cotangent_groups), gradient_groups)
 
     def add_batch(self, batched: Sequence[bool], axis: str) -> SplitRule:
-        """Return the rule under `jax.vmap`. Batched inputs and all outputs then begin with the new axis."""
+        """Return the rule under `jax.vmap`. The new axis comes first in batched inputs and in all outputs."""
         batch_dimension: Dimension = (axis, 1)
         pairs = zip(self.inputs, batched, strict=True)
         inputs = ((batch_dimension, *group) if is_batched else group for group, is_batched in pairs)
@@ -176,7 +177,7 @@ def _size_dimension(name: str, size: int, extents: Mapping[str, int], text: str)
 def read_rule(access: OperatorAccess) -> SplitRule:
     """Return the split rule that follows from an analysed description.
 
-    It has only axes along which workers read different elements, and results are concatenated or added.
+    The rule has only axes along which workers read different elements, and results are concatenated or summed.
     """
     access = without_nested_axes(access)
     rule = SplitRule(

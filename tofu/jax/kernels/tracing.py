@@ -1,4 +1,4 @@
-"""Record when Tofu traces a step, because a call of a described function is then a single equation."""
+"""Record whether Tofu is tracing a step, because only then a call of a described function becomes one equation."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ def is_tracing() -> bool:
 
 
 def expect_described() -> None:
-    """Record that there are described functions, which steps may call from now on."""
+    """Record that the program has described functions."""
     global _has_described
     _has_described = True
 
 
 @contextmanager
 def tracing_step() -> Iterator[None]:
-    """Return a context in which each call of a described function is one equation.
+    """Return a context for tracing a step. In this context, each call of a described function becomes one equation.
 
-    JAX caches the traces of functions that are passed to `jax.jit`, `lax.scan` and `jax.checkpoint`. The context sets
-    XLA metadata, which is part of the cache key, so that traces with such equations are not used outside of Tofu.
+    JAX reuses earlier traces of functions that are passed to `jax.jit`, `lax.scan` and `jax.checkpoint`. Traces with
+    such equations must not be used outside of Tofu. So the context sets XLA metadata, which JAX compares before it
+    reuses a trace.
     """
     token = _is_tracing.set(True)
     try:
@@ -40,7 +41,7 @@ def tracing_step() -> Iterator[None]:
 
 @contextmanager
 def within_kernel() -> Iterator[None]:
-    """Return a context for the body of a described function, in which other described functions add no equations."""
+    """Return a context for the body of a described function. It runs other described functions as usual."""
     if not _is_tracing.get():
         yield
         return

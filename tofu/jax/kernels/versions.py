@@ -1,4 +1,4 @@
-"""Hide differences between JAX 0.6.2 and 0.12 in equations of kernels and of `shard_map`."""
+"""Hide differences between JAX 0.6.2 and 0.12 in the equations of kernels and `shard_map`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BlockSpecification:
     """The blocks of an array that a Pallas kernel reads or writes.
 
     `sizes` has the extent of a block along each dimension, or 0 if blocks may begin at any element. `index_map`
-    computes the number of the block from a position of the grid.
+    computes the number of the block for a position of the grid.
     """
 
     shape: tuple[int, ...]
@@ -53,7 +53,7 @@ def _find_array(block: Any) -> str:
 
 
 def resize_grid(params: Mapping[str, Any], grid: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> dict[str, Any]:
-    """Change the parameters of a `pallas_call` to another grid, and to other shapes of operands and results."""
+    """Return the parameters of a `pallas_call` for another grid, and for other shapes of operands and results."""
     mapping = params["grid_mapping"]
     blocks = []
     for block, shape in zip(mapping.block_mappings, shapes, strict=True):
@@ -75,7 +75,7 @@ def find_kernel_name(params: Mapping[str, Any]) -> str:
 
 
 def read_shard_map(equation: JaxprEqn) -> tuple[ClosedJaxpr, dict[str, int], list[Spec], list[Spec]]:
-    """Return the body of a `shard_map`, the sizes of its mesh axes, and the specs of its operands and results."""
+    """Return the body of a `shard_map`, the sizes of its mesh axes, and the specs of operands and results."""
     params = equation.params
     manual = params.get("manual_axes", params.get("newly_manual_axes"))
     sizes = {name: size for name, size in params["mesh"].shape.items() if name in manual}
@@ -89,7 +89,6 @@ def read_shard_map(equation: JaxprEqn) -> tuple[ClosedJaxpr, dict[str, int], lis
 
 
 def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
-    """Return the equation as `jax.vmap` can batch it, without marks of varying values."""
     if equation.primitive.name == "psum_invariant":  # JAX cannot batch an invariant psum
         params = {"axis_index_groups": None, **equation.params}  # JAX 0.12 leaves this out
         return [equation.replace(primitive=primitives.psum_p, params=params)]
@@ -100,9 +99,9 @@ def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
 
 
 def rewrite_jaxpr(jaxpr: Jaxpr, rewrite: Callable[[JaxprEqn], Sequence[JaxprEqn]]) -> Jaxpr:
-    """Apply `rewrite` to each equation of a jaxpr, also in bodies. The new jaxpr can run under the current mesh.
+    """Apply `rewrite` to each equation of a jaxpr, also in bodies, and make the jaxpr run under the current mesh.
 
-    Equations and types remember the mesh under which they were traced, and JAX refuses to mix meshes.
+    JAX refuses to mix meshes, and equations and types remember the mesh under which they were traced.
     """
     (current,) = jax.make_jaxpr(jax.lax.neg)(0.0).jaxpr.eqns
     renewed: dict[Any, Any] = {}
@@ -160,9 +159,9 @@ def _read_spec(spec: Iterable[Any], rank: int, sizes: Mapping[str, int]) -> Spec
 
 @contextmanager
 def without_cudnn() -> Iterator[None]:
-    """Return a context in which cuDNN attention can be traced without cuDNN, to plan for another machine.
+    """Return a context in which JAX can trace cuDNN attention without cuDNN, to plan for another machine.
 
-    JAX only checks that the version of cuDNN supports the call, so a version is assumed.
+    JAX only checks the version of cuDNN, so the context pretends that a version is installed.
     """
     attention: Any = import_module("jax._src.cudnn.fused_attention_stablehlo")
     find_version = attention.check_cudnn_version
@@ -175,7 +174,7 @@ def without_cudnn() -> Iterator[None]:
 
 
 def outside_mesh() -> AbstractContextManager[Any]:
-    """Return a context in which no mesh is set, even on workers."""
+    """Return a context in which no mesh is set."""
     meshes = import_module("jax._src.mesh")
     context: AbstractContextManager[Any] = meshes.use_abstract_mesh(meshes.empty_abstract_mesh)
     return context

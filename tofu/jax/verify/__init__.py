@@ -1,1 +1,1 @@
-"""Compare the descriptions of JAX's primitives with the primitives, in float64 on small inputs."""
+"""Compare JAX's primitives with their descriptions, in float64 on small inputs."""

@@ -1,4 +1,4 @@
-"""Verify many cases, each distinct equation once, and search for exact ways to split that descriptions lack."""
+"""Verify the equations of many cases, each distinct one once, and search for exact splits that descriptions lack."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EXPLANATIONS = (
     ),
     Explanation("loop_stack", r"inputs \(whole\) -> concatenated along 0", "all workers run all iterations of a loop"),
 )
-"""Ways to split an operator that are exact but that descriptions lack on purpose, each with the reason."""
+"""Exact ways to split an operator that descriptions lack on purpose, and the reasons."""
 DRAWS = 8
 """A way to split an operator counts as exact if it is exact for this many draws of random inputs."""
 
@@ -45,8 +45,8 @@ DRAWS = 8
 class CaseReport:
     """Results for the equations of a case.
 
-    If an equation can be split exactly in a way that does not follow from its description, this way is listed in
-    `missing`, or, if the description lacks it on purpose, in `explained` with the reason.
+    `missing` has the exact ways to split an equation that do not follow from its description. If the description lacks
+    a way on purpose, the way is in `explained` instead, with the reason.
     """
 
     case: str
@@ -56,7 +56,7 @@ class CaseReport:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Everything that must be fixed in a description, the analysis, the backend or the case."""
+        """Everything that must be fixed, in a description, the analysis, the backend or the case."""
         problems = [f"{verified.report.op}: {problem}" for verified in self.verified for problem in verified.problems]
         return tuple(
             dict.fromkeys((*problems, *(f"{missing.op}: missing strategy {missing.cut}" for missing in self.missing)))
@@ -65,7 +65,7 @@ class CaseReport:
 
 @cache
 def load_cases() -> dict[str, PrimitiveCase]:
-    """Return all built-in cases by name: cases from `tdl_ops/jax/cases`, and cases of kernels."""
+    """Return all built-in cases by name: those in `tdl_ops/jax/cases`, and those for kernels."""
     modules = [*import_cases("tdl_ops.jax.cases"), import_module("tofu.jax.verify.kernel_cases")]
     cases = [case for module in modules for case in getattr(module, "CASES", ())]
     case_by_name = {case.name: case for case in cases}
@@ -77,12 +77,12 @@ def load_cases() -> dict[str, PrimitiveCase]:
 def verify_cases(
     cases: Sequence[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0, search: bool = True, jobs: int = 1
 ) -> Generator[CaseReport, None, None]:
-    """Yield the results of each case, in order.
+    """Yield the results of each case, in order. Equations are run in double precision.
 
-    Equations with equal primitive, parameters, shapes and types (the *signature*) are verified once, in double
-    precision. `primitives` selects the equations, unless it is empty. If `search` is True, exact ways to split that
-    descriptions lack are searched, too. `jobs` cases are verified at a time. If `jobs` is more than 1, all cases must be
-    from `load_cases`.
+    Equations with the same *signature* (primitive, parameters, shapes and types) are verified once. If `primitives` is
+    not empty, only equations of these primitives are verified. If `search` is True, also search for exact ways to split
+    that descriptions lack. `jobs` is the number of cases that run at a time. With several jobs, all cases must be from
+    `load_cases`.
     """
     numbers_by_case = list_distinct(cases, primitives, seed)
     if jobs == 1:
@@ -97,7 +97,7 @@ def verify_cases(
 def list_distinct(
     cases: Iterable[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0
 ) -> Mapping[str, tuple[int, ...]]:
-    """Return the positions of the equations to verify in each case. Repeated signatures are left out."""
+    """Return the positions of the equations to verify in each case, each signature only once."""
     seen_signatures, numbers_by_case = set[str](), dict[str, tuple[int, ...]]()
     with in_double_precision():
         for case in cases:

@@ -1,4 +1,4 @@
-"""Verify functions that users describe: compare the function and its gradient with their shards."""
+"""Verify functions that users describe, and their gradients: compare results for shards with complete results."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def verify_described(function: Described, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Report:
-    """Compare a described function, and its gradient if it has one, with the same functions run on shards.
+    """Compare the results of a described function, and of its gradient, for shards and for complete arrays.
 
-    Shapes (`jax.ShapeDtypeStruct`) among the arguments are replaced by random arrays. Raise DescriptionError if
-    anything differs.
+    Shapes (`jax.ShapeDtypeStruct`) among the arguments are replaced by random arrays. Raise DescriptionError if results
+    differ.
     """
     random = np.random.RandomState(0)
     args, kwargs = jax.tree.map(lambda leaf: _draw(leaf, random), (tuple(args), dict(kwargs)))

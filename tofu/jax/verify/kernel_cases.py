@@ -1,4 +1,4 @@
-"""Cases that verify kernels: interpreted Pallas kernels, and a stand-in for cuDNN's attention, which needs a GPU."""
+"""Cases that verify kernels: interpreted Pallas kernels, and a substitute for cuDNN's attention, which needs a GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tofu.jax.kernels.cudnn import BACKWARD, FORWARD, find_attention_rule
 
 
 def tile(kernel: Any, grid: tuple[int, ...], blocks: list[Any], out: Any, out_shape: tuple[int, ...]) -> Any:
-    """Return a function that runs a kernel over a grid. Each block is a shape and an index map."""
+    """Return a function that runs a kernel over a grid. A block is given by its shape and an index map."""
 
     def run(*arrays: Any) -> Any:
         specs = [pl.BlockSpec(*block) for block in blocks]
@@ -36,7 +36,7 @@ def add(x: Any, y: Any, out: Any) -> None:
 
 
 def multiply(x: Any, y: Any, out: Any) -> None:
-    """Multiply matrices, summing blocks along the last axis of the grid."""
+    """Multiply matrices, with a sum over the last axis of the grid."""
 
     @pl.when(pl.program_id(2) == 0)  # type: ignore[untyped-decorator]
     def _() -> None:
@@ -53,7 +53,7 @@ def attend_to_shared(q: Any, k: Any, v: Any, out: Any) -> None:
 def attend(
     q: Any, k: Any, v: Any, bias: Any, length: Any, *, is_causal: bool, is_heads_first: bool, scale: float = 1.0
 ) -> Any:
-    """Return the result of cuDNN's attention, and the log-sum-exps. `bias` and `length` may be None."""
+    """Compute attention as cuDNN does. Also return the log-sum-exps. `bias` and `length` may be None."""
     assert q.shape[-1] == k.shape[-1] == v.shape[-1]
     q, k, v = (x if is_heads_first else x.swapaxes(1, 2) for x in (q, k, v))
     k, v = (jnp.repeat(x, q.shape[1] // k.shape[1], 1) for x in (k, v))
@@ -72,7 +72,7 @@ def attend(
 
 
 def call_attention(q: Any, k: Any, v: Any, *optional_arrays: Any, is_heads_first: bool, has_bias: bool) -> Any:
-    """Call the forward kernel and its gradient, as operators that have cuDNN's names."""
+    """Call attention and its gradient, as operators with cuDNN's names."""
     bias, length = (*optional_arrays, None)[:2] if has_bias else (None, (*optional_arrays, None)[0])
     shapes = [array.shape if array is not None else (0,) for array in (q, k, v, bias, length, length, *[None] * 4)]
     present_arrays = [array for array in (q, k, v, bias, length, length) if array is not None]
@@ -108,7 +108,7 @@ def call_attention(q: Any, k: Any, v: Any, *optional_arrays: Any, is_heads_first
 
 
 def attention(is_heads_first: bool = False, has_bias: bool = False) -> Any:
-    """Return the function that an attention case runs."""
+    """Return the function for an attention case."""
     return partial(call_attention, is_heads_first=is_heads_first, has_bias=has_bias)
 
 

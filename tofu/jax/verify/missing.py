@@ -1,4 +1,4 @@
-"""Find exact ways to split the operands of a primitive that the description of the primitive lacks."""
+"""Find exact ways to split a primitive that do not follow from its description."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tofu.verification.windows import list_window_geometries
 
 
 def find_missing(node: EquationCase) -> tuple[Missing, ...]:
-    """Return the exact ways to split an equation that its description lacks.
+    """Return the exact ways to split an equation that do not follow from its description.
 
-    Element-wise equations lack none, because they can be split along every dimension. Loops, branches and kernels with
-    split rules are not searched.
+    Element-wise equations are not searched, because they can be split along every dimension. Loops, branches and
+    kernels with split rules are not searched either.
     """
     access = analyse_node(DESCRIPTIONS[node.op], node)
     if access.elementwise or node.op in WHOLE or "call" in node.equation.params:

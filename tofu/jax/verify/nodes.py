@@ -1,6 +1,6 @@
-"""Run single equations with chosen operands, to check descriptions and strategies.
+"""Run single equations on given operands, to check descriptions and ways to split.
 
-Random keys are represented by 64-bit integers: by their data, or by a hash if the data is wider.
+A random key is represented by a 64-bit integer: its data, or a hash of longer data.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DATA_BY_WIDE_KEY: dict[int, tuple[int, ...]] = {}
 
 @dataclass(frozen=True)
 class EquationCase:
-    """An equation with complete operands and results. `types` has the types of operands that are not literals."""
+    """An equation with complete operands and results. `types` leaves out literals."""
 
     equation: Equation
     attributes: Mapping[str, Any]
@@ -60,7 +60,7 @@ class EquationCase:
 
     @cached_property
     def values(self) -> Mapping[str, Any]:
-        """Parameters that may depend on the shape of a shard."""
+        """The parameters whose values may depend on the shape of a shard."""
         params = self.equation.params
         return {
             name: value
@@ -69,7 +69,7 @@ class EquationCase:
         }
 
     def evaluate(self, operands: Sequence[Any], params: Mapping[str, Any] | None = None) -> list[Any]:
-        """Compute the results for other operands, including literals, and for other parameters."""
+        """Compute the results for other operands, including literals, and optionally for other parameters."""
         equation = (
             self.equation if params is None else replace(self.equation, params={**self.equation.params, **params})
         )
@@ -77,7 +77,7 @@ class EquationCase:
         return equation.evaluate(operands) if loop_function is None else [loop_function(equation, *operands)]
 
     def fill_operands(self, inputs: Sequence[Any]) -> list[Any]:
-        """Return all operands: `inputs` as JAX arrays, and literals between them."""
+        """Return all operands of the equation: `inputs`, and the literals among them."""
         remaining = iter(inputs)
         return [x.value if isinstance(x, Literal) else next(remaining) for x in self.equation.inputs]
 
@@ -86,7 +86,7 @@ class EquationCase:
         return [make_array(array, type_) for array, type_ in zip(inputs, self.types, strict=True)]
 
     def run(self, values: Mapping[str, Any], inputs: Sequence[Array]) -> list[Array]:
-        """Run the equation with other parameters (`values`) and operands (`inputs`)."""
+        """Run the equation on other operands, `inputs`, and with other parameters, `values`."""
         return list(map(read_numbers, self.evaluate(self.fill_operands(self.make_inputs(inputs)), values)))
 
     def try_run(
@@ -99,7 +99,7 @@ class EquationCase:
             return None
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """Return the shapes of the results for other parameters and operands. Return None if JAX rejects them."""
+        """Return the shapes of the results for other parameters and operand shapes. Return None if JAX rejects them."""
         structs = [jax.ShapeDtypeStruct(shape, type_.dtype) for shape, type_ in zip(shapes, self.types, strict=True)]
         try:
             with np.errstate(all="ignore"):  # tried parameters include strides of zero
@@ -110,7 +110,7 @@ class EquationCase:
 
 
 def make_array(numbers: Array, type_: ValueType) -> Any:
-    """Convert numbers to a JAX array. If `type_` is a type of random keys, the integers become keys."""
+    """Convert numbers to a JAX array. If `type_` is a key type, convert integers to random keys."""
     if not type_.is_key:
         return jnp.asarray(numbers, type_.dtype)
     implementation = find_key_implementation(type_.dtype)
@@ -147,9 +147,9 @@ def trace_case(case: PrimitiveCase, seed: int = 0) -> tuple[Step, list[Any]]:
 
 
 def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tuple[int, str, Equation]]:
-    """Yield the number, the signature and the equation, for each equation of a step that calls one of the primitives.
+    """Yield the number, signature and equation of each call of one of the primitives in a step.
 
-    If `primitives` is empty, all equations are listed. Equations with equal signatures need only one verification.
+    If `primitives` is empty, yield all equations. Equations with equal signatures need only one verification.
     """
     for number, equation in enumerate(step.walk()):
         if not primitives or equation.primitive.name in primitives:
@@ -158,7 +158,7 @@ def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tu
 
 
 def make_node(step: Step, equation: Equation, values: Mapping[int, Any]) -> EquationCase:
-    """Return an equation with its operands, which are in `values`, and its results."""
+    """Return an equation with its operands and results. The operands are taken from `values`."""
     operands = [x for x in equation.inputs if not isinstance(x, Literal)]
     node = EquationCase(
         equation,

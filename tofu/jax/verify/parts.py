@@ -1,4 +1,4 @@
-"""Run an equation in parts, as workers do, with the rules of the backend."""
+"""Run an equation in parts, as the workers of a plan do, with the rules of the backend."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tofu.verification.split import (
 
 @dataclass(frozen=True)
 class SingleWorker:
-    """The worker `number`. Verification uses it instead of `Workers`."""
+    """The worker `number`. Verification uses this class instead of `Workers`, because it runs one part at a time."""
 
     number: int
 
@@ -49,9 +49,9 @@ def run_in_parts(
     """Run an equation in parts, and return the combined outputs.
 
     `splits` divides axes into ranges, and each combination of ranges is a part. If `overlapping` is True, all parts are
-    extended to the length of the longest part, and the additional elements of their outputs are dropped. Raise
-    SplitError if the parts do not make up the complete outputs. Raise InternalError if parts of equal shapes need
-    different parameters.
+    extended to the length of the longest one, and additional output elements are dropped. Raise SplitError if the
+    outputs of the parts do not form the complete outputs. Raise InternalError if parts of equal shapes need different
+    parameters.
     """
     parts = list_parts(splits)
     if overlapping:
@@ -142,7 +142,7 @@ def _check_shape(piece: Array, shape: tuple[int, ...]) -> Array:
 
 
 def find_error(value: Array, reference: Array) -> float:
-    """Return the largest relative error. Integers, booleans and keys must be equal; otherwise the error is infinite."""
+    """Return the largest relative error. For integers, booleans and keys, any difference is an infinite error."""
     if reference.dtype.kind in "biu":
         return 0.0 if np.array_equal(value, reference) else float("inf")
     return relative_error(value, reference)

@@ -1,4 +1,4 @@
-"""Verify one equation: the numbers that its description computes, and each way to split it (*strategy*)."""
+"""Verify one equation: what its description computes, and each way to split it (*strategy*)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tofu.verification.report import TOLERANCE, NodeReport, StrategyReport, find
 from tofu.verification.split import count_parts, split_range
 
 PARTS = (2, 3)
-"""Numbers of parts in which each strategy is run. Pairs of strategies use the first number.
+"""Each strategy is run with these numbers of parts. Pairs of strategies use only the first number.
 
 If shards may overlap, a number that does not divide the extent is tested as well.
 """
@@ -31,14 +31,14 @@ If shards may overlap, a number that does not divide the extent is tested as wel
 
 @dataclass(frozen=True)
 class VerifiedEquation:
-    """The report on an equation, and reports on splits along two axes at once (`pairs`)."""
+    """The report on an equation. `pairs` has reports on splits along two axes at once."""
 
     report: NodeReport
     pairs: tuple[StrategyReport, ...] = ()
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """A line for each refusal of the description, and for each result that differs from the primitive."""
+        """A line for each result that differs from the primitive's, and one if the description refuses the equation."""
         refused = [f"refused: {self.report.refused}"] if self.report.refused else []
         split = [
             f"split {strategy.axis}: {text}"
@@ -49,7 +49,7 @@ class VerifiedEquation:
 
 
 def verify_node(node: EquationCase) -> VerifiedEquation:
-    """Compare an equation with its description, and with its parts on all axes and pairs of axes."""
+    """Check an equation: its description, and the results in parts along each axis and each pair of axes."""
     description = DESCRIPTIONS.get(node.op)
     if description is None:
         return VerifiedEquation(NodeReport(node.op, None, "not described", (), (), ("it has no description",)))
@@ -78,7 +78,7 @@ def verify_node(node: EquationCase) -> VerifiedEquation:
 
 
 def analyse_node(description: Description, node: EquationCase) -> OperatorAccess:
-    """Return the ways to split an equation that follow from its description."""
+    """Return all ways to split an equation that follow from its description."""
     return analyse(description, node.attributes, [x.shape for x in node.inputs], [x.shape for x in node.outputs])
 
 
@@ -140,7 +140,6 @@ def _check_split(
 def _list_overlapping(
     access: OperatorAccess, axes: tuple[int, ...], equal_counts: Sequence[dict[int, int]]
 ) -> list[dict[int, int]]:
-    """Return numbers of parts, by axis, that do not divide the extents, so that shards must overlap."""
     if any(access.axes[axis] in access.fetched_axes for axis in axes):
         return []
     uneven, extents = find_uneven_axes(access), access.extents

@@ -33,15 +33,15 @@ from tofu.planning.settings import Settings
 ROUNDING = {"float64": 1e-10, "float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
 """Largest relative difference that rounding explains, for the narrowest type in the step."""
 OWN_ERRORS = 4.0
-"""If rounding the arguments changes a result by d on one device, a difference of this many times d is tolerated."""
+"""If rounding the arguments changes a result by d on one device, this many times d is tolerated."""
 MOST_ROUNDING = 100.0
-"""No difference of more than this many times `ROUNDING` is tolerated."""
+"""The largest tolerated difference, as a multiple of `ROUNDING`."""
 INTEGER_LIMIT = 8
 """Random integers are below this number."""
 ARGUMENTS_SHOWN = 4
-"""Number of arguments, the largest ones, whose shapes are shown."""
+"""The shapes of this many arguments are shown, the largest ones."""
 MEMORY_MULTIPLE = 4
-"""Memory that a comparison needs, in multiples of the step's memory: for two runs and their results."""
+"""Memory that a comparison needs for two runs and their results, as a multiple of the step's memory."""
 
 
 def verify_step(
@@ -171,7 +171,7 @@ def _explain_incomparable(expected: Any, perturbed: Any) -> str:
 def _find_error(value: Any, expected: Any) -> float:
     """Return the largest difference, relative to the largest expected number.
 
-    Integers, infinities and NaN must be equal; otherwise the result is infinite.
+    Return infinity if integers, infinities or NaN differ.
     """
     if value.shape != expected.shape:
         return inf
@@ -195,7 +195,6 @@ def _draw(leaf: Any, *, dtype: str | None, random: np.random.Generator) -> Any:
 
 
 def _perturb(leaf: Any) -> Any:
-    """Return a floating-point array with each number changed by its rounding error, up or down at random."""
     if not _is_float(leaf):
         return leaf
     signs = np.random.default_rng(1).integers(0, 2, leaf.shape) * 2 - 1
@@ -211,7 +210,6 @@ def _count_bits(dtype: Any) -> int:
 
 
 def _as_numbers(leaf: Any) -> Any:
-    """Return a result as a NumPy array. Keys become their data, and complex numbers real and imaginary parts."""
     if hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     array = np.asarray(leaf)

@@ -25,11 +25,12 @@ class Summary:
     described
         Number of primitives with a description.
     by_numbers
-        Primitives whose outputs all agree with the numbers that the description computes.
+        Primitives whose outputs were all compared with numbers that the description computes.
     by_parts
-        Primitives whose outputs were only computed in parts, because the interpreter cannot execute the description.
+        Primitives whose outputs were only compared with outputs in parts, because Tofu cannot compute numbers from the
+        description.
     whole
-        Primitives that every worker computes completely, so their descriptions cannot be wrong.
+        Primitives that are never split, so their descriptions cannot be wrong.
     uncompared
         Primitives without a meaningful case.
     signatures, strategies, pairs
@@ -39,7 +40,7 @@ class Summary:
     missing, explained
         Numbers of exact strategies that descriptions lack, without and with a known reason.
     refused
-        Number of signatures that a description does not cover.
+        Number of signatures that a description refuses.
     """
 
     described: int
@@ -106,7 +107,7 @@ def check_names(names: Collection[str]) -> None:
 
 
 def results_table(results: Sequence[CaseReport]) -> Table:
-    """Return a table with a row for each primitive: signatures, strategies, accuracy, and disagreements."""
+    """Return a table with a row for each primitive, which shows signatures, strategies, accuracy, and disagreements."""
     missing = {strategy.op for result in results for strategy in result.missing}
     equations = [equation for result in results for equation in result.verified]
     return tabulate(
