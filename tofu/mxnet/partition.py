@@ -86,9 +86,9 @@ def partition(
         "small" replicates only tensors below 64 KiB. "free" replicates any tensor if that saves communication, even if
         it needs much memory.
     unroll
-        Whether to replace RNN operators (LSTM, GRU, tanh), which can only be split by batch, by cells for single time
-        steps, which can also be split by hidden units. "always" replaces them. "cheaper" plans both and uses the plan
-        with less communication. "never" keeps them.
+        How to run RNN operators (LSTM, GRU, tanh), which can only be split by batch. "always" replaces them by cells
+        for single time steps, which can also be split by hidden units. "cheaper" plans both and uses the plan with less
+        communication. "never" keeps them.
     **shapes
         The shape of each input, by name. If they are passed, the search runs now; otherwise it runs when the symbol
         is bound.

@@ -38,8 +38,9 @@ def read_task(
 ) -> Task:
     """Read a symbol and find the ways to split each operator. Raise a TofuError if this is impossible.
 
-    `differentiated` are the names of the arguments that get gradients. `updated` are those that an optimizer updates.
-    `states` is the number of tensors that the optimizer keeps for each weight; it counts towards a memory limit.
+    `differentiated` are the names of the arguments that get gradients. `updated` are the names of the arguments that an
+    optimizer updates. `states` is the number of tensors that the optimizer keeps for each weight; it counts towards a
+    memory limit.
     """
     observe = observe or observe_by_environment()
     differentiated = differentiated if settings.for_training else ()

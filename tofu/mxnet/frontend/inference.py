@@ -138,7 +138,7 @@ def infer_entries(
 ) -> tuple[list[tuple[int, ...] | None], list[int]]:
     """Return the shapes and the type codes of all outputs of all nodes, in two lists.
 
-    The outputs of a node start at position `node["entry"]`. Names that are no variables of the symbol are ignored.
+    The outputs of a node start at position `node["entry"]`. Names that are not variables of the symbol are ignored.
     """
     variables = set(symbol.list_inputs())
     return _mxnet.infer(

@@ -185,7 +185,7 @@ class PartitionedOperator:
                 executor.variables[name].scatter(current.gather())
 
     def copy_changes(self, executor: ShardedExecutor) -> None:
-        """Copy values that a run has changed, such as moving averages, to parameters with shards of their own."""
+        """Copy values that a run has changed, such as moving averages, to parameters with other shards."""
         for name in self._list_changed_variables(executor):
             array = self.parameters[name].array
             if array is not None and executor.variables[name] is not array.layout:
@@ -241,7 +241,6 @@ class PartitionedOperator:
         array._fresh_grad = True
 
     def _save_gradients(self, bound: BoundExecutor) -> None:
-        """Copy gradients that no optimizer has used yet, because the next forward pass overwrites them."""
         for name, (reference, tensor) in bound.gradients.items():
             gradient, parameter = reference(), self.parameters[name]
             if gradient is None or gradient.layout is not tensor:

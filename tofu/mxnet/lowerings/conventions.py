@@ -15,7 +15,7 @@ TYPES = ("float16", "float32", "float64")
 
 
 def check_type(operator: Operator, dtype: str) -> str:
-    """Return `dtype`. Raise UnsupportedError for an integer type, for which the operator has no kernel."""
+    """Return `dtype`. Raise UnsupportedError for an integer type, because the operator has no kernel for it."""
     if dtype not in TYPES:
         raise UnsupportedError(
             f"{operator.op} {operator.name} would compute in {dtype}, and MXNet has kernels of it for {', '.join(TYPES)} "
@@ -34,7 +34,7 @@ def positive_axis(attributes: Attributes, rank: int, default: int) -> int:
 
 
 def select_attributes(attributes: Attributes, *names: str) -> dict[str, str]:
-    """Return those of the attributes in `names` that are set."""
+    """Return the attributes in `names` that are set."""
     return {name: value for name, value in attributes.items() if name in names}
 
 

@@ -43,7 +43,7 @@ class DeviceMemory:
     inputs_bytes
         Data, labels, auxiliary states, and gradients that the user passes for outputs that are not losses.
     gradients_bytes
-        All gradients at the end of a step. They are in the pool.
+        All gradients at the end of a step. They are stored in the pool.
     pool_bytes
         The pool: buffers that gradients, activations and fetches share.
     workspace_bytes

@@ -195,7 +195,7 @@ class WholeTensors:
 
 
 class _WrittenForm(NamedTuple):
-    """How a tensor that no operator reads is split.
+    """The split of a tensor that no operator reads.
 
     For each round of the plan, `layout` has the dimension that is split, or -1. In `partial_rounds`, workers compute
     partial results, which `reduce` combines.

@@ -1,8 +1,8 @@
 """Errors for backward passes whose gradients would be wrong.
 
 MXNet allows a backward pass after any forward pass. If the forward pass was for inference, or if its results were
-overwritten, Tofu runs another forward pass. The functions of this module raise an error if its numbers would differ
-from those of the first.
+overwritten, Tofu runs another forward pass. The functions of this module raise an error if it would compute other
+numbers.
 """
 
 from __future__ import annotations

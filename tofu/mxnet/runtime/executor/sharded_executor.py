@@ -57,7 +57,7 @@ class ShardedExecutor:
     shared
         Variables of another executor. Their shards are reused if this plan splits them in the same way.
     keeps_gradients
-        True if gradients get memory of their own and stay valid until the next backward pass (`kept_gradients`).
+        True if gradients share no memory, so that they stay valid until the next backward pass (`kept_gradients`).
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """The part of `tofu.mod.Module` that plans a model for the shapes of its inputs and allocates shards.
 
 Several modules may share parameters, as the buckets of `mx.mod.BucketingModule` do. If their plans split a parameter
-differently, each module has shards of its own. The values are copied whenever another module is used.
+differently, each module has other shards. The values are copied whenever another module is used.
 """
 
 from __future__ import annotations

@@ -235,7 +235,7 @@ def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
 
 
 def join_batch(slices: Sequence[Any], axis: int) -> Any:
-    """Undo `cut_batch`: concatenate slices along the batch dimension, or return the whole array if there is none."""
+    """Undo `cut_batch`: concatenate slices along the batch dimension, or return the whole array."""
     if not isinstance(slices, (list, tuple)):
         return slices
     return slices[0] if len(slices) == 1 or axis < 0 else mx.nd.concat(*slices, dim=axis)

@@ -1,8 +1,8 @@
 """MXNet's optimizers on weights that are split over workers.
 
 An optimizer's code runs once for each weight, as on one device. Each operator that it calls runs on all shards. So
-steps are counted once, norms are those of whole tensors, and random numbers are the same as on one device. The
-optimizer's states are split like the weight.
+steps are counted once, norms cover whole tensors, and random numbers are the same as on one device. The optimizer's
+states are split like the weight.
 """
 
 from __future__ import annotations
@@ -197,7 +197,6 @@ class ShardOptimizer:
 
 
 def _reads_steps(optimizer: Any) -> bool:
-    """Return True if updates depend on the count of updates, for example by a schedule of learning rates."""
     classes = (c for c in type(optimizer).__mro__ if c is not mx.optimizer.Optimizer)
     methods = (value for c in classes for value in vars(c).values() if isinstance(value, FunctionType))
     names = {name for method in methods for name in method.__code__.co_names}

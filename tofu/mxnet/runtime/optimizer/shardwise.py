@@ -156,7 +156,6 @@ def _create_constant(name: str, attributes: Mapping[str, Any]) -> Any:
 
 
 def _find_common_layout(arrays: Sequence[Any]) -> ShardedTensor | None:
-    """Return a tensor of the result's shape, split like all `arrays`, or None if they are not split alike."""
     try:
         shape = np.broadcast_shapes(*(array.shape for array in arrays))
     except ValueError:
