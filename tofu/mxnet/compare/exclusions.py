@@ -12,7 +12,7 @@ from tofu.mxnet.frontend.randomness import DROP_PROBABILITIES, draws
 from tofu.mxnet.lowerings.completion import UNWRITTEN_SUFFIX
 
 Reasons = dict[int, str]
-"""Number of a tensor -> why the tensor cannot be compared."""
+"""For each tensor, by number, the reason why it cannot be compared."""
 
 
 def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:

@@ -62,7 +62,7 @@ POSITIONS: dict[str, dict[int, FindBounds]] = {
     "where": {0: lambda attributes, shapes: (0, 2)},
     "_ctc_loss": {1: lambda attributes, shapes: (1, shapes[0][2])},
 }
-"""Operator -> the inputs that contain indices, labels or lengths -> the range of their values."""
+"""For each operator, the inputs that contain indices, labels or lengths, with the ranges of their values."""
 MOVING_OPERATORS = frozenset(
     (
         *("Reshape", "Flatten", "transpose", "expand_dims", "squeeze", "SwapAxis", "reshape_like", "reverse"),
@@ -110,7 +110,7 @@ INPUTS_AROUND_ONE = {
     "elemwise_div": (1,),
     "broadcast_div": (1,),
 }
-"""Operator -> inputs whose values are drawn around 1: scales, variances, divisors, arguments of logarithms and roots."""
+"""For each operator, the inputs that are drawn around 1: scales, variances, divisors, arguments of logarithms."""
 
 
 def draw_values(

@@ -36,7 +36,7 @@ UNSUPPORTED: Mapping[str, Mapping[str, str]] = {
         "_contrib_SyncBatchNorm": ". Use BatchNorm: its statistics cover the whole batch, on all workers.",
     },
 }
-"""Operators that cannot be split, each with advice. Error messages have the advice after the operator's name."""
+"""Operators that cannot be split, each with the advice that error messages contain."""
 RESHAPES = ("Reshape", "_np_reshape", "_npx_reshape")
 
 

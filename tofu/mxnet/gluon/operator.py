@@ -31,7 +31,7 @@ from tofu.plan import Plan
 from tofu.planning.settings import Settings
 
 MOST_EXECUTORS = 4
-"""Number of unused executors that are kept, so that inputs of several shapes may alternate."""
+"""Number of unused executors to keep, so that inputs may alternate between several shapes."""
 
 
 class BoundExecutor:

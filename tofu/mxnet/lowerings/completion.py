@@ -48,7 +48,7 @@ def _add_lengths(operator: Operator, tensors: list[Tensor]) -> tuple[Operator, O
 
 
 UNWRITTEN_SUFFIX = "/unwritten"
-"""Ending of the name of an unwritten output that an operator now fills with zeros."""
+"""Ending of the name of an unwritten output that is replaced by zeros."""
 
 
 def fill_unwritten(graph: Graph) -> Graph:

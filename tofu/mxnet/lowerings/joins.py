@@ -20,7 +20,7 @@ from tofu.mxnet.lowerings.conventions import find_access
 
 Shape = tuple[int, ...]
 Sources = tuple[tuple[int, Shape], ...]
-"""Tensors whose sum is another tensor. Each has the distances by which its elements are shifted."""
+"""Tensors from which another tensor is assembled, each with the distances by which its elements are shifted."""
 JOIN = "_tofu_join"
 ZEROS = ("_zeros", "_npi_zeros", "zeros_like")
 

@@ -29,7 +29,7 @@ OPERATOR_SETS = Path(__file__).parent / "operator_sets.json"
 PAPER = {"described": 134, "total": 139, "elementwise": 77, "opaque": 2, "reduced": 11}
 """Numbers in section 4.1 of the paper, which used MXNet 0.11."""
 RECONSTRUCTIONS = {"mxnet_0_11": " (a reconstruction: the paper does not say which operators it counted)"}
-"""Name of a set of operators -> remark about the set."""
+"""For a set of operators, by name, a remark about the set."""
 
 _NOTHING = str(Compared.NOTHING)
 

@@ -32,7 +32,7 @@ _INCLUDE = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _GUARD = re.compile(r"^#(?:ifndef|define|endif  //) TOFU_\w+_H_\n", re.MULTILINE)
 NEVER_COMPUTED = {"_backward_Embedding": 0, "_backward_softmax_cross_entropy": 1}
-"""Operator -> an output that MXNet refuses to compute: a gradient of labels, which the description calls unwritten."""
+"""For an operator, the output that MXNet refuses to compute: a gradient of labels."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ ALLOWED_CLASSES = {
     "numpy.core.multiarray": {"scalar", "_reconstruct"},
     "numpy._core.multiarray": {"scalar", "_reconstruct"},
 }
-"""By module, the classes that pickles of MXNet's optimizers, of their states and of NumPy's numbers contain."""
+"""For each module, the classes that pickles of MXNet's optimizers and their states contain."""
 MXNET_MODULES = ("mxnet.ndarray.", "mxnet.optimizer.", "mxnet.lr_scheduler", "mxnet.numpy.")
 MEMO_OPCODES = {"PUT", "BINPUT", "LONG_BINPUT"}
 

@@ -13,7 +13,7 @@ from tofu.graph.semantic import Graph, Operator, Phase
 from tofu.mxnet.frontend.randomness import draws, draws_in
 
 TWO_MODE_OPERATORS = frozenset(("BatchNorm", "BatchNorm_v1", "CuDNNBatchNorm", "Custom", "IdentityAttachKLSparseReg"))
-"""Operators that compute something else in training than in inference, except those that draw random numbers."""
+"""Operators without random numbers that compute other results in training than in inference."""
 
 
 def _has_two_modes(operator: Operator) -> bool:

@@ -42,7 +42,7 @@ ADVICE_BY_WRONG_NAME = {
     "group2ctx": " (the plan decides where everything is computed; leave it out)",
     "ngpus": " (pass the number of devices to tofu.partition(symbol, ngpus=...), or use contexts=)",
 }
-"""Advice for arguments that do not exist but that users may try, by the argument's name. Error messages show it."""
+"""For each wrong argument that users may try, the advice that the error message contains."""
 
 
 def _is_whole_number(value: Any) -> bool:
