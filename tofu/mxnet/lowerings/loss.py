@@ -1,4 +1,4 @@
-"""Make the gradients of MakeLoss with normalization="valid", and of regression outputs, correct if they are split.
+"""Replace gradients of MakeLoss with normalization="valid", and of regression outputs, so that they can be split.
 
 For MakeLoss, the workers first count the valid elements. For a regression, MXNet's kernel divides grad_scale by the
 number of outputs of a sample, and a shard has fewer of them. So an added operator multiplies by the right scale. The

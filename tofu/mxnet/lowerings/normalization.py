@@ -1,4 +1,4 @@
-"""Make BatchNorm split along batch and space, and LayerNorm along the dimension that it normalises.
+"""Replace BatchNorm, to split it along batch and space, and LayerNorm, to split the dimension that it normalises.
 
 Workers first add their sums of the elements, then their sums of squared deviations from the mean. This is exact even if
 the mean is large. As in MXNet, only the backward operator changes BatchNorm's moving statistics. The parts are in

@@ -1,4 +1,4 @@
-"""Make softmax, log_softmax and SoftmaxOutput split along the dimension that they normalise, such as the classes.
+"""Replace softmax, log_softmax and SoftmaxOutput, so that the dimension that they normalise can be split.
 
 The workers first find the maximum along this dimension, then the sum of exponentials. For SoftmaxOutput, each worker
 compares the labels with the classes of its shard. If the gradient is divided by the number of valid labels, the workers

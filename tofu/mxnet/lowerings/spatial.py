@@ -6,8 +6,7 @@
   sizes, so each resize can only be split along the dimension whose size it does not change.
 - UpSampling (bilinear) becomes a deconvolution.
 - SpatialTransformer becomes an operator that computes positions, and BilinearSampler, which reads them. All workers
-  must compute the same bits, because the gradient depends on the rounding of positions. All workers must compute the
-  same bits, because the gradient depends on the rounding of positions.
+  must compute the same bits, because the gradient depends on the rounding of positions.
 - DeformableConvolution: each worker reads the whole image, and only its shard of the offsets.
 - MultiProposal is split by batch. Each worker numbers the samples of its shard from 0.
 

@@ -164,7 +164,7 @@ class Executor:
         """Run the backward pass, and write the gradients to `grad_dict` or add them, as `grad_req` says.
 
         `out_grads` has the gradient of every output that is not a loss. As in MXNet, labels and other arguments may be
-        set between forward and backward. If there was no forward pass, it runs first. Raise TofuError if the last
+        set between forward and backward. If no forward pass has run, one runs first. Raise TofuError if the last
         forward pass ran in another mode (training or inference), in which an operator computes other numbers.
         """
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)

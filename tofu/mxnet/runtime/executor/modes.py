@@ -1,8 +1,8 @@
 """Errors for backward passes whose gradients would be wrong.
 
 MXNet allows a backward pass after any forward pass. If the forward pass was for inference, or if its results were
-overwritten, Tofu runs another forward pass. The functions of this module raise an error if it would compute other
-numbers.
+overwritten, Tofu runs another forward pass. The functions of this module raise an error if this second forward pass
+would compute other numbers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
 
     This happens if an operator computes other results in training, or would draw other random numbers in a second run.
     It also happens for RNN, which saves nothing for a gradient in inference. Dropout is allowed, because it changes
-    nothing in inference. Dropout is allowed, because it returns inputs and gradients unchanged in inference.
+    nothing in inference.
     """
     raise_together(
         TofuError,

@@ -183,7 +183,7 @@ class ShardedExecutor:
     def backward(self, is_train: bool = True) -> None:
         """Start the backward pass.
 
-        If the results of the forward pass are missing or of another mode, run it first.
+        If the results of the forward pass are missing or of another mode, run the forward pass first.
         """
         self.prepare_backward(is_train)
         with uninterrupted():

@@ -1,7 +1,7 @@
 """Lazy optimizers, which leave a row of a weight unchanged if the sparse gradient lacks this row.
 
-Workers store sparse gradients as dense arrays. With them, an optimizer also changes rows whose gradient is zero: the
-momentum and the weight decay. So these rows get their old values back after the update.
+Workers store sparse gradients as dense arrays. A dense update also changes rows whose gradient is zero, because of
+momentum and weight decay. So these rows get their old values back after the update.
 """
 
 from __future__ import annotations
