@@ -203,8 +203,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
             return super().forward(x, *args)
 
     def summary(self, *inputs: Any) -> None:
-        """Print MXNet's table of layers, shapes and parameters. To make the table, MXNet runs the block on one device.
-        """
+        """Print MXNet's table of layers, shapes and parameters. MXNet runs the block on one device for this."""
         blocks: list[Any] = []
         self.apply(blocks.append)
         hybridized_blocks = [block for block in blocks if getattr(block, "_active", False)]

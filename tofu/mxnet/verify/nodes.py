@@ -93,7 +93,10 @@ class VerifiedNode:
         return {name: parse_attribute(text) for name, text in self.attributes.items()}
 
     def computes(self, output: int) -> bool:
-        """Return True if the kernel computed this output. If `gradient` is set, it computed only those of `wrt`."""
+        """Return True if the kernel computed this output.
+
+        If `gradient` is set, only the gradients of `wrt` are computed.
+        """
         return self.gradient is None or output in self.gradient.outputs
 
     def run(

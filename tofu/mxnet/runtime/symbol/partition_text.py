@@ -1,6 +1,6 @@
 """Write and read the settings and the plan of a partitioned symbol in the symbol's JSON.
 
-They are an attribute of the graph, which MXNet ignores.
+Both are stored as an attribute of the graph that MXNet ignores.
 """
 
 from __future__ import annotations
