@@ -39,8 +39,7 @@ def read_task(
     """Read a symbol and find the ways to split each operator. Raise a TofuError if this is impossible.
 
     `differentiated` are the names of the arguments that get gradients. `updated` are the names of the arguments that an
-    optimizer updates. `states` is the number of tensors that the optimizer keeps for each weight; it counts towards a
-    memory limit.
+    optimizer updates. For a memory limit, `states` is the number of tensors that the optimizer keeps for each weight.
     """
     observe = observe or observe_by_environment()
     differentiated = differentiated if settings.for_training else ()
@@ -101,7 +100,7 @@ def _choose_form(
     read: Callable[[SymbolForm], Source],
     analyse: Callable[[Source], Task],
 ) -> Task:
-    """Return the symbol in the form whose plan has the least communication; of several, the first form.
+    """Return the symbol in the form whose plan has the least communication.
 
     With an interconnect, seconds are compared instead. An operator is kept if the best plan does not distribute its
     blocks over the workers.

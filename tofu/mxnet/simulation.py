@@ -28,7 +28,7 @@ def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shape
     Parameters
     ----------
     symbol
-        The model. A partitioned symbol is simulated on its workers, otherwise on one device.
+        The model. A partitioned symbol is simulated on its workers, any other symbol on one device.
     machine
         The name of a machine that comes with Tofu ("8xH100"), or the path of a file written by `python -m tofu
         calibrate`.

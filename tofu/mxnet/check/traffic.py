@@ -19,8 +19,8 @@ from tofu import _mxnet
 def read_tables(execution_symbol: Any, variable_shapes: Mapping[str, tuple[int, ...]] | None = None) -> SimpleNamespace:
     """Return tables of a graph's nodes, in execution order, and of its fetches (`csrc/nnvm/execution/execution_tables.h`).
 
-    `variable_shapes` has the shapes of variables that lack one in the symbol. `begin`, `extent` and `shape` have a
-    column for each dimension; a missing dimension has extent 1.
+    `variable_shapes` has the shapes that are missing in the symbol. `begin`, `extent` and `shape` have a column for
+    each dimension; a missing dimension has extent 1.
     """
     return SimpleNamespace(**_mxnet.execution_tables(execution_symbol.handle.value, dict(variable_shapes or {})))
 

@@ -112,7 +112,7 @@ class ShardStore:
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
         """Decide which shards the machines exchange, before the first gradients are sent.
 
-        Send parameters again that were sent in other shards, before there was a plan.
+        Parameters that were sent in other shards, before there was a plan, are sent again.
         """
         unsettled = {i: array for i, array in arrays.items() if i in self._layouts and i not in self._settled}
         self.share({i: array for i, array in unsettled.items() if not self._layouts[i].matches(array.layout)})

@@ -56,7 +56,7 @@ def find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
 
 
 def replace_operators(graph: Graph, expand: Callable[[int, Operator], Sequence[Operator]]) -> tuple[Operator, ...]:
-    """Replace each operator of a graph by those that `expand` returns for its number and the operator.
+    """Return the operators of a graph, each replaced by the operators in `expand(number, operator)`.
 
     A backward operator then belongs to the new operator that has the old forward operator's name.
     """

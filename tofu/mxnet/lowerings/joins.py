@@ -65,7 +65,7 @@ def _list_sources(
     sources: dict[tuple[int, Phase], Sources],
     read_counts: Counter[int],
 ) -> Sources:
-    """Return the tensors from which `target` is assembled. Look through tensors that only `target` reads."""
+    """Return the tensors from which `target` is assembled. Skip tensors that only `target` reads."""
     found: list[tuple[int, Shape]] = []
     for tensor, distances in own:
         is_private = read_counts[tensor] == 1 and (tensor, phase) in sources

@@ -53,7 +53,7 @@ class DeviceMemory:
     nodes
         Names of the device's operators and fetches, in the order of execution.
     uses
-        Bytes of the pool in use, as an array [use, node]. A use is gradients, activations or fetches.
+        Bytes of the pool in use, as an array [use, node]. The uses are gradients, activations and fetches.
     """
 
     name: str

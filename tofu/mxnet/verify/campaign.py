@@ -26,7 +26,7 @@ class CaseResult:
     """Result of verifying one case (an operator with attributes and inputs).
 
     `trials` has the results of random variants. `explained` has splits that work but that Tofu does not offer, with the
-    reason. `missing` has such splits without a reason. `missing` has such splits without a known reason.
+    reason. `missing` has such splits without a known reason.
     """
 
     case: Case

@@ -76,7 +76,7 @@ class StoredArray:
 def find_arrays(file: IO[bytes]) -> tuple[dict[str, StoredArray], int]:
     """Return the arrays of the file by name, and the position in the file after the last name.
 
-    Raise ValueError if the file is damaged or no `.params` file.
+    Raise ValueError if the file is damaged or not a `.params` file.
     """
     size = os.fstat(file.fileno()).st_size
     file.seek(0)

@@ -60,7 +60,7 @@ class ParameterFile(Mapping[str, Any]):
     """The arrays of a `.params` file by name, each read when it is accessed. `shapes` has the shapes of all arrays.
 
     If the file has no checksum, `seal` is None, and a warning is shown. The file stays open, so that a new file of the
-    same name is not read by mistake. Raises TofuError if the file is damaged or no `.params` file.
+    same name is not read by mistake. Raises TofuError if the file is damaged or not a `.params` file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -77,7 +77,7 @@ class BoundGraph:
         return list(self.bound.outputs[: self.execution.n_model_outputs * len(self._contexts)])
 
     def output(self, position: int) -> ShardedTensor:
-        """Return an output of the model or a gradient. Its shards are the arrays of the graph."""
+        """Return an output of the model or a gradient. Its shards are the graph's own arrays, not copies."""
         output, workers = self.execution.outputs[position], len(self._contexts)
         tensor = self.partition.graph.tensors[output.tensor]
         regions = find_shards(self.partition.problem, output.tensor, output.layout)

@@ -14,7 +14,7 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class MonitoredShards:
-    """An object that an `mx.mon.Monitor` uses as an executor. It assembles one whole array at a time.
+    """An object that an `mx.mon.Monitor` uses as an executor. Whole arrays are assembled one at a time.
 
     `find_executor` is a function that returns the executor in use.
     """

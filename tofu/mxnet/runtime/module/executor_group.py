@@ -18,7 +18,7 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 class ExecutorGroup:
     """The attributes of MXNet's `DataParallelExecutorGroup` that scripts read.
 
-    It has one executor for all workers, unlike MXNet's group. `differentiated` are the names of the arguments that have
+    All workers have one executor, unlike in MXNet's group. `differentiated` are the names of the arguments that have
     gradients.
     """
 

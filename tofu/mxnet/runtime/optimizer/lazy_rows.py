@@ -24,7 +24,7 @@ LAZY_FOR_SPARSE = (mx.optimizer.AdaGrad, mx.optimizer.Ftrl)
 def list_read_gradients(
     optimizer: Any, index: Any, gradient: ShardedTensor, has_sparse_weight: bool
 ) -> list[ShardedTensor]:
-    """Return the gradients that a lazy optimizer reads. It leaves a row unchanged if it is zero in all of them.
+    """Return the gradients that decide which rows a lazy optimizer leaves unchanged: rows that are zero in all.
 
     Return an empty list for an optimizer that is not lazy. NAG without momentum and LBSGD are lazy by default. LBSGD
     also reads the sum of earlier gradients.

@@ -1,4 +1,4 @@
-"""Verification of a user's model: run it on one device and on the workers, and compare all results."""
+"""Verify a user's model: run the model on one device and on the workers, and compare all results."""
 
 from __future__ import annotations
 
