@@ -1,6 +1,7 @@
 """`tofu.mod.Module`, which trains and runs a model on several devices, with the interface of `mx.mod.Module`.
 
-Each device stores only shards of the parameters. At any time, the host has at most one whole parameter.
+Each device stores only shards of the parameters. The host initialises, saves and loads one parameter at a time, or a
+part of it.
 """
 
 from __future__ import annotations
