@@ -75,7 +75,7 @@ def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
 
 
 def prepare_gpus(contexts: Sequence[Any], execution_symbol: Any) -> None:
-    """Compile Tofu's GPU kernels, and test if GPUs can read each other's memory. On CPUs, do nothing.
+    """Compile the GPU kernels of a graph, and test if GPUs can read each other's memory. On CPUs, do nothing.
 
     If a GPU cannot read another GPU's memory, show a warning. Data is then copied before each transfer. Raise
     DeviceError if the driver or compiler fails, or if a GPU reads wrong bytes from another GPU.
