@@ -1,7 +1,8 @@
 """Tofu for MXNet: reads symbols, plans them, and runs the plans on several devices.
 
-Importing this package imports MXNet, and checks that Tofu was built for this version of it. The import changes two
-parts of MXNet: its loaders return a partitioned symbol from a file that has one, and its Updaters update shards.
+Importing this package imports MXNet, and raises an error if Tofu was built for another version of MXNet. The import
+replaces two parts of MXNet: the functions that load symbols also load partitioned symbols, and Updaters also update
+parameters that are split.
 """
 
 from tofu.imports.mxnet import load

@@ -1,4 +1,4 @@
-"""`tofu.bind`: a function that binds a model to several devices and returns an executor."""
+"""`tofu.bind`, which binds a model to several devices and returns an executor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers to commands about a model in a symbol file. Only `verify` allocates arrays."""
+"""Commands for a model in a symbol file, such as `plan` or `verify`. Only `verify` allocates arrays."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class SymbolRequest:
     """Number of tensors that an optimizer keeps for each weight, unless the user passes another number."""
 
     def read(self, observe: Observer | None = None) -> Task:
-        """Return the analysed training step. All arguments of the symbol except the inputs are trained."""
+        """Read the model and find the ways to split each operator. All arguments except inputs are trained."""
         return read_trained(self.symbol, self.shapes, self.settings, observe)
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Plan the model and return the plan with its graph. Raise PlanError for one worker.
+        """Plan the model, and return the plan with the graph to run. Raise PlanError for one worker.
 
         `observe` is called after every pass of the planner.
         """
@@ -58,7 +58,7 @@ class SymbolRequest:
             return plan_task(self.read(observe), progress, observe)
 
     def over(self, workers: int) -> SymbolRequest:
-        """Return the same request for another number of workers."""
+        """Return a copy of this request for another number of workers."""
         return replace(self, settings=self.settings.over(workers))
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
@@ -77,7 +77,7 @@ class SymbolRequest:
         return agreement
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Return a function that prints a table of plans: Tofu's, data parallelism, and Megatron's."""
+        """Return a function that prints a table of Tofu's plan, data parallelism, and Megatron's plan."""
 
         def make_partition(settings: Settings) -> Partition:
             return plan_task(replace(self, settings=settings).read())

@@ -1,4 +1,4 @@
-"""The two objects through which the planner uses MXNet: one knows operators, the other builds graphs."""
+"""The two objects through which the planner uses MXNet: `MXNetFrontEnd` and `MXNetBackend`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Shape = tuple[int, ...]
 
 
 class MXNetFrontEnd:
-    """Descriptions, lowerings and shapes of MXNet's operators, for the planner."""
+    """The planner's access to MXNet's operators: how they can be split or replaced, and their shapes."""
 
     descriptions = DESCRIPTIONS
     lowerings = LOWERINGS
@@ -50,7 +50,7 @@ class MXNetBackend:
         return Measured(measure_workers(source, choices))
 
     def predict_peak(self, build: Callable[[], ExecutionGraph]) -> None:
-        """Return None, because the bytes of `measure` already include all buffers."""
+        """Return None, because `measure` already counts all buffers."""
 
     def check(
         self,
@@ -70,7 +70,7 @@ class MXNetBackend:
             check_traffic(planned, communication_bytes)
 
     def find_kernel_bytes(self, program: Program) -> None:
-        """Return None, because MXNet calls a kernel for each operator."""
+        """Return None, because in MXNet each operator has its own kernel."""
 
 
 MXNET = Engine(MXNetFrontEnd(), MXNetBackend())

@@ -3,7 +3,7 @@
     tofu.frontier(symbol, 8, data=(32, 3, 224, 224))
     python -m tofu frontier model-symbol.json --workers 8 --shape data:32,3,224,224
 
-Each plan of the frontier is the cheapest one found for its memory. `tofu.partition(symbol, plan=plan)` uses one.
+Each plan has the least communication found for its memory. `tofu.partition(symbol, plan=plan)` applies a plan.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Frontier:
     Attributes
     ----------
     points
-        The plans, sorted by memory per worker, the smallest first. Each plan needs more memory than the plan before,
-        and its communication costs less.
+        The plans, sorted by memory per worker, the smallest first. Each plan needs more memory than the plan before it,
+        and less communication.
     split_all
-        The plan of `tofu.partition` without a memory limit. It splits every tensor that can be split, except that it
-        may replicate tensors below 64 KiB.
+        The plan of `tofu.partition` without a memory limit. It splits every tensor if possible, but may replicate
+        tensors below 64 KiB.
     data_parallel
-        The plan of data parallelism, or None if the model does not allow it.
+        The plan of data parallelism, or None if the model cannot be split by batch.
     """
 
     points: tuple[Plan, ...]
@@ -74,7 +74,7 @@ class Frontier:
     def __str__(self) -> str:
         """Return a table with a row for each plan.
 
-        A row names the tensors that this plan replicates or keeps in memory and the plan before does not.
+        The last column names tensors that a plan replicates, or keeps in memory, unlike the plan in the row above.
         """
         rows = [
             ("", "memory per worker", "of the smallest", "moved per step", "of the first", "replicated", "kept", "new")
@@ -169,10 +169,10 @@ def frontier(
     topology: Any = None,
     **shapes: Sequence[int],
 ) -> Frontier:
-    """Find plans that trade memory per worker for communication, from splitting every tensor to data parallelism.
+    """Find plans that trade memory per worker for communication.
 
-    All arguments of the model except its inputs are trained. No array is allocated. The search takes about ten times
-    as long as for one plan.
+    The plans range from splitting every tensor to data parallelism. All arguments of the model except its inputs are
+    trained. No array is allocated. The search takes about ten times as long as for one plan.
 
     Parameters
     ----------
@@ -213,8 +213,8 @@ def frontier(
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
     """Return the frontier of a symbol that is not partitioned.
 
-    Each round of the search splits the model by one prime factor of the number of workers, in one order only. Raise
-    PlanError for one worker, and if `settings` name an algorithm that does not search.
+    Each round of the search splits the model by one prime factor of the number of workers. Only one order of the
+    factors is tried. Raise PlanError for one worker, or if `settings` name an algorithm that does not search.
     """
     if settings.workers == 1:
         raise PlanError("ngpus is 1; a frontier needs 2 workers or more.")

@@ -43,12 +43,12 @@ def memory_report(
     ngpus
         The number of workers. The default is the number of workers of a partitioned symbol.
     optimizer
-        MXNet's name of the optimizer. Its states are part of the report. With None there are no states.
+        MXNet's name of the optimizer, whose states are part of the report, or None for no states.
     optimizer_params
         Arguments of the optimizer. By default SGD has a momentum of 0.9, and other optimizers have MXNet's defaults.
     options
-        Further arguments of `tofu.partition`, such as `plan`, `hints` or `algorithm`. They may also be passed by
-        name, beside the shapes.
+        Further arguments of `tofu.partition`, such as `plan`, `hints` or `algorithm`. They may also be passed by name,
+        like the shapes.
     **shapes
         The shape of each input, by name. They may be left out for a partitioned symbol that has a plan.
 
@@ -56,8 +56,8 @@ def memory_report(
     -------
     MemoryReport
         The report, which prints as a table. `one_device` and `workers` have the numbers. `fits(device_bytes)` is True
-        if each worker needs at most so many bytes. `tofu.mxnet.memory.plot.plot_memory` draws the report. The workspace
-        of kernels is an estimate; all other bytes are exact.
+        if no worker needs more than `device_bytes`. `tofu.mxnet.memory.plot.plot_memory` draws the report. Only the
+        workspace of kernels is an estimate.
 
     Raises
     ------

@@ -59,36 +59,36 @@ def partition(
     for_training
         If False, plan the model for inference.
     undescribed
-        What to do with operators that Tofu has no description of. "replicate" runs them on every worker. "error" raises
-        an error that names them.
+        What to do with operators of which Tofu has no description. "replicate" runs them on every worker. "error"
+        raises an error with their names.
     on_infeasible
-        What to do if the model cannot be split between so many workers. "replicate" lets workers compute the same,
-        with a warning. "error" raises an error that reports how many workers are possible.
+        What to do if the model cannot be split between so many workers. "replicate" lets some workers compute the same
+        results, with a warning. "error" raises an error with the possible numbers of workers.
     cache
-        If False, search again even for a graph that was planned before.
+        If False, search again even if the same graph was planned before.
     algorithm
-        "exact" finds the best plan and proves that it is the best. "recursive" is the paper's algorithm, which
-        chooses the best split of each round given the rounds before. Other algorithms are baselines to compare with:
-        BASELINES (docs/search.md).
+        "exact" finds the best plan and proves that it is the best. "recursive" is the paper's algorithm, which chooses
+        the best split of one round after the other. Other algorithms are baselines to compare with: BASELINES
+        (docs/search.md).
     search_seconds
         Limit on the effort of the exact search, in seconds. Effort is counted in operations, so that every run finds
-        the same plan. At the limit, the search returns the best plan found so far, and `plan.optimality` reports what
-        is proved about it. Tables of costs count towards the limit, but are always completed.
+        the same plan. At the limit, the search returns the best plan found so far, and `plan.optimality` reports how
+        good it is known to be. The costs of all splits are computed even if that exceeds the limit.
     topology
         Bandwidth of each level of the interconnect, in bytes per second, as a list or in a JSON file
         (docs/search.md). The top level comes first. The search then minimises seconds instead of bytes, and tries
         every order of the rounds.
     memory_limit
         The largest `plan.worker_bytes` allowed, in bytes or as a text such as "12GB". Any tensor may then be
-        replicated, even in some rounds only, as far as memory allows. Among the plans found that fit, the one with
-        the least communication is used. If none fits, the error names what does not fit.
+        replicated, in all rounds or some, if the memory suffices. Of the plans that fit, the one with the least
+        communication is used. If none fits, the error reports what needs too much memory.
     replicate
-        "small" replicates only tensors below 64 KiB. "free" replicates any tensor if that saves communication,
-        whatever memory it takes.
+        "small" replicates only tensors below 64 KiB. "free" replicates any tensor if that saves communication, even if
+        it needs much memory.
     unroll
-        An RNN operator (LSTM, GRU, tanh) can only be split by batch. "always" replaces it by cells for single time
-        steps, which can also be split by hidden units. "cheaper" plans both and uses the plan with less communication.
-        "never" keeps the operator.
+        How to run RNN operators (LSTM, GRU, tanh), which can only be split by batch. "always" replaces them by cells
+        for single time steps, which can also be split by hidden units. "cheaper" plans both and uses the plan with less
+        communication. "never" keeps them.
     **shapes
         The shape of each input, by name. If they are passed, the search runs now; otherwise it runs when the symbol
         is bound.

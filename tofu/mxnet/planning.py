@@ -1,4 +1,4 @@
-"""Planning of a symbol for given shapes."""
+"""Read a symbol for given shapes, and plan it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def read_task(
     observe: Observer | None = None,
     states: int = 0,
 ) -> Task:
-    """Read and analyse a symbol: find out how each operator can be split. Raise a TofuError if this is impossible.
+    """Read a symbol and find the ways to split each operator. Raise a TofuError if this is impossible.
 
-    `differentiated` names the arguments that get gradients, and `updated` names those that an optimizer updates. If
-    there is a memory limit, `states` is the number of tensors that an optimizer keeps for each weight.
+    `differentiated` are the names of the arguments that get gradients. `updated` are the names of the arguments that an
+    optimizer updates. For a memory limit, `states` is the number of tensors that the optimizer keeps for each weight.
     """
     observe = observe or observe_by_environment()
     differentiated = differentiated if settings.for_training else ()
@@ -73,9 +73,9 @@ def read_task(
 def _list_forms(symbol: Any, settings: Settings) -> list[SymbolForm]:
     """Return the forms of a symbol from which the planner may choose.
 
-    In some forms, other operators replace the RNN operators (see `unrolled`), or operators along a dimension such as
-    cumsum (see `blocks`). With a plan, those operators are replaced that the plan replaces. An operator with a hint is
-    not replaced by blocks.
+    A form states which operators are replaced: RNN operators (see `unrolled`), or operators such as cumsum (see
+    `blocks`). If there is a plan already, the same operators are replaced as in the plan. Blocks do not replace an
+    operator that has a hint.
     """
     unroll = find_unroll(settings) if has_recurrences(symbol) else "never"
     unroll_choices = {"never": (False,), "always": (True,), "cheaper": (False, True)}[unroll]
@@ -100,10 +100,10 @@ def _choose_form(
     read: Callable[[SymbolForm], Source],
     analyse: Callable[[Source], Task],
 ) -> Task:
-    """Return the form of the symbol whose plan has the least communication, or the first of several equal ones.
+    """Return the symbol in the form whose plan has the least communication.
 
-    If the user describes an interconnect, seconds are compared. If the best plan does not distribute the blocks of an
-    operator over the workers, the operator itself is used instead.
+    With an interconnect, seconds are compared instead. An operator is kept if the best plan does not distribute its
+    blocks over the workers.
     """
     best_task, best_form, best_plan = first_task, AS_WRITTEN, _plan_form(first_task)
     if isinstance(best_plan, Plan) and best_plan.communication_bytes == 0:
@@ -170,7 +170,7 @@ def read_trained(
 
 
 def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Callable[[Task], Partition]:
-    """Return a function that plans a task with its own settings, and chooses the form of the symbol again for them."""
+    """Return a function that plans a task, in the form of the symbol that is best for the settings of the task."""
 
     def plan(task: Task) -> Partition:
         if len(_list_forms(symbol, task.settings)) == 1:
@@ -181,5 +181,5 @@ def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Cal
 
 
 def plan_task(task: Task, progress: Progress | None = None, observe: Observer | None = None) -> Partition:
-    """Plan a model that `read_task` has analysed, and return the plan with its graph."""
+    """Plan a task of `read_task`, and return the plan with the graph to run."""
     return make_partition(task, observe or observe_by_environment(), progress)

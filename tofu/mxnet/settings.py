@@ -1,4 +1,4 @@
-"""Planning options of MXNet models: those that JAX has as well, and `unroll`."""
+"""Planning options of MXNet models: the options of all engines, and `unroll`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNROLL = ("never", "cheaper", "always")
 class MXNetSettings(Settings):
     """Planning options that a user passed for an MXNet model.
 
-    `unroll` ("never", "cheaper" or "always") determines if RNN operators are replaced by cells for single time steps.
+    `unroll` ("never", "cheaper" or "always") decides if RNN operators are replaced by cells for single time steps.
     """
 
     unroll: str = "never"

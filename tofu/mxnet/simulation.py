@@ -23,12 +23,12 @@ ONE_WORKER = 1
 
 @explain_call(f'tofu.simulate(symbol, "8xH100", {EXAMPLE})')
 def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shapes: Sequence[int]) -> Simulation:
-    """Predict how long a training step takes on a machine, without running it.
+    """Predict how long a training step takes on a machine. The step does not run.
 
     Parameters
     ----------
     symbol
-        The model. A partitioned symbol is simulated on its workers, and any other symbol on one device.
+        The model. A partitioned symbol is simulated on its workers, any other symbol on one device.
     machine
         The name of a machine that comes with Tofu ("8xH100"), or the path of a file written by `python -m tofu
         calibrate`.
@@ -40,7 +40,7 @@ def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shape
     Returns
     -------
     Simulation
-        The predicted step: `.seconds`, `.throughput`, `.fits`. It prints as a summary of where the time is spent.
+        The predicted step: `.seconds`, `.throughput`, `.fits`. It prints as a summary of how the time is spent.
 
     Raises
     ------
@@ -71,9 +71,9 @@ def advise(
 ) -> Advice:
     """Find the number of devices of a machine on which a model should train, and the plan. The result prints as a table.
 
-    `workers` are the numbers of devices to try, by default the powers of 2 up to the machine's number. If the symbol
-    is partitioned, its hints apply, but not its number of workers, plan, interconnect and memory limit. The other
-    arguments and the errors are as in `simulate`.
+    `workers` are the numbers of devices to try, by default the powers of 2 up to the machine's number. The hints of a
+    partitioned symbol apply, but not its number of workers, plan, interconnect and memory limit. The other arguments
+    and the errors are as in `simulate`.
     """
     settings = symbol.settings.over(ONE_WORKER) if isinstance(symbol, PartitionedSymbol) else read_settings(ONE_WORKER)
     model = _read_model(symbol, shapes, list_keyword_arguments(advise))

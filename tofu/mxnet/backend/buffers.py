@@ -1,4 +1,4 @@
-"""Predict the memory of each worker, with the same code that plans memory when a model is bound. No array is allocated."""
+"""Predict how much memory each worker needs. MXNet's memory planner is used, but no array is allocated."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def measure_one_device(source: Source) -> int:
 
 
 def plan_buffers(choices: Choices, execution: ExecutionGraph) -> _mxnet.PlannedGraph:
-    """Return the execution graph with its memory plan. Binding the graph allocates exactly these buffers."""
+    """Return the execution graph with the buffers that MXNet allocates when it binds the graph."""
     return _mxnet.PlannedGraph(execution.symbol.handle.value, *worker_variables(choices, execution))
 
 
 def measure_workers(source: Source, choices: Choices) -> tuple[int, ...]:
-    """Return the bytes that each worker needs: its shards of all variables, and its buffers.
+    """Return the bytes that each worker needs for its shards of all variables and for its buffers.
 
-    No execution graph is built: the same function plans the buffers from an outline of each worker's program.
+    This is faster than `add_up_workers`, because no execution graph is built.
     """
     outlines = write_outlines(choices)
     builder = make_builder(source, choices, TRAINING, {}, outlines.workers_by_operator)
@@ -68,7 +68,7 @@ def measure_workers(source: Source, choices: Choices) -> tuple[int, ...]:
 
 
 def add_up_workers(choices: Choices, planned: _mxnet.PlannedGraph) -> tuple[int, ...]:
-    """Return the bytes that each worker needs, like `measure_workers`, but from the memory plan of an execution graph."""
+    """Return the same bytes as `measure_workers`, from an execution graph whose buffers are planned."""
     memory = planned.memory()
     return tuple(held + memory[worker_group(worker)]["pool"] for worker, held in enumerate(_count_held(choices)))
 

@@ -1,4 +1,4 @@
-"""Build execution graphs: MXNet symbols in which every worker has its own part of each operator (paper section 6)."""
+"""Build execution graphs: MXNet symbols that contain the operators of all workers (paper section 6)."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ class ExecutionGraph:
 
     @cached_property
     def keeping_gradients(self) -> ExecutionGraph:
-        """A copy of this graph in which gradients have their own memory, so that the next forward pass keeps them.
+        """A copy of this graph in which the next forward pass does not overwrite the gradients.
 
-        Two kinds of gradients still share memory: a gradient of two arguments, and one that no backward operator
-        computes.
+        Two kinds may still be overwritten: a gradient that two arguments share, and a gradient that no backward
+        operator computes.
         """
         begin, end = (count * self.workers for count in (self.n_model_outputs, len(self.outputs)))
         handle, positions = _mxnet.keep_outputs(self.symbol.handle.value, begin, end)
@@ -80,8 +80,8 @@ class ExecutionGraph:
 def build_execution_graph(source: Source, program: PlannedProgram) -> ExecutionGraph:
     """Build the MXNet symbol that runs `program` on all workers.
 
-    Most nodes are copied from the nodes of `source`, the training graph for one device. An operator that only Tofu has
-    is created by its name.
+    Most nodes are copies of nodes in `source`, the symbol that trains the model on one device. Tofu's own operators are
+    created by their names.
     """
     symbol = build_symbol(source, program)
     return ExecutionGraph(symbol, program.outputs, program.n_model_outputs, program.workers)
@@ -101,7 +101,7 @@ def make_builder(
 ) -> _mxnet.ExecutionGraphBuilder:
     """Return an object that builds the execution graph of the operators in `phases`.
 
-    `reducers` maps a tensor to the function that combines its partial results, which does not affect memory. If
+    `reducers` maps a tensor to the function that combines the workers' partial results, such as "Sum". If
     `workers_by_operator` is passed, an operator exists only on the workers that are listed for it.
     """
     graph = choices.problem.graph
@@ -156,10 +156,6 @@ def _add_rewritten(
 
 
 def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, list[int]]:
-    """Return operator -> the outputs that every worker must compute, for operators with several outputs.
-
-    Somebody reads these outputs, `origin.asked` lists them, or other such outputs need them.
-    """
     graph = problem.graph
     running = [(position, operator) for position, operator in enumerate(graph.operators) if operator.phase in phases]
     read = graph.results.union(*(operator.inputs for _, operator in running))

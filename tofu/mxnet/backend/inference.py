@@ -1,4 +1,4 @@
-"""Build the graph for inference. It has only the forward operators, and reads the same shards as a training step."""
+"""Build the graph for inference. It has only forward operators, and reads the same shards as the graph for training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tofu.program import PlannedProgram, check_program, is_checked, write_progra
 
 
 def write_inference(partition: Partition) -> PlannedProgram:
-    """Return the program that all workers run for inference. Each forward operator is split as in training."""
+    """Return the operators that each worker runs for inference. They are split as in training."""
     task = partition.task
     choices = prepare_inference(partition.graph, partition.searched, task.engine.front_end, task.settings.undescribed)
     return write_program(choices, inference=True)

@@ -1,1 +1,1 @@
-"""Calibration: measure the present machine with small models, and describe it for simulations."""
+"""Measure this machine with small models, and describe it for simulations."""

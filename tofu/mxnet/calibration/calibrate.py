@@ -1,4 +1,4 @@
-"""`calibrate`: measure the machine that this code runs on. Each of its processors counts as a device."""
+"""Measure the machine that this code runs on. Each of its processors counts as a device."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PROGRAM_ENVIRONMENTS: Mapping[str, Mapping[str, str]] = {
 def calibrate(name: str = "this machine") -> dict[str, Any]:
     """Measure this machine, and return its description for simulations, which can be saved as a JSON file.
 
-    This takes about a minute. Nothing else should run meanwhile. Raises TofuError if a measuring program fails.
+    This takes about a minute. Run no other program at the same time. Raises TofuError if a measurement fails.
     """
     samples = [Sample(*fields) for fields in _run_program("kernels")]
     engine = _run_program("engine")

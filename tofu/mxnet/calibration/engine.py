@@ -1,4 +1,4 @@
-"""Measure the time that MXNet spends outside of kernels (per operator, update and step), and the time of whole steps.
+"""Measure the time of whole training steps, and the time that MXNet spends in them outside of kernels.
 
 In a step, kernels take longer than alone, because less of their input is in the cache.
 
@@ -47,7 +47,7 @@ def find_median(run: Callable[[], Any]) -> float:
 
 
 def measure_processors() -> float:
-    """Return how many processors at full speed would be as fast as all processors of this machine together."""
+    """Return how many processors at full speed would equal all processors of this machine together."""
     count = len(os.sched_getaffinity(0))
     operands = [mx.nd.ones((512, 512), mx.cpu(device)) for device in range(count)]
 

@@ -1,6 +1,6 @@
-"""Measure how long single kernels take: run small models under MXNet's profiler, and find each operator in its events.
+"""Measure how long single kernels take, by running small models under MXNet's profiler.
 
-This separate program runs one operator at a time, in one thread (`calibrate.PROGRAM_ENVIRONMENTS`):
+In this program, MXNet runs one operator at a time, in one thread (`calibrate.PROGRAM_ENVIRONMENTS`):
 
     python -m tofu.mxnet.calibration.kernels FILE
 
@@ -40,8 +40,8 @@ CLONE_PREFIX, FETCH_OPERATOR = "_tofu_clone_", "_tofu_multi_fetch"
 class RecordedCase(NamedTuple):
     """A model that ran under the profiler.
 
-    `program` is the model's program. `steps` has the begin and the end of each step, in microseconds on the profiler's
-    clock.
+    `program` has the operators of each worker. `steps` has the begin and end of each step, in microseconds on the
+    profiler's clock.
     """
 
     program: PlannedProgram
@@ -98,7 +98,7 @@ def _run_step(executor: Any) -> None:
 
 
 def read_events(path: Path) -> Events:
-    """Read the file that the profiler wrote. Return the begin and the seconds of each kernel."""
+    """Read the file that the profiler wrote. Return when each kernel began, and how many seconds it took."""
     events = json.loads(path.read_text())["traceEvents"]
     devices = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
     begins: dict[tuple[int, int, str], int] = {}
@@ -119,10 +119,10 @@ def read_events(path: Path) -> Events:
 
 
 def match_events(recorded: RecordedCase, events: Events) -> Iterator[Sample]:
-    """Yield the work of each kernel (such as its bytes), with the seconds that it took in the fastest step.
+    """Yield, for each kernel, its work (such as the bytes it reads) and its seconds in the fastest step.
 
-    The n-th event of an operator on a device belongs to the n-th node of this operator. If the numbers of events and
-    nodes differ, the operator is skipped.
+    On each device, the profiler's n-th event for an operator is matched with the n-th node of this operator. An
+    operator is skipped if the numbers of its events and nodes differ.
     """
     program = recorded.program
     tables = program.tables

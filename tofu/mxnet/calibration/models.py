@@ -1,4 +1,4 @@
-"""Define small models to measure, with layers of every common kind in several sizes."""
+"""Define the small models to measure. They have layers of every common kind in several sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class CalibrationCase:
-    """A model to measure: a symbol, the shapes of its inputs, the number of workers, and the name of the planning algorithm."""
+    """A model to measure, with its input shapes, the number of workers, and the planning algorithm's name."""
 
     symbol: Any
     shapes: Shapes
@@ -43,7 +43,7 @@ def list_cases() -> Iterator[CalibrationCase]:
 
 
 def list_steps() -> Iterator[CalibrationCase]:
-    """Yield the models whose whole steps are measured: the two largest of each kind, for one, two and four devices."""
+    """Yield the models whose whole steps are measured: the two largest of each kind, on one, two and four devices."""
     for build, sizes in _list_families():
         for symbol, shapes in (build(*model_sizes) for model_sizes in sizes[-2:]):
             yield from (CalibrationCase(symbol, shapes, workers) for workers in (1, 2, 4))

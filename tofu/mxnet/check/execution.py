@@ -1,11 +1,11 @@
-"""Check execution graphs before every bind, unless TOFU_CHECK=0. The tests check all graphs.
+"""Check each execution graph before MXNet binds it. TOFU_CHECK=0 disables these checks.
 
 A *fetch* is a node that assembles a region on one worker from the shards of several workers. The rules are:
 
 - Fetches (`csrc/nnvm/memory/check_fetches.h`): a fetch reads regions inside its sources, and writes each output element
-  once. Tensors reach another worker only through a fetch.
-- Lifetimes (`csrc/nnvm/memory/check_lifetimes.h`): whenever MXNet may run a node, all tensors that the node reads are
-  complete in memory. This includes sums, and variables that are changed in place.
+  once. A worker reads another worker's tensors only through fetches.
+- Lifetimes (`csrc/nnvm/memory/check_lifetimes.h`): when MXNet runs a node, all tensors that it reads are complete, and
+  no other tensor has overwritten them.
 - Outputs have the sizes of the plan's shards.
 """
 
@@ -21,14 +21,14 @@ Shape = tuple[int, ...]
 
 
 def check_execution(planned: _mxnet.PlannedGraph, output_shapes: Sequence[Shape]) -> None:
-    """Raise InternalError if an execution graph breaks a rule of this module. The error lists the places.
+    """Raise InternalError, with a list of mistakes, if an execution graph breaks a rule of this module.
 
     Parameters
     ----------
     planned
-        The execution graph, with the buffers that binding will allocate.
+        The execution graph, with the buffers that MXNet will allocate for it.
     output_shapes
-        The shapes that the plan expects of the graph's first outputs.
+        The shapes that the graph's first outputs must have according to the plan.
     """
     problems = [*planned.problems(), *_compare_outputs(planned.outputs(), output_shapes)]
     if problems:
@@ -44,7 +44,7 @@ def _compare_outputs(outputs: Sequence[tuple[str, Shape | None]], planned_shapes
 
 
 def check_memory(found: Sequence[int], expected: Sequence[int]) -> None:
-    """Raise InternalError unless each worker needs exactly the bytes that its plan counts. Both lists are by worker."""
+    """Raise InternalError unless each worker needs exactly as many bytes as expected. Both lists are by worker."""
     wrong = [worker for worker, counts in enumerate(zip(found, expected, strict=True)) if counts[0] != counts[1]]
     if wrong:
         raise InternalError(
@@ -54,7 +54,7 @@ def check_memory(found: Sequence[int], expected: Sequence[int]) -> None:
 
 
 def check_traffic(planned: _mxnet.PlannedGraph, communication_bytes: int) -> None:
-    """Raise InternalError unless an execution graph reads exactly `communication_bytes` from other workers."""
+    """Raise InternalError unless workers read exactly `communication_bytes` from each other in this graph."""
     remote_bytes = planned.remote_bytes()
     if remote_bytes != communication_bytes:
         raise InternalError(

@@ -1,8 +1,7 @@
 """Count the bytes that an execution graph transfers between workers.
 
-A fetch is a node that reads shards of other workers. The bytes that all fetches read must equal
-`plan.communication_bytes`. So must the bytes that kernels count while they run. To be independent of the planner, this
-module imports neither the search nor the analysis.
+A fetch is a node that reads shards of other workers. Fetches must read exactly `plan.communication_bytes` from other
+workers. This module does not import the planner, so it checks the planner's count independently.
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ from tofu import _mxnet
 def read_tables(execution_symbol: Any, variable_shapes: Mapping[str, tuple[int, ...]] | None = None) -> SimpleNamespace:
     """Return tables of a graph's nodes, in execution order, and of its fetches (`csrc/nnvm/execution/execution_tables.h`).
 
-    `variable_shapes` has the shapes of variables that lack one in the symbol. Rows refer to each other by position.
-    `begin`, `extent` and `shape` have a column for each dimension. Fetches of fewer dimensions have extent 1 in the
-    others.
+    `variable_shapes` has the shapes that are missing in the symbol. `begin`, `extent` and `shape` have a column for
+    each dimension; a missing dimension has extent 1.
     """
     return SimpleNamespace(**_mxnet.execution_tables(execution_symbol.handle.value, dict(variable_shapes or {})))
 
@@ -32,7 +30,7 @@ ITEM_BYTES = np.array((4, 8, 2, 1, 4, 1, 8, 1))  # by MXNet's type flag
 
 @dataclass(frozen=True)
 class FetchTraffic:
-    """Bytes that all fetches of an execution graph read: from other workers (remote), and from their own worker (local)."""
+    """Bytes that all fetches read from other workers (`remote_bytes`) and from their own worker (`local_bytes`)."""
 
     remote_bytes: int
     local_bytes: int

@@ -1,6 +1,6 @@
 """Compare a model's results on several workers with its results on one device.
 
-Anything with the methods of an `mx.sym.Symbol` can run: the model itself, or its partitioned symbol.
+The functions accept the model itself, its partitioned symbol, or any object with a symbol's methods.
 """
 
 from tofu.compare.numbers import Arrays as Arrays

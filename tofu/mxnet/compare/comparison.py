@@ -22,7 +22,7 @@ NOT_FINITE = "one device computes no finite numbers from these values; pass your
 class ComparedRuns:
     """Differences between a run on several workers and a run on one device.
 
-    `excused` maps the name of each tensor that is not compared to the reason.
+    `excused` maps the name of each tensor that was not compared to the reason why.
     """
 
     training: tuple[Difference, ...]
@@ -31,14 +31,14 @@ class ComparedRuns:
 
     @property
     def largest(self) -> float:
-        """The largest error of a tensor."""
+        """The largest error of all tensors."""
         return max((difference.error for difference in (*self.training, *self.inference)), default=0.0)
 
 
 def compare_runs(partition: Partition, workers_run: Run, device_run: Run, cancelled: float) -> ComparedRuns:
     """Compare the results of all workers with those of one device.
 
-    Tensors that depend on random numbers, or have infinite or NaN values on one device, are excused.
+    Tensors are not compared if they depend on random numbers, or contain infinity or NaN on one device.
     """
     problem = partition.searched.problem
     excused = _name_tensors(partition, find_random(problem.graph, problem.accesses))
@@ -65,7 +65,7 @@ def find_fixed(comparison: ComparedRuns, corrected: ComparedRuns, tolerance: flo
 
 
 def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: float) -> ComparedRuns:
-    """Return a comparison without the tensors that differ because of a known mistake of MXNet."""
+    """Return the comparison without tensors that differ because MXNet is known to compute them wrong."""
     defects = _name_tensors(partition, find_defects(partition.source.graph))
     differences = (*comparison.training, *comparison.inference)
     wrong = [d for d in differences if d.error > tolerance and d.name in defects]
@@ -79,9 +79,9 @@ def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: fl
 
 
 def measure_traffic(partition: Partition, workers_run: Run, trains: bool) -> dict[str, Traffic]:
-    """Count the bytes that workers transfer in training and in inference, in the graph and in the run.
+    """Count the bytes that workers transfer in training and in inference: in the graph, and when it ran.
 
-    For training, the result also has the bytes that the plan predicts. Plans predict no bytes for inference.
+    For training, the result also has the bytes that the plan predicts.
     """
     graph_bytes = count_traffic(build_inference(partition).symbol).remote_bytes
     inference = {"inference": Traffic(None, graph_bytes, workers_run.inference_bytes)}

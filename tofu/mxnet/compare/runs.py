@@ -1,4 +1,4 @@
-"""Run a training step and a forward pass for inference, with a symbol or anything that binds like one."""
+"""Run a training step and a forward pass for inference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tofu.mxnet.compare.values import draw_like
 class Run:
     """The numbers that a model computed in a training step and in inference.
 
-    `training_bytes` and `inference_bytes` are the bytes that workers read from each other meanwhile.
+    `training_bytes` and `inference_bytes` are the bytes that workers read from each other in these runs.
     """
 
     training: RunNumbers
@@ -38,9 +38,9 @@ def run_step(
 ) -> Run:
     """Bind `symbol`, run it for inference, then run a training step on the same values.
 
-    `requests` maps each argument to MXNet's "write", "add" or "null". The gradients of the outputs, and the arrays to
-    which gradients are added, are random. If `adds_apart` is True, MXNet writes all gradients and this function adds
-    them, because some kernels of MXNet cannot add.
+    `requests` maps each argument to MXNet's "write", "add" or "null". With "add", a gradient is added to random
+    numbers. If `adds_apart` is True, this function adds them, because some kernels of MXNet cannot. The gradients of
+    the outputs are random, too.
     """
     context = context or mx.cpu(0)
     bound_requests = {n: "write" if adds_apart and request == "add" else request for n, request in requests.items()}

@@ -27,7 +27,7 @@ Change = Callable[[str, dict[str, str]], dict[str, str]]  # (operator type, attr
 def widen_types(symbol: Any) -> Any:
     """Return a copy of the symbol that computes in float64 instead of float32 and float16.
 
-    If MXNet has an operator only in float32, casts are added before and after it.
+    An operator that MXNet only has in float32 keeps this type, between two casts.
     """
 
     def widen(op: str, attributes: dict[str, str]) -> dict[str, str]:
@@ -80,9 +80,9 @@ def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
 def split_readers(symbol: Any) -> Any:
     """Return a copy of the symbol in which no output has more than seven readers.
 
-    MXNet adds the gradients of eight or more readers in place, and some of its kernels do this wrong. So each group of
-    seven readers gets its own `_copy` of the output. An attribute makes the copies different, because MXNet merges
-    equal nodes.
+    MXNet adds the gradients of eight or more readers in place, and some of its kernels do this incorrectly. So each
+    group of seven readers reads a copy of the output. An attribute makes the copies different, because MXNet would
+    merge equal nodes.
     """
     model = json.loads(symbol.tojson())
     nodes, states = model["nodes"], set(symbol.list_auxiliary_states())
@@ -103,10 +103,10 @@ def split_readers(symbol: Any) -> Any:
 
 
 def avoid_blocked_layouts(symbol: Any) -> Any:
-    """Return a copy of the symbol in which each LRN is followed by a slice of all elements.
+    """Return a copy of the symbol in which each LRN is followed by a slice that selects all elements.
 
-    oneDNN's convolutions on CPUs write channels in blocks. If LRN's backward operator reads such a gradient, its result
-    contains uninitialised memory. A slice's gradient has its elements in row-major order.
+    On CPUs, a convolution may write a gradient in oneDNN's blocked format. The gradient of LRN would read it wrong. The
+    gradient of a slice is always in row-major order.
     """
     model = json.loads(symbol.tojson())
     for number in [number for number, node in enumerate(model["nodes"]) if node["op"] == "LRN"]:

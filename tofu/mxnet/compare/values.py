@@ -1,4 +1,4 @@
-"""Draw random values for a model's variables. The range of a variable suits the operators that read it."""
+"""Draw random values for a model's variables, in ranges that suit the operators that read them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ POSITIONS: dict[str, dict[int, FindBounds]] = {
     "where": {0: lambda attributes, shapes: (0, 2)},
     "_ctc_loss": {1: lambda attributes, shapes: (1, shapes[0][2])},
 }
-"""Operator -> the inputs that contain indices, labels or lengths -> the range of their values."""
+"""For each operator, the inputs that contain indices, labels or lengths, with the ranges of their values."""
 MOVING_OPERATORS = frozenset(
     (
         *("Reshape", "Flatten", "transpose", "expand_dims", "squeeze", "SwapAxis", "reshape_like", "reverse"),
@@ -74,7 +74,7 @@ MOVING_OPERATORS = frozenset(
 
 
 def find_positions(symbol: Any, shapes: Mapping[str, Shape], dtypes: Mapping[str, Any]) -> dict[str, Bounds]:
-    """Return the range of values that all readers accept, for each argument that contains indices, labels or lengths."""
+    """Return the allowed range of each argument that contains indices, labels or lengths."""
     symbol = in_plain_form(symbol)
     all_shapes, type_flags = infer_arguments(symbol, shapes, dtypes)
     nodes = _mxnet.nodes(symbol.handle.value)
@@ -110,7 +110,7 @@ INPUTS_AROUND_ONE = {
     "elemwise_div": (1,),
     "broadcast_div": (1,),
 }
-"""Operator -> inputs whose values are drawn around 1: scales, variances, divisors, arguments of logarithms and roots."""
+"""For each operator, the inputs that are drawn around 1: scales, variances, divisors, arguments of logarithms."""
 
 
 def draw_values(
@@ -120,7 +120,7 @@ def draw_values(
     user_values: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> dict[str, Array]:
-    """Return name -> array for every argument and auxiliary state of a symbol. Use the arrays in `user_values` as they are.
+    """Return an array for every argument and auxiliary state of a symbol, by name: from `user_values`, or random.
 
     Indices, labels and lengths are drawn from their allowed range, and scales and variances between 0.5 and 1.5.
     Parameters with two or more dimensions are uniform with variance 1 / fan-in. All other numbers are between -0.5 and

@@ -1,7 +1,7 @@
-"""MXNet's operators along a dimension, such as cumsum, argmax and topk, split along this dimension.
+"""Rewrite operators such as cumsum, argmax and topk, so that the dimension along which they work can be split.
 
-The dimension is divided into blocks, one for each worker. Each worker computes its own block, and workers exchange one
-partial result of each block. A roll becomes slices in another order.
+The dimension is divided into blocks, one for each worker. Each worker computes its own block. Then the workers exchange
+one partial result of each block, such as its sum. A roll is replaced by slices.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def name_blocks(name: str) -> str:
 def divide_into_blocks(
     symbol: Any, shapes: Shapes, types: Mapping[str, int], workers: int, may_divide: Callable[[str], bool]
 ) -> Any:
-    """Return the symbol with operators along a dimension in blocks. `shapes` and `types` describe all variables.
+    """Return the symbol with each operator such as cumsum replaced by operators that compute it in blocks.
 
-    An operator stays whole if `may_divide` returns False for its name. Of the operators that replace it, the last one
-    gets its name, unless it has two outputs.
+    `shapes` and `types` describe all variables. An operator is not replaced if `may_divide` returns False for its name.
+    The last of the new operators gets the old operator's name, unless the old operator has two outputs.
     """
 
     def find_replacement(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:
@@ -79,7 +79,7 @@ def _replace_roll(node: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
 
 @dataclass(frozen=True)
 class _BlockedOperator:
-    """An operator to compute in blocks along dimension `axis`. If the operator has no axis, `shape` is flat."""
+    """An operator to compute in blocks along dimension `axis`. Without an axis, its input is flattened to `shape`."""
 
     op: str
     attributes: Mapping[str, Any]
@@ -130,7 +130,6 @@ class _BlockedOperator:
         return (*self.shape[: self.axis], *extents, *self.shape[self.axis + 1 :])
 
     def _accumulate(self, divided: Any) -> Any:
-        """Compute sums within blocks, and add to each element the sum of the blocks before it."""
         axis, dtype = self.axis, self.attributes.get("dtype")
         sums_in_block = mx.sym.cumsum(divided, axis=axis + 1, **({"dtype": dtype} if dtype else {}))
         totals = mx.sym.slice_axis(sums_in_block, axis=axis + 1, begin=self.block_size - 1, end=self.block_size)
@@ -141,7 +140,6 @@ class _BlockedOperator:
         return mx.sym.reshape(mx.sym.broadcast_add(sums_in_block, sums_before), shape=self.shape)
 
     def _find_extreme(self, divided: Any) -> Any:
-        """Find the largest or smallest element of each block, or NaN, then the block with the largest or smallest one."""
         extremes = getattr(mx.sym, EXTREMES[self.op])(divided, axis=self.axis + 1)
         positions_in_block = self._find_position(divided, self.axis + 1)
         block = mx.sym.reshape(self._find_position(extremes, self.axis), shape=self._replace_extent(1))

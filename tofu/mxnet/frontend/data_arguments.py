@@ -1,4 +1,4 @@
-"""Tell data from parameters if the shapes of all arguments are known, as in `bind` with whole arrays."""
+"""Find the arguments that are data, not parameters, if all shapes are known."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ MOST_INFERENCES = 32
 def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset[str]:
     """Return the names of the arguments that are data. All others are parameters.
 
-    If some shapes are missing, labels and all arguments with shapes are data. Otherwise, three kinds of arguments are
-    data: labels, arguments whose shape grows with the batch, and arguments whose shape MXNet cannot infer from earlier
-    ones.
+    An argument is data if it is a label, if its shape grows with the batch, or if MXNet cannot infer its shape from
+    earlier arguments. If some shapes are missing, labels and all arguments with shapes are data.
     """
     names = symbol.list_arguments()
     named = frozenset(shapes).union(labels)
@@ -42,7 +41,7 @@ def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset
 def _find_needed_shapes(symbol: Any, shapes: Shapes, groups: Sequence[Sequence[str]]) -> dict[str, tuple[int, ...]]:
     """Return the shapes that MXNet cannot infer from the shapes of earlier arguments.
 
-    To save time, there are at most `MOST_INFERENCES` inferences, and one more after each group.
+    MXNet infers shapes at most `MOST_INFERENCES` times, and once more after each group.
     """
     needed: dict[str, tuple[int, ...]] = {}
     inferred: Mapping[str, tuple[int, ...]] = {}

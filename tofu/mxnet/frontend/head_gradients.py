@@ -1,4 +1,4 @@
-"""Gradients that callers of `backward` pass for a symbol's outputs, which are variables of the graph for training."""
+"""Variables for the gradients of a symbol's outputs, which callers pass to `backward`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def find_head(name: str) -> int | None:
 
 
 def list_head_gradients(graph: Graph) -> dict[int, str]:
-    """Return the names of the variables for gradients that callers pass, by number of the output."""
+    """Return the names of the variables for the outputs' gradients, by number of the output."""
     names = (tensor.name for tensor in graph.tensors if tensor.kind is TensorKind.HEAD_GRADIENT)
     return {output: name for name in names if (output := find_head(name)) is not None}
 
@@ -35,7 +35,7 @@ def find_repeats(symbol: Any) -> list[int]:
 
 
 def copy_repeats(symbol: Any) -> Any:
-    """Return the symbol with copies of repeated outputs, each of which has its own gradient."""
+    """Return the symbol with a copy in place of each repeated output, so that each output has its own gradient."""
     names, repeats = symbol.list_outputs(), find_repeats(symbol)
     if not repeats:
         return symbol

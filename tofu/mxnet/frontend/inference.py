@@ -1,4 +1,4 @@
-"""Checks of the names, shapes and types of a symbol's arguments. MXNet infers those that are missing.
+"""Checks of the names, shapes and types of a symbol's arguments. MXNet infers missing shapes and types.
 
 An error lists all mistakes at once.
 """
@@ -29,7 +29,7 @@ MOST_ELEMENTS = 2**47  # of a tensor; products with item sizes and numbers of wo
 
 
 class ShapeInferenceError(ShapeError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped
-    """An error for shapes or types that MXNet refuses. Scripts can also catch it as an MXNetError."""
+    """MXNet refuses the shapes or types. Scripts can also catch this error as an MXNetError."""
 
 
 def dtype_code(dtype: Any) -> int:
@@ -64,7 +64,7 @@ def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = (
 
 
 def list_inputs(symbol: Any) -> str:
-    """Return the names of the model's inputs as text. Leave out arguments whose names end like MXNet's parameters."""
+    """Return the names of the model's inputs as text. Names that end like "_weight" are taken for parameters."""
     names = symbol.list_arguments()
     inputs = [name for name in names if not name.endswith(PARAMETER_ENDINGS)] or names
     return (", ".join(inputs[:MOST_NAMES]) or "none") + (", ..." if inputs[MOST_NAMES:] else "")
@@ -95,7 +95,7 @@ def is_shape(shape: Any) -> bool:
 
 
 def list_declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
-    """Return MXNet's number of the type that the user declared for each of these variables. Leave out undeclared ones."""
+    """Return MXNet's number of each type that the user declared for one of these variables, by name."""
     declared = {name: attributes.get("__dtype__", "-1") for name, attributes in symbol.attr_dict().items()}
     flags = {str(code): code for code in range(-1, len(DTYPE_NAMES))}
     wrong = [f"{name}: {show(text)}" for name, text in declared.items() if name in names and text not in flags]
@@ -106,7 +106,7 @@ def list_declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
 def infer_arguments(
     symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """Return the shapes and MXNet's numbers of the types of arguments, states, and gradients of outputs, by name."""
+    """Return the shapes and the type codes of arguments, states, and gradients of outputs, by name."""
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
     codes = list_declared_types(symbol, set(names))
     codes |= {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}
@@ -136,10 +136,9 @@ def infer_arguments(
 def infer_entries(
     symbol: Any, shapes: Shapes, codes: Mapping[str, int]
 ) -> tuple[list[tuple[int, ...] | None], list[int]]:
-    """Return the shapes and MXNet's numbers of the types of all outputs of nodes, in two lists.
+    """Return the shapes and the type codes of all outputs of all nodes, in two lists.
 
-    The outputs of a node start at position `node["entry"]`. Other names than those of the symbol's variables are
-    ignored.
+    The outputs of a node start at position `node["entry"]`. Names that are not variables of the symbol are ignored.
     """
     variables = set(symbol.list_inputs())
     return _mxnet.infer(

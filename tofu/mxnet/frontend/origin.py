@@ -1,4 +1,4 @@
-"""The link from an operator of Tofu's graph to the operator (*node*) of MXNet's graph that it stands for."""
+"""The MXNet node from which each operator of Tofu's graph was made."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from tofu.graph import Operator
 
 @dataclass(frozen=True)
 class Origin:
-    """Data that MXNet needs to create the copies of an operator on the workers.
+    """The MXNet node that the workers copy to run an operator.
 
     Attributes
     ----------
     node
         Position of the node to copy in MXNet's graph, or -1 if the operator copies none.
     rewritten
-        Attributes whose values differ from the node's.
+        Attributes that replace those of the node.
     asked
         Outputs that a worker must compute even if nobody reads them.
     replaced
-        Position of the node that the operator replaces without a copy, or -1. Monitors show this node.
+        Position of the node that the operator replaces without copying it, or -1. Monitors report the operator under
+        this node's name.
     """
 
     node: int = -1
@@ -31,7 +32,7 @@ class Origin:
 
     @property
     def monitored_node(self) -> int:
-        """Position of the node that the operator copies or replaces, or -1."""
+        """Position in MXNet's graph of the node under whose name monitors report the operator, or -1."""
         return max(self.node, self.replaced)
 
 
@@ -39,5 +40,5 @@ MADE_BY_NAME = Origin()
 
 
 def find_origin(operator: Operator) -> Origin:
-    """Return the origin of an operator. An operator without one copies no node."""
+    """Return the origin of an operator. An operator that Tofu added has none and copies no node."""
     return operator.origin if isinstance(operator.origin, Origin) else MADE_BY_NAME

@@ -1,4 +1,4 @@
-"""Functions that tell which of MXNet's operators draw random numbers, in training or in inference."""
+"""Functions that test whether an operator draws random numbers, in training or in inference."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def draws(operator: Operator) -> bool:
 
 
 def draws_in(operator: Operator, for_training: bool) -> bool:
-    """Return True if an operator for which `draws` is True also draws in this mode. In training, all of them do."""
+    """Return True if an operator for which `draws` is True draws in this mode. In training, it always does."""
     return for_training or operator.attributes.get("mode") == "always" or operator.op not in TRAINING_ONLY
 
 
 def draws_undescribed(operator: Operator, is_whole: bool) -> bool:
     """Return True if an operator draws random numbers that Tofu's description of it does not mention.
 
-    For example, the description of RNN does not mention dropout. An operator that is not split (`is_whole`) may have no
-    description.
+    For example, the description of RNN does not mention dropout. `is_whole` is True if the operator is not split; then
+    it may have no description.
     """
     if operator.op in ("RNN", "LeakyReLU"):
         return draws(operator)

@@ -1,7 +1,7 @@
-"""Reading of an MXNet symbol into Tofu's graph of a training step.
+"""Read an MXNet symbol into Tofu's graph of a training step.
 
 MXNet's own passes add the gradients and infer shapes and types. The result is the *training graph*, an MXNet symbol of
-the outputs and gradients. It is kept, because the graph of all workers consists of copies of its operators.
+the outputs and gradients. The planner keeps it, because the graph of all workers is built from copies of its operators.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
 
 @dataclass(frozen=True)
 class SymbolForm:
-    """Choice of how to read a symbol: as the user wrote it, or with operators replaced by others that can be split.
+    """Choice of which operators to replace by others that can be split.
 
     Attributes
     ----------
     is_unrolled
-        True if each RNN operator is replaced by cells for single time steps.
+        If True, replace each RNN operator by cells for single time steps.
     block_count
-        The number of blocks into which the dimension of an operator such as cumsum is divided, one for each worker.
+        The number of blocks into which operators such as cumsum divide a dimension: one for each worker.
     may_divide
         Function that returns True for the name of an operator that may be computed in blocks.
     """
@@ -67,13 +67,13 @@ AS_WRITTEN = SymbolForm()
 def infer_operator_shapes(
     op: str, attributes: dict[str, str], inputs: list[tuple[int, ...]]
 ) -> list[tuple[int, ...]] | None:
-    """Return the output shapes that MXNet infers, or None for most backward operators."""
+    """Return the output shapes that MXNet infers, or None if it infers none, as for most backward operators."""
     shapes = _mxnet.infer_operator(op, attributes, inputs)
     return None if shapes is None else [tuple(shape or ()) for shape in shapes]
 
 
 def shares_state(op: str) -> bool:
-    """Return True if a gradient reads hidden state of the forward operator. Then both must be split in the same way."""
+    """Return True if a gradient reads hidden state of its forward operator, so that both must be split alike."""
     description = DESCRIPTIONS.get(op)
     counts = description is not None and bool(description.counts)
     return counts or bool(_mxnet.operator_info(op)["is_layer_backward"])
@@ -99,11 +99,11 @@ def read_graph(
     symbol
         The model, an `mx.sym.Symbol`.
     shapes
-        Whole shapes of inputs. There must be enough for MXNet to infer all others.
+        Shapes of the inputs, from which MXNet can infer all other shapes.
     dtypes
         Types of the arguments that are not float32, by name.
     differentiated
-        Names of the arguments whose gradients are computed. They are empty for inference.
+        Names of the arguments whose gradients are computed. For inference, there are none.
     updated
         Names of the differentiated arguments that an optimizer updates.
     form
@@ -273,9 +273,9 @@ class _Reader:
 
 
 def _list_undeclared_changes(node: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the inputs that an operator changes although MXNet does not declare it.
+    """Return the positions of the inputs that MXNet's kernel changes without declaring it.
 
-    BatchNorm_v1 sets a fixed gamma to ones. For BatchNorm, the lowering declares the change.
+    BatchNorm_v1 sets a fixed gamma to ones. So does BatchNorm, but its lowering declares this.
     """
     return (1,) if node["op"] == "BatchNorm_v1" and is_true(node["attrs"], "fix_gamma", True) else ()
 

@@ -1,7 +1,7 @@
 """Errors for models that cannot be split, or that MXNet itself computes wrong.
 
-Operators that cannot be split are found in the symbol, and an error names all of a kind at once. Wrong kernels are
-found in the graph, because they depend on types.
+Each error lists all operators that it is about. Operators that cannot be split are found in the symbol. Wrong kernels
+are found in Tofu's graph, because they depend on types.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ UNSUPPORTED: Mapping[str, Mapping[str, str]] = {
         "_contrib_SyncBatchNorm": ". Use BatchNorm: its statistics cover the whole batch, on all workers.",
     },
 }
-"""Operators that cannot be split, each with advice. Error messages have the advice after the operator's name."""
+"""Operators that cannot be split, each with the advice that error messages contain."""
 RESHAPES = ("Reshape", "_np_reshape", "_npx_reshape")
 
 
@@ -52,7 +52,7 @@ def refuse_broken(symbol: Any) -> None:
 
 
 def refuse_unpartitionable(symbol: Any) -> None:
-    """Raise UnsupportedError if an operator of the symbol cannot be split. The message advises what to use instead."""
+    """Raise UnsupportedError, with advice, if an operator of the symbol cannot be split."""
     nodes = _mxnet.nodes(symbol.handle.value)
     for reason, advice in UNSUPPORTED.items():
         refused = [f"{node['op']} {node['name']}{advice[node['op']]}" for node in nodes if node["op"] in advice]
@@ -80,7 +80,7 @@ def refuse_wrong_kernels(graph: Graph) -> None:
 
 
 def refuse_outputs_without_dimensions(graph: Graph) -> None:
-    """Raise UnsupportedError for outputs of shape (), if MXNet takes this shape for an unknown one."""
+    """Raise UnsupportedError for outputs of shape (), if MXNet takes this for an unknown shape."""
     outputs = [] if mx.util.is_np_shape() else [graph.tensors[position] for position in graph.outputs]
     raise_together(
         UnsupportedError,
@@ -91,9 +91,9 @@ def refuse_outputs_without_dimensions(graph: Graph) -> None:
 
 
 def _refuse_shared_gammas(graph: Graph) -> None:
-    """Refuse operators that read the gamma of a BatchNorm with fix_gamma.
+    """Raise UnsupportedError if an operator reads the gamma of a BatchNorm with fix_gamma.
 
-    BatchNorm sets gamma to ones while it runs. MXNet does not know this, so others read gamma before or after the
+    BatchNorm sets this gamma to ones. MXNet does not know this, so another operator may read gamma before or after the
     change.
     """
     setters = {number for number, operator in enumerate(graph.operators) if _sets_gamma(operator)}
@@ -116,7 +116,7 @@ def _sets_gamma(operator: Operator) -> bool:
 
 
 def _refuse_fractional_reshapes(graph: Graph) -> None:
-    """Refuse reshapes in which -1 stands for a fraction, which MXNet would round."""
+    """Raise UnsupportedError for reshapes in which MXNet would round the extent that -1 stands for."""
     shapes = [tensor.shape for tensor in graph.tensors]
     raise_together(
         UnsupportedError,

@@ -1,4 +1,4 @@
-"""Replacement of operators by symbols in a graph, which is read and written as MXNet's JSON."""
+"""Replace operators of a symbol by other symbols, in MXNet's JSON."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ def rewrite_operators(
     find_by_op: Mapping[str, FindReplacement],
     keeps_names: bool = False,
 ) -> Any:
-    """Return the symbol with some operators replaced by symbols. `shapes` and `types` describe all variables.
+    """Return the symbol with some operators replaced by other symbols.
 
-    `find_by_op` has a function for each type of operator that may be replaced. With `keeps_names`, the last operator of
-    a replacement with one output gets the old operator's name.
+    `shapes` and `types` describe all variables. `find_by_op` maps a type of operator to the function that returns its
+    replacement. If `keeps_names` is True, and a replacement has one output, its last operator gets the old operator's
+    name.
     """
     graph, nodes = json.loads(symbol.tojson()), _mxnet.nodes(symbol.handle.value)
     assert [node["name"] for node in graph["nodes"]] == [node["name"] for node in nodes]
@@ -60,7 +61,7 @@ def rewrite_operators(
 
 
 class Splice:
-    """A graph in MXNet's JSON that is rewritten operator by operator.
+    """A copy of a graph in MXNet's JSON. The nodes are added in order, unchanged or replaced.
 
     An *entry* is an output of a node (operator or variable), as three numbers: the node's, the output's, and 0.
     """

@@ -1,4 +1,4 @@
-"""Conversion of models with sparse storage (row_sparse, csr) to dense storage, which gives the same numbers."""
+"""Convert models with sparse storage (row_sparse, csr) to dense storage. The results are the same numbers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def list_storages(symbol: Any) -> dict[str, str]:
 def list_sparse_gradients(symbol: Any) -> set[str]:
     """Return the variables whose gradients MXNet would store as row_sparse.
 
-    Only lookups that request sparse gradients, and products with csr arrays, read these variables.
+    These are variables that only lookups with sparse gradients, and products with csr arrays, read.
     """
     nodes = _read_graph(symbol)["nodes"]
     dense: set[str] = set()
@@ -63,12 +63,12 @@ def list_sparse_gradients(symbol: Any) -> set[str]:
 
 
 def has_sparse_storage(symbol: Any) -> bool:
-    """Return True if anything in a model requests sparse storage."""
+    """Return True if a variable or operator of the model requests sparse storage."""
     return any(map(_is_sparse, _read_graph(symbol)["nodes"]))
 
 
 def with_dense_storage(symbol: Any) -> Any:
-    """Return the same model with dense tensors, and with the same names and numbers."""
+    """Return the same model with dense tensors. Names and results stay the same."""
     graph = _read_graph(symbol)
     if not any(map(_is_sparse, graph["nodes"])):
         return symbol

@@ -1,6 +1,6 @@
 """Checks of a symbol's JSON before MXNet reads it.
 
-MXNet's own errors name neither the place nor the mistake, and MXNet accepts cycles and missing outputs.
+MXNet's own errors do not name the mistake, and MXNet accepts cycles and missing outputs.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ PYTHON_BOOLEANS = {"true": "True", "false": "False"}
 
 
 def in_plain_form(symbol: Any) -> Any:
-    """Return the same model without `ctx_group`, with dense storage, and with booleans as Python writes them.
+    """Return the same model without `ctx_group`, with dense storage, and with booleans written as True and False.
 
-    The plan, not `ctx_group`, decides where operators run. MXNet also accepts true and TRUE for True.
+    The plan, not `ctx_group`, decides where operators run.
     """
     symbol = with_dense_storage(symbol)
     if not any(_simplify_attributes(attributes) != attributes for attributes in symbol.attr_dict().values()):
@@ -35,7 +35,6 @@ def in_plain_form(symbol: Any) -> Any:
 
 
 def _simplify_attributes(attributes: Mapping[str, str], is_free_text: bool = False) -> dict[str, str]:
-    """Return attributes as in `in_plain_form`. With `is_free_text`, keep all texts, because a Python operator reads them."""
     return {
         key: value if is_free_text or key.startswith("__") else PYTHON_BOOLEANS.get(value.lower(), value)
         for key, value in attributes.items()

@@ -1,8 +1,8 @@
-"""Replacement of MXNet's RNN operator, which computes a whole sequence, by cells for single time steps.
+"""Replace MXNet's RNN operator, which computes a whole sequence, by cells for single time steps.
 
-The operator can only be split by batch. Cells can also be split by hidden units. A worker then has all gates of some
-units, so the rows of the weights are ordered by unit. Cells with rectifiers are not replaced, because the operator
-computes them in single precision.
+The RNN operator can only be split by batch. Cells can also be split by hidden units, so that a worker computes all
+gates of its units. For this, the rows of the weights are ordered by unit. RNN operators with rectifiers are kept,
+because they compute in single precision.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def has_recurrences(symbol: Any) -> bool:
 
 
 def unroll_recurrences(symbol: Any, shapes: Shapes, types: Mapping[str, int]) -> Any:
-    """Return the symbol with cells instead of RNN operators, if possible. `shapes` and `types` describe all variables."""
+    """Replace RNN operators by cells where possible. `shapes` and `types` describe all variables of the symbol."""
 
     def find_cells(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:
         if not _can_be_unrolled(node):
@@ -65,9 +65,9 @@ class Recurrence:
         self.next_parameter = 0  # position in the vector of parameters where the next weight or bias begins
 
     def unroll(self, count: int) -> Any:
-        """Return the cells as a symbol.
+        """Return a symbol with the cells of all time steps.
 
-        Its `count` variables "0", "1", ... are data, parameters, and one or two states.
+        Its variables are called "0", "1", ...: the data, the parameters, and one or two states (`count` in all).
         """
         variables = [mx.sym.Variable(str(n)) for n in range(count)]
         with mx.name.Prefix(f"{self.name}_"):
@@ -106,7 +106,7 @@ class Recurrence:
         return self.data_shape[2] if layer == 0 else self.units * self.directions
 
     def _take_weight(self, parameters: Any, width: int | None = None) -> Any:
-        """Return the next weight, or bias if `width` is None, from the vector of parameters. Rows are ordered by unit."""
+        """Return the next weight of `width` columns, or the next bias, with rows ordered by unit."""
         size = self.units * (width or 1)
         shape = (self.units, 1) if width is None else (self.units, 1, width)
         parts = []

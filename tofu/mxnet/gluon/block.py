@@ -1,4 +1,4 @@
-"""`tofu.gluon.partition`, which changes a Gluon block so that it runs on several devices."""
+"""`tofu.gluon.partition`, which makes a Gluon block run on several devices."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def partition(
     """Make a Gluon block run on `ngpus` devices, and store its parameters there as shards.
 
     The script around the block need not change: attributes, parameters, Trainers and parameter files work as before.
-    Inputs and outputs are whole arrays in the context of the inputs. The loss may be part of the block or not. The
-    first call plans the block for inference, and the first call inside `autograd.record()` plans it for training.
+    Inputs and outputs are whole arrays in the context of the inputs. The loss may be part of the block. The block is
+    planned at its first call, and again for training at its first call inside `autograd.record()`.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def _advise_block(value: Any) -> str:
 
 
 class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is untyped
-    """A Gluon block that runs on several devices. `partition` adds this class to the bases of a block's class."""
+    """A Gluon block that runs on several devices. `partition` changes the block's class to a subclass of this one."""
 
     _settings: Settings
     _devices: tuple[Any, ...]
@@ -191,7 +191,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
     def forward(self, x: Any, *args: Any) -> Any:
         """Run the block on the workers.
 
-        Raise UnsupportedError if the input is a symbol: then a block that runs on one device calls this block.
+        Raise UnsupportedError if the input is a symbol, because then the caller is a block that runs on one device.
         """
         if isinstance(x, mx.sym.Symbol):
             raise UnsupportedError(
@@ -203,7 +203,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
             return super().forward(x, *args)
 
     def summary(self, *inputs: Any) -> None:
-        """Print MXNet's table of layers, shapes and parameters. For this, MXNet runs the block on one device."""
+        """Print MXNet's table of layers, shapes and parameters. MXNet runs the block on one device for this."""
         blocks: list[Any] = []
         self.apply(blocks.append)
         hybridized_blocks = [block for block in blocks if getattr(block, "_active", False)]

@@ -22,10 +22,10 @@ WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes of gradient requests; 0 me
 
 
 class BlockCall:
-    """One recorded call of a block: its forward and its backward pass. Autograd keeps it until the backward cannot run.
+    """A call of a block inside `autograd.record()`. Autograd keeps it as long as its backward pass can still run.
 
-    Until then, no other call may use the executor `bound`. `differentiated` names the inputs of which autograd needs
-    gradients.
+    Meanwhile, no other call may use the executor `bound`. `differentiated` are the names of the inputs whose gradients
+    autograd needs.
     """
 
     def __init__(self, operator: PartitionedOperator, bound: BoundExecutor, differentiated: Sequence[str]) -> None:
@@ -87,5 +87,5 @@ def _write_gradient(value: Any, request: int, gradient: Any) -> None:
 
 
 def needs_gradient(array: Any) -> bool:
-    """Return True if autograd needs a gradient of this array, for itself or for arrays from which it was computed."""
+    """Return True if autograd needs the gradient of this array, or of arrays from which it was computed."""
     return _mxnet.needs_gradient(_read_handle(array))

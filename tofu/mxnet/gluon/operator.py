@@ -1,8 +1,8 @@
 """The operator that runs the graph of a partitioned block, instead of MXNet's CachedOp.
 
-The graph is bound once for each shape of the inputs. A call inside `autograd.record()` needs an executor until its
-backward has run, so several recorded calls need several executors. They share the shards of the parameters. If one
-backward runs through several calls, the gradients of all calls are added.
+A call inside `autograd.record()` keeps its executor until its backward pass has run, so several such calls need several
+executors. These executors share the parameters' shards. If one backward pass runs through several calls, their
+gradients are added.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tofu.plan import Plan
 from tofu.planning.settings import Settings
 
 MOST_EXECUTORS = 4
-"""Number of unused executors that are kept, so that inputs of several shapes may alternate."""
+"""Number of unused executors to keep, so that inputs may alternate between several shapes."""
 
 
 class BoundExecutor:
@@ -46,15 +46,15 @@ class BoundExecutor:
 
     @property
     def is_free(self) -> bool:
-        """True if no recorded call can still run a backward on this executor."""
+        """True if no call still needs this executor for its backward pass."""
         call = None if self.call is None else self.call()
         return call is None or call.is_done
 
 
 class PartitionedOperator:
-    """A block's graph on several devices. It is called like MXNet's CachedOp, with all inputs and parameters in order.
+    """A block's graph on several devices. Like MXNet's CachedOp, it is called with all inputs and parameters in order.
 
-    `parameters` are the Gluon parameters by name, for all arguments and auxiliary states that are not inputs.
+    `parameters` maps each argument and auxiliary state that is not an input to its Gluon parameter.
     """
 
     def __init__(self, symbol: PartitionedSymbol, parameters: Mapping[str, Sharded]) -> None:
@@ -75,18 +75,18 @@ class PartitionedOperator:
 
     @property
     def training_plan(self) -> Plan | None:
-        """The plan that was made first for training, or None before training."""
+        """The first plan for training, or None before training."""
         return self._replanner.first_plan(self._training_gradients)
 
     def runs(self, symbol: Any, parameters: Mapping[str, Any]) -> bool:
-        """Return True if the operator was made from an equal symbol and the same parameters."""
+        """Return True if the operator was built from an equal symbol and the same parameters."""
         is_same = self.parameters.keys() == parameters.keys() and all(
             parameters[name] is parameter for name, parameter in self.parameters.items()
         )
         return is_same and bool(self.symbol.whole.tojson() == symbol.tojson())
 
     def __call__(self, *arrays: Any) -> Any:
-        """Run the forward pass, and record the call if autograd records. Return the output, or a list of several."""
+        """Run the forward pass, and record it if autograd records. Return the output, or a list of the outputs."""
         # MXNet's own threads run Python operators, such as the backward of an autograd.Function. If such a thread waited
         # here, the gradients that depend on it would never be computed.
         is_mxnet_thread = isinstance(threading.current_thread(), threading._DummyThread)
@@ -119,7 +119,7 @@ class PartitionedOperator:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _register_op_hook(self, callback: Any, monitor_all: bool = False) -> None:
-        """Set a hook that sees whole tensors. MXNet calls this before each call of a block with a hook."""
+        """Set a hook that receives whole tensors. MXNet calls this method before each call of a block with a hook."""
         if self._operator_hook != (callback, monitor_all):
             self._operator_hook = callback, monitor_all
             for bound in self._executors:
@@ -136,8 +136,9 @@ class PartitionedOperator:
     def count_before_parameters(self, differentiated: Collection[str]) -> int:
         """Return how many of the inputs in `differentiated` the block reads before its first trained parameter.
 
-        Autograd sees one array instead of all parameters, the *anchor*, at this position among the inputs. The position
-        determines which of several calls runs its backward first, and so the order in which moving averages change.
+        For autograd, one array (the *anchor*) stands for all parameters, at this position among the inputs. If there
+        are several calls, the position determines which runs its backward pass first, and so the order in which moving
+        averages change.
         """
         trained = set(self._list_trained())
         first_trained = next((position for position, name in enumerate(self.names) if name in trained), 0)
@@ -174,14 +175,17 @@ class PartitionedOperator:
         return outputs
 
     def write_parameters(self, executor: ShardedExecutor) -> None:
-        """Copy the parameters to an executor's shards. As in MXNet, values set after the forward are used in the backward."""
+        """Copy the parameters to an executor's shards.
+
+        As in MXNet, the backward pass uses values that were set after the forward pass.
+        """
         for name, array in self._get_parameter_arrays().items():
             current = array.tensor
             if executor.variables[name] is not current:
                 executor.variables[name].scatter(current.gather())
 
     def copy_changes(self, executor: ShardedExecutor) -> None:
-        """Copy values that a run has changed, such as moving averages, to parameters with other shards than `executor`."""
+        """Copy values that a run has changed, such as moving averages, to parameters with other shards."""
         for name in self._list_changed_variables(executor):
             array = self.parameters[name].array
             if array is not None and executor.variables[name] is not array.layout:
@@ -198,7 +202,7 @@ class PartitionedOperator:
 
     @property
     def is_awaited(self) -> bool:
-        """True if a recorded call may still run its backward, or has run it and `settle` was not called since."""
+        """True if a recorded call may still run its backward pass, or has run it since the last call of `settle`."""
         return bool(self.finished) or not all(bound.is_free for bound in self._executors)
 
     def settle(self) -> None:
@@ -237,7 +241,6 @@ class PartitionedOperator:
         array._fresh_grad = True
 
     def _save_gradients(self, bound: BoundExecutor) -> None:
-        """Copy gradients that no optimizer has used yet, because the next forward reuses their memory."""
         for name, (reference, tensor) in bound.gradients.items():
             gradient, parameter = reference(), self.parameters[name]
             if gradient is None or gradient.layout is not tensor:
@@ -336,7 +339,7 @@ class PartitionedOperator:
 
 
 def _make_anchor(context: Any) -> Any:
-    """Return an array that all calls read. A backward pass adds 1 to its gradient for each call."""
+    """Return the anchor: an array whose gradient is the number of calls through which a backward pass runs."""
     anchor = mx.nd.zeros((1,), ctx=context)
     anchor.attach_grad()
     return anchor

@@ -17,7 +17,7 @@ from tofu.mxnet.runtime.arrays.shards import as_legacy
 
 
 class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
-    """A Gluon parameter whose arrays are split over workers. `shard_parameter` adds this class to a parameter's bases."""
+    """A Gluon parameter whose arrays are split over workers. `shard_parameter` turns a parameter into one."""
 
     _operators: tuple[Any, ...] = ()
     has_sparse_gradient = False
@@ -43,9 +43,9 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         return _as_user_array(super().grad(ctx))
 
     def follow(self, operator: Any) -> None:
-        """Call `operator.settle()` before values or gradients are read.
+        """From now on, call `operator.settle()` before values or gradients are read.
 
-        Operators of earlier calls are settled as well, until all their backward passes have run.
+        Operators that were passed before are also called, until all their backward passes have run.
         """
         self._operators = (*self._operators, operator)
 
@@ -73,7 +73,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
     def initialize(self, *args: Any, **kwargs: Any) -> None:
         """Initialize the parameter as in Gluon.
 
-        If the parameter had values, callers may still hold their array, so the array gets a copy of the old shards.
+        Callers may still hold the array of the old values, so the array gets a copy of the old shards.
         """
         self.settle()
         old_array = self.array
@@ -96,7 +96,6 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self._init_grad()
 
     def _set_context(self, contexts: Sequence[Any]) -> None:
-        """Store the context that the user passed, which does not move the arrays."""
         _check_single_context(self.name, contexts)
         context = contexts[0]
         self._ctx_list = [context]
@@ -122,13 +121,13 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self.settle()
 
     def _check_gradient_use(self) -> None:
-        """Wait for writes to the values, so that a Trainer cannot pull a gradient in place of an initial value."""
+        """Wait for writes to the values. Otherwise, a Trainer could pull a gradient in place of an initial value."""
         if self.array is not None:
             self.array.wait_for_writes()
         self.settle()
 
     def reset_ctx(self, ctx: Any) -> None:
-        """Set the context without moving the shards. As in MXNet, the gradient becomes zero."""
+        """Set the context, but leave the shards on their devices. As in MXNet, the gradient becomes zero."""
         if self._data is None:
             super().reset_ctx(ctx)
         else:
@@ -160,7 +159,7 @@ _reading = threading.local()  # `reads_shards` is True inside `reading_shards`
 
 @contextmanager
 def reading_shards() -> Iterator[None]:
-    """Let `data()` return arrays with shards inside this context, in this thread, also if `mx.npx.set_np()` is on."""
+    """Let `data()` return arrays with shards inside the `with` block, even if `mx.npx.set_np()` is on."""
     was_reading = getattr(_reading, "reads_shards", False)
     _reading.reads_shards = True
     try:
@@ -208,7 +207,6 @@ _zero_whole_gradients = mx.gluon.ParameterDict.zero_grad
 
 
 def _zero_gradients(parameters: Any) -> None:
-    """Set all gradients to zeros without assembling them, unlike MXNet's method."""
     ordinary = mx.gluon.ParameterDict(parameters.prefix)
     for name, parameter in parameters.items():
         if isinstance(parameter, Sharded):

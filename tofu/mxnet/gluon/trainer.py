@@ -1,7 +1,7 @@
 """Gluon Trainers on several machines, which exchange shards of parameters and gradients.
 
-MXNet's Trainer exchanges whole arrays through a kvstore. `send_shards` puts a `ShardStore` in front of the kvstore. It
-sends each distinct shard once.
+MXNet's Trainer sends whole arrays to a kvstore. `send_shards` replaces the kvstore by a `ShardStore`, which sends each
+distinct shard once.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def send_shards(trainer: Any) -> None:
 
 @cache
 def extend_class(mxnet_class: Any, mixin: Any, prefix: str = "Sharded") -> Any:
-    """Return a subclass of `mixin` and of a class of MXNet. The methods of `mixin` replace MXNet's."""
+    """Return a subclass of a class of MXNet in which the methods of `mixin` replace MXNet's methods."""
     return type(f"{prefix}{mxnet_class.__name__}", (mixin, mxnet_class), {"__module__": mxnet_class.__module__})
 
 
 class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
-    """A Trainer that exchanges shards by its kvstore. `send_shards` adds this class to a Trainer's bases."""
+    """A Trainer that exchanges shards through its kvstore. `send_shards` turns a Trainer into one."""
 
     _kvstore: Any
     _params_to_init: list[Any]
@@ -69,7 +69,7 @@ class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
 
 
 def is_elementwise(optimizer: Any) -> bool:
-    """Return True if the optimizer may update each shard like a separate weight."""
+    """Return True if the optimizer may treat each shard as a separate weight."""
     return type(optimizer) in ELEMENTWISE_OPTIMIZERS and not (
         optimizer.idx2name or optimizer.lr_mult or optimizer.wd_mult
     )
@@ -110,16 +110,19 @@ class ShardStore:
         self._layouts |= layouts
 
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
-        """Fix the shards that machines exchange, before the first gradients are sent.
+        """Decide which shards the machines exchange, before the first gradients are sent.
 
-        Parameters that were sent before there was a plan, in other shards, are sent again.
+        Parameters that were sent in other shards, before there was a plan, are sent again.
         """
         unsettled = {i: array for i, array in arrays.items() if i in self._layouts and i not in self._settled}
         self.share({i: array for i, array in unsettled.items() if not self._layouts[i].matches(array.layout)})
         self._settled |= unsettled.keys()
 
     def pushpull(self, key: int, value: Any, out: Any = None, priority: int = 0) -> None:
-        """Exchange a gradient as a kvstore does. For a parameter with shards, `value` and `out` are lists of one array."""
+        """Send the array `value`, and read the result into `out`, as a kvstore does.
+
+        For a parameter with shards, `value` and `out` are lists of one array.
+        """
         layout = self._layouts.get(key)
         if layout is None:
             self._kvstore.pushpull(key, value, out=out, priority=priority)

@@ -1,8 +1,8 @@
 """Give MXNet's attention operators a dimension for the heads, so that attention can be split by heads.
 
 MXNet stores attention scores in the shape (batch x heads, queries, keys). This pass changes it to (batch, heads,
-queries, keys), from the operators that compute scores to those that use them. Other operators that read or write these
-tensors get a reshape. The new operators are in `csrc/nnvm/parts/attention.cc`.
+queries, keys) in all operators that compute, change or use scores. A reshape converts the tensors for all other
+operators. The new operators are in `csrc/nnvm/parts/attention.cc`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LINE_WISE_OPERATORS = ("softmax", "log_softmax", "softmin", "Dropout")
 
 
 def unmerge_heads(graph: Graph) -> Graph:
-    """Add a dimension for the heads where attention scores are computed and used. Tensors keep their numbers."""
+    """Add a dimension for the heads to attention scores. Tensors keep their numbers."""
     subgraph = _AttentionSearch(graph).find_attention()
     return _Rewriting(graph, subgraph).rewrite() if subgraph.heads_by_tensor else graph
 
@@ -45,7 +45,7 @@ def _list_scores(operator: Operator, replacement: str) -> list[int]:
 
 @dataclass
 class _Subgraph:
-    """Tensors that get a dimension for the heads, with the number of heads, and the operators that use them."""
+    """The number of heads of each tensor that gets a dimension for them, and the operators that use these tensors."""
 
     heads_by_tensor: dict[int, int] = field(default_factory=dict)
     operators: set[int] = field(default_factory=set)
@@ -93,9 +93,9 @@ class _AttentionSearch:
         return has_values and all(int(operator.attributes["heads"]) == heads for operator in attention_operators)
 
     def _list_tensors_with_heads(self, operator: Operator, tensor: int) -> list[int]:
-        """Return the operator's tensors that need a dimension for the heads if `tensor` gets one.
+        """Return all tensors of the operator that must get a dimension for the heads if `tensor` gets one.
 
-        Of an attention operator, only the scores need it. The list is empty if `tensor` cannot get the dimension.
+        In an attention operator, these are only the scores. The list is empty if `tensor` cannot get the dimension.
         """
         replacement = _find_replacement(operator)
         if replacement is not None:
@@ -115,7 +115,7 @@ class _AttentionSearch:
 
 
 def _has_separate_batch(access: OperatorAccess, position: int) -> bool:
-    """Return True if splitting the first dimension of a tensor splits no other dimension of the operator's tensors."""
+    """Return True if a split of this tensor's first dimension splits only first dimensions of the other tensors."""
     rows_of_tensors = [*(read.rows for read in access.inputs), *(written.rows for written in access.outputs)]
     terms, lower, upper = rows_of_tensors[position][0]
     if len(terms) != 1 or terms[0][1] != 1 or (lower, upper) != (0, 1):
@@ -124,9 +124,9 @@ def _has_separate_batch(access: OperatorAccess, position: int) -> bool:
 
 
 class _Rewriting:
-    """Rewriting of a graph that adds a dimension for the heads to the tensors of a subgraph.
+    """A graph in which the tensors of a subgraph get a dimension for the heads.
 
-    Inputs of the subgraph, and tensors that other operators read, exist in both shapes, with a reshape between them.
+    Tensors that other operators write or read exist in both shapes, with a reshape between them.
     """
 
     def __init__(self, graph: Graph, subgraph: _Subgraph) -> None:

@@ -1,9 +1,9 @@
-"""Passes for operators that read memory which MXNet leaves unwritten or overwrites.
+"""Replace reads of memory that MXNet never writes or overwrites.
 
-- `replace_scratch_reads`: the gradient of SequenceLast without lengths reads the number of the last time step from
-  scratch memory. A kernel of Tofu with constant lengths replaces it.
-- `fill_unwritten`: some kernels never write an output, such as a label's gradient, which stays zero on one device. If
-  the output is read, an operator writes zeros.
+- `replace_scratch_reads`: the gradient of SequenceLast without lengths reads the last time step's number from scratch
+  memory. It is replaced by an operator of Tofu that gets this number as an input.
+- `fill_unwritten`: some kernels never write an output, such as a label's gradient. On one device it stays zero. If an
+  operator reads such an output, an added operator writes zeros to it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tofu.mxnet.lowerings.indexing import pick_by_lengths
 
 
 def replace_scratch_reads(graph: Graph) -> Graph:
-    """Replace gradients that would read scratch memory. The tensors of the graph keep their numbers."""
+    """Replace gradients that read scratch memory. The tensors of the graph keep their numbers."""
     tensors = list(graph.tensors)
 
     def expand(_: int, operator: Operator) -> tuple[Operator, ...]:
@@ -48,7 +48,7 @@ def _add_lengths(operator: Operator, tensors: list[Tensor]) -> tuple[Operator, O
 
 
 UNWRITTEN_SUFFIX = "/unwritten"
-"""Ending of the name of an unwritten output that an operator now fills with zeros."""
+"""Ending of the name of an unwritten output that is replaced by zeros."""
 
 
 def fill_unwritten(graph: Graph) -> Graph:

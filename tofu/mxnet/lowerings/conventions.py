@@ -1,4 +1,4 @@
-"""Functions that MXNet's lowerings and passes share: analysis and replacement of operators, types, and attributes."""
+"""Functions that several lowerings and passes use, such as reading attributes and replacing operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TYPES = ("float16", "float32", "float64")
 
 
 def check_type(operator: Operator, dtype: str) -> str:
-    """Return `dtype`, the type in which an operator computes. Raise UnsupportedError for an integer type."""
+    """Return `dtype`. Raise UnsupportedError for an integer type, because the operator has no kernel for it."""
     if dtype not in TYPES:
         raise UnsupportedError(
             f"{operator.op} {operator.name} would compute in {dtype}, and MXNet has kernels of it for {', '.join(TYPES)} "
@@ -25,7 +25,7 @@ def check_type(operator: Operator, dtype: str) -> str:
 
 
 def positive_axis(attributes: Attributes, rank: int, default: int) -> int:
-    """Return the attribute `axis`, where -1 means the last dimension, as a number from 0.
+    """Return the attribute `axis` as a number from 0 to rank - 1. In MXNet, -1 is the last dimension.
 
     >>> positive_axis({"axis": "-1"}, rank=4, default=0)
     3
@@ -44,9 +44,9 @@ def reduce_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 def find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
-    """Return the axes along which an operator can be split, and the regions that it reads.
+    """Return the axes along which an operator can be split, and the regions of its inputs that each part reads.
 
-    Return None if this is unknown. Such an operator is later refused, or computed on every worker.
+    Return None if they are unknown. Such an operator is refused later, or computed on every worker.
     """
     shapes = ([graph.tensors[t].shape for t in tensors] for tensors in (operator.inputs, operator.outputs))
     try:
@@ -56,9 +56,9 @@ def find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
 
 
 def replace_operators(graph: Graph, expand: Callable[[int, Operator], Sequence[Operator]]) -> tuple[Operator, ...]:
-    """Return the operators of a graph, each replaced by the operators that `expand` returns for its number and itself.
+    """Return the operators of a graph, each replaced by the operators in `expand(number, operator)`.
 
-    A backward operator of the replaced operator then belongs to the one that has the same name.
+    A backward operator then belongs to the new operator that has the old forward operator's name.
     """
     operators: list[Operator] = []
     new_numbers: list[int] = []

@@ -1,7 +1,8 @@
-"""Lowerings of InstanceNorm, GroupNorm and L2Normalization to MXNet's operators, to split the normalised dimensions.
+"""Replace InstanceNorm, GroupNorm and L2Normalization by operators that can be split along normalised dimensions.
 
-InstanceNorm is a GroupNorm with groups of one channel. Grouped data gets a dimension `g` for the groups, before `c` for
-the channels in a group. A *line* is a set of elements that are normalised together, with one mean and one variance.
+InstanceNorm is a GroupNorm with groups of one channel. The data is reshaped so that the channels become two dimensions:
+`g` for the groups, and `c` for the channels in a group. A *line* is a set of elements that are normalised together,
+with one mean and one variance.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ class _Layout:
     lines
         A tensor with one number for each line.
     parameter
-        The only dimension of gamma and beta.
+        The name of the single dimension of gamma and beta.
     reduced
-        The dimensions of the grouped data in a line.
+        The dimensions of the grouped data over which a mean is computed.
     """
 
     data: str
@@ -146,7 +147,6 @@ def _expand_gradient(
 
 
 def _name_l2_dimensions(parts: Parts) -> tuple[list[str], list[str], list[str]]:
-    """Return the names of the dimensions of the data, of the dimensions of the norms, and of the reduced dimensions."""
     elements = ["b", "c", *(f"s{d}" for d in range(len(parts.shape(0)) - 2))]
     norms, reduced = {
         "instance": (["b"], elements[1:]),

@@ -1,8 +1,8 @@
-"""Lowerings of operators that select by indices, such as Embedding, take, pick and SequenceMask.
+"""Replace operators that select by indices, such as Embedding and take, so that the indexed dimension can be split.
 
-With them, the indexed dimension can be split. Each worker looks up the indices that fall into its shard, and computes
-zeros for all others, so the sum over the workers is exact. In a gradient, each worker computes the rows of its shard.
-The parts are in `csrc/nnvm/parts/take.cc` and `by_position.cc`.
+Each worker looks up the indices that are in its shard, and returns zeros for all others. So the sum over the workers is
+exact. In a gradient, each worker computes the rows of its shard. The parts are in `csrc/nnvm/parts/take.cc` and
+`by_position.cc`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def _lower_lookup(op: str, table_slot: int, indices_slot: int) -> dict[str, Lowe
 
 
 def _check_indices(parts: Parts, op: str, slot: int, indices: int, names: tuple[str, ...], rows: int) -> int:
-    """Return `indices`, whose dimensions have these `names`, after a check that they are below `rows`.
+    """Add operators that check that all `indices` are below `rows`. Return the checked indices.
 
-    Each worker looks up input `slot` in a table of zeros by MXNet's own kernel, which raises the error. The zeros found
-    are added to the indices, so that the error reaches all operators that read them.
+    MXNet's own kernel looks up input `slot` in a table of zeros, and raises the error. The result, zeros, is added to
+    the indices, so that the error reaches all operators that read the indices.
     """
     dtype = parts.graph_tensors[parts.whole.inputs[slot]].dtype
     shape = parts.shape(slot)[len(parts.shape(slot)) - len(names) :]
@@ -126,7 +126,6 @@ def _name_rows(parts: Parts) -> tuple[str, ...]:
 
 
 def _read_rows(parts: Parts) -> int:
-    """Return the indices without their first dimension, which has extent 1."""
     indices, shape, names = parts.whole.inputs[1], parts.shape(1)[1:], _name_rows(parts)
     rows = parts.inner_tensor("rows", shape, parts.graph_tensors[indices].dtype)
     parts.inner_operator("rows", "Reshape", {"shape": str(shape)}, (indices,), (rows,), names=(("", *names), names))
@@ -154,8 +153,8 @@ def _expand_one_hot(parts: Parts) -> None:
 def _convert_indices(parts: Parts, dtype: str) -> int:
     """Return the indices in the type of the result.
 
-    A cast could round fractions, which have no effect, so they are cut off first. MXNet's kernel uses the lower 32 bits
-    of an int64 index.
+    MXNet ignores fractions, so they are cut off before a cast can round them. Of an int64 index, MXNet uses the lower
+    32 bits.
     """
     (indices,) = parts.whole.inputs
     index_type, shape = parts.graph_tensors[indices].dtype, parts.shape(0)
@@ -204,9 +203,9 @@ def _time_attributes(attributes: Attributes) -> dict[str, str]:
 
 
 def pick_by_lengths(attributes: Attributes, shape: tuple[int, ...]) -> dict[str, str]:
-    """Return the attributes of a part that picks elements at the lengths, from data of this shape.
+    """Return the attributes of an operator that picks, from data of this shape, the elements at given lengths.
 
-    The names of its dimensions are those in the description of the replaced operator.
+    Its dimensions have the same names as in the description of the replaced operator.
     """
     time = _time_attributes(attributes)
     names = ["b", *(f"i{d}" for d in range(len(shape) - 2))]

@@ -1,11 +1,11 @@
-"""Let operators that only move elements read the inputs of other such operators, such as slices.
+"""Let concatenations of slices, and similar operators, read the sliced tensors directly.
 
 A slice of one row cannot be split by rows, so its elements would be transferred twice: to the worker that computes the
 slice, and to the worker that reads it. A concatenation of slices becomes one operator, `_tofu_join`:
 
     concat(x[7:8], x[0:7]) -> y[i] = x[i + 7] + x[i - 1], where elements outside x are zero
 
-It has no kernel, because the transfer from other workers computes it.
+It needs no kernel: when a worker assembles `y` from the shards of `x`, the result is computed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tofu.mxnet.lowerings.conventions import find_access
 
 Shape = tuple[int, ...]
 Sources = tuple[tuple[int, Shape], ...]
-"""Tensors whose sum is another tensor. Each has the distances by which its elements are shifted."""
+"""Tensors from which another tensor is assembled, each with the distances by which its elements are shifted."""
 JOIN = "_tofu_join"
 ZEROS = ("_zeros", "_npi_zeros", "zeros_like")
 
@@ -28,7 +28,7 @@ ZEROS = ("_zeros", "_npi_zeros", "zeros_like")
 def read_through_slices(graph: Graph) -> Graph:
     """Replace concatenations of slices and similar operators by `_tofu_join`.
 
-    The slices stay in the graph even if nobody reads them any more.
+    The slices stay in the graph, even if no operator reads them any more.
     """
     accesses = [find_access(graph, operator) for operator in graph.operators]
     with_state = {operator.forward for operator in graph.operators if operator.stateful}
@@ -65,7 +65,7 @@ def _list_sources(
     sources: dict[tuple[int, Phase], Sources],
     read_counts: Counter[int],
 ) -> Sources:
-    """Return the tensors whose sum is `target`. A source that nobody else reads is replaced by its own sources."""
+    """Return the tensors from which `target` is assembled. Skip tensors that only `target` reads."""
     found: list[tuple[int, Shape]] = []
     for tensor, distances in own:
         is_private = read_counts[tensor] == 1 and (tensor, phase) in sources
@@ -77,7 +77,7 @@ def _list_sources(
 def _compose(
     graph: Graph, between: int, distances: Shape, target: int, sources: Sources
 ) -> list[tuple[int, Shape]] | None:
-    """Return the sources of `between`, shifted by both distances, or None if `between` hides a part of them."""
+    """Return where the sources of `between` are in `target`, or None if `target` cannot be assembled from them."""
     result, shape = graph.tensors[target], graph.tensors[between].shape
     found = []
     for source, inner_distances in sources:
@@ -112,6 +112,6 @@ def _clip(box: Sequence[tuple[int, int]], shape: Shape) -> list[tuple[int, int]]
 
 
 def _is_fetched(graph: Graph, operator: Operator, axes: Sequence[str]) -> bool:
-    """Return True if transfers alone always compute the operator, and it has these `axes`, which hints may name."""
+    """Return True if the operator never needs a kernel, and can be split along all `axes` (hints may name them)."""
     access = find_access(graph, operator)
     return access is not None and access.is_always_fetched and set(axes) <= set(access.axes)

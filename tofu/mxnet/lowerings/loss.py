@@ -1,7 +1,7 @@
-"""Lowerings of the gradients of MakeLoss with normalization="valid", and of regression outputs.
+"""Replace gradients of MakeLoss with normalization="valid", and of regression outputs, so that they can be split.
 
-For MakeLoss, the workers first count valid elements. For a regression, MXNet's kernel divides grad_scale by the number
-of outputs of a sample, which is smaller in a shard. So a part multiplies the plain differences by the right scale. The
+For MakeLoss, the workers first count the valid elements. For a regression, MXNet's kernel divides grad_scale by the
+number of outputs of a sample, and a shard has fewer of them. So an added operator multiplies by the right scale. The
 parts are in `csrc/nnvm/parts/loss.cc`.
 """
 
@@ -32,7 +32,6 @@ def _expand_make_loss(parts: Parts) -> None:
 
 
 def _divides_scale(operator: Operator, inputs: Inputs) -> bool:
-    """Return True if a sample has several outputs, and their number differs from grad_scale."""
     outputs = prod(inputs[0].shape[1:])
     return outputs > 1 and _read_scale(operator) != outputs and inputs[1].dtype in TYPES
 

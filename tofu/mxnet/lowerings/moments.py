@@ -1,4 +1,4 @@
-"""Lowerings of means, variances and L2 norms to MXNet's sums, so that the reduced dimensions can be split."""
+"""Replace means, variances and L2 norms by sums, so that the reduced dimensions can be split."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _has_squares(operator: Operator, inputs: Inputs) -> bool:
 
 
 class _Reduction:
-    """A reduction, such as a mean, that MXNet's operators replace. A *line* is a set of elements that give one number.
+    """Names of the dimensions of a mean, variance or norm. A *line* is the set of elements that give one number.
 
     Attributes
     ----------

@@ -1,8 +1,8 @@
-"""Lowerings of BatchNorm, to split batch and space, and of LayerNorm, to split the dimension that it normalises.
+"""Replace BatchNorm, to split it along batch and space, and LayerNorm, to split the dimension that it normalises.
 
-Workers add their sums in two passes: first the sum of the elements, then the sum of squares around the mean. Two passes
-are exact even if the mean is large. As in MXNet, only the backward operator changes BatchNorm's moving statistics. The
-parts are in `csrc/nnvm/parts/batch_norm.cc` and `layer_norm.cc`.
+Workers first add their sums of the elements, then their sums of squared deviations from the mean. This is exact even if
+the mean is large. As in MXNet, only the backward operator changes BatchNorm's moving statistics. The parts are in
+`csrc/nnvm/parts/batch_norm.cc` and `layer_norm.cc`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ def _expand_batch_norm(parts: Parts) -> None:
 
 
 def _written_gamma(attributes: Attributes) -> tuple[int, ...]:
-    """Return input 1, gamma, if the forward operator sets it to ones."""
     return (1,) if is_true(attributes, "fix_gamma", True) else ()
 
 
@@ -58,7 +57,7 @@ def _use_moving_statistics(attributes: Attributes) -> Attributes:
 
 
 def _request_mean(operator: Operator) -> Operator:
-    """Return the operator with a request for output 1, the mean.
+    """Return the operator, changed so that each worker also computes its output 1, the mean.
 
     Otherwise MXNet's kernel would not set a fixed gamma to ones.
     """
@@ -68,7 +67,6 @@ def _request_mean(operator: Operator) -> Operator:
 
 
 def _uses_batch_statistics(operator: Operator, inputs: Inputs) -> bool:
-    """Return True if the statistics depend on the batch. Otherwise MXNet's gradient can be split by batch and space."""
     return not is_true(operator.attributes, "use_global_stats")
 
 

@@ -1,8 +1,8 @@
-"""Lowerings of softmax, log_softmax and SoftmaxOutput, to split the dimension of the softmax, such as the classes.
+"""Replace softmax, log_softmax and SoftmaxOutput, so that the dimension that they normalise can be split.
 
-The workers find the maximum of each line, then its sum of exponentials. For SoftmaxOutput, each worker compares the
-labels with the classes of its shard. If the gradient is divided by the number of valid labels, they are counted first.
-The parts are in `csrc/nnvm/parts/softmax.cc` and `softmax_output.cc`.
+The workers first find the maximum along this dimension, then the sum of exponentials. For SoftmaxOutput, each worker
+compares the labels with the classes of its shard. If the gradient is divided by the number of valid labels, the workers
+count them first. The parts are in `csrc/nnvm/parts/softmax.cc` and `softmax_output.cc`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ def _softmax_attributes(parts: Parts) -> dict[str, str]:
 
 
 def _reduce_to_lines(shape: tuple[int, ...], attributes: Attributes) -> tuple[int, ...]:
-    """Return the shape with extent 1 along the dimension of the softmax."""
     return reduce_shape(shape, positive_axis(attributes, len(shape), -1))
 
 
@@ -95,7 +94,6 @@ def _expand_output_gradient(parts: Parts) -> None:
 
 
 def _label_names(parts: Parts, names: str) -> list[str]:
-    """Return the names of the labels' dimensions, from the names of the data's dimensions, in which `k` is the class."""
     first, *others = (name for name in names.split() if name != "k")
     rank = len(parts.shape(1))
     if rank == 2 + len(others):
@@ -104,7 +102,6 @@ def _label_names(parts: Parts, names: str) -> list[str]:
 
 
 def _output_scale(parts: Parts) -> float:
-    """Return the factor of the gradient, without the number of valid labels, rounded as in MXNet's kernel."""
     attributes, out_shape, label_shape = parts.whole.attributes, parts.shape(0), parts.shape(1)
     scale = np.float32(attributes.get("grad_scale", "1"))
     normalization = attributes.get("normalization", "null")

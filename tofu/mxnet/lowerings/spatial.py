@@ -1,14 +1,14 @@
-"""Lowerings of operators on images, to split rows and columns.
+"""Replace operators on images, so that rows and columns can be split.
 
-- Average pooling becomes a sum, and a division by the number of elements in each window. If padding does not count,
-  windows at a border are smaller, and MXNet's kernel would treat a shard's border like a border of the data.
-- BilinearResize2D becomes a pass over the rows and a pass over the columns. The kernel derives the scale from sizes, so
-  a pass can only be split along a dimension of unchanged size.
+- Average pooling becomes a sum, and a division by the number of elements in each window. If padding is not counted, a
+  window at the border of the image has fewer elements. MXNet's kernel would take a shard's border for this border.
+- BilinearResize2D becomes a resize of the rows and a resize of the columns. MXNet's kernel derives the scale from the
+  sizes, so each resize can only be split along the dimension whose size it does not change.
 - UpSampling (bilinear) becomes a deconvolution.
-- SpatialTransformer becomes its own kernel, which computes positions, and BilinearSampler, which reads a worker's part
-  of the positions. All workers must compute the same bits, because the gradient depends on the rounding of positions.
-- DeformableConvolution: each worker reads all data at its part of the offsets.
-- MultiProposal is split by batch: each worker numbers its samples from the beginning of its shard.
+- SpatialTransformer becomes an operator that computes positions, and BilinearSampler, which reads them. All workers
+  must compute the same bits, because the gradient depends on the rounding of positions.
+- DeformableConvolution: each worker reads the whole image, and only its shard of the offsets.
+- MultiProposal is split by batch. Each worker numbers the samples of its shard from 0.
 
 The parts are in `csrc/nnvm/parts/pooling.cc`, `deformable.cc` and `proposal.cc`.
 """
@@ -36,7 +36,6 @@ def _read_extents(attributes: Attributes, name: str) -> tuple[int, ...]:
 
 
 def _has_smaller_windows(operator: Operator, inputs: Inputs) -> bool:
-    """Return True for an average pooling whose windows at a border may be smaller than others."""
     attributes = operator.attributes
     if attributes.get("pool_type") != "avg" or is_true(attributes, "global_pool"):
         return False
@@ -45,7 +44,7 @@ def _has_smaller_windows(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _list_divisions(parts: Parts, slot: int) -> list[dict[str, str]]:
-    """Return the attributes of the divisions, one for each dimension, that turn sums in windows into averages.
+    """Return the attributes of the divisions that turn sums in windows into averages, one for each dimension.
 
     A sum is divided by the number of positions of its window from `begin` to `end`.
     """
@@ -70,7 +69,6 @@ def _list_divisions(parts: Parts, slot: int) -> list[dict[str, str]]:
 
 
 def _add_divisions(parts: Parts, tensor: int, divisions: list[dict[str, str]], like: int) -> int:
-    """Divide a tensor of the shape and type of `like` once for each of the `divisions`. Return the number of the result."""
     shape, dtype = parts.graph_tensors[like].shape, parts.graph_tensors[like].dtype
     for attributes in divisions:
         name = f"average{attributes['axis']}"
@@ -97,7 +95,7 @@ def _expand_pooling_backward(parts: Parts) -> None:
 
 
 def _has_one_gradient(operator: Operator, inputs: Inputs) -> bool:
-    """Return False for a gradient that also computes zeros for `like`, a tensor that only sets the size."""
+    """Return False for the gradient of mode="like", which has a second output, the zeros for the input `like`."""
     return not operator.op.startswith("_backward") or operator.attributes.get("mode") != "like"
 
 
@@ -107,16 +105,15 @@ def _resize_attributes(parts: Parts, size: Size) -> dict[str, str]:
 
 
 def _resize_names(old_size: Size, new_size: Size, splittable: str) -> tuple[tuple[str, ...], ...]:
-    """Return names for the dimensions of a pass. Only `splittable` dimensions that keep their size get one."""
     sizes = zip("ij", old_size, new_size, strict=True)
     names = ("b0", "b1", *(name if name in splittable and old == new else "" for name, old, new in sizes))
     return names, names
 
 
 def _expand_resize(parts: Parts) -> None:
-    """Resize the rows, then the columns. In the gradient, resize the columns first.
+    """Replace a resize by two: of the rows, then of the columns. In a gradient, the columns are first.
 
-    Each pass of the gradient copies the model's node, because MXNet infers no shapes for a new node of this type.
+    The gradients are copies of the model's node, because MXNet infers no shapes for a new node of this type.
     """
     op, (data, *_) = parts.whole.op, parts.whole.inputs
     old_size, new_size = parts.shape(0)[2:], parts.output_shape(0)[2:]

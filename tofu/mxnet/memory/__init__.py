@@ -1,1 +1,1 @@
-"""Predict the memory of a training step, on one device and on every worker, by MXNet's own memory planner."""
+"""Predict how much memory a training step needs, on one device and on every worker, by MXNet's memory planner."""

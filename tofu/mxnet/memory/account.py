@@ -1,7 +1,7 @@
-"""Add up the memory of a training step on one device and on every worker, without allocating arrays (paper section 6).
+"""Add up the memory of a training step on one device and on every worker (paper section 6). No array is allocated.
 
-The numbers are exact for all memory that a bound module allocates. The memory that kernels request while they run is an
-estimate (`tofu.mxnet.memory.workspace`).
+The numbers are exact, except for an estimate of the memory that kernels request while they run
+(`tofu.mxnet.memory.workspace`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ PAGE_VARIABLE, LARGE_VARIABLE = "MXNET_GPU_MEM_POOL_PAGE_SIZE", "MXNET_GPU_MEM_L
 def round_up(count: int) -> int:
     """Return the bytes that MXNet allocates on a GPU for an array of `count` bytes.
 
-    The size is rounded up to whole pages, and above 2 MiB to multiples of 2 MiB. See
-    src/storage/pooled_storage_manager.h of MXNet 1.9.1.
+    Sizes are rounded up to whole pages, and above 2 MiB to multiples of 2 MiB. See src/storage/pooled_storage_manager.h
+    of MXNet 1.9.1.
     """
     page = int(os.environ.get(PAGE_VARIABLE, PAGE_BYTES))
     large = int(os.environ.get(LARGE_VARIABLE, LARGE_BYTES))
@@ -61,7 +61,10 @@ def account_workers(partition: Partition, states: OptimizerStates) -> tuple[Devi
 
 
 def count_rounding(partition: Partition) -> tuple[int, ...]:
-    """Return the bytes that MXNet adds on each worker's GPU by rounding array sizes up, without optimizer states."""
+    """Return the bytes that MXNet adds on each worker's GPU by rounding up the sizes of arrays.
+
+    Optimizer states are not included.
+    """
     return tuple(device.rounding_bytes for device in account_workers(partition, OptimizerStates(None, {})))
 
 
@@ -74,7 +77,7 @@ def _account(
     gradients: list[tuple[int, int]],
     states: OptimizerStates,
 ) -> list[DeviceMemory]:
-    """Return the memory of each device that runs a graph.
+    """Return the memory of each device that runs a part of a graph.
 
     `shards` has the shape of each variable on each device. `names` maps MXNet's context groups to names of devices.
     """
@@ -139,7 +142,7 @@ class _Entries:
         return tuple(self._names[node] for node in np.unique(self._columns["node"][self._rows(group)]))
 
     def uses_of(self, group: str) -> npt.NDArray[np.int64]:
-        """Return the bytes in use as an array [use, node]. Tensors that share a buffer in place count once."""
+        """Return the bytes in use as an array [use, node]. A buffer that several tensors share counts once."""
         rows = self._rows(group)
         own = np.unique(self._columns["node"][rows])
         rows &= self._columns["buffer"] >= 0

@@ -1,4 +1,4 @@
-"""Find how much memory an optimizer needs for its states, such as momentum, by creating them for a tiny weight."""
+"""Find how much memory an optimizer needs for its states, such as momentum. They are created for a tiny weight."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def create_optimizer(name: str, parameters: Mapping[str, Any], **others: Any) ->
 
 
 class OptimizerStates:
-    """Sizes of the arrays (states) that an MXNet optimizer stores for each weight, such as momentum.
+    """Sizes of an MXNet optimizer's states: the arrays that it stores for each weight, such as momentum.
 
     Parameters
     ----------
@@ -67,10 +67,7 @@ class OptimizerStates:
         ]
 
     def _probe(self, dtype: str, rank: int) -> Iterator[tuple[tuple[bool, ...], int]]:
-        """Yield, for each state, which dimensions it shares with the weight, and the bytes of an element.
-
-        Its other dimensions have extent 1.
-        """
+        """Yield, for each state, which dimensions have the weight's extent (not 1), and the bytes of an element."""
         if self._optimizer is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""Draw the memory in use during a step, on one device and on the worker that needs most."""
+"""Draw the memory in use during a step, on one device and on the worker that needs most memory."""
 
 from __future__ import annotations
 

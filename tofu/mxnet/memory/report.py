@@ -39,13 +39,13 @@ class DeviceMemory:
     parameters_bytes
         Weights.
     optimizer_bytes
-        States of the optimizer, such as momentum.
+        Optimizer states, such as momentum.
     inputs_bytes
         Data, labels, auxiliary states, and gradients that the user passes for outputs that are not losses.
     gradients_bytes
-        All gradients at the end of a step.
+        All gradients at the end of a step. They are stored in the pool.
     pool_bytes
-        Buffers that gradients, activations and fetches share.
+        The pool: buffers that gradients, activations and fetches share.
     workspace_bytes
         Estimate of the memory that kernels request while they run.
     rounding_bytes
@@ -53,7 +53,7 @@ class DeviceMemory:
     nodes
         Names of the device's operators and fetches, in the order of execution.
     uses
-        Bytes of the pool in use, as an array [use, node]. The uses are gradients, activations and fetch buffers.
+        Bytes of the pool in use, as an array [use, node]. The uses are gradients, activations and fetches.
     """
 
     name: str
@@ -69,12 +69,12 @@ class DeviceMemory:
 
     @property
     def planned_bytes(self) -> int:
-        """Bytes that MXNet allocates before the step. The number is exact; workspace and rounding on GPUs are not included."""
+        """Bytes that MXNet allocates before the step. The number is exact, but excludes rounding on GPUs."""
         return self.parameters_bytes + self.optimizer_bytes + self.inputs_bytes + self.pool_bytes
 
     @property
     def needed_bytes(self) -> int:
-        """Bytes that a GPU must have: planned bytes, rounding, and the estimated workspace."""
+        """Bytes that a GPU needs: planned bytes, rounding, and the estimated workspace."""
         return self.planned_bytes + self.rounding_bytes + self.workspace_bytes
 
     @cached_property
@@ -89,7 +89,7 @@ class DeviceMemory:
 
     @property
     def at_peak(self) -> dict[str, int]:
-        """Bytes of each kind of memory at the peak. "idle" are buffers that nothing uses then. The sum is `planned_bytes`."""
+        """Bytes of each kind at the peak. "idle" is the unused part of the pool. The sum is `planned_bytes`."""
         pooled = self.uses[:, self.peak].tolist() if self.nodes else [0] * len(USES)
         parts = {
             "parameters": self.parameters_bytes,
@@ -101,7 +101,7 @@ class DeviceMemory:
 
     @property
     def parts(self) -> dict[str, int]:
-        """Rows of the table: the bytes of each kind at the peak."""
+        """The table's rows: bytes of each kind of memory at the peak."""
         return self.at_peak
 
     @property
@@ -111,7 +111,7 @@ class DeviceMemory:
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """Rows below the total: other sizes, and the operator or fetch at the peak."""
+        """Rows below the total: other sizes in bytes, and the name of the operator or fetch at the peak."""
         return {
             "rounding on GPUs": self.rounding_bytes,
             "workspace, about": self.workspace_bytes,
@@ -154,7 +154,7 @@ class MemoryReport(MemoryComparison):
 
     @property
     def columns(self) -> list[tuple[str, DeviceMemory]]:
-        """Columns of the table: one device, and each group of workers with equal memory."""
+        """Columns of the table: one device, and a column for all workers that need equal memory."""
         return [("one device", self.one_device), *_list_kinds(self.workers)]
 
 

@@ -1,8 +1,8 @@
-"""Estimate the workspace of convolutions: memory that a kernel requests while it runs. Convolutions request most.
+"""Estimate the workspace of convolutions, which is memory that their kernels request while they run.
 
-cuDNN and oneDNN choose their algorithms at run time. The largest workspace holds, for each output position, a copy of
-the window of the image that the position reads. The attribute `workspace` limits cuDNN's workspace, in MiB. The
-estimate is the smaller of the two sizes.
+cuDNN and oneDNN choose their algorithms at run time. The algorithm that needs most memory copies, for each output
+position, the window of the image that the position reads. For cuDNN, the attribute `workspace` is a limit, in MiB. The
+estimate is the smaller of both sizes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Shape = Sequence[int]
 
 
 def estimate_workspace(symbol: Any, variables: Variables) -> dict[str, int]:
-    """Return device group -> bytes that the group's largest convolution may request. Leave out groups without a convolution."""
+    """Return the bytes that the largest convolution of each device group may request, by name of the group."""
     handle = symbol.handle.value
     nodes = _mxnet.nodes(handle)
     convolutions = [node for node in nodes if node["op"].endswith(("Convolution", "Deconvolution"))]

@@ -4,9 +4,9 @@ A *description* is a formula for an operator's outputs. A *strategy* is an axis 
 An operator counts as verified only if
 
 - its description, evaluated with NumPy, gives the kernel's numbers, and
-- for each of its strategies, the kernel run on every part gives the whole result.
+- for each of its strategies, running the kernel on every part gives the same result as running it once.
 
-The package also reports splits that work but that Tofu did not find. The paper leaves this check as an open problem
+The package also reports splits that work but that Tofu did not find. In the paper, this check is an open problem
 (section 9).
 """
 

@@ -25,8 +25,8 @@ from tofu.verification.windows import list_window_geometries
 class CaseResult:
     """Result of verifying one case (an operator with attributes and inputs).
 
-    `trials` has the results of random variants. `explained` has splits that work, but that Tofu does not offer for a
-    known reason. `missing` has such splits without a known reason.
+    `trials` has the results of random variants. `explained` has splits that work but that Tofu does not offer, with the
+    reason. `missing` has such splits without a known reason.
     """
 
     case: Case
@@ -45,7 +45,7 @@ class CaseResult:
 
     @property
     def broken_operators(self) -> frozenset[str]:
-        """Operators that a problem names. If a problem names none, all operators of the case."""
+        """The operators that the problems name. If a problem names none, all operators of the case are returned."""
         failure = self.trials.failure
         problems = [*self.report.problems, *self.report.refusals, *([] if failure is None else failure.problems)]
         names = {re.split("[:,]", problem)[0] for problem in problems} | {strategy.op for strategy in self.missing}

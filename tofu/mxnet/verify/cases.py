@@ -1,4 +1,4 @@
-"""Load and verify the built-in cases. Each file of `tdl_ops/mxnet` has its cases in the folder `tdl_ops/mxnet/cases`."""
+"""Load and verify the built-in cases, which are in the folder `tdl_ops/mxnet/cases`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tofu.verification.report import Report
 
 
 def verify_case(case: Case, dtype: str = "float64", seed: int = 0, parts: Sequence[int] = PARTS) -> Report:
-    """Verify one case: the whole operator, then the operator in parts. `parts` lists the numbers of parts to try.
+    """Verify one case, for the whole operator and for each number of parts in `parts`.
 
-    In float64 MXNet's own kernels run. In float32 oneDNN's kernels run if it has one for the operator.
+    With dtype "float64", MXNet's own kernels run. With "float32", oneDNN's kernels run if oneDNN has the operator.
     """
     single_tolerance = max(case.description_tolerance, 1e-4)
     return verify_operator(

@@ -29,7 +29,7 @@ OPERATOR_SETS = Path(__file__).parent / "operator_sets.json"
 PAPER = {"described": 134, "total": 139, "elementwise": 77, "opaque": 2, "reduced": 11}
 """Numbers in section 4.1 of the paper, which used MXNet 0.11."""
 RECONSTRUCTIONS = {"mxnet_0_11": " (a reconstruction: the paper does not say which operators it counted)"}
-"""Name of a set of operators -> remark about the set."""
+"""For a set of operators, by name, a remark about the set."""
 
 _NOTHING = str(Compared.NOTHING)
 
@@ -63,7 +63,7 @@ def read_operator_sets() -> dict[str, list[str]]:
 
 
 def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Coverage:
-    """Count how many of the operators `names` are described, and how many the record `entries` lists as verified."""
+    """Count how many of the operators `names` are described, and how many are verified according to `entries`."""
     recorded = [entries[name] for name in names if name in entries]
     return Coverage(
         total=len(names),
@@ -77,7 +77,7 @@ def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Cove
 
 
 def count_kinds(entries: Iterable[RecordEntry | None]) -> dict[str, int]:
-    """Count the operators that were compared in each way. "nothing" counts those that were not compared."""
+    """Count the operators by the way in which they were compared. "nothing" is for operators that were not compared."""
     kinds = Counter(entry.compared if entry is not None and entry.is_verified else _NOTHING for entry in entries)
     return {str(kind): kinds[str(kind)] for kind in Compared}
 
@@ -99,7 +99,7 @@ def _count_lines(description: Description) -> int:
 
 
 def coverage_rows(names: Sequence[str], entries: Mapping[str, RecordEntry], with_tensors: bool) -> list[str]:
-    """Return a line for each operator: the axes that can be split, its kind, if it is verified, and where it is described.
+    """Return a line for each operator: its axes and kind, if it is verified, and the file of its description.
 
     If `with_tensors` is True, the line also names the operator's inputs.
     """
@@ -136,7 +136,7 @@ def _list_tensors(description: Description) -> str:
 
 
 def kinds_line(kinds: Mapping[str, int]) -> str:
-    """Return a sentence with the number of operators that were compared in each way."""
+    """Return a sentence with the counts of `count_kinds`."""
     numbers, relation, parts, unwritten, nothing = kinds.values()
     return (
         f"Compared with MXNet's kernels: {numbers} operators by numbers, {relation} by a relation, {parts} by their parts alone; "
@@ -147,7 +147,7 @@ def kinds_line(kinds: Mapping[str, int]) -> str:
 def coverage_lines(
     listed: Sequence[str], entries: Mapping[str, RecordEntry], coverage: Mapping[str, Coverage]
 ) -> Iterator[str]:
-    """Yield sentences with the totals of each set, and with the paper's totals."""
+    """Yield sentences with the totals of each set of operators, and with the paper's totals."""
     median, largest, name = count_lines()
     yield f"\n{len(listed)} operators listed. A description has {median:g} lines (the median), the longest, {name}, {largest}."
     yield kinds_line(count_kinds(entries.get(operator) for operator in listed))

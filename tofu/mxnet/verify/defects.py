@@ -1,4 +1,4 @@
-"""List attributes and shapes for which MXNet 1.9.1 computes wrong results, so that nothing can be verified there."""
+"""List attributes and shapes for which MXNet 1.9.1 computes wrong results. Tofu cannot verify these."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def _has_parts_of_one_element(shape: Shape) -> bool:
 
 
 def _has_uneven_heads(*matrices: int) -> Callable[[Case], bool]:
-    """Return a predicate that is true if the heads times `matrices[n]` do not divide the width of input n.
+    """Return a function that finds cases in which heads times `matrices[n]` does not divide the width of input n.
 
-    An input may consist of several interleaved matrices, such as queries, keys and values.
+    `matrices[n]` is the number of interleaved matrices in input n, such as 3 for queries, keys and values.
     """
 
     def is_uneven(case: Case) -> bool:
@@ -34,7 +34,6 @@ def _has_other_heads(case: Case) -> bool:
 
 
 def _has_no_alignment(case: Case) -> bool:
-    """Return True if the data may have too few steps for the labels and the blanks between them, or only one class."""
     data, label, *lengths = case.numbers
     uses_data_lengths = str(case.attributes.get("use_data_lengths", False)) == "True"
     steps = lengths[0].low if lengths and uses_data_lengths and isinstance(lengths[0], Numbers) else data.shape[0]

@@ -1,4 +1,4 @@
-"""Run single MXNet kernels on NumPy arrays, and read which attributes and inputs MXNet declares for an operator."""
+"""Run single MXNet kernels on NumPy arrays, and read the attributes and inputs of MXNet's operators."""
 
 from __future__ import annotations
 
@@ -52,10 +52,11 @@ def run_kernel(
     output_dtypes: Sequence[str],
     pattern: int = 0,
 ) -> tuple[list[Array], list[Array]]:
-    """Run `op` as in training. Return all outputs, also hidden ones, and the inputs as the kernel left them.
+    """Run `op` as in training. Return all outputs, and the inputs, which the kernel may have changed.
 
-    `pattern` selects the first (0) or second (1) number in `PATTERNS`, with which the outputs are filled before the
-    run. Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if the kernel writes beyond an output.
+    Outputs that MXNet hides from users are included. Before the run, the outputs are filled with a number in
+    `PATTERNS`: the first if `pattern` is 0, the second if it is 1. Raises mxnet.MXNetError if MXNet refuses the call,
+    and RuntimeError if the kernel writes beyond an output.
     """
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPE_NAMES.index(dtype) for dtype in output_dtypes])
     if plain is not None:  # execution graphs use this kernel instead
@@ -98,7 +99,7 @@ def run_gradient(
 ) -> list[Array]:
     """Run `op`, then its backward operator `times` times. Return the gradients of the inputs `wrt`.
 
-    Use this for backward operators that share hidden state with their forward operator.
+    Use this function if the backward operator shares hidden state with its forward operator.
     """
     symbol = compose(op, attributes, len(inputs))
     arrays = {f"input{n}": mx.nd.array(array, dtype=array.dtype) for n, array in enumerate(inputs)}
@@ -117,7 +118,7 @@ def run_gradient(
 
 
 def find_unwritten(outputs: Sequence[Array], others: Sequence[Array]) -> tuple[Array, ...]:
-    """Return masks of the elements that a kernel did not write in two runs, which start with different `PATTERNS`."""
+    """Return masks of the elements that a kernel did not write: in two runs, they kept the pattern (0, then 1)."""
     return tuple(
         _has_pattern(first, 0) & _has_pattern(second, 1) for first, second in zip(outputs, others, strict=True)
     )
@@ -129,12 +130,12 @@ def _has_pattern(array: Array, pattern: int) -> Array:
 
 
 def choose_guard_size(dtypes: Iterable[str]) -> int:
-    """Return the number of elements to add after an output. oneDNN cannot write into a part of an array, so it gets 0."""
+    """Return the number of guard elements after an output: 0 for oneDNN, which cannot write into a part of an array."""
     return 0 if "float32" in dtypes else GUARD_ELEMENTS
 
 
 class GuardedArray:
-    """An output array that is filled with a pattern. The `guard_size` elements behind it must keep the pattern."""
+    """An output array, followed by a guard: `guard_size` elements that the kernel must not change."""
 
     def __init__(self, shape: Shape, dtype: str, pattern: int, guard_size: int) -> None:
         self._pattern, self._size = pattern, prod(shape)
@@ -144,7 +145,7 @@ class GuardedArray:
         self.array = self._memory[: self._size].reshape(shape) if guard_size else self._memory
 
     def read(self, title: str) -> Array:
-        """Return the output. Raise RuntimeError if the kernel wrote beyond it."""
+        """Return the output. Raise RuntimeError if the kernel has changed the guard."""
         elements: Array = self.array.asnumpy()
         if not _has_pattern(self._memory.asnumpy().ravel()[self._size :], self._pattern).all():
             raise RuntimeError(
@@ -155,7 +156,7 @@ class GuardedArray:
 
 
 def compose(op: str, attributes: Mapping[str, str], count: int | None) -> Any:
-    """Return a symbol that applies `op` to `count` variables input0, input1, ...; by default, to all inputs that it requires."""
+    """Return a symbol that applies `op` to `count` variables input0, input1, ..., or to all required inputs."""
     symbol = ctypes.c_void_p()
     check_call(
         _LIB.MXSymbolCreateAtomicSymbol(
@@ -186,7 +187,7 @@ def is_refusal(error: Exception) -> bool:
 
 
 def describe_refusal(error: Exception) -> str:
-    """Return the message of an MXNet error in one line."""
+    """Return the message of an MXNet error as one line."""
     lines = [line.strip() for line in str(error).strip().splitlines()]
     message = next((line for line in lines if "MXNetError: " in line), lines[-1] if lines else None)
     if message is None:
@@ -208,9 +209,9 @@ _SPARSE = "row_sparse"
 
 @cache
 def list_choices(op: str) -> dict[str, tuple[str, ...]]:
-    """Return attribute -> its possible values, for attributes that are booleans or accept only certain words.
+    """Return the possible values of each attribute that is a boolean or accepts only certain words.
 
-    Types that NumPy lacks are left out, and so are attributes that choose between dense and sparse arrays.
+    Types that NumPy lacks, and attributes that choose between dense and sparse arrays, are left out.
 
     >>> list_choices("SwapAxis"), list_choices("take")
     ({}, {'mode': ('clip', 'raise', 'wrap')})

@@ -21,20 +21,20 @@ from tofu.verification.kernel import Array, Shape
 
 @dataclass(frozen=True)
 class Gradient:
-    """Data to run a backward operator together with its forward operator, if it cannot run alone.
+    """A backward operator that cannot run without its forward operator, and how the tensors of both are related.
 
     Attributes
     ----------
     forward
         The forward operator.
     wrt
-        Inputs of the forward operator whose gradients are computed, by position.
+        Positions of the forward operator's inputs whose gradients are computed.
     outputs
         For each gradient, the output of the backward operator that contains it.
     head_inputs
-        For each output of the forward operator, the input of the backward operator that is its gradient, or None.
+        For each output of the forward operator, the backward operator's input that is the output's gradient, or None.
     forward_outputs, forward_inputs
-        Input of the backward operator -> the equal output, or input, of the forward operator.
+        For an input of the backward operator, the output (or input) of the forward operator that it equals.
     shares_state
         True if both operators must be split alike.
     """
@@ -59,12 +59,12 @@ class VerifiedNode:
     mutated_inputs
         Positions of the inputs that the kernel changes, as MXNet declares.
     inputs_after
-        The inputs as the kernel left them.
+        The inputs after the run.
     input_roles, output_roles
-        For each tensor, the forward operator's tensor that it equals, or whose gradient it is.
+        For each tensor, the tensor of the forward operator that it equals, or of which it is the gradient.
     reused_outputs
-        Positions of the inputs that are outputs of the forward operator, if a second backward run computes other
-        numbers.
+        Positions of the inputs that are outputs of the forward operator, if a second run of the backward operator
+        computes other numbers. Empty otherwise.
     """
 
     op: str
@@ -93,13 +93,16 @@ class VerifiedNode:
         return {name: parse_attribute(text) for name, text in self.attributes.items()}
 
     def computes(self, output: int) -> bool:
-        """Return True if the kernel computed this output. A run with the forward operator computes only gradients of `wrt`."""
+        """Return True if the kernel computed this output.
+
+        If `gradient` is set, only the gradients of `wrt` are computed.
+        """
         return self.gradient is None or output in self.gradient.outputs
 
     def run(
         self, attributes: Mapping[str, str], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> tuple[list[Array], list[Array]]:
-        """Run the kernel on other inputs of the same types. Return the outputs, and the inputs as the kernel left them."""
+        """Run the kernel on other inputs of the same types. Return the outputs, and the inputs after the run."""
         return run_kernel(self.op, attributes, inputs, output_shapes, [output.dtype.name for output in self.outputs])
 
     def try_run(

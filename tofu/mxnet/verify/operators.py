@@ -68,10 +68,10 @@ def verify_operator(
         Numbers of parts into which each axis is split. The parts are uneven. Numbers above the axis's extent are
         skipped.
     wrt
-        Positions of the inputs whose gradients are computed; empty for no gradient. Default: all inputs but states.
+        Positions of the inputs whose gradients are computed. The default is all inputs except states.
     relations
         For a random operator, a function that takes (inputs, outputs) and returns the expected outputs, or None for
-        unwritten outputs. It replaces all other comparisons. It must notice a change of any number.
+        unwritten outputs. It replaces all other comparisons. A change of any number must change its result.
     seed
         Seed of the random inputs and of the random gradients of outputs.
     description_tolerance
@@ -189,7 +189,7 @@ class _Verification:
         return errors
 
     def _list_axes_of_counts(self, access: OperatorAccess, number: int) -> set[str]:
-        """Return the axes along which an output contains positions, counted from the beginning of a part."""
+        """Return the axes along which an output contains positions, which the kernel counts from 0 in each part."""
         value = _trace(access.description, self.node).outputs[number].value
         if self.node.gradient is not None or value is None:
             return set()
@@ -262,7 +262,7 @@ class _Verification:
 
 
 def analyse_node(description: Description, node: VerifiedNode) -> OperatorAccess:
-    """Analyse a description at the shapes of `node`: along which axes it can be split, and which regions a part reads."""
+    """Return the axes along which the operator of `node` can be split, and the regions that each part reads."""
     inputs = [array.shape for array in node.inputs]
     return analyse(description, node.attributes, inputs, [array.shape for array in node.outputs])
 
@@ -276,7 +276,7 @@ def _trace(description: Description, node: VerifiedNode) -> Trace:
 def _cut_node(
     node: VerifiedNode, access: OperatorAccess, reads: Sequence[InputAccess], part: Part
 ) -> tuple[list[Array], list[Shape]]:
-    """Return the regions of the inputs that a part reads, and the shapes of the regions of the outputs that it computes."""
+    """Return the regions of the inputs that a part reads, and the shapes of its outputs."""
     inputs = [cut_input(array, read, part, access.extents) for array, read in zip(node.inputs, reads, strict=True)]
     shapes = [
         region_shape(find_region(written.rows, output.shape, part, access.extents))

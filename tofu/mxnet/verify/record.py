@@ -1,4 +1,4 @@
-"""Save which operators are verified, and how. `python -m tofu verify --record` writes this record.
+"""Write and read the record of verified operators. `python -m tofu verify --record` writes it.
 
 An entry is valid until the source of the operator's description or of its kernel changes.
 """
@@ -32,7 +32,7 @@ _INCLUDE = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _GUARD = re.compile(r"^#(?:ifndef|define|endif  //) TOFU_\w+_H_\n", re.MULTILINE)
 NEVER_COMPUTED = {"_backward_Embedding": 0, "_backward_softmax_cross_entropy": 1}
-"""Operator -> an output that MXNet refuses to compute: a gradient of labels, which the description calls unwritten."""
+"""For an operator, the output that MXNet refuses to compute: a gradient of labels."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,17 @@ class RecordEntry:
     axes
         Axes along which the operator was run in parts.
     reduced
-        Axes whose parts compute partial results of an output, which are then added or combined otherwise.
+        Axes along which the parts compute partial results, which are then added or combined in another way.
     is_elementwise
-        True if the operator is element-wise at every signature.
+        True if the operator is element-wise for every signature.
     is_opaque
-        True if the description has no formula at some signature.
+        True if the description has no formula for some signature.
     compared
-        The least reliable way in which an output was compared, as text of `Compared`.
+        The least reliable way in which an output was compared: the text of a `Compared`.
     cells
-        Way of comparison -> number of elements compared, in the built-in cases.
+        For each way of comparison, the number of elements that were compared in the built-in cases.
     missed
-        Outputs of which no element was compared anywhere. Scratch memory does not count.
+        Outputs of which no element was compared in any case. Scratch memory is left out.
     reason
         Why the description's numbers were not compared; "" if they were.
     signatures
@@ -92,7 +92,7 @@ def read_record(path: Path = RECORD) -> dict[str, RecordEntry]:
 
 
 def write_record(entries: Mapping[str, RecordEntry], path: Path = RECORD) -> None:
-    """Write the entries to a file, one line for each operator, sorted by name, so that versions can be compared."""
+    """Write the entries to a file, one line for each operator, sorted by name."""
     lines = (f" {json.dumps(name)}: {json.dumps(asdict(entry))}" for name, entry in sorted(entries.items()))
     write_atomically(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -149,7 +149,7 @@ def _is_current(op: str, entry: RecordEntry) -> bool:
 
 
 def digest_of(op: str) -> str:
-    """Return a hash of all code that the description of `op` uses; "" if there is no description.
+    """Return a hash of all code that the description of `op` uses, or "" if there is no description.
 
     The hash ignores comments, docstrings and paths. It stays the same if other operators are added, or if a function
     moves to another line or file.
@@ -159,7 +159,7 @@ def digest_of(op: str) -> str:
 
 
 def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
-    """Return a hash of the C++ file that defines `op`, one of Tofu's own operators, and of the files that it includes.
+    """Return a hash of the C++ file that defines `op`, an operator of Tofu, and of the files that it includes.
 
     Return "" for an operator of MXNet, or if the C++ files are not installed.
     """

@@ -26,11 +26,11 @@ MOST_BYTES = 8 * 2**30
 
 
 class ProcessEndedError(RuntimeError):
-    """MXNet ended the process in which it ran, or did not return."""
+    """A function in a `Sandbox` ended its process, or never returned."""
 
 
 class Sandbox:
-    """A process that runs functions. It imports `modules` first. If it ends, a new one starts.
+    """A process that imports `modules` and then runs functions. If the process ends, a new one starts.
 
     >>> with Sandbox() as sandbox:
     ...     sandbox.call(max, 2, 3)
@@ -56,7 +56,10 @@ class Sandbox:
         self._pipe.close()
 
     def call(self, function: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> R:
-        """Call `function` in the process. Return its result or raise its error; raise ProcessEndedError if the process ends."""
+        """Call `function` in the process. Return its result or raise its error.
+
+        Raise ProcessEndedError if the process ends.
+        """
         try:
             self._pipe.send((function, arguments, options))
             if not self._pipe.poll(self._longest_call_seconds):

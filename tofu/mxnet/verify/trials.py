@@ -22,7 +22,7 @@ Verify = Callable[[Case], Report]
 
 @dataclass(frozen=True)
 class Failure:
-    """A variant of a case that disagrees with MXNet's kernel. It prints as a script that repeats the failure."""
+    """A variant of a case that failed. It prints as a script that repeats the failure."""
 
     case: Case
     problems: tuple[str, ...]
@@ -36,7 +36,7 @@ class Failure:
 class Trials:
     """The number of variants that were verified or refused, and the smallest variant that failed.
 
-    Variants for which MXNet is known to be wrong, or ends its process, count as refused.
+    Variants that MXNet is known to compute wrong, or for which MXNet ends its process, count as refused.
     """
 
     verified: int
@@ -47,8 +47,8 @@ class Trials:
 def verify_apart(sandbox: Sandbox, case: Case) -> Report:
     """Run `verify_case` in the sandbox, another process.
 
-    If the process ends, the case runs again in a new one, because an earlier case may have damaged the memory. Raises
-    ProcessEndedError if the whole operator, too, ends the process.
+    If the process ends, the case runs again in a new process, because an earlier case may have damaged the memory.
+    Raises ProcessEndedError if even a run of the whole operator ends the process.
     """
     for _ in range(2):
         with suppress(ProcessEndedError):

@@ -1,6 +1,6 @@
-"""Draw random variants of a case, with other sizes and attributes, by the package hypothesis.
+"""Draw random variants of a case, with other sizes and attributes. This needs the package hypothesis.
 
-Sizes that are equal in a case stay equal. An attribute with a few possible values takes any of them; other numbers
+Sizes that are equal in a case stay equal. An attribute with few possible values gets any of these values. Other numbers
 change by one. Variants that MXNet refuses are skipped.
 """
 
@@ -88,9 +88,9 @@ def _draw_near(value: int | tuple[int, ...]) -> st.SearchStrategy[Any]:
 def complete_inputs(
     case: Case, attributes: Mapping[str, Any], inputs: Sequence[InputNumbers]
 ) -> list[InputNumbers] | None:
-    """Return inputs that suit the new attributes; None if MXNet accepts none.
+    """Return inputs for the new attributes, or None if MXNet accepts no inputs.
 
-    As many of the first `inputs` as possible keep their shapes. Other shapes are inferred.
+    Inputs keep their shapes, from the first one on, as far as MXNet accepts this. The other shapes are inferred.
     """
     case_symbol, symbol = (_compose(case.op, values, len(inputs)) for values in (case.attributes, attributes))
     if case_symbol is None or symbol is None:

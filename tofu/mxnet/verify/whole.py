@@ -1,4 +1,4 @@
-"""Compare a kernel's results on whole inputs with the operator's description, or with a relation that they must satisfy."""
+"""Compare a kernel's results on whole inputs with the operator's description, or test if they satisfy a relation."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from tofu.verification.split import relative_error
 class WholeComparison:
     """Result of comparing an operator's outputs with its description or with a relation.
 
-    `error` is the largest error of the description, or None if it was not evaluated. `checked` then states what was
-    checked instead.
+    `error` is the largest error of the description. It is None if the description was not evaluated, and `checked` then
+    states what was checked instead.
     """
 
     error: float | None

@@ -1,1 +1,1 @@
-"""Tensors that are split over the workers' devices, and arrays through which users read and write them."""
+"""Tensors that are split over the workers' devices, and the arrays through which users read and write these tensors."""

@@ -1,7 +1,7 @@
 """Arrays that `parameter.data()` and `parameter.grad()` return for a Gluon parameter that is split over workers.
 
-Users may read and write such an array at any time. A read assembles the whole array from the shards. MXNet counts the
-writes, and Tofu copies a changed array to the shards before they are used.
+Users may read and write such an array at any time. When they read it, the whole array is assembled from the shards.
+When they write to it, MXNet counts the write, and Tofu copies the array to the shards before it uses them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ VIEW_METHODS = (
 
 
 class LikeNDArray(type):
-    """Metaclass of classes that compare equal to NDArray, because MXNet compares types when it sets an item."""
+    """Metaclass that makes a class equal to NDArray, because MXNet compares types when it sets an item."""
 
     def __eq__(cls, other: object) -> bool:
         return other is mx.nd.NDArray or other is cls
@@ -48,7 +48,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     tensor
         The shards. A parameter that no model uses yet has one shard, the whole array on the host.
     before_use
-        Function that is called before each use of the array. It may replace the shards, or raise an error.
+        Function to call before each use of the array. It may replace the shards, or raise an error.
     """
 
     def __init__(self, tensor: ShardedTensor, before_use: Callable[[], None] = lambda: None) -> None:
@@ -69,7 +69,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def tensor(self) -> ShardedTensor:
-        """The shards. If the user has changed the whole array, its values are copied to the shards first."""
+        """The shards. If a user has changed the whole array, it is copied to the shards first."""
         if self._is_current and count_writes(self._whole) != self._writes:
             self._shards.scatter(self._whole)
             self._writes = count_writes(self._whole)
@@ -82,18 +82,18 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def layout(self) -> ShardedTensor:
-        """The shards, whose values may be outdated. Use them only to see how the array is split."""
+        """The shards, possibly with outdated values. Use them only to see how the array is split."""
         return self._shards
 
     def put(self, tensor: ShardedTensor) -> None:
-        """Use `tensor` as the new shards with the new values."""
+        """Replace the shards by those of `tensor`, with their values."""
         self._shards, self._is_invalid = tensor, False
         self.note_change()
 
     def invalidate(self) -> None:
-        """Mark the values as invalid, because the memory of the shards will be reused.
+        """Mark the values as invalid before the memory of the shards is reused.
 
-        If the user holds a view of the whole array, the array is assembled first, so that the view stays readable.
+        If the user has a view of the whole array, the array is assembled first, so that the view keeps its values.
         """
         if self._is_viewed:
             self._read_shards()
@@ -101,7 +101,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def is_invalid(self) -> bool:
-        """True if the values cannot be read any more."""
+        """True if the values are lost, because the memory of the shards was reused."""
         self.before_use()
         return self._is_invalid and not self._is_current
 
@@ -118,7 +118,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return bool(self._views) or self._has_untracked_view
 
     def move(self, tensor: ShardedTensor) -> None:
-        """Copy the values into the shards of `tensor`, and use these shards from now on."""
+        """Copy the values into the shards of `tensor`, and use these shards from then on."""
         old_tensor = self.tensor
         if tensor is old_tensor:
             return
@@ -130,7 +130,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._whole, self._is_current = None, False
 
     def scatter_uncounted_writes(self) -> None:
-        """Copy the whole array to the shards if a user has changed it through a pointer, which MXNet does not count."""
+        """Copy the whole array to the shards if a user changed it through a pointer, which MXNet does not count."""
         if self._is_current:
             new_digest = digest(self._whole)
             if new_digest != self._digest:
@@ -143,9 +143,9 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._whole.wait_to_read()
 
     def note_change(self) -> None:
-        """Note that the shards have changed, so that the next read assembles the whole array again.
+        """Note that the shards have changed. The next read then assembles the whole array again.
 
-        If the user holds a view of the whole array, it is assembled at once.
+        If the user has a view of the whole array, the array is assembled at once.
         """
         self._is_current = False
         if self._is_viewed:
@@ -160,7 +160,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def handle(self) -> Any:
-        """Pointer to MXNet's whole array, with the present values."""
+        """Pointer to the whole array, with the current values."""
         self.before_use()
         self._read_shards()
         return self._whole.handle
@@ -174,10 +174,6 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def _fresh_grad(self) -> bool:
-        """True if a backward has written this gradient since the last update.
-
-        A Trainer reads and resets the attribute.
-        """
         self.before_use()
         return self._has_new_gradient
 
@@ -187,7 +183,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def grad(self) -> ParameterArray | None:
-        """The array into which a backward writes the gradient of these values."""
+        """The array for the gradient of these values, or None."""
         return self.gradient
 
     def watch_view(self, view: Any) -> None:
@@ -221,12 +217,12 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def indices(self) -> Any:
-        """Numbers of the rows that are not zero. Only a gradient that one device would store as a sparse array has them."""
+        """Numbers of the non-zero rows. Only a gradient that is sparse on one device has this attribute."""
         return self._get_sparse_part("indices")
 
     @property
     def data(self) -> Any:
-        """The rows that are not zero. Only a gradient that one device would store as a sparse array has them."""
+        """The non-zero rows. Only a gradient that is sparse on one device has this attribute."""
         return self._get_sparse_part("data")
 
     def _get_sparse_part(self, attribute: str) -> Any:
@@ -239,7 +235,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return mx.nd.NDArray.astype(self, dtype, copy)
 
     def detach(self) -> ParameterArray:
-        """Return this array: autograd records no operation that computes it."""
+        """Return this array, because autograd never records how it was computed."""
         return self
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -274,8 +270,6 @@ class View(mx.nd.NDArray, metaclass=LikeNDArray):  # type: ignore[misc]  # MXNet
 
 
 def _returning_view(method: Any) -> Any:
-    """Return a method of NDArray that registers its result, which shares the array's memory, with the `ParameterArray`."""
-
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         owner = self.owner if isinstance(self, View) else self
@@ -295,7 +289,7 @@ for _name in VIEW_METHODS:
 
 
 def on_host(name: str, whole: Any) -> ShardedTensor:
-    """Return a tensor with one shard: `whole`, or a copy of it on the host."""
+    """Return a tensor whose only shard is `whole`, or a copy of `whole` on the host."""
     region = tuple((0, extent) for extent in whole.shape)
     array = whole.copyto(mx.cpu(0)) if whole.context != mx.cpu(0) else whole
     return ShardedTensor(name, tuple(whole.shape), whole.dtype.__name__, [region], [mx.cpu(0)], [array])
@@ -316,10 +310,9 @@ def add_to(array: Any, tensor: ShardedTensor) -> None:
 
 
 def copy_into(pairs: Sequence[tuple[ParameterArray, ShardedTensor]]) -> None:
-    """Copy each tensor into the array beside it, before the memory of the tensors is reused.
+    """Copy the tensor of each pair into the array of the pair.
 
-    One operator copies all float32 shards of a device, because hundreds of small copies would take as long as an
-    update. It does not support float64 on CPUs.
+    For speed, one operator copies all float32 shards of a device.
     """
     shards_by_device: dict[Any, tuple[list[Any], list[Any]]] = {}
     for array, tensor in pairs:

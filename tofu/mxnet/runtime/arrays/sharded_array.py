@@ -1,6 +1,6 @@
-"""Arrays with the interface of `mx.nd.NDArray` that are split over workers. MXNet's optimizers receive them.
+"""Arrays with the interface of `mx.nd.NDArray` that are split over workers. They are passed to MXNet's optimizers.
 
-A sharded array has the shape of the whole tensor. Operators run on the shards of each worker
+A sharded array has the shape of the whole tensor, but operators run on the shards of each worker
 (`tofu/mxnet/runtime/optimizer/shardwise.py`).
 """
 
@@ -16,7 +16,7 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 
 class ShardedContext(mx.Context):  # type: ignore[misc]  # MXNet is untyped
-    """The context of a sharded array. Arrays of zeros or ones that MXNet creates in it are split like `layout`."""
+    """The context of a sharded array. If MXNet creates zeros or ones in this context, they are split like `layout`."""
 
     def __init__(self, layout: ShardedTensor) -> None:
         super().__init__("cpu", 0)
@@ -32,7 +32,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def handle(self) -> None:
-        """Raise UnsupportedError, because a sharded array is several arrays, and MXNet asks for a pointer to one."""
+        """Raise UnsupportedError, because the shards are several arrays, and no pointer stands for them all."""
         raise UnsupportedError(
             "This use of an array is not possible for shards, for example a reshaped view in an optimizer, or an operator outside of it. "
             "Copy it with array.asnumpy() and write array[:] = numbers, or train with mx.mod.Module over the partitioned symbol, whose "
@@ -44,7 +44,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def layout(self) -> ShardedTensor:
-        """A tensor with the same shape, type and regions of the shards."""
+        """A tensor that is split in the same way. Its values may be outdated."""
         return self.tensor
 
     @property
@@ -74,7 +74,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def context(self) -> Any:
-        """Context in which MXNet creates zeros that are split in the same way."""
+        """A context for MXNet's `zeros` and similar functions. Arrays created in it are split like this array."""
         return ShardedContext(self.tensor)
 
     ctx = context
@@ -122,7 +122,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
         return self if is_everything(key) else self.tensor.gather()[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Set all elements, or some of them. If `key` selects only some, the whole array is changed on the host."""
+        """Set the elements that `key` selects. Unless it selects all, the change is made in a copy on the host."""
         if value is self:
             return
         if is_everything(key) and isinstance(value, ShardedArray):

@@ -29,10 +29,10 @@ class ShardedTensor:
     Parameters
     ----------
     name, shape, dtype
-        Name, shape and type of the whole tensor.
+        Name, shape and type of the tensor.
     regions
-        The region of the tensor that each worker stores, as an array [workers, dimensions, (begin, end)]. Several
-        workers may store the same region.
+        The region of the tensor that each worker stores, as an array [workers, dimensions, (begin, end)]. Workers may
+        store equal regions.
     contexts
         The workers' devices.
     arrays
@@ -41,8 +41,8 @@ class ShardedTensor:
     Attributes
     ----------
     source
-        Facts about the whole array of which the shards are copies: how often MXNet has written to it, and a digest or
-        None. If a fact has changed, the shards are outdated.
+        The state of the whole array when it was last copied to the shards: how often MXNet had written to it, and its
+        digest or None. If either has changed, the shards are outdated.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ShardedTensor:
         return all(getattr(self, attribute) == getattr(other, attribute) for attribute in attributes)
 
     def like(self, shape: tuple[int, ...], dtype: Any, arrays: Sequence[Any] | None = None) -> ShardedTensor:
-        """Return a tensor of another type that is split in the same way. Dimensions of extent 1 are not split."""
+        """Return a tensor of this shape and type that is split like this one. Dimensions of extent 1 are not split."""
         if not self.is_like(shape):
             raise ShapeError(f"{self.name} has shape {self.shape}; {tuple(shape)} cannot have the same layout.")
         regions = [
@@ -91,7 +91,7 @@ class ShardedTensor:
         return ShardedTensor(self.name, tuple(shape), np.dtype(dtype).name, regions, self.contexts, arrays)
 
     def is_like(self, shape: Sequence[int]) -> bool:
-        """Return True if `like` accepts this shape."""
+        """Return True if `like` accepts this shape: each extent must equal this tensor's, or be 1."""
         return len(shape) == len(self.shape) and all(
             extent in (1, whole) for extent, whole in zip(shape, self.shape, strict=True)
         )
@@ -101,7 +101,7 @@ class ShardedTensor:
         return self.like(self.shape, self.dtype)
 
     def in_layout_of(self, other: ShardedTensor) -> ShardedTensor:
-        """Return a tensor of the same values that is split like `other` and has its type: this tensor, or a copy."""
+        """Return the values of this tensor, split like `other` and with its type. This may be the tensor itself."""
         if self.matches(other):
             return self
         copied = other.zeros_like()
@@ -131,7 +131,7 @@ class ShardedTensor:
     def scatter(self, whole: Any) -> None:
         """Copy `whole`, an NDArray or anything that NumPy can read, into the shards, and convert its type.
 
-        A memory-mapped file is read in small pieces, to save memory.
+        To save memory, a memory-mapped file is read in small pieces.
         """
         whole = as_legacy(whole) if isinstance(whole, mx.nd.NDArray) else np.asanyarray(whole)
         if tuple(whole.shape) != self.shape:
@@ -228,7 +228,7 @@ def _has_whole_rows(region: Region, whole: Any) -> bool:
 
 
 def cut(whole: Any, region: Region) -> Any:
-    """Return the elements of an array in `region`. If only the first dimension is cut, they share the memory of the array."""
+    """Return the region of an array: a view if only the first dimension is cut, otherwise a copy."""
     if _has_whole_rows(region, whole):
         return whole[region[0][0] : region[0][1]] if region else whole
     if whole.ndim > MOST_SLICED_DIMENSIONS:
@@ -238,7 +238,7 @@ def cut(whole: Any, region: Region) -> Any:
 
 
 def paste(part: Any, whole: Any, region: Region) -> None:
-    """Write the array `part`, which may be on any device, into a region of the array `whole`."""
+    """Write the array `part` (on any device) into a region of the array `whole`."""
     if _has_whole_rows(region, whole):
         part.copyto(cut(whole, region))
         return
@@ -276,7 +276,7 @@ def merge_dimensions(shape: Sequence[int], region: Region) -> tuple[tuple[int, .
 
 
 def count_writes(array: Any) -> int:
-    """Wait for pending writes to an NDArray, and return how many writes MXNet has counted."""
+    """Wait until an NDArray is written, and return how many writes MXNet has counted."""
     array.wait_to_read()
     return int(_mxnet.array_version(array.handle.value))
 

@@ -1,7 +1,7 @@
-"""Whole tensors for monitors, under the names that MXNet uses on one device.
+"""Assemble whole tensors for monitors, with MXNet's names on one device.
 
-A monitor is a user's callback that receives every tensor of a model. It is assembled from the workers' shards. If no
-operator reads a tensor, workers may have partial results, which are combined first.
+A monitor is a user's callback that receives every tensor of a model. Tensors are assembled from the workers' shards, or
+from partial results, which are combined first.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Callback = Callable[[bytes, str, int], None]
 
 
 class _NodeOutput(NamedTuple):
-    """The tensor that an output of a node in the graph of all workers belongs to, and the worker.
+    """The tensor to which an output of a node belongs, and the worker that computes the output.
 
-    The output is *in transit* if it is not a shard of the tensor, but a fetched region or a partial sum.
+    `is_in_transit` is True if the output is not a shard of the tensor, but a fetched region or a partial sum.
     """
 
     tensor: int
@@ -54,11 +54,11 @@ class MonitoredTensor:
     Attributes
     ----------
     name, shape
-        MXNet's name and shape of the tensor. MXNet merges attention heads with the batch.
+        MXNet's name and shape of the tensor. In this shape, attention heads are merged with the batch.
     op
         The type of the operator that computes the tensor, such as "Convolution".
     inputs
-        The tensors that the operator reads, each with MXNet's name of the input. Only the first output has them.
+        The tensors that the operator reads, each with MXNet's name of the input. Empty for all outputs but the first.
     """
 
     name: str
@@ -68,7 +68,7 @@ class MonitoredTensor:
 
 
 class MonitoredTensors:
-    """The computed tensors of a model by name, and the name and type of each operator, as monitors see them on one device."""
+    """The computed tensors and the operators of a model, with the names that monitors see on one device."""
 
     def __init__(self, graph: Graph, native: Any) -> None:
         nodes, input_names = _mxnet.nodes(native.handle.value), _mxnet.monitored_inputs(native.handle.value)
@@ -96,7 +96,7 @@ class MonitoredTensors:
 class WholeTensors:
     """A callback for MXNet that receives shards from workers, and passes whole tensors to a monitor's `callback`.
 
-    `read_variable` returns a whole variable. It is None if the monitor does not see the inputs of operators.
+    `read_variable` returns a whole variable. It is None if the monitor does not receive the inputs of operators.
     """
 
     def __init__(
@@ -159,7 +159,6 @@ class WholeTensors:
         self._call_back(monitored.name, monitored.op, whole)
 
     def _assemble(self, position: int, arrays: Sequence[Any]) -> Any:
-        """Return the whole tensor, assembled from the workers' arrays. Return None if the arrays overlap."""
         tensor, factors = self._get_tensor(position), self._program.problem.factors
         form = self._form_by_unread_tensor.get(position, _WrittenForm(self._program.choices.layout(position)))
         if form is None:
@@ -196,10 +195,10 @@ class WholeTensors:
 
 
 class _WrittenForm(NamedTuple):
-    """Layout of a tensor that no operator reads.
+    """The split of a tensor that no operator reads.
 
-    `layout` has the dimension that each round of the plan splits, or -1. In each of the `partial_rounds`, workers
-    compute partial results, which `reduce` combines.
+    For each round of the plan, `layout` has the dimension that is split, or -1. In `partial_rounds`, workers compute
+    partial results, which `reduce` combines.
     """
 
     layout: list[int]
@@ -244,7 +243,6 @@ def _find_copy_name(operator: Operator) -> str:
 
 
 def _list_outputs(program: PlannedProgram) -> Iterator[tuple[str, list[_NodeOutput]]]:
-    """Yield each node's name and outputs. Nodes of equal name run in this order."""
     graph = program.graph
     for number, node in enumerate(program.nodes):
         if node.kind is NodeKind.OPERATOR:

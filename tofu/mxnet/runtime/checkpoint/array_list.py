@@ -1,8 +1,9 @@
-"""Positions of the arrays in a `.params` file of MXNet. Sizes are checked before anything is allocated.
+"""Find the arrays in a `.params` file of MXNet. Sizes are checked before memory is allocated.
 
 The file is little-endian. It has two 64-bit words (0x112, 0), the number of arrays, the arrays, the number of names,
 and the names with their lengths. An array is its magic number, storage type, shape, context, element type and elements.
-Older versions of MXNet wrote fewer fields. Sparse arrays also have the shape of the stored elements, and their indices.
+Older versions of MXNet wrote fewer fields. A sparse array also has its indices, and the shape of the elements that are
+stored.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Unpack = Callable[[str], tuple[Any, ...]]  # reads the next values of the file, 
 class StoredArray:
     """An array in a file, whose elements start at byte `offset`.
 
-    If the array is sparse, the file has only the non-zero elements or rows. `indices` are the arrays of their
+    If the array is sparse, the file has only its non-zero elements or rows, and `indices` are the arrays with their
     positions.
     """
 
@@ -73,9 +74,9 @@ class StoredArray:
 
 
 def find_arrays(file: IO[bytes]) -> tuple[dict[str, StoredArray], int]:
-    """Return the arrays of the file by name, and the position after the last name.
+    """Return the arrays of the file by name, and the position in the file after the last name.
 
-    Raise ValueError if the file is of another kind or damaged.
+    Raise ValueError if the file is damaged or not a `.params` file.
     """
     size = os.fstat(file.fileno()).st_size
     file.seek(0)

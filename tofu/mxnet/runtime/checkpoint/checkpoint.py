@@ -1,7 +1,7 @@
-"""Functions that write and read MXNet's `.params` files part by part. The host never holds a whole model or tensor.
+"""Write and read MXNet's `.params` files part by part, so that the host never stores a whole model or tensor.
 
-After the last array, where MXNet stops reading, the file has a *seal* with a checksum (`seal.py`). It reveals damage,
-and optimizer states that were saved at another step.
+MXNet reads up to the last array. After it, the file has a *seal* with a checksum (`seal.py`), which reveals damaged
+files, and optimizer states that were saved at another step.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ParameterFile(Mapping[str, Any]):
     """The arrays of a `.params` file by name, each read when it is accessed. `shapes` has the shapes of all arrays.
 
     If the file has no checksum, `seal` is None, and a warning is shown. The file stays open, so that a new file of the
-    same name is not read by mistake. Raises TofuError if the file is damaged or of another kind.
+    same name is not read by mistake. Raises TofuError if the file is damaged or not a `.params` file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -107,7 +107,7 @@ class ParameterFile(Mapping[str, Any]):
         return selection
 
     def elements(self, name: str) -> Any:
-        """Return the elements of an array as a memory-mapped array, of which parts can be read."""
+        """Return an array as a memory-mapped array, so that parts of it can be read."""
         return self._readers[name]()
 
     def __getitem__(self, name: str) -> Any:

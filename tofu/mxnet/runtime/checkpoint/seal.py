@@ -2,8 +2,8 @@
 
     content | facts, as JSON | BLAKE2b of both, 32 bytes | length of the facts, 8 bytes | MAGIC
 
-MXNet reads the content and ignores the rest. Tofu checks the seal before it loads anything. So it detects damaged
-files, and parameters that are loaded with the optimizer states of another step.
+MXNet reads the content and ignores the rest. Tofu checks the seal before it loads a file. This detects damaged files,
+and parameters that do not belong to the optimizer states.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ REMEDY = "Use an undamaged copy, or another epoch."
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts that the seal of a file stores.
+    """Facts about a checkpoint file, which its seal contains.
 
     `steps` is the number of updates that the optimizer had made, or None if there was no optimizer. In a file of
-    optimizer states, `parameters` is the digest of the file of parameters that was saved with it.
+    optimizer states, `parameters` is the digest of the parameter file of the same checkpoint.
     """
 
     steps: int | None = None
@@ -49,14 +49,14 @@ class Seal:
 
 
 class SealedWriter:
-    """A file that computes a digest of all bytes that are written into it."""
+    """A file to write. It computes a digest of all bytes that are written, for the seal."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._hash = hashlib.blake2b(digest_size=DIGEST_BYTES)
 
     def write(self, data: Any) -> int:
-        """Write bytes, or an object with a buffer, such as a NumPy array."""
+        """Write bytes, or an object that contains bytes, such as a NumPy array."""
         self._hash.update(data)
         return self._file.write(data)
 
@@ -115,7 +115,7 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
 
 
 def check_belongs(parameters: Seal | None, states: Seal | None, parameter_path: str, state_path: str) -> None:
-    """Raise TofuError if the seals show that a file of states was not saved with a file of parameters."""
+    """Raise TofuError if the two files (optimizer states and parameters) are of different checkpoints."""
     if parameters is None or states is None:
         return
     parameter_steps, state_steps = parameters.facts.steps, states.facts.steps

@@ -1,7 +1,6 @@
-"""Files of optimizer states: Python pickles as MXNet writes them, with a seal (a checksum) at the end.
+"""Write and read files of optimizer states: Python pickles, as in MXNet, with a seal (a checksum) at the end.
 
-A pickle can run any code when it is loaded, so only the classes that optimizers need are allowed. A file without a seal
-is scanned before it is loaded.
+Loading a pickle can run any code, so only the classes that optimizers need are allowed.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ ALLOWED_CLASSES = {
     "numpy.core.multiarray": {"scalar", "_reconstruct"},
     "numpy._core.multiarray": {"scalar", "_reconstruct"},
 }
-"""By module, the classes that pickles of MXNet's optimizers, of their states and of NumPy's numbers contain."""
+"""For each module, the classes that pickles of MXNet's optimizers and their states contain."""
 MXNET_MODULES = ("mxnet.ndarray.", "mxnet.optimizer.", "mxnet.lr_scheduler", "mxnet.numpy.")
 MEMO_OPCODES = {"PUT", "BINPUT", "LONG_BINPUT"}
 
@@ -47,8 +46,8 @@ def save_states(path: str, content: Any, facts: Facts) -> None:
 def load_states(path: str | os.PathLike[str], user_classes: Collection[type]) -> tuple[Any, Seal | None]:
     """Return the contents of a file of optimizer states, and the seal.
 
-    Classes from the modules of the `user_classes` are allowed as well. Raise TofuError if the file is damaged or of
-    another kind. Show a warning if the file has no seal.
+    The file may also contain classes from the modules of the `user_classes`. Raise TofuError if the file is damaged or
+    has no optimizer states. Show a warning if the file has no seal.
     """
     name = os.fspath(path)
     with open_regular(name) as file:
@@ -71,7 +70,7 @@ def load_states(path: str | os.PathLike[str], user_classes: Collection[type]) ->
 
 
 def _check_lengths(file: IO[bytes], size: int) -> None:
-    """Raise ValueError if loading the pickle would allocate more memory than the file has bytes."""
+    """Raise ValueError if loading the pickle would need more memory than the file has bytes."""
     for opcode, argument, _ in pickletools.genops(file):
         if opcode.name in MEMO_OPCODES and isinstance(argument, int) and argument > size:
             raise ValueError(f"it refers to {argument} values and has {size} bytes")
@@ -98,5 +97,5 @@ class _StatesReader(pickle.Unpickler):
 
 
 def optimizer_types(optimizer: mx.optimizer.Optimizer) -> set[type]:
-    """Return the class of an optimizer and the classes of its attributes, which its pickle contains."""
+    """Return the class of an optimizer and the classes of its attributes: all classes that its pickle contains."""
     return {type(optimizer), *(type(value) for value in vars(optimizer).values())}

@@ -1,6 +1,7 @@
-"""Training on several machines that exchange gradients by MXNet's distributed kvstore.
+"""Train on several machines that exchange gradients through MXNet's distributed kvstore.
 
-All machines run the same plan, each on a part of the batch. Each shard of a gradient is sent to a server and back once.
+All machines run the same plan, each on a part of the batch. Each shard of a gradient is sent once to a server, and its
+sum over the machines is sent back.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ class Cluster:
     Parameters
     ----------
     kvstore
-        A kvstore of MXNet with "dist" and "sync" in its type. Environment variables such as DMLC_PS_ROOT_URI name the
-        machines.
+        An MXNet kvstore with "dist" and "sync" in its type. It finds the machines by environment variables such as
+        DMLC_PS_ROOT_URI.
     """
 
     def __init__(self, kvstore: Any) -> None:
@@ -36,7 +37,7 @@ class Cluster:
 
     @property
     def machines(self) -> int:
-        """Number of machines that train, each with one process."""
+        """Number of machines that train. Each runs one process."""
         return int(self.kvstore.num_workers)
 
     def share(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
@@ -67,12 +68,12 @@ class Cluster:
 
 
 def make_key() -> int:
-    """Return a new key of the kvstore. Machines that run the same script get the same keys."""
+    """Return an unused key of the kvstore. Machines that run the same script get the same keys."""
     return next(_keys)
 
 
 def compare_plans(kvstore: Any, text: str) -> None:
-    """Raise PlanError if `text`, which describes this machine's plan, differs from the text of the first machine."""
+    """Raise PlanError if `text`, a description of this machine's plan, differs from the first machine's text."""
     digest = zlib.crc32(text.encode()) % (1 << 20)  # a float32 holds it exactly
     first_digest = mx.nd.array([digest])
     kvstore.broadcast(make_key(), first_digest, first_digest)
@@ -86,7 +87,7 @@ def compare_plans(kvstore: Any, text: str) -> None:
 def read_kvstore(kvstore: Any) -> Cluster | None:
     """Return a `Cluster` of the machines that a kvstore connects, or None if there is only this machine.
 
-    Raise UnsupportedError for an asynchronous kvstore, which updates the parameters for one machine at a time.
+    Raise UnsupportedError for an asynchronous kvstore, which does not add the machines' gradients.
     """
     kvstore_type = str(getattr(kvstore, "type", kvstore))
     if "dist" not in kvstore_type:

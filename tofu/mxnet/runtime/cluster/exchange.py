@@ -1,7 +1,7 @@
-"""Shards in which machines exchange the parameters of a Gluon block.
+"""Read and write the shards that machines exchange for the parameters of a Gluon block.
 
-The machines agree on these shards when they compare their plans. A machine that later splits a parameter in another
-way, for example after a smaller batch, still sends these shards.
+The machines agree on these shards when they compare their plans. If a machine later splits a parameter in another way,
+for example for a smaller batch, it still exchanges these shards.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def read_shards(array: ParameterArray, layout: ShardedTensor) -> ShardedTensor:
 
 
 def write_shards(array: ParameterArray, tensor: ShardedTensor) -> None:
-    """Copy a tensor that `read_shards` returned back into the array."""
+    """Copy a tensor that `read_shards` has returned back into the array."""
     if tensor is not array.layout:
         array.layout.scatter(tensor.gather())
     array.note_change()
 
 
 def describe_layouts(arrays: Mapping[int, ParameterArray]) -> tuple[dict[int, ShardedTensor], str]:
-    """Return a tensor that is split like each array, and a text about these tensors that the machines can compare."""
+    """Return, for each array, a tensor that is split like the array, and a text by which machines compare them."""
     layouts = {index: array.layout.zeros_like() for index, array in arrays.items()}
     lines = []
     for index, layout in layouts.items():
@@ -44,6 +44,6 @@ def describe_layouts(arrays: Mapping[int, ParameterArray]) -> tuple[dict[int, Sh
 
 
 def parameter_array(parameter: Any) -> ParameterArray | None:
-    """Return the values of a Gluon parameter if they are split over workers, otherwise None."""
+    """Return the array of a Gluon parameter, or None if the parameter is not split over workers."""
     values = parameter._data
     return values[0] if values and isinstance(values[0], ParameterArray) else None

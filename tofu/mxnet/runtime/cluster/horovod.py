@@ -1,7 +1,7 @@
-"""Training on several machines by Horovod. Each machine splits the model over its devices.
+"""Train on several machines by Horovod. Each machine splits the model over its devices.
 
-Horovod's DistributedOptimizer averages gradients between machines and then calls MXNet's optimizer. To average, it
-needs pointers to arrays, which only shards have. This module separates these two steps.
+Horovod's DistributedOptimizer averages gradients between machines and then calls MXNet's optimizer. To average, Horovod
+needs pointers, and only shards have them. So this module averages the shards, and then calls MXNet's optimizer.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def own_optimizer(optimizer: Any) -> Any:
 
 
 def scaled_machines(optimizer: Any) -> int:
-    """Return the number of machines by which Horovod divides the gradients (`rescale_grad`), or 1."""
+    """Return the number of machines by which Horovod has divided the optimizer's `rescale_grad`, or 1."""
     is_scaled = is_distributed(optimizer) and optimizer._average_in_framework
     return int(optimizer._process_set.size()) if is_scaled else 1
 
@@ -104,7 +104,7 @@ class _Shard:
 
 
 class HorovodShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
-    """A Horovod Trainer that averages each distinct shard once. `send_shards` adds this class to a Trainer's bases."""
+    """A Horovod Trainer that averages each distinct shard once. `send_shards` turns a Trainer into one."""
 
     _params: list[Any]
     _process_set: Any

@@ -1,4 +1,4 @@
-"""Measurement of the bandwidth between GPUs. The result is a file for the option `topology=`."""
+"""Measure the bandwidth between GPUs, and write it in a file for the option `topology=`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Measure = Callable[[Sequence[Pair]], float]  # total bytes per second of all pai
 
 @dataclass(frozen=True)
 class Interconnect:
-    """Measured bandwidths between GPUs, which form groups of groups.
+    """Measured bandwidths between GPUs, and the groups of GPUs that are closely connected.
 
     `devices` are the numbers of the GPUs, in an order in which fast pairs are neighbours. `pairs[i][j]` are the bytes
-    per second at which devices[i] reads from devices[j] while nothing else is read. Each of the `levels`, from the
-    largest groups down, has the number of groups inside, and the bytes per second of all workers together.
+    per second at which devices[i] reads from devices[j] while no other GPU reads. `levels` begins with the largest
+    groups. Each level has the number of smaller groups in a group, and the bytes per second of all GPUs together.
     """
 
     devices: tuple[int, ...]
@@ -42,7 +42,7 @@ class Interconnect:
 
 
 def measure_interconnect(count: int, measure: Measure) -> Interconnect:
-    """Measure each pair of the GPUs 0 to count - 1 alone, and each level with all workers reading at once."""
+    """Measure each pair of the GPUs 0 to count - 1 alone, and each level while all GPUs read at once."""
     rate_by_devices = {(i, j): measure([(i, j)]) for i in range(count) for j in range(count) if i != j}
     devices = _order_devices(count, rate_by_devices)
     rates = {(a, b): rate_by_devices[devices[a], devices[b]] for a in range(count) for b in range(count) if a != b}
@@ -57,7 +57,7 @@ def measure_interconnect(count: int, measure: Measure) -> Interconnect:
 
 
 def _find_partner(worker: int, block: int, parts: int) -> int:
-    """Return a worker of another group at this level, at the same position in its group."""
+    """Return a worker in another group of this level, at the same position in that group."""
     digit = worker // block % parts
     return worker + ((digit + 1) % parts - digit) * block
 
@@ -73,7 +73,7 @@ def _order_devices(count: int, rates: dict[Pair, float]) -> list[int]:
 def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
     """Return the number of groups of each level, from the largest.
 
-    Devices of equal speed form groups, and groups form larger groups.
+    Devices that read from each other equally fast form a group. Groups form larger groups.
     """
     level_parts: list[int] = []
     block = 1
@@ -86,7 +86,7 @@ def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
 
 
 def _is_level(block: int, larger_block: int, rates: dict[Pair, float]) -> bool:
-    """Return True if pairs of blocks within a larger block are about as fast as the fastest pair of blocks."""
+    """Return True if any two blocks in a larger block are connected about as fast as the fastest two blocks."""
     between_blocks = {(a, b): rate for (a, b), rate in rates.items() if a // block != b // block}
     within_larger = [rate for (a, b), rate in between_blocks.items() if a // larger_block == b // larger_block]
     return min(within_larger) >= SAME_LEVEL * max(between_blocks.values())

@@ -1,4 +1,4 @@
-"""Allocation of the whole arrays of an executor, as in MXNet's `simple_bind`."""
+"""Allocate the whole arrays of an executor, as MXNet's `simple_bind` does."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from tofu.validation import show_with_type
 
 @dataclass(frozen=True)
 class ArrayAllocator:
-    """An allocator of whole arrays for the arguments, gradients and states of a model.
+    """An object that allocates whole arrays for the arguments, gradients and states of a model.
 
     Attributes
     ----------
     shapes, types, contexts
         Shape, type and device of each array, by name of the argument or state.
     sharded
-        Names that need only shards.
+        Names of the arguments and states that need no whole array, only shards.
     shared
-        Names for which another executor's arrays are used, if there is one.
+        Names of the arguments and states that may use the arrays of another executor.
     buffer
-        MXNet's `shared_buffer`: arrays by name, which executors for different input shapes share and enlarge.
+        MXNet's `shared_buffer`: arrays by name, for executors of different input shapes. An array that is too small is
+        replaced.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
@@ -44,7 +45,7 @@ class ArrayAllocator:
     def allocate(self, name: str, old_arrays: Mapping[str, Any], key: str, stype: str = "default") -> Any:
         """Return an array for an argument, gradient or state. Return None if only shards are needed.
 
-        `old_arrays` are arrays of another executor, and `key` is the name of the array in `buffer`.
+        `old_arrays` are the other executor's arrays by name. `key` is the name of the array in `buffer`.
         """
         if name in self.shared or self.buffer is None:
             existing = old_arrays.get(name) if name in self.shared else None

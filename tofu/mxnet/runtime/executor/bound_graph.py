@@ -1,4 +1,4 @@
-"""Graphs of all workers that MXNet has bound to devices."""
+"""Bind graphs of all workers to devices, by MXNet."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ class BoundGraph:
 
     @property
     def model_outputs(self) -> list[Any]:
-        """The shards of the model's outputs, without gradients."""
+        """The shards of the model's outputs. Gradients are not included."""
         return list(self.bound.outputs[: self.execution.n_model_outputs * len(self._contexts)])
 
     def output(self, position: int) -> ShardedTensor:
-        """Return an output of the model or a gradient. Its shards are the arrays of the graph."""
+        """Return an output of the model or a gradient. Its shards are the graph's own arrays, not copies."""
         output, workers = self.execution.outputs[position], len(self._contexts)
         tensor = self.partition.graph.tensors[output.tensor]
         regions = find_shards(self.partition.problem, output.tensor, output.layout)
@@ -86,7 +86,7 @@ class BoundGraph:
 
     @cached_property
     def state_changes(self) -> list[tuple[list[int], list[int]]]:
-        """For each device, pointers to the auxiliary states, and to the outputs that must wait for their changes."""
+        """Pointers to each device's auxiliary states and outputs. Outputs must wait for changes of the states."""
         devices: dict[Any, tuple[list[int], list[int]]] = {context: ([], []) for context in self._contexts}
         for state in self.bound.aux_arrays:
             devices[state.context][0].append(state.handle.value)
@@ -100,7 +100,7 @@ class BoundGraph:
         self.__dict__.pop("state_changes", None)
 
     def watch(self, callback: Any, monitor_all: bool) -> None:
-        """Call `callback` for each output of each operator while the graph runs, as MXNet's executors do."""
+        """While the graph runs, call `callback` for each output of each operator, as MXNet's executors do."""
         self._monitor = callback, monitor_all
         self.bound.set_monitor_callback(callback, monitor_all)
 
@@ -109,7 +109,7 @@ class BoundGraph:
 def setting_variable(name: str, value: str) -> Iterator[None]:
     """Set an environment variable inside the context. Other threads see it too.
 
-    Only one thread at a time may enter the context. Ctrl-C has no effect until the context ends.
+    Only one thread at a time can be inside the context, and Ctrl-C has no effect there.
     """
     with uninterrupted(), _environment_lock:
         old_value = os.environ.get(name)
@@ -124,10 +124,10 @@ def setting_variable(name: str, value: str) -> Iterator[None]:
 
 
 def unused_context(contexts: Sequence[Any]) -> Any:
-    """Return a context that no worker uses, as the default context of a graph for all workers.
+    """Return a context that no worker uses. It is the default context of the graph of all workers.
 
-    MXNet's CPU backend rewrites a graph without gradients for inference if operators run in the default context. Here
-    gradients are ordinary outputs, so MXNet finds no gradients. But the graph must not be rewritten.
+    If operators run in the default context, MXNet's CPU backend may rewrite the graph for inference. It does this if it
+    finds no gradients, and in this graph gradients are ordinary outputs.
     """
     used = {context.device_id for context in contexts if context.device_type == "cpu"}
     return mx.cpu(max(used, default=0) + 1000)

@@ -1,8 +1,8 @@
 """An executor with the interface of `mx.executor.Executor`, so that scripts and modules of MXNet run unchanged.
 
-Callers see whole arrays on the host, and each worker stores shards. Before a step, arrays that a caller changed are
-copied to the shards. After the step, results are copied to the whole arrays. Parameters that `simple_bind` allocated,
-and their gradients, exist only as shards until they are read.
+Callers use whole arrays on the host, and each worker stores shards. Before a step, whole arrays that a caller has
+changed are copied to the shards. After the step, results are copied to whole arrays. Parameters that `simple_bind`
+allocates, and their gradients, have no whole arrays until a caller reads them.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Executor:
     grad_req
         "write", "add" or "null" for each argument.
     compile_for
-        Function that plans for other input shapes. `reshape` calls it.
+        Function that `reshape` calls to plan for other input shapes.
     shared
-        An executor with the same arrays. Its shards are used again if this plan splits them in the same way.
+        An executor with the same arrays. Its shards are reused if this plan splits the arrays in the same way.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Executor:
 
     @cached_property
     def _saves_random_inference(self) -> bool:
-        """True if a backward pass after inference needs the random numbers that this forward pass drew."""
+        """True if inference must save the random numbers that it draws, because a backward pass may follow."""
         sharded = self.sharded
         return (
             bool(sharded.differentiated)
@@ -163,9 +163,9 @@ class Executor:
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
         """Run the backward pass, and write the gradients to `grad_dict` or add them, as `grad_req` says.
 
-        `out_grads` has the gradient of every output that is not a loss. As in MXNet, arguments such as labels may be
-        set between forward and backward. If no forward has run, it runs first. Raise TofuError if the last forward ran
-        in another mode (training or inference), and an operator computes other numbers in that mode.
+        `out_grads` has the gradient of every output that is not a loss. As in MXNet, labels and other arguments may be
+        set between forward and backward. If no forward pass has run, one runs first. Raise TofuError if the last
+        forward pass ran in another mode (training or inference), in which an operator computes other numbers.
         """
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)
@@ -223,8 +223,8 @@ class Executor:
     def _may_differ(self, name: str, whole: Any) -> bool:
         """Return True if a whole array may differ from its shards.
 
-        MXNet counts its own writes to an array. A user's write through DLPack or a pointer only changes the digest of
-        the array, which takes time to compute. So the digest is compared only if no write was counted.
+        MXNet counts its own writes to an array, but not writes through DLPack or a pointer. To detect those, a digest
+        of the array is compared. This takes time, so it is done only if MXNet has counted no write.
         """
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
@@ -274,10 +274,10 @@ class Executor:
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: tuple[int, ...]
     ) -> Executor:
-        """Return an executor for other input shapes, which `kwargs` map to. As in MXNet, it shares the arrays of this one.
+        """Return an executor for the input shapes in `kwargs`. As in MXNet, it shares the arrays of this executor.
 
-        If the shape of an argument changes that `kwargs` do not name, raise ShapeError unless `partial_shaping` is True.
-        If an array is too small for its new shape, raise ShapeError unless `allow_up_sizing` is True.
+        Raise ShapeError if the shape of an argument that is not in `kwargs` changes, unless `partial_shaping` is True.
+        Raise ShapeError if an array is too small for its new shape, unless `allow_up_sizing` is True.
         """
         check_shapes(kwargs)
         shapes = {**self._shapes, **{name: tuple(shape) for name, shape in kwargs.items()}}
@@ -321,7 +321,7 @@ class Executor:
         return reshaped
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Call `callback(name, handle)` with each whole array that an operator computes, as on one device."""
+        """Call `callback(name, handle)` with each array that an operator of the model computes, as on one device."""
         self._monitor = callback, monitor_all
         watch_whole(self.sharded, callback, monitor_all)
 

@@ -1,7 +1,7 @@
 """Errors while a model runs: failed operators, lack of memory, and forked processes.
 
-MXNet reports that an operator failed when somebody waits for an array that the operator should have written. This
-module waits for all such arrays, so that each failure is raised once.
+If an operator fails, MXNet raises the error only when the caller waits for an array that the operator writes. This
+module waits for all such arrays, so that each error is raised once.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ SMALL_FRACTION = 0.25  # plans below this fraction of the free memory cause no g
 
 
 class OperatorFailureError(ExecutionError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped
-    """An error for an operator that failed. Scripts can also catch it as an MXNetError."""
+    """An operator failed. Scripts can also catch this error as an MXNetError."""
 
 
 class AllocationFailureError(OutOfMemoryError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped
-    """An error for a lack of memory. Scripts can also catch it as an MXNetError."""
+    """Memory could not be allocated. Scripts can also catch this error as an MXNetError."""
 
 
 def find_failure(arrays: Sequence[Any]) -> Exception | None:
-    """Wait for arrays and return the first error of the operators that write them, or None. MXNet forgets these errors."""
+    """Wait for arrays. Return the first error of operators that write them, or None. Clear these errors in MXNet."""
     failure: Exception | None = None
     for array in arrays:
         try:
@@ -49,9 +49,9 @@ def find_failure(arrays: Sequence[Any]) -> Exception | None:
 
 
 def forget_failures(failure: Exception) -> Exception:
-    """Make MXNet forget all pending errors, because it cannot fork while there is one.
+    """Clear all errors that MXNet has not raised yet, because a process with such an error cannot fork.
 
-    Return `failure`, or an error that also reports the failure of another operator.
+    Return `failure`, or an error that also reports another operator's failure.
     """
     try:
         mx.nd.waitall()
@@ -74,7 +74,7 @@ def raise_failure(arrays: Sequence[Any]) -> None:
 def summarise(error: BaseException) -> str:
     """Return an MXNet error in one line, without file names and stack trace.
 
-    If an operator has an unknown argument, MXNet lists all possible arguments, which are left out.
+    MXNet's list of all arguments of an operator, in errors for unknown arguments, is left out.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     unknown_argument = next((line for line in lines if ", Possible Arguments:" in line), None)
@@ -91,7 +91,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def explaining_memory(plan: Plan, contexts: Sequence[Any], activity: str) -> Iterator[None]:
-    """Raise OutOfMemoryError if memory cannot be allocated inside the `with` block. The message lists needed and free bytes."""
+    """Raise OutOfMemoryError, with the bytes needed and free, if an allocation fails inside the `with` block."""
     free = read_free_bytes()
     try:
         yield
@@ -105,7 +105,7 @@ def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
     """Collect garbage if the plan needs much of the free memory.
 
     MXNet's blocks and modules contain reference cycles, which only a collection frees. Raise OutOfMemoryError if the
-    plan needs more than the machine's memory, because the system would kill the process.
+    plan needs more than the machine's memory. Otherwise, the system would kill the process.
     """
     host_bytes = _count_host_bytes(plan, contexts)
     if host_bytes > SMALL_FRACTION * read_free_bytes() or any(c.device_type != "cpu" for c in contexts):
@@ -131,7 +131,7 @@ def _count_host_bytes(plan: Plan, contexts: Sequence[Any]) -> int:
 
 
 def check_process(process_id: int) -> None:
-    """Raise UnsupportedError if the current process was forked from `process_id`, because it lacks MXNet's threads."""
+    """Raise UnsupportedError if this process is a fork of the process `process_id`. A fork lacks MXNet's threads."""
     if os.getpid() != process_id:
         raise UnsupportedError(
             f"This model was bound in process {process_id} and cannot run in {os.getpid()}, which was forked from it: a fork has "

@@ -1,4 +1,4 @@
-"""Checks and preparation of GPUs before a model is bound. Without them, MXNet would fail later or run slowly."""
+"""Check and prepare GPUs before a model is bound. Otherwise, MXNet would fail later or run slowly."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ def check_gpus(contexts: Sequence[Any]) -> None:
 
 
 def _find_model(context: Any) -> tuple[str, int]:
-    """Return the name of a GPU, and ten times its compute capability."""
     try:
         return _mxnet.describe_gpu(context.device_id)
     except RuntimeError as error:
@@ -54,8 +53,8 @@ def _find_model(context: Any) -> tuple[str, int]:
 def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
     """Raise OutOfMemoryError if a GPU has less free memory than its workers need.
 
-    Without this check, MXNet would fail in the first run. Memory that MXNet has cached is freed before. The bytes
-    needed include the rounding of MXNet's memory pool.
+    Without this check, MXNet would fail in the first run. Memory in MXNet's cache is freed first. The bytes needed
+    include those that MXNet adds by rounding up the sizes of arrays.
     """
     if all(context.device_type != "gpu" for context in contexts):
         return
@@ -76,9 +75,9 @@ def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
 
 
 def prepare_gpus(contexts: Sequence[Any], execution_symbol: Any) -> None:
-    """Compile GPU kernels for a graph, and test that GPUs can read each other's memory. On CPUs, do nothing.
+    """Compile the GPU kernels of a graph, and test if GPUs can read each other's memory. On CPUs, do nothing.
 
-    If one GPU cannot read another GPU's memory, a warning is shown, and the data is copied before each transfer. Raise
+    If a GPU cannot read another GPU's memory, show a warning. Data is then copied before each transfer. Raise
     DeviceError if the driver or compiler fails, or if a GPU reads wrong bytes from another GPU.
     """
     if any(context.device_type != "gpu" for context in contexts):

@@ -1,4 +1,4 @@
-"""Gradients of a bound model. They share memory with other tensors, so a later forward pass may overwrite them."""
+"""Gradients of a bound model. A later forward pass may overwrite them, because they share memory with other tensors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Gradients:
     names
         Names of the arguments that have gradients.
     sums
-        For each argument with grad_req="add", the shards to which every backward adds the gradient.
+        For each argument with grad_req="add", the tensor to which each backward pass adds the gradient.
     """
 
     def __init__(self, graph: BoundGraph) -> None:
@@ -43,7 +43,7 @@ class Gradients:
 
     @property
     def are_readable(self) -> bool:
-        """True if a backward has computed gradients that were not overwritten."""
+        """True if gradients can be read: a backward pass has computed them, and nothing has overwritten them."""
         return self._values in (_Values.CURRENT, _Values.EARLIER)
 
     def find_output(self, name: str) -> int:
@@ -84,7 +84,7 @@ class Gradients:
         return self._earlier.setdefault(name, self._make_zeros(name))
 
     def keep(self, earlier: Gradients) -> None:
-        """Copy the gradients of another executor, which stay valid until the next forward pass for training."""
+        """Copy the gradients of another executor. The copies stay valid until the next forward pass for training."""
         if not earlier.are_readable:
             self._values = earlier._values
         else:
@@ -99,14 +99,14 @@ class Gradients:
         return self._graph.output(self.find_output(name)).zeros_like()
 
     def forget(self, earlier: Gradients) -> None:
-        """Mark the gradients as overwritten until the next backward, if another executor had gradients."""
+        """If the executor `earlier` had gradients, mark the gradients as overwritten until the next backward pass."""
         if earlier._values is not _Values.ZERO:
             self.invalidate()
 
     def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
-        """Let every backward add the gradients of these arguments to sums, instead of overwriting the last gradients.
+        """From now on, add the gradients of these arguments to sums, as grad_req="add" requests.
 
-        A sum is the tensor in `shared` if it is split like the gradient. Otherwise it starts at zero.
+        The sum is the argument's tensor in `shared`, if that is split like the gradient, or else a tensor of zeros.
         """
         for name in names:
             zeros, shared_sum = self._make_zeros(name), shared.get(name)

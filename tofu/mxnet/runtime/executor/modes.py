@@ -1,8 +1,8 @@
 """Errors for backward passes whose gradients would be wrong.
 
-MXNet allows a backward after any forward. If the last forward ran for inference, or if another backward has overwritten
-the results, Tofu runs the forward again. The functions here raise an error if the second forward would compute other
-numbers than the first.
+MXNet allows a backward pass after any forward pass. If the forward pass was for inference, or if its results were
+overwritten, Tofu runs another forward pass. The functions of this module raise an error if this second forward pass
+would compute other numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tofu.graph.semantic import Graph, Operator, Phase
 from tofu.mxnet.frontend.randomness import draws, draws_in
 
 TWO_MODE_OPERATORS = frozenset(("BatchNorm", "BatchNorm_v1", "CuDNNBatchNorm", "Custom", "IdentityAttachKLSparseReg"))
-"""Operators that compute something else in training than in inference, except those that draw random numbers."""
+"""Operators without random numbers that compute other results in training than in inference."""
 
 
 def _has_two_modes(operator: Operator) -> bool:
@@ -36,16 +36,16 @@ def draws_in_inference(graph: Graph) -> bool:
 
 
 def has_two_modes(graph: Graph) -> bool:
-    """Return True if an operator of the model computes something else in training than in inference."""
+    """Return True if an operator of the model computes other results in training than in inference."""
     return any(map(_has_two_modes, _list_forward(graph)))
 
 
 def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
     """Raise TofuError if backward(is_train=False) would not match the results of forward(is_train=False).
 
-    This happens if an operator computes something else in training, or would draw other random numbers in a second run.
-    It also happens for RNN, which saves nothing for a gradient in inference. Dropout is allowed, because it returns
-    inputs and gradients unchanged in inference.
+    This happens if an operator computes other results in training, or would draw other random numbers in a second run.
+    It also happens for RNN, which saves nothing for a gradient in inference. Dropout is allowed, because it changes
+    nothing in inference.
     """
     raise_together(
         TofuError,
@@ -61,7 +61,7 @@ def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
 
 
 def refuse_other_mode(graph: Graph, call: str) -> None:
-    """Raise TofuError if an operator computes something else in training than in inference.
+    """Raise TofuError if an operator computes other results in training than in inference.
 
     The message names the user's `call`, such as "backward(is_train=False)".
     """
@@ -73,7 +73,7 @@ def refuse_other_mode(graph: Graph, call: str) -> None:
 
 
 def refuse_second_run(graph: Graph) -> None:
-    """Raise TofuError if an operator would draw other random numbers, or change a state twice, in a second forward."""
+    """Raise TofuError if a second forward pass would draw other random numbers, or change a state again."""
     raise_together(
         TofuError,
         "backward() was called twice after one forward(is_train=True). The first call reused the memory of the forward results, and these "

@@ -1,4 +1,4 @@
-"""Monitors (`mx.mon.Monitor`) of a partitioned model. They see whole arrays with the names of one device."""
+"""Monitors (`mx.mon.Monitor`) of a partitioned model. They receive whole arrays, with the names of one device."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class MonitoredShards:
-    """An object that an `mx.mon.Monitor` can watch like an executor. Arrays are assembled one at a time.
+    """An object that an `mx.mon.Monitor` uses as an executor. Whole arrays are assembled one at a time.
 
-    `find_executor` returns the executor that is bound now.
+    `find_executor` is a function that returns the executor in use.
     """
 
     def __init__(self, find_executor: Callable[[], ShardedExecutor], symbol: Any) -> None:
@@ -30,7 +30,7 @@ class MonitoredShards:
         self.attach()
 
     def attach(self) -> None:
-        """Install the callback in the executor that is bound now."""
+        """Install the callback in the executor that is in use."""
         if self._callback is not None:
             watch_whole(self._find_executor(), *self._callback)
 
@@ -50,9 +50,9 @@ class MonitoredShards:
 
 
 def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None], monitor_all: bool = False) -> None:
-    """Call `callback` with the name of each whole tensor that an executor computes, and a pointer to an array.
+    """Call `callback` with each whole tensor that an executor computes, as its name and a pointer to an array.
 
-    The callback must free the array. If `monitor_all` is True, it also gets the inputs of each operator, before the
+    The callback must free the array. If `monitor_all` is True, it receives the inputs of each operator before the
     outputs.
     """
     _install_callback(executor, lambda name, _, handle: callback(name, handle), monitor_all)
@@ -63,7 +63,7 @@ def watch_operators(
 ) -> None:
     """Call a Gluon hook with the name, the operator and a pointer to the array of each whole tensor.
 
-    The hook sees a variable only as an input of an operator.
+    The hook receives variables only as inputs of operators.
     """
 
     def show(name: bytes, op: str, handle: int) -> None:

@@ -1,7 +1,7 @@
 """`ShardedExecutor`, which runs a planned model on shards and never creates a whole tensor.
 
-One graph has the forward and the backward pass. It runs in two phases, because callers may compute gradients of the
-outputs in between. Inference has another graph on the same shards.
+One graph has the forward and the backward pass. They can run separately, because callers may compute gradients of the
+outputs in between. Inference has another graph, which uses the same shards.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ class ShardedExecutor:
     contexts
         The workers' devices.
     shared
-        Variables of another executor. Their shards are used again if this plan splits them in the same way.
+        Variables of another executor. Their shards are reused if this plan splits them in the same way.
     keeps_gradients
-        True if gradients get their own memory, so that they stay valid until the next backward (`kept_gradients`).
+        True if gradients share no memory, so that they stay valid until the next backward pass (`kept_gradients`).
 
     Attributes
     ----------
     variables
-        The shards of each argument, each auxiliary state, and each gradient of an output that a caller sets, by name.
+        Name -> shards, for each argument, each auxiliary state, and each gradient of an output that callers set.
     gradients
-        The gradients, and whether a forward pass has overwritten them.
+        The gradients, which record if a forward pass has overwritten them.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class ShardedExecutor:
     def forward(self, is_train: bool, for_backward: bool = False) -> None:
         """Start the forward pass, without waiting for it to end.
 
-        If `for_backward` is True, a forward for inference keeps the values that a backward needs.
+        If `for_backward` is True, keep the values that a backward pass needs, even in inference.
         """
         check_process(self._process_id)
         self._log_unread_failure()
@@ -143,9 +143,9 @@ class ShardedExecutor:
         return self._last_graph is not None or self._has_failed
 
     def prepare_backward(self, is_train: bool = True) -> None:
-        """Run the forward again if it ran in another mode, or if a backward has overwritten its results.
+        """Run the forward pass again if it ran in another mode, or if a backward pass has overwritten its results.
 
-        The modes are training and inference. Raise TofuError if another forward would compute other numbers.
+        The modes are training and inference. Raise TofuError if the second forward pass would compute other numbers.
         """
         check_process(self._process_id)
         if self._last_graph is None:
@@ -183,7 +183,7 @@ class ShardedExecutor:
     def backward(self, is_train: bool = True) -> None:
         """Start the backward pass.
 
-        If the results of the forward are missing or of another mode, run the forward again first.
+        If the results of the forward pass are missing or of another mode, run the forward pass first.
         """
         self.prepare_backward(is_train)
         with uninterrupted():
@@ -195,14 +195,17 @@ class ShardedExecutor:
             self.gradients.add_to_sums()
 
     def wait(self) -> None:
-        """Block until all operators are done. Raise ExecutionError if one failed; the next forward runs normally."""
+        """Block until all operators are done. Raise ExecutionError if one failed.
+
+        After an error, the next forward pass runs normally.
+        """
         check_process(self._process_id)
         unwritten_parameters, failure = self._find_failures()
         if failure is not None:
             raise self._describe_failure(unwritten_parameters, failure) from failure
 
     def _find_failures(self) -> tuple[list[str], Exception | None]:
-        """Return the names of parameters that an update failed to write, and the first error. Forget both."""
+        """Return the names of parameters that an update failed to write, and the first error. Clear the errors."""
         if self._last_graph is None or not self._has_unread_results:
             return [], None
         parameters = {t.name for t in self.partition.graph.tensors if t.kind is TensorKind.PARAMETER}

@@ -1,7 +1,7 @@
 """The part of `tofu.mod.Module` that plans a model for the shapes of its inputs and allocates shards.
 
 Several modules may share parameters, as the buckets of `mx.mod.BucketingModule` do. If their plans split a parameter
-differently, each module has its own shards, and the values are copied when another module is used.
+differently, each module has other shards. The values are copied whenever another module is used.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         """Plan the model for these shapes and allocate the shards. The arguments are those of `mx.mod.Module.bind`.
 
         If the module was bound before, parameters keep their values. `shared_module` is another `tofu.mod.Module` that
-        is bound. Both modules then share parameters and optimizer.
+        is bound. It then shares its parameters and its optimizer with this module.
         """
         if shared_module is not None and not (isinstance(shared_module, ShardedModule) and shared_module.binded):
             raise NotReadyError("shared_module= takes a tofu.mod.Module that is bound. Call its bind(...) first.")
@@ -227,7 +227,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         pass
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Bind the model for other input shapes, with the same plan if it fits them.
+        """Bind the model for other input shapes. If the plan fits these shapes, it stays the same.
 
         Types, parameters, gradients and optimizer are kept.
         """
@@ -262,7 +262,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         self._label_shapes = labels or []
 
     def _rebind(self, shared_module: ShardedModule | None = None, resets_sums: bool = False) -> None:
-        """Bind the model for the current shapes, with the same plan if it fits.
+        """Bind the model for the current shapes. If the plan fits these shapes, it stays the same.
 
         Parameters and sums of gradients keep their values, or come from `shared_module`. If `resets_sums` is True, the
         sums start at zero.
@@ -330,7 +330,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
 
 def _pin_parameters(settings: Settings, module: ShardedModule, shapes: Mapping[str, Any]) -> Settings:
-    """Return settings under which a new plan splits each parameter as the plan of `module` does."""
+    """Return settings that make a new plan split each parameter as in the plan of `module`."""
     names = [name for name in module._kept_names if name not in shapes]
     layouts = {name: module.plan.tensors[name] for name in names if name in module.plan.tensors}
     return replace(settings, hints={**layouts, **(settings.hints or {})})
@@ -341,6 +341,6 @@ def _with_type(desc: Any, types: dict[str, Any]) -> Any:
 
 
 def _take_first_contexts(group2ctxs: Any) -> dict[str, Any]:
-    """Return one context for each `ctx_group`. MXNet takes a list, with one context for each data-parallel device."""
+    """Return the first context of each `ctx_group`. MXNet takes a list of them, one for each data-parallel device."""
     groups = group2ctxs[0] if isinstance(group2ctxs, (list, tuple)) else group2ctxs or {}
     return {name: contexts[0] if isinstance(contexts, (list, tuple)) else contexts for name, contexts in groups.items()}

@@ -1,4 +1,4 @@
-"""A module's arrays for scripts that read MXNet's private attribute `module._exec_group`.
+"""The arrays of a module, for scripts that read MXNet's private attribute `module._exec_group`.
 
 The arrays are split over workers. As in MXNet, they can be printed, converted with `asnumpy()` and set with `array[:] =
 0`.
@@ -16,10 +16,10 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class ExecutorGroup:
-    """An object with the attributes of MXNet's `DataParallelExecutorGroup` that scripts read.
+    """The attributes of MXNet's `DataParallelExecutorGroup` that scripts read.
 
-    MXNet's group has an executor for each device. This group has one executor for all workers. `differentiated` are the
-    arguments that have gradients.
+    All workers have one executor, unlike in MXNet's group. `differentiated` are the names of the arguments that have
+    gradients.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class ExecutorGroup:
 
     @property
     def grad_dict(self) -> Mapping[str, Any]:
-        """The array of each argument's gradient, or None, by name.
+        """For each argument, by name, the array of its gradient or None.
 
-        Raises TofuError if a later forward has overwritten it.
+        Raises TofuError if a later forward pass has overwritten a gradient.
         """
         return {name: self._get_gradient(name) for name in self.arg_dict}
 

@@ -1,7 +1,7 @@
 """`tofu.mod.Module`, which trains and runs a model on several devices, with the interface of `mx.mod.Module`.
 
-Each device stores only shards of the parameters. The host initialises, reads and writes one parameter at a time, or a
-part of one.
+Each device stores only shards of the parameters. The host initialises, saves and loads one parameter at a time, or a
+part of it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Module(RunningModule):
     work_load_list
         Has no effect, because the plan decides which worker computes what.
     group2ctxs
-        Contexts in which gradients of inputs are returned, for each `ctx_group` of inputs. It has no other effect.
+        For each `ctx_group`, the context in which gradients of inputs are returned. It has no other effect.
     compression_params
         Not supported: raises UnsupportedError.
 
@@ -97,7 +97,7 @@ class Module(RunningModule):
         return self._parameter_file is not None and not self.binded
 
     def fit(self, *args: Any, **kwargs: Any) -> None:
-        """Train the model as MXNet's `fit` does. A parameter is assembled only if a callback reads it."""
+        """Train the model as MXNet's `fit` does. Whole parameters are assembled only if a callback reads them."""
         check_iterator("fit", args, kwargs, "train_data")
         self._is_fitting = True
         try:
@@ -119,7 +119,7 @@ class Module(RunningModule):
         """Fill the shards of the parameters, from the arrays passed or by the initializer.
 
         Random values are drawn in MXNet's order, so equal seeds give the same values as on one device. With
-        allow_missing=True, the initializer fills parameters for which no array was passed. As in MXNet, arrays of
+        allow_missing=True, the initializer fills parameters for which no array was passed. As in MXNet, arrays with
         unknown names are ignored.
         """
         if self._is_loaded_unbound and not force_init:
@@ -150,7 +150,7 @@ class Module(RunningModule):
     ) -> None:
         """Set the parameters from whole arrays.
 
-        As in MXNet, arrays of unknown names raise an error only with allow_missing=True and allow_extra=False.
+        As in MXNet, an array with an unknown name is an error only with allow_missing=True and allow_extra=False.
         """
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
             return  # fit passes back what get_params returned
@@ -209,7 +209,7 @@ class Module(RunningModule):
         self.logger.info('Saved checkpoint to "%s-%04d.params"', prefix, epoch)
 
     def save_params(self, fname: str) -> None:
-        """Write the parameters, part by part, to a file that MXNet can read, with a checksum at the end."""
+        """Write the parameters, part by part, to a file that MXNet can read. Tofu adds a checksum at the end."""
         self._save_params(fname)
 
     def _save_params(self, fname: str) -> str:
@@ -241,8 +241,8 @@ class Module(RunningModule):
     def load_optimizer_states(self, fname: str) -> None:
         """Read optimizer states from a file that `save_optimizer_states` or MXNet wrote.
 
-        `save_optimizer_states` also saves the number of steps, so that training continues exactly. Raise TofuError if
-        the states are of another optimizer, or of another step than the parameters.
+        A file of `save_optimizer_states` also has the number of steps, so that training continues exactly. Raise
+        TofuError if the states are of another optimizer, or of another step than the parameters.
         """
         optimizer = self._require_optimizer()
         content, seal = load_states(fname, optimizer_types(optimizer.optimizer))
@@ -262,7 +262,7 @@ class Module(RunningModule):
         """Create the optimizer. Its states are created as shards at the first update.
 
         To train on several machines, pass a synchronous distributed `kvstore` ("dist_sync"), or Horovod's
-        DistributedOptimizer as `optimizer`. Both together raise UnsupportedError. With a kvstore, all machines start
+        DistributedOptimizer as `optimizer`. Passing both raises UnsupportedError. With a kvstore, all machines start
         with the first machine's parameters, and their gradients are added. Horovod averages the gradients instead.
         """
         if self.optimizer_initialized and not force_init:
@@ -304,7 +304,7 @@ class Module(RunningModule):
 
     @property
     def optimizer_states(self) -> dict[str, Any]:
-        """The optimizer's states, by name of the parameter. Their arrays are split over workers.
+        """The optimizer's states, by name of the parameter. They are split over workers.
 
         A parameter that was never updated is left out.
         """

@@ -1,6 +1,6 @@
-"""Initial values of parameters that are split over workers, from an initializer, arrays or a file.
+"""Fill parameters that are split over workers, from an initializer, arrays or a file.
 
-Files are read shard by shard. An initializer fills one whole array at a time on the host, because its random numbers
+Files are read shard by shard. An initializer fills whole arrays, one at a time on the host, because its random numbers
 depend on the whole shape.
 """
 
@@ -23,7 +23,7 @@ from tofu.validation import show_with_type
 class LiveParameters(Mapping[str, Any]):
     """The parameters of an executor by name, for a callback of `fit`. An array is assembled when it is read.
 
-    `storages` has the storage type of each parameter that the model stores as a sparse array.
+    `storages` has the storage type of each parameter that is sparse in the model.
     """
 
     def __init__(self, executor: ShardedExecutor, names: Sequence[str], storages: Mapping[str, str]) -> None:
@@ -52,7 +52,7 @@ class LiveParameters(Mapping[str, Any]):
 
 
 class ParameterGroup(NamedTuple):
-    """Arguments or auxiliary states to fill, and the arrays by name that a user passed for them, or None."""
+    """Arguments or auxiliary states to fill, and the arrays that a user passed for them, by name, or None."""
 
     arrays: Mapping[str, Any] | None
     tensors: list[Tensor]
@@ -64,7 +64,7 @@ def group_parameters(
     arguments: Mapping[str, Any] | None,
     states: Mapping[str, Any] | None,
 ) -> list[ParameterGroup]:
-    """Return the parameters in `names` and the auxiliary states, each with the arrays that a user passed for them."""
+    """Return two groups, the parameters in `names` and the auxiliary states, with the arrays that a user passed."""
     for arrays in (arguments, states):
         _check_arrays(arrays)
     tensors = sorted(executor.partition.graph.tensors, key=lambda tensor: tensor.name)
@@ -117,7 +117,7 @@ def _fill_variable(
 
 
 def refuse_extra(groups: Sequence[ParameterGroup]) -> None:
-    """Raise TofuError if an array is for no parameter and no auxiliary state."""
+    """Raise TofuError if an array has the name of neither a parameter nor an auxiliary state."""
     extra_names = [name for group in groups for name in _list_extra(group)]
     raise_together(TofuError, "The model does not have these parameters (allow_extra=True ignores them):", extra_names)
 

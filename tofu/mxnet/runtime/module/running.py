@@ -65,7 +65,10 @@ class RunningModule(ShardedModule):
         return [desc.name for desc in self._label_shapes] or self._label_names
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Copy a batch to the workers and run the forward pass. If its shapes are new, bind the module for them first."""
+        """Copy a batch to the workers and run the forward pass.
+
+        If the batch has new shapes, bind the module for these shapes first.
+        """
         self._check_ready()
         if not hasattr(data_batch, "data"):
             raise ArgumentTypeError(
@@ -121,9 +124,9 @@ class RunningModule(ShardedModule):
     # ---- results
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the whole outputs. If `merge_multi_context` is False, return a list of slices for each output instead.
+        """Return the whole outputs. If `merge_multi_context` is False, return each output as a list of slices.
 
-        There is a slice for each device in `context=`.
+        Each device in `context=` has one slice.
         """
         whole = [self.executor.output(index).gather() for index in range(len(self.output_names))]
         if merge_multi_context:
@@ -154,7 +157,10 @@ class RunningModule(ShardedModule):
         return [self._slice_batch(array, desc.layout) for array, desc in zip(whole, self._data_shapes, strict=True)]
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update a metric with the labels and the whole outputs. If `pre_sliced` is True, `labels` is a list for each device."""
+        """Update a metric with the labels and the whole outputs.
+
+        If `pre_sliced` is True, `labels` has a list of slices for each device.
+        """
         if not hasattr(eval_metric, "update_dict"):
             raise ArgumentTypeError(
                 f"update_metric takes a metric, not {show_with_type(eval_metric)}. Write mx.metric.create('acc')."
@@ -172,7 +178,7 @@ class RunningModule(ShardedModule):
         return whole if merge_multi_context else [self._slice_batch(array, None) for array in whole]
 
     def set_states(self, states: Any = None, value: float | None = None) -> None:
-        """Set the inputs in `state_names` to the arrays `states`, or all their elements to the number `value`."""
+        """Set the inputs in `state_names` to the arrays `states`, or set all their elements to the number `value`."""
         variables = self._check_ready().variables
         if (states is None) == (value is None):
             raise TofuError("set_states takes either states=, an array for each of state_names, or value=, a number.")
@@ -189,7 +195,7 @@ class RunningModule(ShardedModule):
             variables[name].scatter(array)
 
     def install_monitor(self, mon: Any) -> None:
-        """Install an `mx.mon.Monitor`. It sees whole arrays, as on one device."""
+        """Install an `mx.mon.Monitor`. It receives whole arrays, as on one device."""
         mon.install(MonitoredShards(lambda: self.executor, self._symbol.whole))
         self._monitors.append(mon.exes[-1])
 
@@ -229,7 +235,7 @@ def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
 
 
 def join_batch(slices: Sequence[Any], axis: int) -> Any:
-    """Concatenate the slices that `cut_batch` returned. A whole array is returned unchanged."""
+    """Undo `cut_batch`: concatenate slices along the batch dimension, or return the whole array."""
     if not isinstance(slices, (list, tuple)):
         return slices
     return slices[0] if len(slices) == 1 or axis < 0 else mx.nd.concat(*slices, dim=axis)

@@ -1,7 +1,7 @@
 """`tofu.mod.SVRGModule`: MXNet's SVRGModule (stochastic variance reduced gradients) on several devices.
 
-A second module keeps earlier weights. From the gradient of each batch, the method subtracts the gradient at the earlier
-weights. Then it adds the average of these gradients over all batches.
+A second module keeps the weights of an earlier epoch. The method corrects each gradient: it subtracts the gradient of
+the same batch at the earlier weights, and adds the average of such gradients over all batches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SVRGModule(Module):
     symbol, args, kwargs
         As in `tofu.mod.Module`.
     update_freq
-        The number of epochs after which `fit` replaces the earlier weights and averages their gradients over all data.
+        The number of epochs after which `fit` updates the earlier weights, and the average of their gradients.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class SVRGModule(Module):
         self._mod_aux.backward(out_grads)
 
     def update(self) -> None:
-        """Subtract the gradients at the earlier weights, add their average, and update the parameters."""
+        """Correct the gradients by those at the earlier weights, and update the parameters."""
         for name in self._list_differentiated_parameters():
             gradient = self.executor.gradient(name)
             earlier_gradient = self._mod_aux.executor.gradient(name).in_layout_of(gradient)
@@ -99,7 +99,7 @@ class SVRGModule(Module):
     def update_full_grads(self, train_data: Any) -> None:
         """Use the current weights as the earlier weights, and average their gradients over all batches.
 
-        As in MXNet, the sum starts with the previous average instead of zero.
+        As in MXNet, the sum of the gradients starts with the previous average, not with zero.
         """
         module = self._mod_aux  # has the earlier weights
         copy_values(self._check_ready().variables, {name: module.executor.variables[name] for name in self._kept_names})
@@ -128,8 +128,6 @@ class SVRGModule(Module):
 
 
 class _DataWithUpdates:
-    """Training data for `fit`. At the start of an epoch, it calls `update_full_grads` if an update is due."""
-
     def __init__(self, module: SVRGModule, data: Any, epoch: int) -> None:
         self._module, self._data, self._epoch = module, data, epoch
 

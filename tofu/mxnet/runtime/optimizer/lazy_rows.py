@@ -1,7 +1,7 @@
-"""Lazy optimizers: those that leave a row of a weight unchanged if the sparse gradient lacks this row.
+"""Lazy optimizers, which leave a row of a weight unchanged if the sparse gradient lacks this row.
 
-Workers store sparse gradients as dense arrays and update weights by dense operators. Dense operators also decay the
-momentum and weight of a row whose gradient is zero. So the old values of such rows are restored after the update.
+Workers store sparse gradients as dense arrays. A dense update also changes rows whose gradient is zero, because of
+momentum and weight decay. So these rows get their old values back after the update.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ LAZY_FOR_SPARSE = (mx.optimizer.AdaGrad, mx.optimizer.Ftrl)
 def list_read_gradients(
     optimizer: Any, index: Any, gradient: ShardedTensor, has_sparse_weight: bool
 ) -> list[ShardedTensor]:
-    """Return the gradients that decide which rows of a weight a lazy optimizer leaves unchanged: rows that are zero in all.
+    """Return the gradients that decide which rows a lazy optimizer leaves unchanged: rows that are zero in all.
 
-    Return an empty list for an optimizer that is not lazy. NAG without momentum and LBSGD use operators that are lazy
-    by default. LBSGD also reads the sum of earlier gradients.
+    Return an empty list for an optimizer that is not lazy. NAG without momentum and LBSGD are lazy by default. LBSGD
+    also reads the sum of earlier gradients.
     """
     if isinstance(optimizer, LAZY_FOR_SPARSE):
         is_lazy = has_sparse_weight
@@ -45,7 +45,7 @@ def list_read_gradients(
 def keeping_rows(
     gradients_by_weight: Sequence[Sequence[ShardedTensor]], arrays_by_weight: Sequence[Sequence[Any]]
 ) -> Iterator[None]:
-    """At the end of the `with` block, restore the rows of weights and states whose gradients are all zero."""
+    """At the end of the `with` block, restore rows of weights and states if all gradients of the row are zero."""
     with ExitStack() as stack:
         for gradients, arrays in zip(gradients_by_weight, arrays_by_weight, strict=True):
             if not gradients:

@@ -1,8 +1,8 @@
 """MXNet's optimizers on weights that are split over workers.
 
-As on one device, an optimizer runs once for each weight. Only the operators that the optimizer calls run on every
-shard. So steps are counted once, norms cover whole tensors, and random numbers are the same as on one device. The
-optimizer's states are split like the weight.
+An optimizer's code runs once for each weight, as on one device. Each operator that it calls runs on all shards. So
+steps are counted once, norms cover whole tensors, and random numbers are the same as on one device. The optimizer's
+states are split like the weight.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class ShardOptimizer:
     names
         Names of all parameters, in the order in which MXNet numbers them.
     rescale_grad
-        Number by which gradients are multiplied, unless `parameters` has one. MXNet's Module uses 1 / batch size.
+        Factor of the gradients, unless `parameters` contains one. MXNet's Module uses 1 / batch size.
     symbol
-        The model. Its attributes may multiply the learning rate and the weight decay of a parameter.
+        The model. Its attributes may contain factors of a parameter's learning rate and weight decay.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ShardOptimizer:
         self._has_sparse_weight = {name: name in storages for name in list_sparse_gradients(symbol)}
 
     def borrow(self, names: Sequence[str]) -> ShardOptimizer:
-        """Return an optimizer for the parameters in `names` that shares its states and counts with this one.
+        """Return an optimizer for the parameters in `names` that uses the same states and counts as this optimizer.
 
         Raise TofuError if a name is unknown.
         """
@@ -99,7 +99,7 @@ class ShardOptimizer:
     def update(self, executor: ShardedExecutor) -> None:
         """Update all trained parameters with the gradients of the last backward pass.
 
-        If the optimizer fails, the error names the parameters that may have been updated before.
+        If the optimizer fails, the error names the parameters that it may have updated before.
         """
         trained = {index: name for index, name in self.names.items() if name in executor.differentiated}
         if not trained:
@@ -144,9 +144,9 @@ class ShardOptimizer:
     def load(self, content: Any, executor: ShardedExecutor) -> None:
         """Load saved states, and the optimizer if it was saved with them.
 
-        MXNet's Module saves only the states, not how many updates were made. The count then starts at the optimizer's
-        option `begin_num_update`, with a warning if the optimizer uses the count. Raise TofuError if the states are of
-        another optimizer or model.
+        Files of MXNet's Module lack the number of updates. The count then starts at the optimizer's option
+        `begin_num_update`, with a warning if the optimizer uses the count. Raise TofuError if the states are of another
+        optimizer or model.
         """
         states, optimizer = content if isinstance(content, tuple) and len(content) == 2 else (content, self.optimizer)
         if not isinstance(states, dict):
@@ -197,7 +197,6 @@ class ShardOptimizer:
 
 
 def _reads_steps(optimizer: Any) -> bool:
-    """Return True if the optimizer has a schedule of learning rates, or if its code reads the count of updates."""
     classes = (c for c in type(optimizer).__mro__ if c is not mx.optimizer.Optimizer)
     methods = (value for c in classes for value in vars(c).values() if isinstance(value, FunctionType))
     names = {name for method in methods for name in method.__code__.co_names}
@@ -210,10 +209,10 @@ def updater_for(optimizer: Any) -> Any:
 
 
 class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is untyped
-    """An updater that calls LAMB for one weight after the other, with norms of whole tensors.
+    """An updater for LAMB that updates one weight after the other.
 
-    MXNet's kernel for several weights would compute norms of shards. MXNet's kernel for one float16 weight does not
-    change the float32 copy of the weight.
+    MXNet's kernel for several weights would use the norms of shards, not of whole tensors. MXNet's kernel for one
+    float16 weight does not change the float32 copy of the weight.
     """
 
     def __call__(self, index: Sequence[int], grad: Sequence[Any], weight: Sequence[Any]) -> None:
@@ -224,7 +223,7 @@ class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is unty
 
 
 def prepare_states(updater: Any, indices: Sequence[Any], weights: Sequence[Any]) -> None:
-    """Create the states that do not exist yet, and split each state over the workers like its weight."""
+    """Create missing states, and split each state over the workers like its weight."""
     with on_shards():
         for index, weight in zip(indices, weights, strict=True):
             if index not in updater.states:  # a state may start as a copy of the weight
@@ -244,8 +243,7 @@ def update_shards(
 ) -> None:
     """Run MXNet's updater on weights and gradients that are split over workers.
 
-    `has_sparse_weight` maps the position of each sparse gradient in `gradients` to True if the weight is sparse as
-    well.
+    For the position of each sparse gradient in `gradients`, `has_sparse_weight` is True if the weight is sparse, too.
     """
     read_gradients = [
         list_read_gradients(updater.optimizer, indices[n], gradients[n].tensor, is_sparse)
@@ -257,7 +255,7 @@ def update_shards(
 
 
 def place_state(state: Any, weight: ShardedTensor) -> Any:
-    """Return an optimizer's state in which each array of the weight's shape is split like the weight."""
+    """Return the state with each array of the weight's shape split like the weight."""
     if isinstance(state, (tuple, list)):
         return type(state)(place_state(item, weight) for item in state)
     if not isinstance(state, mx.nd.NDArray) or not weight.is_like(state.shape):

@@ -1,8 +1,8 @@
-"""MXNet's imperative operators on arrays that are split over workers, for the code of MXNet's optimizers.
+"""Run MXNet's imperative operators on arrays that are split over workers, so that MXNet's optimizers can use them.
 
-Inside `on_shards()`, this module replaces the function through which MXNet calls an operator. Element-wise operators
-then run on each worker's shards. For a sum or norm, each worker reduces its shards, and the results are added. Any
-other operator runs on whole arrays, on the host.
+Inside `on_shards()`, this module replaces the function through which MXNet calls an operator. An element-wise operator
+then runs on each worker's shard. For a sum or norm, each worker reduces its shard, and the results are added. Any other
+operator runs on whole arrays, on the host.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tofu.tdl.tracing import trace
 from tofu.tdl.walk import walk
 
 UPDATE_KERNELS = ("ftml_update", "mp_nag_mom_update", "lamb_update_phase", "mp_lamb_update_phase")
-"""First letters of the names of element-wise update operators. They have no description, as no model has them."""
+"""First letters of the names of element-wise update operators. They have no description, because they are never in a model."""
 GROUPED_KERNELS = ("multi_sgd_", "multi_mp_sgd_", "preloaded_multi_")
 """First letters of the names of operators that update several weights, element by element.
 
@@ -55,7 +55,7 @@ _open_contexts_of_all_threads = 0
 
 @contextmanager
 def on_shards() -> Iterator[None]:
-    """Let MXNet's imperative operators take sharded arrays inside this context. Other threads are not affected."""
+    """Let MXNet's imperative operators take sharded arrays inside this context, in this thread."""
     _count_context(1)
     try:
         yield
@@ -113,7 +113,6 @@ def _find_operator_name(handle: int) -> str:
 
 
 def _is_elementwise(name: str, inputs: int, rank: int, attributes: Mapping[str, Any]) -> bool:
-    """Return True if an element of the result depends only on the same element of each input."""
     texts = {key: str(value) for key, value in attributes.items() if not isinstance(value, (int, float, np.number))}
     return name.startswith(UPDATE_KERNELS) or _is_described_elementwise(
         name, inputs, rank, tuple(texts.items()), tuple(sorted(attributes.keys() - texts.keys()))
@@ -139,9 +138,9 @@ def _is_described_elementwise(
 
 
 def _create_constant(name: str, attributes: Mapping[str, Any]) -> Any:
-    """Return the constant that an operator such as zeros creates in a sharded array's context, split like this array.
+    """If an operator such as zeros has a sharded array's context, return its result, split like this array.
 
-    Return None for any other operator.
+    Return None for any other operator or context.
     """
     context = attributes.get("ctx")
     if name not in CONSTANTS or not isinstance(context, ShardedContext):
@@ -157,7 +156,6 @@ def _create_constant(name: str, attributes: Mapping[str, Any]) -> Any:
 
 
 def _find_common_layout(arrays: Sequence[Any]) -> ShardedTensor | None:
-    """Return a tensor of the shape of the result that is split like all `arrays`, or None if they are split differently."""
     try:
         shape = np.broadcast_shapes(*(array.shape for array in arrays))
     except ValueError:

@@ -1,6 +1,6 @@
-"""MXNet's Updater, which calls an optimizer, extended to parameters that are split over workers.
+"""Let MXNet's Updaters, which call optimizers, update parameters that are split over workers.
 
-MXNet's own class is changed, because modules and Trainers create Updaters before or after a model is partitioned.
+This changes MXNet's own class, because an Updater may exist before its model is partitioned.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ def _update_parameters(self: Any, index: Any, grad: Any, weight: Any) -> None:
 
 
 def _place_gradient(gradient: Any, weight: Any) -> Any:
-    """Return the gradient, split like its weight. A gradient that a user has set may be split in another way."""
     if not isinstance(weight, ParameterArray):
         return gradient
     if not isinstance(gradient, ParameterArray):

@@ -42,7 +42,7 @@ ADVICE_BY_WRONG_NAME = {
     "group2ctx": " (the plan decides where everything is computed; leave it out)",
     "ngpus": " (pass the number of devices to tofu.partition(symbol, ngpus=...), or use contexts=)",
 }
-"""Advice for arguments that do not exist but that users may try, by the argument's name. Error messages show it."""
+"""For each wrong argument that users may try, the advice that the error message contains."""
 
 
 def _is_whole_number(value: Any) -> bool:
@@ -81,7 +81,7 @@ def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None)
 
 
 def read_settings(ngpus: Any, contexts: Sequence[Any] | None = None, **options: Any) -> Settings:
-    """Check the options of `tofu.partition` and return them as settings."""
+    """Check the options that a user passed to `tofu.partition`, and return them as settings."""
     checked = read_options(options, MXNET_OPTIONS)
     settings = MXNetSettings(count_workers(ngpus, contexts, checked.get("plan")), **checked)
     settings.check()
@@ -150,7 +150,7 @@ def read_bound_shapes(symbol: Any, keywords: Mapping[str, Any]) -> dict[str, tup
 
 
 def read_names(argument: str, names: Any) -> list[str]:
-    """Return the names as a list. Raise TofuError for a string, because its letters would be taken for names."""
+    """Return the names as a list. Raise TofuError for a string, because each letter would be taken for a name."""
     if isinstance(names, str):
         raise TofuError(f"{argument} takes a list of names. Write {argument}=[{names!r}].")
     return list(names or ())
@@ -210,7 +210,7 @@ def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
 def read_module_requests(
     grad_req: Any, names: Sequence[str], trained: Sequence[str], inputs: Sequence[str]
 ) -> dict[str, str]:
-    """Return "write" or "add" for each argument that gets a gradient.
+    """Return name -> "write" or "add", for each argument that gets a gradient.
 
     `grad_req` may have any form that `mx.mod.Module` accepts. A single word applies to all `trained` parameters, and to
     the `inputs` whose gradients the user wants. A mapping changes only the arguments that it names.
@@ -255,7 +255,7 @@ def check_iterator(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 
 def arrays_by_name(arrays: Any, names: Sequence[str], argument: str, optional: bool = False) -> dict[str, Any]:
-    """Return the arrays by name. The user passed a list in the order of `names`, or a mapping.
+    """Return the arrays by name. `arrays` is a list in the order of `names`, or a mapping.
 
     Raise ShapeError if an array is missing, unless `optional` is True.
     """
@@ -270,7 +270,7 @@ def arrays_by_name(arrays: Any, names: Sequence[str], argument: str, optional: b
 
 
 def read_storages(symbol: Any, stypes: Mapping[str, str] | None) -> dict[str, str]:
-    """Return "row_sparse" or "csr" for each sparse argument. `stypes` overrides the storage that the model declares."""
+    """Return name -> "row_sparse" or "csr", for each sparse argument. `stypes` overrides the model."""
     storages = {**list_storages(symbol), **(stypes or {})}
     unknown = [f"{name}: {stype}" for name, stype in storages.items() if stype not in ("default", "row_sparse", "csr")]
     raise_together(ArgumentTypeError, "Storage types are default, row_sparse and csr. Unknown ones:", unknown)
@@ -278,7 +278,7 @@ def read_storages(symbol: Any, stypes: Mapping[str, str] | None) -> dict[str, st
 
 
 def warn_of_sparse_storage(symbol: Any) -> None:
-    """Log a warning if the model has sparse arrays, which workers store as dense ones."""
+    """Log a warning if the model has sparse arrays, because workers store dense ones."""
     if not has_sparse_storage(symbol):
         return
     arguments = {**dict.fromkeys(sorted(list_sparse_gradients(symbol)), "sparse gradient"), **list_storages(symbol)}
@@ -290,9 +290,9 @@ def warn_of_sparse_storage(symbol: Any) -> None:
 
 
 def warn_of_data_parallel_group(frame: Any) -> None:
-    """Log a warning once if an `mx.mod.Module` binds the symbol to several contexts.
+    """Log a warning, only once, if an `mx.mod.Module` binds the symbol to several contexts.
 
-    `frame` is the Python frame of the caller, which may be the Module.
+    `frame` is the Python frame of the caller, which is checked for a Module.
     """
     group = frame.f_locals.get("self")
     if isinstance(group, DataParallelExecutorGroup) and group.contexts[1:] and not group.execs:
@@ -307,7 +307,7 @@ def warn_of_data_parallel_group(frame: Any) -> None:
 def find_array_contexts(symbol: Any, group2ctx: Mapping[str, Any] | None, ctx: Any) -> dict[str, Any]:
     """Return the context in which each whole argument and state is stored.
 
-    The context is `ctx`, unless `group2ctx` has another one for the context group that the argument's attribute names.
+    The context is `ctx`, unless the argument has a `ctx_group` for which `group2ctx` has another context.
     """
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     if not group2ctx:

@@ -1,4 +1,4 @@
-"""Use a smaller batch if the verification of a model would not fit into the free memory."""
+"""Use a smaller batch if a model does not fit into the free memory while it is verified."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ A verification stores each array in float64, and several times: whole, as shards
 def shrink_batch(
     symbol: Any, shapes: Shapes, values: Mapping[str, Any], contexts: Sequence[Any]
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, Any], list[str]]:
-    """Halve the batch until a verification of the model fits into the free memory.
+    """Halve the batch until the model can be verified in the free memory.
 
     Return the new shapes, the new values, and notes that tell the user about the change. The batch size is the first
-    extent of the first input. All inputs whose dimension 0 has this extent become smaller. Raise ShapeError if even a
-    batch of one example is too large.
+    extent of the first input. All inputs whose first extent is the batch size become smaller. Raise ShapeError if even
+    a batch of one example is too large.
     """
     free_bytes = _read_free_bytes(contexts)
     batch = next(iter(shapes.values()), (1,))[0]

@@ -1,7 +1,7 @@
 """Symbols that MXNet builds from a partitioned symbol, such as `sym[0]`.
 
-They are partitioned with the same settings. If this is impossible, an error is raised, so that nothing silently runs on
-one device.
+These symbols are partitioned with the same settings. If this is impossible, an error is raised. Otherwise, a model
+could run on one device without notice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tofu.planning.settings import Settings
 
 
 class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
-    """A base class of partitioned symbols, with MXNet's methods that return another symbol."""
+    """The base class of partitioned symbols. It has MXNet's methods that return another symbol."""
 
     def __init__(self, whole: Any, settings: Settings, contexts: Sequence[Any]) -> None:
         self.settings = settings
@@ -31,7 +31,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
     def handle(self) -> Any:
         """Pointer to MXNet's symbol. Only Tofu and this object may read it.
 
-        Other code would build a symbol from the pointer that runs on one device, so it gets an error.
+        Other code gets an error, because it could build a symbol for one device from the pointer.
         """
         caller = sys._getframe(1)
         is_allowed = caller.f_locals.get("self") is self or caller.f_globals.get("__name__", "").startswith("tofu.")
@@ -75,7 +75,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return type(self)(symbol, self.settings, self.contexts)
 
     def optimize_for(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise UnsupportedError, because MXNet would rewrite the graph for a backend on one device."""
+        """Raise UnsupportedError, because MXNet would rewrite the graph for one device."""
         raise UnsupportedError(
             "optimize_for works for one device. Apply it to the model before tofu.partition(...), or to sym.whole."
         )

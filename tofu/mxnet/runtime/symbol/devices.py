@@ -1,4 +1,4 @@
-"""Choice of the devices on which the workers run."""
+"""Choose the devices on which the workers run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tofu.validation import show_with_type
 
 
 def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tuple[Any, ...]:
-    """Return one MXNet context for each worker.
+    """Return an MXNet context (a device) for each worker.
 
     If `contexts` is None, the workers use gpu(0), gpu(1), ... if MXNet sees enough GPUs, and cpu(0), cpu(1), ... if it
     sees none. Raise DeviceError if the number of contexts is wrong, if a device does not exist, or if a device is

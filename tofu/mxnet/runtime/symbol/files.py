@@ -1,7 +1,7 @@
-"""Functions that load symbols from files.
+"""Load symbols from files.
 
-After `import tofu`, MXNet's own loaders return a partitioned symbol if a partitioned symbol was saved. Otherwise
-`Module.load` and checkpoints would silently run on one device.
+After `import tofu`, MXNet's own functions also load partitioned symbols. Otherwise, `Module.load` would run a
+partitioned model on one device, without notice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NUMPY_SHAPES = "is_np_shape"
 
 
 def install_loaders() -> None:
-    """Make `mx.sym.load` and `mx.sym.load_json` return a partitioned symbol if a partitioned symbol was saved."""
+    """Make `mx.sym.load` and `mx.sym.load_json` return a partitioned symbol if the file has one."""
     for module in (mx.symbol, mx.symbol.symbol):
         module.load_json = _load_text
         module.load = _load_file
@@ -41,7 +41,7 @@ def _load_text(json_str: str) -> Any:
 
 
 def read_symbol(path: str) -> Any:
-    """Return the symbol in a file, partitioned if it was saved so. Raise TofuError if MXNet cannot read the file."""
+    """Return the symbol in a file. It is partitioned if the saved symbol was. Raise TofuError for a damaged file."""
     saved_version = MXNET_VERSION
     try:
         text = read_text(path)
@@ -71,9 +71,9 @@ def _find_version(model: dict[str, Any]) -> str:
 
 
 def shapes_as_saved(path: str) -> Any:
-    """Return a context manager that uses NumPy's rules for shapes if the symbol in the file was saved under them.
+    """Return a context manager for MXNet's setting of NumPy shapes, as it was when the symbol was saved.
 
-    MXNet stores this setting in the file but does not restore it. `read_symbol` must be able to read the file.
+    MXNet stores this setting in the file but does not restore it. The file must be readable by `read_symbol`.
     """
     attributes = read_model(read_text(path)).get("attrs", {})
     is_marked = isinstance(attributes, dict) and attributes.get(NUMPY_SHAPES) == ["int", 1]
@@ -83,7 +83,7 @@ def shapes_as_saved(path: str) -> Any:
 def check_checkpoint(prefix: str, epoch: int, kinds: Sequence[str]) -> None:
     """Raise TofuError if files of a checkpoint are missing.
 
-    The `kinds` are the endings of the files that the epoch needs, for example "params" and "states".
+    `kinds` are the endings of the files that must exist for this epoch, for example "params" and "states".
     """
     paths = [f"{prefix}-symbol.json", *(f"{prefix}-{epoch:04d}.{kind}" for kind in kinds)]
     saved_epochs = sorted(

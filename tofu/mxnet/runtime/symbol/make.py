@@ -1,4 +1,4 @@
-"""Construction of a partitioned symbol from a model and the user's options."""
+"""Build a partitioned symbol from a model and the user's options."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def make_symbol(
 ) -> PartitionedSymbol:
     """Check the arguments of `tofu.mxnet.partition` and return the partitioned symbol.
 
-    If shapes of inputs are passed, the symbol is planned at once. Error messages about unknown names also list
-    `option_names`, the options of the function that the user called.
+    If shapes are passed, the symbol is planned at once. For errors about unknown names, `option_names` are the options
+    of the function that the user called.
     """
     check_symbol(symbol)
     if isinstance(symbol, PartitionedSymbol):

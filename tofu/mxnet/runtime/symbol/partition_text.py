@@ -1,6 +1,6 @@
-"""The settings and the plan of a partitioned symbol, as text in the JSON file of the symbol.
+"""Write and read the settings and the plan of a partitioned symbol in the symbol's JSON.
 
-They are stored as an attribute of the graph, which MXNet itself ignores.
+Both are stored as an attribute of the graph that MXNet ignores.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ SavedPartition = tuple[Any, Settings, tuple[Any, ...]]
 
 
 def add_partition(text: str, settings: Settings, contexts: Sequence[Any], plan: Plan | None) -> str:
-    """Return the model's JSON `text` with the settings, the contexts and the plan.
+    """Add the settings, the contexts and the plan to the JSON `text` of a model.
 
-    If `plan` is None, the plan that an earlier file had is stored.
+    If `plan` is None, the plan that was loaded with the settings is stored.
     """
     model = json.loads(text)
     plan = plan or settings.saved

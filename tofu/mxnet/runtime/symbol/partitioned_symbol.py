@@ -1,6 +1,7 @@
 """`PartitionedSymbol`: an MXNet symbol that runs on several devices.
 
-MXNet's methods that run a symbol use all workers or raise an error, so no model silently runs on one device.
+MXNet's methods that run a symbol use all workers or raise an error. None of them runs the model on one device without
+notice.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class PartitionedSymbol(DerivedSymbols):
     def save_report(self, path: str | Path, title: str = "") -> None:
         """Write an HTML page about the plan.
 
-        The page shows how each tensor is split, the communication of each layer, and alternative splits.
+        The page shows each tensor's split, each layer's communication, and alternative splits.
         """
         write_atomically(str(path), render_page(self.planned(), title or self.name or "model"))
 
@@ -123,7 +124,7 @@ class PartitionedSymbol(DerivedSymbols):
             return plan_task(task, progress)
 
     def bind_shards(self, partition: Partition, shared: Mapping[str, ShardedTensor] | None = None) -> ShardedExecutor:
-        """Return an executor that runs `partition` on shards. The plan of `partition` becomes the symbol's `plan`."""
+        """Return an executor that runs `partition` on shards. Its plan becomes the symbol's `plan`."""
         self._partition = partition
         return ShardedExecutor(partition, self.contexts, shared)
 
@@ -141,8 +142,8 @@ class PartitionedSymbol(DerivedSymbols):
         Parameters
         ----------
         values
-            Arrays for inputs, parameters and auxiliary states, by name. All others get random numbers that suit the
-            operators that read them.
+            Arrays for inputs, parameters and auxiliary states, by name. All others get random numbers in suitable
+            ranges.
         grad_req
             The gradients to compute, as in `mx.sym.Symbol.simple_bind`. A single word applies to the trained parameters.
         dtype
@@ -155,7 +156,7 @@ class PartitionedSymbol(DerivedSymbols):
         Returns
         -------
         Agreement
-            The differences, which print as a table. `agrees` is True if all are within the tolerance.
+            The differences, which print as a table. `agrees` is True if all differences are within the tolerance.
 
         Examples
         --------
@@ -286,7 +287,7 @@ class PartitionedSymbol(DerivedSymbols):
         )
 
     def eval(self, ctx: Any = None, **kwargs: Any) -> list[Any]:
-        """Bind the model to the arrays, run it once, and return the whole outputs, like `mx.sym.Symbol.eval`."""
+        """Bind the model to the arrays in `kwargs`, run it once, and return the outputs, like `mx.sym.Symbol.eval`."""
         if self.settings.workers == 1:
             return list(super().eval(ctx, **kwargs))
         return list(self.bind(ctx or mx.cpu(), kwargs).forward())
@@ -314,6 +315,6 @@ class PartitionedSymbol(DerivedSymbols):
 
 
 def load_json(text: str) -> Any:
-    """Return the symbol in a JSON text, partitioned if it was saved so. Raise TofuError if the text is damaged."""
+    """Return the symbol in a JSON text. It is partitioned if the saved symbol was. Raise TofuError for damaged text."""
     saved = read_partition(text)
     return load_whole(text) if saved is None else PartitionedSymbol(*saved)

@@ -1,4 +1,4 @@
-"""Plans for inputs whose shapes change. The plan for the first shapes is used if it fits, otherwise a new plan."""
+"""Plan again if the shapes of inputs change, unless the plan for the first shapes also fits the new shapes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MOST_PARTITIONS = 4
 
 
 class Replanner:
-    """The plans that a model used last, for inputs whose shapes change.
+    """The plans that a model has used, to choose one when the shapes of inputs change.
 
-    The plan for the first shapes is tried first, so full batches keep it even if the last batch of an epoch needs
-    another.
+    The plan for the first shapes is tried first. So if the last batch of an epoch is smaller and needs another plan,
+    the next full batch uses the first plan again.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Replanner:
         self._partitions: dict[Hashable, Partition] = {}  # in order of last use
 
     def first_plan(self, gradients: Hashable) -> Plan | None:
-        """Return the first plan of the model for a step that computes these `gradients`, as in `find`."""
+        """Return the model's first plan for a step with these `gradients` (as in `find`), or None."""
         return self._first_plans.get(gradients)
 
     def find(
@@ -48,13 +48,12 @@ class Replanner:
         Parameters
         ----------
         gradients
-            Names of the arguments whose gradients are computed. A plan is used for other shapes only if the gradients
-            are the same. With None, it is never used for other shapes.
+            Names of the arguments whose gradients are computed. A plan is reused only for the same gradients. With
+            None, it is never reused.
         shapes, types
             Shapes and types of the inputs.
         settings
-            The user's options. They are used unchanged if no earlier plan exists. If no earlier plan fits, the search
-            runs again.
+            The user's options, for the first plan and for a new search if no earlier plan fits.
         compile_with
             Function that returns the plan and graph for these shapes under other settings.
         present_plan
@@ -93,7 +92,6 @@ def _plan_like(
 
 
 def _shorten(error: Exception) -> str:
-    """Return an error in one line: the headline, the first problem, and the number of further problems."""
     headline, *problems = (line.strip().removeprefix("- ") for line in str(error).splitlines())
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return " ".join([headline, *problems[:1]]) + more

@@ -1,4 +1,4 @@
-"""Verification of a user's model: run it on one device and on the workers, and compare all results."""
+"""Verify a user's model: run the model on one device and on the workers, and compare all results."""
 
 from __future__ import annotations
 
@@ -51,8 +51,6 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class _RunSetup:
-    """A model for one device, and all that a run needs. `trains` is True if the run computes gradients."""
-
     symbol: Any
     shapes: Shapes
     dtype: str
@@ -194,10 +192,10 @@ def _prepare_run(
 
 
 def _plan_alike(partitioned: Any, setup: _RunSetup, notes: list[str]) -> Any:
-    """Return the symbol of this setup, split as in the model's plan.
+    """Return the symbol of this setup, partitioned by the model's plan.
 
-    If the symbol has additional operators, the splits of the plan become hints. If the hints do not fit, the symbol is
-    planned again.
+    If the symbol has more operators than the model, the splits of the plan are passed as hints. If the hints do not
+    fit, the symbol is planned without them.
     """
     settings = replace(partitioned.settings, cache=False, strict_plan=False)
     with_plan = replace(settings, plan=partitioned.plan, hints=None, topology=None, memory_limit=None)
@@ -232,8 +230,8 @@ def _compare_results(
 ) -> Agreement:
     """Compare the run on one device with the run on the workers.
 
-    If they differ, correct known mistakes of MXNet on one device, one by one. If they still differ, allow differences
-    as large as the rounding errors of one device.
+    If they differ, avoid known mistakes of MXNet on one device, one by one. If they still differ, allow differences as
+    large as the rounding errors of one device.
     """
     cancelled = CANCELLED if setup.dtype == "float64" else CANCELLED_IN_FLOAT32
     tolerance = TOLERANCE[setup.dtype]
