@@ -203,7 +203,7 @@ def list_replicable(graph: Graph) -> list[bool]:
 
 
 def list_uneven(graph: Graph, rules: TransferRules, factors: Sequence[int]) -> list[int]:
-    """Return the tensors whose parts may overlap: intermediate results, and arguments as far as `rules` allows."""
+    """Return the tensors whose shards may overlap: intermediate results, and the arguments that `rules` allows."""
     returned = {*graph.outputs, *graph.gradients.values()}
     return [
         n
@@ -301,7 +301,7 @@ def _add_update(native: _core.Graph, graph: Graph, variable: int, needed: int) -
 def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> frozenset[int]:
     """Return the operators that the graph's results depend on, directly or through a state.
 
-    All other operators only compute inputs that kernels never read.
+    The results of all other operators are inputs whose values kernels never read.
     """
     wanted = set(graph.results)
     live: set[int] = set()

@@ -68,7 +68,7 @@ def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], perio
 
 
 def _describe_kind(graph: Graph, operator: Operator, access: OperatorAccess) -> tuple[object, ...]:
-    """Describe an operator without the positions of slices, so that it has the same description in all layers."""
+    """Describe an operator without the positions of slices, which differ from layer to layer."""
     tensors = [graph.tensors[t] for t in (*operator.inputs, *operator.outputs)]
     rows = [part.rows for part in access.inputs] + [part.rows for part in access.outputs]
     regions = tuple(tuple((row.terms, row.upper - row.lower) for row in part) for part in rows)
@@ -77,7 +77,6 @@ def _describe_kind(graph: Graph, operator: Operator, access: OperatorAccess) -> 
 
 
 def _find_seeds(dataflow: Dataflow, period: int) -> dict[int, Seed]:
-    """Return the seeds by node. After the operators, nodes are tensors."""
     seeds: dict[int, Seed] = {}
     ends: list[tuple[list[tuple[int, int]], int]] = []
     for number, (_, classes) in enumerate(find_time_steps(dataflow)):
@@ -133,7 +132,7 @@ def _complete_end(
 
 
 def _pair_readers(dataflow: Dataflow, first: int, second: int) -> Iterator[tuple[int, int]]:
-    """Yield the readers of two tensors that correspond, because each is the only one of its kind."""
+    """Yield pairs of operators that read two corresponding tensors, and are the only readers of their kind."""
     first_readers, second_readers = _group_readers(dataflow, first), _group_readers(dataflow, second)
     for key, readers in first_readers.items():
         others = second_readers.get(key, [])
@@ -149,7 +148,7 @@ def _group_readers(dataflow: Dataflow, tensor: int) -> Mapping[tuple[int, int], 
 
 
 def _find_tensor_seeds(graph: Graph, seeds: Mapping[int, Seed]) -> dict[int, Seed]:
-    """Return seeds for the tensors around operators with seeds. Tensors in one role in one seed's operators correspond."""
+    """Return seeds for the tensors that operators with seeds read or write."""
     roles: dict[object, list[int]] = defaultdict(list)
     for position, seed in seeds.items():
         operator = graph.operators[position]
@@ -193,10 +192,7 @@ def _number(descriptions: Sequence[object]) -> list[int]:
 
 
 def _list_counted(dataflow: Dataflow, elementwise: frozenset[int]) -> list[bool]:
-    """Return, for each tensor, True if refinement passes colours through it.
-
-    It does not pass tensors of a single element, which are never split, and partial sums over the layers.
-    """
+    """Return, for each tensor, False if refinement ignores it: a single element, or a partial sum over the layers."""
     graph, is_counted = dataflow.graph, []
     for tensor, (producer, _), readers in zip(graph.tensors, dataflow.producers, dataflow.readers, strict=True):
         is_link = (

@@ -1,9 +1,9 @@
 """Common axes for operators that must be split alike.
 
-These are the smaller operators that replace an operator (its *parts*), and a forward operator with the gradient that
-uses its state. They get the same axes in the same order. The description of a part may have other names of axes, so its
-axes are named after the dimensions of the whole operator. Along an axis that an operator lacks, all workers compute the
-same.
+Two kinds of operators must be split alike: the smaller operators that replace an operator of the model (its *parts*),
+and a forward operator with the gradient that uses its state. They get the same axes in the same order. The description
+of a part may have other names of axes, so its axes are named after the dimensions of the whole operator. Along an axis
+that an operator lacks, all workers compute the same.
 """
 
 from __future__ import annotations
@@ -51,10 +51,6 @@ def _group(graph: Graph) -> list[list[int]]:
 
 
 def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess, lead: OperatorAccess) -> bool:
-    """Return True if an operator can be split like `lead` along `axis`.
-
-    A gradient cannot use the state of a forward operator whose kernel does not run. Nested axes are left out.
-    """
     if axis in access.outer_axes:
         return False
     if axis not in access.axes:
@@ -64,7 +60,7 @@ def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess
 
 
 class _Alignment:
-    """A function that gives an operator the axes that it must share with others. Results are cached by access object."""
+    """The axes that an operator shares with others, cached by access object."""
 
     def __init__(self) -> None:
         # Keeps the original alive, so that its id is not reused.

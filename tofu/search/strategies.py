@@ -1,7 +1,7 @@
 """Find the axes along which each operator of a graph can be split (section 4.2).
 
-Each operator's description is looked up and analysed. The result is compared with the shapes that the framework infers
-for a part.
+Tofu looks up and analyses the description of each operator. It then checks that the framework infers the same shapes
+for a part of the operator.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Arrangement:
 
     @property
     def nanoseconds(self) -> dict[str, tuple[float, ...]]:
-        """The nanoseconds that a byte takes, and the nanoseconds before a read begins, at each level."""
+        """For each level, the nanoseconds that a byte takes, and the nanoseconds before a read begins."""
         return {
             "prices": tuple(1e9 / bandwidth for bandwidth in self.bandwidths),
             "latencies": tuple(1e3 * latency for latency in self.latencies),

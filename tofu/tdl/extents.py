@@ -34,7 +34,7 @@ class Definition:
 
 
 class _Definitions:
-    """The definitions of each index variable found so far, and the source line that first uses the variable."""
+    """The definitions of each index variable's extent, and the source line that first uses the variable."""
 
     def __init__(self) -> None:
         self.by_variable: dict[str, list[Definition]] = {}
