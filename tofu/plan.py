@@ -51,7 +51,7 @@ AxisChoice = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class Undescribed:
-    """An operator without a valid description, which every worker computes whole, and the cost of this.
+    """An operator without a valid description, and the cost of computing it whole on every worker.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ class Plan:
         return Plan.from_json, (self.to_json(),)
 
     def sealed(self) -> Plan:
-        """Return the plan with `digest`, a hash of its content. Later edits are found by comparing this hash."""
+        """Return the plan with `digest`, a hash of its other attributes. If they are edited later, the hash no longer matches."""
         return replace(self, digest=self._compute_digest())
 
     @property
@@ -208,8 +208,8 @@ class Plan:
     def from_json(cls, text: str) -> Plan:
         """Read a plan from a text that `to_json` has written. Warn if the text was edited since.
 
-        To edit a plan without this warning, delete its line "digest". Raises PlanError if the text is no plan, or was
-        written by an incompatible version.
+        To edit a plan without this warning, delete its line "digest". Raises PlanError if the text is not a plan, or
+        was written by an incompatible version.
         """
         if isinstance(text, str) and not text.lstrip().startswith(("{", "[")):
             raise PlanError(

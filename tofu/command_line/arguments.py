@@ -26,7 +26,7 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def read_bandwidths(text: str | None) -> Topology | None:
-    """Read the bandwidths of two levels of an interconnect from `10e9,50e9`. Other texts are paths of JSON files."""
+    """Return the interconnect for the bandwidths `10e9,50e9` of its two levels. Read any other text as the path of a JSON file."""
     if text is None:
         return None
     try:

@@ -106,7 +106,7 @@ class Lowering:
         Function that returns the operator to run if it is not replaced. This operator lists all inputs that the kernel
         updates.
     in_inference
-        Function that returns the attributes that the operator has in inference.
+        Function that converts the operator's attributes to its attributes in inference.
     is_possible
         Function that returns True if the rule applies to an operator with these attributes and inputs.
     """

@@ -30,7 +30,7 @@ PLAN_FORMS = "a tofu.Plan, the text of its to_json(), or the path of a file with
 
 @dataclass(frozen=True)
 class Option:
-    """An entry of the table `OPTIONS`: how the value of an option is read and written.
+    """The functions that read and write the value of a planning option.
 
     Attributes
     ----------
@@ -190,7 +190,6 @@ class Settings:
 
     @property
     def _has_hints_by_round(self) -> bool:
-        """True if a hint lists a choice for each prime factor of `workers`, the largest factor first."""
         return any(isinstance(hint, (list, tuple)) for hint in (self.hints or {}).values())
 
     def searching(self) -> Settings:

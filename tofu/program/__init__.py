@@ -1,7 +1,7 @@
 """Programs, which list what every worker (device) runs, in order.
 
-A worker runs *copies* of operators and *fetches*. A copy computes the worker's part of an operator. A fetch copies
-elements that the copy needs from the memory of several workers.
+A worker computes its part of an operator. Before, a *fetch* copies the elements that this part needs from the memory of
+several workers.
 """
 
 from tofu import _core

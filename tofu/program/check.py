@@ -145,8 +145,8 @@ def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
 def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
     """Return the fetches whose pieces leave gaps in the new array.
 
-    Gaps are allowed in a fetch without pieces, which adds zeros to a sum, and in the result of an operator, such as the
-    gradient of a slice, which is zero outside the slice.
+    Gaps are allowed in a fetch without pieces, which adds zeros to a sum. They are also allowed in an operator's
+    result, such as the gradient of a slice, which is zero outside the slice.
     """
     node_count = len(tables.node_kind)
     first_entry = tables.entry_node.searchsorted(np.arange(node_count))

@@ -217,10 +217,10 @@ def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
 
 
 class Sources(NamedTuple):
-    """Blocks of elements that fetches read, as a table with these columns.
+    """A table of the blocks of elements that fetches read.
 
-    The fetch (`node`), the worker that stores the block (`owner`), the block's bytes (`size`), its contiguous runs of
-    elements (`rows`), and the bytes that the fetch adds to another block (`added`).
+    Its columns are the fetch (`node`), the worker that stores the block (`owner`), the block's bytes (`size`), its
+    contiguous runs of elements (`rows`), and the bytes that the fetch adds to another block (`added`).
     """
 
     node: Column
@@ -255,7 +255,7 @@ def _count_contiguous_runs(tables: ProgramTables, node: Column, extent: Column) 
 
 
 class _OperatorWork:
-    """Counts the arithmetic of operators on each worker. Equal nodes are counted only once."""
+    """A count of the arithmetic of operators on each worker. Equal nodes are counted only once."""
 
     def __init__(self, program: PlannedProgram) -> None:
         tables = program.tables

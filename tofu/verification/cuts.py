@@ -1,8 +1,8 @@
 """Search for all ways to split an operator, by running the framework's kernel, without any description.
 
 A *cut* divides each input along a dimension, or passes the whole input. All combinations are tried, with attributes
-unchanged or shrunk to the size of a part. A cut is kept if the outputs of its parts form the whole outputs:
-concatenated, added, by their maximum, or because each part computes the whole.
+unchanged or reduced to the size of a part. The parts' outputs are then combined: they are concatenated, added, or
+compared for their maximum, or each part computes the whole output. A cut is kept if the result is the whole output.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _cuts_equal_shapes_alike(shapes: Sequence[Shape], inputs: Dimensions) -> boo
 
 
 def list_splits(extent: int) -> tuple[Split, ...]:
-    """Divide an extent into two parts, with either part larger, and into three. A wrong cut might pass a single split."""
+    """Divide an extent into two parts, with either part larger, and into three, because a wrong cut may pass a single split."""
     halves = {extent // 2, (extent + 1) // 2} if extent % 2 or extent == 2 else {extent // 2 - 1, extent // 2 + 1}
     return (
         *(((0, half), (half, extent)) for half in sorted(halves)),
@@ -201,8 +201,8 @@ def find_cut(
 ) -> Cut | None:
     """Run all parts of a split. Return the split as a `Cut` if the results of the parts form the whole outputs.
 
-    Only outputs that are True in `is_needed` are compared. Return None if they differ, or if every part computes whole
-    outputs. `roles` has the roles of the inputs and of the outputs.
+    Only outputs that are True in `is_needed` are compared. Return None if these outputs differ, or if every part
+    computes whole outputs. `roles` has the roles of the inputs and of the outputs.
     """
     input_roles, output_roles = roles
     dimensions = {"input": geometry.inputs, "output": geometry.outputs}

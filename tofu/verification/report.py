@@ -59,13 +59,13 @@ class StrategyReport:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """Result of verifying one operator: its description compared with the kernel, and a report for each axis.
+    """The result of verifying one operator: its description compared with the kernel, and a report for each axis.
 
     Attributes
     ----------
     description_error
-        The largest error of the description's numbers. None if the operator is random or has no formula. Then `checked`
-        states what was checked instead.
+        The largest error of the description's numbers. None if the operator is random or has no formula. Then
+        `compared` states what was compared instead.
     refused
         The reason why the description does not cover these attributes, or "".
     is_elementwise, is_opaque

@@ -140,7 +140,6 @@ def _list_cuttable_dimensions(
 
 
 def _find_dependence(forward: Kernel, number: int, d: int, along: int) -> Array:
-    """Return a matrix that is True at [input row, output row] if the output row depends on the input row."""
     array, output = forward.inputs[number], forward.outputs[0]
     across = tuple(n for n in range(output.ndim) if n != along)
     rows = []
