@@ -61,7 +61,7 @@ class Measured:
 
 
 class FrontEnd(LowerableOperators, Protocol):
-    """The interface by which a framework's operators are described: how to split each, or replace it by smaller operators."""
+    """The interface that describes a framework's operators: how to split each, or replace it by smaller operators."""
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
         """Return True if an operator draws random numbers, in training or, if `for_training` is False, in inference."""

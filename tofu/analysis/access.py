@@ -131,15 +131,16 @@ class OperatorAccess:
     is_random
         True if the operator draws random numbers, so that two workers would compute different results.
     fetched_axes
-        Axes along which the operator only moves elements. If it is split along such an axis, no kernel runs: workers read
-        the elements directly from each other. An output is the sum of the inputs, each shifted by the difference of the
-        rows' lower ends and surrounded by `fill`.
+        Axes along which the operator only moves elements. If it is split along such an axis, no kernel runs: workers
+        read the elements directly from each other. An output is the sum of the inputs, each shifted and surrounded by
+        `fill`. The distance is the difference between the lower ends of the input's and the output's rows.
     is_always_fetched
-        True if the kernel never runs, because the operator only takes a part of a tensor, such as a slice. The rows
-        are then valid even if no axis in their terms is split.
+        True if the kernel never runs, because the operator only takes a part of a tensor, such as a slice. The rows are
+        then valid even if no axis in their terms is split.
     outer_axes
-        For each *nested* axis, the axes that must be split into single positions first. From (6, 4) to (2, 12), a
-        reshape reads (a b, c) and writes (a, b c). A part of b is a box only within one position of a.
+        For each *nested* axis, the axes that must first be split into parts of length 1. For example, a reshape from
+        (6, 4) to (2, 12) reads (a b, c) and writes (a, b c). A part of b is a box of the output only if a has one
+        position.
     description_names
         For each axis, its name in the description, if the names differ.
     undescribed

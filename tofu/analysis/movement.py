@@ -21,7 +21,7 @@ Indices = tuple[IndexNumbers, ...] | None
 
 
 class AbsentElement(NamedTuple):
-    """A dimension that a tensor lacks because it is one slice: the dimension, its index variable, the slice's position."""
+    """A dimension that a tensor lacks because it is one slice, with the dimension's variable and the slice's position."""
 
     dimension: int
     axis: str

@@ -26,7 +26,7 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def read_bandwidths(text: str | None) -> Topology | None:
-    """Return the interconnect for the bandwidths `10e9,50e9` of its two levels. Read any other text as the path of a JSON file."""
+    """Return the interconnect for two bandwidths, `10e9,50e9`, or from the JSON file whose path is `text`."""
     if text is None:
         return None
     try:

@@ -42,7 +42,6 @@ NEED_MXNET = {"calibrate", "frontier", "ops", "topology", "verify"}
 
 class _Commands(click.Group):
     def list_commands(self, context: click.Context) -> list[str]:
-        """List the commands for `--help`, without those whose native code or framework is not installed."""
         try:
             import_native("_core")
         except ImportError:

@@ -33,7 +33,7 @@ class RunNumbers:
 
 @dataclass(frozen=True)
 class Difference:
-    """The largest difference of a tensor between two runs. `relative_error` is a share of the tensor's largest magnitude."""
+    """The largest difference of a tensor between two runs, as a share of the tensor's largest magnitude."""
 
     kind: str
     name: str

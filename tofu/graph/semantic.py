@@ -69,7 +69,7 @@ class Tensor:
 
     @property
     def moved_item_bytes(self) -> int:
-        """The bytes per element that a training step transfers, summed over the iterations of the loop that contains the tensor."""
+        """The bytes per element that a step transfers, in all iterations of the loop that contains the tensor."""
         return self.item_bytes * self.times
 
     @property
@@ -156,7 +156,7 @@ class Operator:
 
 
 class SourceLines(Mapping[str, str]):
-    """The line of the user's program for each operator, by the operator's name. Each line is looked up when it is first needed."""
+    """The line of the user's program for each operator, by name. A line is looked up when it is first needed."""
 
     def __init__(self, operators: tuple[Operator, ...] = ()) -> None:
         self._find_line_by_name = {
@@ -227,14 +227,14 @@ class Graph:
 
     @cached_property
     def updates(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of tensors that must be split alike: a variable and its gradient, or a value and the value that replaces it."""
+        """Pairs of tensors that must be split alike: a variable and its gradient, or a value and its replacement."""
         gradients = ((variable, self.gradients[variable]) for variable in sorted(self.updated))
         carried_values = ((carry.tensor, value) for carry in self.carries for value in carry.values)
         return (*gradients, *sorted(self.next_values.items()), *carried_values)
 
     @cached_property
     def results(self) -> frozenset[int]:
-        """The numbers of all tensors that the step returns: outputs, gradients, and next values of variables and of loops."""
+        """The numbers of all outputs, all gradients, and all values for the next step or the next iteration of a loop."""
         carried_values = (value for carry in self.carries for value in carry.values)
         return frozenset((*self.outputs, *self.gradients.values(), *self.next_values.values(), *carried_values))
 

@@ -207,7 +207,6 @@ def _rank(point: Point) -> tuple[int, int]:
 
 
 def _bisect_count(low: int, high: int, first: int, is_low: Callable[[int], bool]) -> None:
-    """Find the largest number for which `is_low` is true, by bisection. Try `first` first, and `REFINEMENTS` numbers at most."""
     count = first
     for _ in range(REFINEMENTS):
         if high - low < 2:

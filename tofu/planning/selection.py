@@ -248,7 +248,6 @@ def _solve(
     restrict: Callable[[Problem], Problem | None] = lambda problem: problem,
     known: Sequence[Solution] = (),
 ) -> tuple[list[Solution], list[InfeasibleError]]:
-    """Return a solution of each problem, or the error. A search starts from the cheapest of the `known` solutions."""
     found, errors = [], []
     for problem in problems:
         searched = restrict(problem)

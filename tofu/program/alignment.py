@@ -32,8 +32,6 @@ EntryByWorker: TypeAlias = "tuple[Entry | None, ...]"
 
 
 class _EntryRead(NamedTuple):
-    """A region that a transfer reads from an output of a node, from `begin` on. `PieceSource` explains `along`."""
-
     entry: Entry
     begin: Shape
     along: Shape
@@ -52,7 +50,7 @@ class _EntryPiece(NamedTuple):
 
 
 class _Aligner:
-    """A builder of the values of a lockstep program: first inputs and outputs of operators, then results, then other shards."""
+    """A builder of the values of a lockstep program: inputs and outputs of operators, then results and other shards."""
 
     def __init__(self, program: Program, find_shards: Callable[[int], tuple[Box, ...]]) -> None:
         self.program, self.graph, self.nodes = program, program.graph, program.nodes
@@ -237,7 +235,7 @@ class _Aligner:
             yield _EntryPiece(node.worker, piece.begin, piece.extent, tuple(reads))
 
     def _is_partial_sum(self, entry: Entry, tensor: int, entries: EntryByWorker) -> bool:
-        """Return True if an output of a node is a partial sum that other workers reduce, too."""
+        """Return True if an output of a node is a part of a sum that one worker computes for several workers."""
         node = self.nodes[entry.node]
         if node.id != tensor or not self._is_new_fetch(entry):
             return False
@@ -267,7 +265,6 @@ class _Aligner:
         return inputs, converted
 
     def _find_value_by_entry(self, tensor: int, entries: Iterable[Entry]) -> dict[Entry, int]:
-        """Return the value that contains each output of a node that a transfer reads. Add values for fetched regions."""
         fetches_by_owner: dict[tuple[int, int], list[Entry]] = {}  # by tensor and worker
         key_by_entry: dict[Entry, tuple[str, int, int]] = {}
         for entry in entries:

@@ -64,7 +64,7 @@ class Read(NamedTuple):
 
 
 class TransferPiece(NamedTuple):
-    """A region of the array that worker `reader` assembles. The transfer fills it with the sum of the regions in `reads`."""
+    """A region of the array that worker `reader` assembles. Its elements are the sum of the regions in `reads`."""
 
     reader: int
     begin: Shape
@@ -146,7 +146,7 @@ class Lockstep:
         )
 
     def find_transfer_sources(self, value: int) -> Iterator[int]:
-        """Yield the arguments and outputs of operators from which transfers compute `value`, without other operators."""
+        """Yield the arguments and operators' outputs from which transfers compute `value`, without another operator."""
         transfer = self.transfers.get(value)
         if transfer is None:
             yield value

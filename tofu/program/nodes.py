@@ -20,7 +20,7 @@ class Entry(NamedTuple):
 
 
 class PieceSource(NamedTuple):
-    """A region of an input, which a fetch copies to a `Piece` of its output. A fetch is a node that reads from other workers.
+    """A region of an input, which a fetch (a node that reads from other workers) copies to a `Piece` of its output.
 
     The region begins at `begin` in input number `input`. `along` maps each dimension of the input to a dimension of the
     piece, or to -1 if the region has length 1 along it. All other dimensions of the piece have length 1.
@@ -36,7 +36,7 @@ class PieceSource(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A region of a fetch's output: [begin, begin + extent) in each dimension. Its elements are the sum of the `sources`."""
+    """A region, [begin, begin + extent), of a fetch's output. Its elements are the sum of the regions in `sources`."""
 
     begin: Shape
     extent: Shape

@@ -108,7 +108,10 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
 
 
 def choose_layers(layers: Sequence[LayerRow], most: int) -> list[LayerRow]:
-    """Return the layers that transfer most bytes, in the order of the model. Of layers with equal shapes and splits, return one."""
+    """Return the layers that transfer most bytes, but only one of several with equal shapes and splits.
+
+    The layers are in the order of the model.
+    """
     layers_by_kind: dict[tuple[object, ...], LayerRow] = {}
     for layer in sorted(layers, key=lambda layer: -layer.moved_bytes):
         if layer.moved_bytes:

@@ -72,7 +72,7 @@ class Algorithm:
         return solution
 
     def list_orders(self, workers: int) -> tuple[tuple[int, ...], ...]:
-        """Return the orders in which to split over the prime factors of `workers`. The paper's order, largest first, is first.
+        """Return the orders of the prime factors of `workers` to try. The paper's order, largest first, is first.
 
         A search tries up to `MOST_ORDERS` orders, because a split over 2 and then 3 workers may transfer less than a
         split over 3 and then 2.

@@ -67,7 +67,7 @@ def list_worth_keeping(choices: Choices) -> list[int]:
 
 
 def list_worth_rereading(choices: Choices) -> list[int]:
-    """Return the tensors whose elements each operator may read from other workers again, to free memory in between.
+    """Return the tensors that workers may read again for each operator, instead of keeping the elements in memory.
 
     Tensors with the smallest share of extra bytes come first. The list is empty if `TransferRules.shares_regions` is
     true.

@@ -128,7 +128,6 @@ def _can_split(problem: Problem, extents: Sequence[int], choice: int, uneven: Co
 
 
 def _find_sums(problem: Problem, propagated: Propagated) -> tuple[set[int], set[int]]:
-    """Return the operators that sum several gradients of one parameter, and their inputs."""
     graph = problem.graph
     sums: set[int] = set()
     partial: set[int] = set()  # results that are summed over the batch
@@ -160,8 +159,6 @@ class _Product:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """The split dimensions of weights and lookup tables, the tables' readers, and operators after the last product."""
-
     weights: Mapping[int, int]
     tables: Mapping[int, int]
     lookups: Collection[int]

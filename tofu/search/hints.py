@@ -45,7 +45,6 @@ def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
 
 
 def _resolve_hint(problem: Problem, name: str, rounds: Sequence[Any], fixed: FixedChoices) -> str:
-    """Add a hint to `fixed`. Return the reason if this is impossible, else ""."""
     graph = problem.graph
     if len(rounds) != len(problem.factors):
         return f"{name}: {len(rounds)} choices given, but the factors {problem.factors} take one for each round"

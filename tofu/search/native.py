@@ -93,7 +93,7 @@ def build_native_graph(
 ) -> _core.Graph:
     """Convert a graph for the native search. Tensors and operators keep their numbers; updates of weights follow.
 
-    - Operators whose results nobody needs read nothing.
+    - Operators whose results are unused read nothing.
     - Tensors may be replicated if `list_replicable` allows it.
     - Operators that `equal` lists as equal share what they read from other workers, if they are split alike.
     - Lengths in `even` are not split into parts that overlap.

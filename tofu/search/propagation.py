@@ -96,7 +96,6 @@ def _is_scanned(problem: Problem, operator: int, slot: int, dimension: int) -> b
 
 
 def _find_scanned(problem: Problem, propagated: Propagated) -> Iterator[tuple[int, int]]:
-    """Yield tensors that loops slice along the split dimension, each with the next dimension."""
     split = ChainMap(propagated.tensors, propagated.short)
     for position, operator in enumerate(problem.graph.operators):
         for slot, tensor in enumerate(operator.inputs):

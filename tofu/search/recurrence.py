@@ -102,8 +102,6 @@ def find_equal_parts(graph: Graph) -> EqualParts:
 
 
 class _FamilyKeys:
-    """A search for families of operators. It gives each operator a key, and operators with equal keys are a family."""
-
     def __init__(self, dataflow: Dataflow) -> None:
         self.dataflow = dataflow
         self.ids: dict[Key, int] = {}

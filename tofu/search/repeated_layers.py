@@ -1,15 +1,15 @@
 """Repeated layers, which are planned once: blocks of equal operators with separate parameters, as in a Transformer.
 
-Separate decisions for 96 equal layers take 96 times as long, and nearly all layers end up alike. So a first search splits
-all layers alike. A second one starts from its plan, and splits every second layer alike: the best plan for a chain of
-equal products may alternate between two splits. The price: the first and last layers cannot differ, although this may
-transfer slightly less. Small graphs are searched without this restriction.
+Separate decisions for 96 equal layers take 96 times as long, and nearly all layers end up alike. So a first search
+splits all layers alike. A second search starts from this plan, and splits every second layer alike, because the best
+plan for a chain of equal products may alternate between two splits. The first and last layers cannot differ, although
+this may transfer slightly less. Small graphs are searched without this restriction.
 
 Corresponding operators of repeated layers are found like time steps (`tofu.search.time_steps`), but parameters are
-ignored. They are the *seeds*, with the tensors that they read and write. Colour refinement then compares all other
-operators and tensors: two of them keep one colour only if they are of one kind and have neighbours of the same colours
-in the same roles. In this way, the states of an optimizer belong to the layer of their gradient. Each refinement takes
-linear time.
+ignored. These operators are the *seeds*, with the tensors that they read and write. All other operators and tensors are
+then compared by colour refinement: two of them keep one colour only if they are of one kind, and if their neighbours in
+the same roles have the same colours. In this way, the states of an optimizer belong to the layer of their gradient.
+Each refinement takes linear time.
 """
 
 from __future__ import annotations
@@ -132,7 +132,6 @@ def _complete_end(
 
 
 def _pair_readers(dataflow: Dataflow, first: int, second: int) -> Iterator[tuple[int, int]]:
-    """Yield pairs of operators that read two corresponding tensors, and are the only readers of their kind."""
     first_readers, second_readers = _group_readers(dataflow, first), _group_readers(dataflow, second)
     for key, readers in first_readers.items():
         others = second_readers.get(key, [])
@@ -148,7 +147,6 @@ def _group_readers(dataflow: Dataflow, tensor: int) -> Mapping[tuple[int, int], 
 
 
 def _find_tensor_seeds(graph: Graph, seeds: Mapping[int, Seed]) -> dict[int, Seed]:
-    """Return seeds for the tensors that operators with seeds read or write."""
     roles: dict[object, list[int]] = defaultdict(list)
     for position, seed in seeds.items():
         operator = graph.operators[position]

@@ -60,8 +60,6 @@ def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess
 
 
 class _Alignment:
-    """The axes that an operator shares with others, cached by access object."""
-
     def __init__(self) -> None:
         # Keeps the original alive, so that its id is not reused.
         self._known: dict[tuple[int, tuple[tuple[str, int], ...]], tuple[OperatorAccess, OperatorAccess]] = {}

@@ -198,7 +198,6 @@ def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) ->
 
 
 def _search(problem: Problem, fixed: FixedChoices, search: Callable[[Problem], Result]) -> list[tuple[Result, Problem]]:
-    """Return the results of a native search for each variant of a problem (`Problem.list_attempts`)."""
     found: list[tuple[Result, Problem]] = []
     failure: RuntimeError | None = None
     with refuse_excess(problem):

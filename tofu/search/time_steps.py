@@ -32,7 +32,7 @@ Correspondence = dict[int, int]  # operator of one step -> the corresponding ope
 
 @dataclass(frozen=True)
 class Chain:
-    """A recurrence. `steps` has the time step, from 1, of each operator. `anchors` has the operator that marks each step."""
+    """A recurrence. `steps` has the time step, from 1, of each operator. `anchors` has one operator for each step."""
 
     anchors: tuple[int, ...]
     steps: dict[int, int]
@@ -287,7 +287,6 @@ class _Comparison:
         return found
 
     def _covers_step(self, known: Correspondence, step: int) -> bool:
-        """Return True if `known` has all operators of a step. The first step may lack operators that compute states."""
         rest = [operator for operator in self.members[step] if operator not in known]
         if step == self.chain.last or not rest:
             return True

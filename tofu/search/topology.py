@@ -44,8 +44,8 @@ class Level:
     bytes_per_second
         The bandwidth of the level: all bytes that cross it, from all workers, in one second.
     workers
-        The number of groups into which the level divides the workers of a group above. With None on all levels, each
-        level is one prime factor of the number of workers, and the search finds the best order.
+        The number of groups of workers that the level connects, within each group of the level above. If it is None on
+        all levels, each level is one prime factor of the number of workers, and the search finds the best order.
     microseconds
         The time before a read across the level begins.
     """

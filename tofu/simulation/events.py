@@ -68,7 +68,6 @@ class _Events:
             self._start_all(now, affected_streams)
 
     def _finish(self, task: int, now: float) -> list[int]:
-        """Mark a task as ended. Return the streams on which other tasks have become ready."""
         self.end[task] = now
         affected_streams = []
         for reader in self._readers[task]:
@@ -78,7 +77,6 @@ class _Events:
         return affected_streams
 
     def _make_ready(self, task: int, now: float) -> list[int]:
-        """Queue a task that waits for no other task. Return the streams on which tasks have become ready."""
         if self._seconds[task] > 0:
             heapq.heappush(self._queues[self._stream[task]], (now, task))
             return [self._stream[task]]

@@ -36,12 +36,12 @@ NO_LIMIT = 1 << 62
 
 @dataclass(frozen=True)
 class Link:
-    """A level of the interconnect. It divides each group of devices below the level above into `parts`.
+    """A level of the interconnect. It divides the devices, or each part of the level above, into `parts` parts.
 
     Attributes
     ----------
     bytes_per_second
-        Bandwidth at which one of the parts reads from the others. They can read from it equally fast at the same time.
+        Bandwidth at which one part reads from the others. They can read from it equally fast at the same time.
     seconds
         Latency: the seconds before the first byte arrives.
     shared
@@ -65,7 +65,7 @@ class Machine:
     rates
         The speed of a device.
     links
-        The levels of the interconnect, from the top. Empty if all devices share one memory.
+        The levels of the interconnect, from the top. Empty if all devices' memory is as fast to read as a device's own.
     host
         Bytes per second between the host's memory and all devices together; 0 if the devices are the host.
     fetches_overlap

@@ -192,7 +192,10 @@ def _add_updates(work: Work, program: PlannedProgram, states: int) -> Work:
 
 
 class Update(NamedTuple):
-    """The update of a worker's shard of a parameter. `entry` is the gradient's number in the program's table of arrays."""
+    """The update of a worker's shard of a parameter.
+
+    `entry` is the number of the gradient's shard among the arrays of the program (`ProgramTables`).
+    """
 
     parameter: int
     worker: int
@@ -255,8 +258,6 @@ def _count_contiguous_runs(tables: ProgramTables, node: Column, extent: Column) 
 
 
 class _OperatorWork:
-    """A count of the arithmetic of operators on each worker. Equal nodes are counted only once."""
-
     def __init__(self, program: PlannedProgram) -> None:
         tables = program.tables
         self._problem, self._choices = program.problem, program.choices

@@ -33,7 +33,7 @@ class VariableSymbol(sympy.Symbol):  # type: ignore[misc]
 
 
 class ExtentSymbol(sympy.Symbol):  # type: ignore[misc]
-    """The SymPy symbol of an extent: the length of a dimension (`x.shape[1]`) or of a variable's range (`co.extent`)."""
+    """The SymPy symbol of an extent: the length of a dimension (`x.shape[1]`) or of a variable's range (`i.extent`)."""
 
 
 def variable_symbol(name: str) -> VariableSymbol:

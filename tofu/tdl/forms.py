@@ -45,7 +45,7 @@ class Form:
     """An output as a description states it, perhaps for any number of dimensions."""
 
     def trace(self, rank: int) -> Output:
-        """Return the formula of the output if it has `rank` dimensions."""
+        """Return the formula of the output for `rank` dimensions."""
         raise NotImplementedError
 
 

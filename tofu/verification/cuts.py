@@ -29,7 +29,10 @@ Split = tuple[Range, ...]
 
 @dataclass(frozen=True)
 class Cut:
-    """A way to split an operator: the dimension along which each tensor is cut, or None, and how outputs are combined."""
+    """A way to split an operator. For each tensor, it has the dimension that is cut, or None.
+
+    It also has the way in which outputs are combined.
+    """
 
     inputs: Dimensions
     outputs: Dimensions
@@ -135,7 +138,7 @@ def _cuts_equal_shapes_alike(shapes: Sequence[Shape], inputs: Dimensions) -> boo
 
 
 def list_splits(extent: int) -> tuple[Split, ...]:
-    """Divide an extent into two parts, with either part larger, and into three, because a wrong cut may pass a single split."""
+    """Divide an extent into two parts, with either part larger, and into three. A wrong cut may pass a single split."""
     halves = {extent // 2, (extent + 1) // 2} if extent % 2 or extent == 2 else {extent // 2 - 1, extent // 2 + 1}
     return (
         *(((0, half), (half, extent)) for half in sorted(halves)),

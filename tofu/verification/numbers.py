@@ -12,7 +12,7 @@ from tofu.verification.kernel import Array, Shape
 
 @dataclass(frozen=True)
 class Numbers:
-    """A description of random numbers from `low` to below `high`, for an input. They are integers if `is_whole` is True.
+    """A description of random numbers from `low` to below `high`. They are integers if `is_whole` is True.
 
     If `is_index` is True, the numbers are positions in a dimension of extent `high`. If `is_length` is True, the
     numbers are lengths, which may be as large as `high`.

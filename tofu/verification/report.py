@@ -64,8 +64,8 @@ class NodeReport:
     Attributes
     ----------
     description_error
-        The largest error of the description's numbers. None if the operator is random or has no formula. Then
-        `compared` states what was compared instead.
+        The largest error of the description's numbers. None if the operator is random or has no formula. Then `checked`
+        states what was checked instead.
     refused
         The reason why the description does not cover these attributes, or "".
     is_elementwise, is_opaque
