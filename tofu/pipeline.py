@@ -46,7 +46,7 @@ class Observer:
     Attributes
     ----------
     shown
-        The names of the passes whose results are printed. "all" prints all of them.
+        The names of the passes whose results are printed. "all" stands for all passes.
     seconds
         The time of each pass in seconds, by name.
     """

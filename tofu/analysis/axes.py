@@ -106,7 +106,10 @@ class _Evaluation:
         )
 
     def _judge_variables(self) -> tuple[dict[str, str], tuple[str, ...], dict[str, tuple[str, ...]]]:
-        """Return three results: variables that cannot be split (with reasons), fetched axes, and nested axes (with outer axes)."""
+        """Return the variables that cannot be split (with reasons), the fetched axes, and the nested axes.
+
+        A fetched axis needs no kernel. Nested axes come with their outer axes.
+        """
         rejected = dict(self.pattern.rejected)
         fetched_axes = []
         nested_axes = {}

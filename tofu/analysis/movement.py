@@ -21,7 +21,10 @@ Indices = tuple[IndexNumbers, ...] | None
 
 
 class AbsentElement(NamedTuple):
-    """A dimension that a tensor lacks because it is one slice, with the dimension's variable and the slice's position."""
+    """A dimension that a tensor lacks, because the tensor is one slice of the others.
+
+    `axis` is the dimension's index variable, and `position` is the slice's index.
+    """
 
     dimension: int
     axis: str

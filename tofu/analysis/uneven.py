@@ -16,7 +16,7 @@ def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
     """Return the numbers of the axes whose parts may overlap.
 
     If the operator sums over the axis, one worker replaces the shared elements by zeros. So zeros must add nothing to
-    the sum, and each position along the axis must read one slice of each input, not a window as in a convolution.
+    the sum. Each position along the axis must read one slice of each input, not a window as in a convolution.
     """
     return tuple(axis for axis in range(len(access.axes)) if _may_overlap(access, axis))
 

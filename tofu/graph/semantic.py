@@ -234,7 +234,7 @@ class Graph:
 
     @cached_property
     def results(self) -> frozenset[int]:
-        """The numbers of all outputs, all gradients, and all values for the next step or the next iteration of a loop."""
+        """The numbers of all outputs, gradients, and new values of variables and of values that loops pass on."""
         carried_values = (value for carry in self.carries for value in carry.values)
         return frozenset((*self.outputs, *self.gradients.values(), *self.next_values.values(), *carried_values))
 
@@ -262,8 +262,7 @@ class Graph:
     def named_parts(self) -> tuple[int, ...]:
         """For each operator, the number of the operator under whose name a plan lists it.
 
-        If several operators replace an operator of the model, this is the last of them. Otherwise, it is the operator
-        itself.
+        If several operators replace an operator of the model, the last of them has its name.
         """
         last_part_by_leader = {
             operator.leader: position

@@ -57,7 +57,10 @@ class Parts:
         origin: Any = None,
         names: DimensionNames = (),
     ) -> None:
-        """Add a part that is not the last one. `names` are the names of dimensions for `Operator.dimension_names`."""
+        """Add a part. `names` are the names of dimensions for `Operator.dimension_names`.
+
+        Add the last part with `last_operator` instead.
+        """
         full_name = f"{self.whole.name}/{name}"
         self._add(full_name, op, attributes, inputs, outputs, is_inner=True, origin=origin, dimension_names=names)
 

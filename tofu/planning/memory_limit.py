@@ -100,7 +100,7 @@ class Tradeoff:
         return self._add(self.unlimited.choices)
 
     def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
-        """Add the best plan if storing one byte costs as much as transferring `held_price` bytes.
+        """Add the best plan if storing a byte costs as much as transferring `held_price` bytes.
 
         The tensors in `split` are not replicated.
         """
@@ -108,10 +108,7 @@ class Tradeoff:
         return self._add(self._solve(self.problem.with_memory_price(held_price * unit, split), self.effort).choices)
 
     def _solve_with_all(self, restrict: Callable[[Problem], Problem]) -> Solution:
-        """Search the best plan without overlapping parts, then the best plan.
-
-        The first search is faster, in case the second one runs out of time.
-        """
+        """Search the best plan with `restrict`. First search without overlapping parts, which is faster."""
         even = self.problem.split_evenly()
         if even is not None:
             self._add(self._solve(restrict(even), self.whole_effort).choices)

@@ -67,7 +67,7 @@ class Program:
 
     @cached_property
     def output_entries(self) -> tuple[Entry, ...]:
-        """The arrays of all results, one on each worker. Arrays that no node reads follow."""
+        """The arrays of all results on all workers. Arrays that no node reads follow."""
         return pick_entries(self.tables, self.tables.output_entry)
 
     @cached_property

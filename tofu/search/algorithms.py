@@ -38,7 +38,8 @@ class Algorithm:
     run
         Function that finds a plan. Hints (splits that the user fixes) override the algorithm's own decisions.
     guarantee
-        Words that are true for every plan of the algorithm. They are printed after the proof of the search.
+        A statement about every plan of the algorithm, such as a rule that it follows. Printed with what the search
+        proves.
     is_search
         True if the algorithm tries several orders of the prime factors of the number of workers, and can respect a
         memory limit. False for baselines.

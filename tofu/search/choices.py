@@ -101,7 +101,7 @@ def make_choices(
 class NamedChoices:
     """The decisions of a plan by the names of operators and tensors.
 
-    If smaller operators replace an operator of the model, one decision under its name is for all of them.
+    Smaller operators that replace an operator of the model have one decision, under its name.
     """
 
     tensors: Mapping[str, DimensionChoice]

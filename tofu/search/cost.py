@@ -35,10 +35,10 @@ def price(choices: Choices) -> int:
 
 
 def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Count the bytes, and the reads, that cross each level of the interconnect. Both have a number for each round.
+    """Count the bytes, and the reads, that cross each level of the interconnect, as a number for each round.
 
-    The sum of the bytes is the total of `evaluate`. If a level has several rounds, its reads are counted in the first
-    one.
+    The sum of the bytes is the total of `evaluate`. If a level has several rounds, its first round has all of its
+    reads.
     """
     problem = choices.problem
     counts, waits = _core.count_levels(

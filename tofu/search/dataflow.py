@@ -53,8 +53,8 @@ class Dataflow:
     def for_layers(self) -> Dataflow:
         """Return the same edges with other classes, in which the operators of equal layers are equal.
 
-        These classes ignore parameters, and tensors that are computed from parameters alone, such as a layer's slice of
-        a stack or a weight in half precision.
+        These classes ignore parameters, and tensors that depend on parameters alone. Examples are a layer's slice of a
+        stack, and a weight in half precision.
         """
         shared = set(self.shared)
         for operator in self.graph.operators:

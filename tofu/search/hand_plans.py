@@ -28,8 +28,9 @@ Readers = Mapping[int, Sequence[int]]
 def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
     """Split the batch over all workers, replicate the parameters, and sum the parameters' gradients on all workers.
 
-    The batch is dimension 0 of every input, or dimension 1 if each iteration of a loop takes one slice, such as a time
-    step or a micro-batch. `hints` may name another dimension. Raises InfeasibleError if no input is long enough.
+    The batch is dimension 0 of every input. If each iteration of a loop takes one slice, such as a time step or a
+    micro-batch, the batch is dimension 1. `hints` may name another dimension. Raises InfeasibleError if no input is
+    long enough.
     """
     workers = prod(problem.factors)
     inputs = {t: tensor for t, tensor in enumerate(problem.graph.tensors) if tensor.kind is TensorKind.INPUT}

@@ -80,7 +80,7 @@ class Problem:
 
     @property
     def search_graph(self) -> _core.Graph:
-        """The graph that the native code searches. It splits equal time steps and repeated layers alike."""
+        """The graph that the native code searches, with equal time steps and repeated layers tied together."""
         return self.make_search_graph(self.tied_steps, self.layers)
 
     def count_points(self, operator: Operator) -> int:
@@ -92,11 +92,11 @@ class Problem:
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
 
     def list_attempts(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Iterator[Problem]:
-        """Yield variants of the problem to search in turn, from the most restricted one. All keep the fixed choices.
+        """Yield variants of the problem to search in turn, the most restricted variant first.
 
-        The first variant splits all repeated layers alike. Unless `always_ties`, the second one splits every second
-        layer alike, and the third one plans each layer separately. Without repeated layers, the problem itself is the
-        only variant.
+        All variants keep the fixed choices. The first variant splits all repeated layers alike. Unless `always_ties`,
+        the second variant splits every second layer alike, and the third plans each layer separately. Without repeated
+        layers, the problem itself is the only variant.
         """
         tied = self.with_fixed_choices(operators, tensors)
         if tied.layers.operators:
@@ -149,7 +149,7 @@ class Problem:
         return replace(self, arrangement=arrangement)
 
     def split_all(self) -> Problem:
-        """Return a copy in which no operator may be replicated, not even a cheap one."""
+        """Return a copy in which no operator may be replicated, even if it is cheap."""
         rules = replace(self.rules, repeats_operators=False)
         native = build_native_graph(self.graph, self.accesses, self.equal, rules, self.factors)
         make_search_graph = cache(partial(tie_equal_parts, native, self.graph))
@@ -158,7 +158,7 @@ class Problem:
     def split_evenly(self) -> Problem | None:
         """Return a copy in which shards do not overlap if the tensor can be split into equal shards.
 
-        Fewer plans remain, so a search that runs out of time finds better ones. Return None if nothing changes.
+        Fewer plans remain, so a search with a time limit finds a better plan. Return None if nothing changes.
         """
         shapes = {self.graph.tensors[position].shape for position in list_uneven(self.graph, self.rules, self.factors)}
         shapes |= {access.extents for access in self.accesses}

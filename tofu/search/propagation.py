@@ -35,14 +35,14 @@ def propagate(
 ) -> Propagated:
     """Follow the splits of some tensors, `seeds` (tensor -> dimension), through all operators in order.
 
-    - An operator is split along the axis along which most bytes of its inputs are split. The parameters that it reads are
-      then split along this axis, too.
+    - An operator is split along the axis along which most bytes of its inputs are split. Then this axis also splits the
+      parameters that it reads.
     - An operator is not split if no axis moves along a split dimension, or if the axis is shorter than the number of
       workers.
     - Splits do not continue through the results of operators in `gathered`.
     - A value that a loop passes to the next iteration is split if the next value is split alike.
-    - A loop may take one slice of an input in each iteration, along the split dimension. The input is then split along the
-      next dimension instead.
+    - A loop may take one slice of an input in each iteration, along the split dimension. The next dimension of the input is
+      then split instead.
     - Seeds in `guessed` are split along another dimension if their readers need it.
     """
     seeds, unsplit, pending = dict(seeds), set[int](), set(guessed)

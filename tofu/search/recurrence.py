@@ -84,7 +84,7 @@ NO_PARTS = EqualParts((), ())
 
 
 def find_equal_parts(graph: Graph) -> EqualParts:
-    """Find equal time steps: parts of `graph` that repeat, each of which depends on the one before.
+    """Find the equal time steps of a graph: parts that repeat and depend on each other in order.
 
     The time is linear for each recurrence.
 

@@ -41,7 +41,7 @@ Seed: TypeAlias = tuple[Any, ...]
 
 
 def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], period: int = PERIOD) -> EqualParts:
-    """Find the operators and tensors that correspond in layers that are `period` apart. They are split alike.
+    """Find the operators and tensors that correspond in layers that are `period` apart, and must be split alike.
 
     The result is empty for fewer than `LEAST_OPERATORS` operators or `LEAST_LAYERS` equal layers.
 

@@ -54,7 +54,7 @@ def _walk_orders(left: Counter[int], length: int) -> Iterator[tuple[int, ...]]:
 
 
 def always_divides(extents: Sequence[int], factors: Sequence[int]) -> bool:
-    """Return True if, for each factor in turn, at least one length can be divided, whichever lengths were divided before.
+    """Return True if each factor can divide a length, whichever lengths the factors before have divided.
 
     >>> always_divides((8, 3), (2, 2)), always_divides((4, 3), (2, 2, 2))
     (True, False)

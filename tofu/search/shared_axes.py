@@ -1,9 +1,9 @@
 """Common axes for operators that must be split alike.
 
-Two kinds of operators must be split alike: the smaller operators that replace an operator of the model (its *parts*),
-and a forward operator with the gradient that uses its state. They get the same axes in the same order. The description
-of a part may have other names of axes, so its axes are named after the dimensions of the whole operator. Along an axis
-that an operator lacks, all workers compute the same.
+The smaller operators that replace an operator of the model (its *parts*) must be split alike. So must a forward
+operator and the gradient that uses its state. Such operators get the same axes in the same order. The description of a
+part may have other names of axes, so its axes are named after the dimensions of the whole operator. Along an axis that
+an operator lacks, all workers compute the same.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def without_nested_axes(access: OperatorAccess) -> OperatorAccess:
 def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
     """Keep only these `axes` of an operator, in this order.
 
-    A nested axis is dropped, too, if an axis that must be split before it (`OperatorAccess.outer_axes`) is dropped.
+    A nested axis is also dropped if one of its outer axes (`OperatorAccess.outer_axes`) is dropped.
     """
     axes = [axis for axis in axes if set(axes).issuperset(access.outer_axes.get(axis, ()))]
     position = {access.axes.index(axis): new for new, axis in enumerate(axes)}

@@ -99,7 +99,7 @@ class Solution:
 
 
 def combine_proofs(solutions: Sequence[Solution]) -> tuple[Proof, ...]:
-    """Return what searches of several problems prove together, for each set of plans that all of them cover."""
+    """Return the smallest lower bound of the solutions, for each set of plans for which all solutions have a bound."""
     bounds = [{proof.among: proof.lower_bound for proof in solution.proofs} for solution in solutions]
     covered = [among for among in (bounds[0] if bounds else ()) if all(among in bound for bound in bounds)]
     return tuple(Proof(_find_least([bound[among] for bound in bounds]), among) for among in covered)
@@ -183,7 +183,7 @@ def solve_greedily(problem: Problem, fixed: FixedChoices) -> Solution:
 
 
 def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) -> Choices:
-    """Return a plan that keeps fixed choices. Everything else is decided round by round or, with `exactly=True`, as is cheapest.
+    """Return a plan that keeps fixed choices. A search decides the rest: round by round, or exactly if `exactly=True`.
 
     The search counts bytes, even if the problem describes an interconnect, and may split equal operators differently.
     Raises PlanError if no plan exists.

@@ -257,7 +257,7 @@ class _Comparison:
     ) -> list[tuple[int, int]] | None:
         """Return the pairs of readers that must correspond, or None if a reader has no counterpart.
 
-        Among equal readers, only one pair is returned at a time.
+        If several readers are equal, only one pair of them is returned at a time.
         """
         operators = self.dataflow.graph.operators
         certain: list[tuple[int, int]] = []

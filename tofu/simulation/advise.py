@@ -72,7 +72,8 @@ class Advice:
     def best(self) -> TrainingOption | None:
         """The recommended option; None if nothing fits.
 
-        It is the option with the fewest workers among those that are nearly as fast as the fastest (`LEAST_GAIN`).
+        Several options may be nearly as fast as the fastest (`LEAST_GAIN`). The one with the fewest workers is
+        recommended.
         """
         fitting = [option for option in self.options if option.fits]
         if not fitting:

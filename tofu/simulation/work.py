@@ -73,7 +73,7 @@ class Work:
     times
         Number of times that the node runs in a step.
     is_computed_elsewhere
-        True if the kernels that read the node's results compute them, too.
+        True if no kernel runs for the node, because the kernels that read its results compute them.
     """
 
     kinds: tuple[str, ...]

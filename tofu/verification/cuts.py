@@ -29,10 +29,7 @@ Split = tuple[Range, ...]
 
 @dataclass(frozen=True)
 class Cut:
-    """A way to split an operator. For each tensor, it has the dimension that is cut, or None.
-
-    It also has the way in which outputs are combined.
-    """
+    """A way to split an operator: the cut dimension of each tensor, or None, and how outputs are combined."""
 
     inputs: Dimensions
     outputs: Dimensions
@@ -109,7 +106,7 @@ class Geometry:
 
 
 def list_geometries(forward: Kernel, indexed: Collection[int], shrinks: bool = True) -> Iterator[Geometry]:
-    """Yield all ways to cut a forward operator's inputs for which the framework can infer the shapes of every part.
+    """Yield all ways to cut the inputs of a forward operator, if the framework can infer the shapes of every part.
 
     Dimensions with an extent in `indexed` stay whole, because data index into them.
     """

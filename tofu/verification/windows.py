@@ -30,7 +30,10 @@ class Windows:
     step: int
 
     def find_region(self, part: Range) -> Range:
-        """Return the first input row that a part of the output reads, and the row after the last. They may be outside the input."""
+        """Return the first input row that a part of the output reads, and the row after the last.
+
+        Both rows may be outside the input.
+        """
         first, last = part[0], part[1] - 1
         return self.begin + first * self.step, self.begin + last * self.step + self.size
 
@@ -55,7 +58,7 @@ class WindowGeometry(Geometry):
     fill: float = 0.0
 
     def find_region(self, number: int, extent: int, split: int, part: int) -> Range:
-        """Return the range of input rows that a part reads. It exceeds the input's `extent` only if `zeroed` is set."""
+        """Return the range of input rows that a part reads. If `zeroed` is set, it may exceed the input's `extent`."""
         windows = self.windows[number]
         assert windows is not None
         begin, end = windows.find_region(self.splits[split][part])
