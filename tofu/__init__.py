@@ -8,7 +8,7 @@
 chooses the split that transfers the fewest bytes between devices. A tensor below 64 KiB may be stored on every device.
 
 `import tofu` is fast: frameworks and native code are loaded on first use. Import Tofu before MXNet, because MXNet alone
-does not work with newer versions of NumPy.
+cannot be imported with newer versions of NumPy.
 """
 
 from __future__ import annotations

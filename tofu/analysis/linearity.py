@@ -141,7 +141,7 @@ def _read_choice(condition: Value) -> tuple[str, int] | None:
 
 
 def find_factors(value: Value) -> frozenset[int]:
-    """Return the numbers of the inputs that alone make `value` zero, if all elements of the input are zero."""
+    """Return the numbers of the inputs that are factors of `value`: it is zero if one of them is zero everywhere."""
     if isinstance(value, Element):
         return frozenset((value.tensor.position,))
     if isinstance(value, Reduction) and value.reducer == "Sum":

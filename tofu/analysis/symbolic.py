@@ -213,7 +213,7 @@ def _analyse_output(
 def _has_zero_terms(trace: Trace, output: Output, is_scatter_sum: bool) -> bool:
     """Return True if all sums in the output's formula are sums of zeros when the inputs are zero.
 
-    Sums over axes in `starts` are ignored: their kernels know the first position of a part and can leave out terms.
+    Sums over axes in `starts` are ignored: a kernel knows the first position of its part, and can leave out terms.
     """
     if output.value is None:
         return True

@@ -63,9 +63,8 @@ def relative_error(found: Array, expected: Array, least: float = TINIEST) -> flo
 def compare_numbers(found: RunNumbers, expected: RunNumbers, cancelled: float = CANCELLED) -> tuple[Difference, ...]:
     """Return the difference of every tensor in `expected`.
 
-    Some gradients are only rounding errors, such as the gradient of a bias before a batch normalisation. So a gradient
-    below `cancelled` times the model's largest gradient is compared with this largest gradient instead of its own
-    magnitude.
+    Some gradients are only rounding errors, such as the gradient of a bias before a batch normalisation. So the
+    difference of a gradient below `cancelled` times the model's largest gradient is divided by the largest gradient.
     """
     magnitudes = {name: float(np.abs(gradient).max()) for name, gradient in expected.gradients.items()}
     largest = max(magnitudes.values(), default=0.0)

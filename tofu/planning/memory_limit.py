@@ -108,7 +108,7 @@ class Tradeoff:
         return self._add(self._solve(self.problem.with_memory_price(held_price * unit, split), self.effort).choices)
 
     def _solve_with_all(self, restrict: Callable[[Problem], Problem]) -> Solution:
-        """Search the best plan with `restrict`. First search without overlapping parts, which is faster."""
+        """Search the best plan. First add the best plan without overlapping parts, in case the search runs out of time."""
         even = self.problem.split_evenly()
         if even is not None:
             self._add(self._solve(restrict(even), self.whole_effort).choices)

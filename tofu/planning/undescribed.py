@@ -11,7 +11,7 @@ from tofu.search.problem import Problem
 
 
 def list_undescribed(problem: Problem, cost: _core.Cost) -> dict[str, Undescribed]:
-    """Return the operators without a description, by name, with the share of each in `cost`, the cost of the plan."""
+    """Return the cost of each operator without a description, by name. `cost` is the cost of the whole plan."""
     graph = problem.graph
     reason_by_operator = {n: access.undescribed for n, access in enumerate(problem.accesses) if access.undescribed}
     if not reason_by_operator:

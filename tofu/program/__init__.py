@@ -1,7 +1,7 @@
 """Programs, which list what every worker (device) runs, in order.
 
-A worker computes its part of an operator. Before, a *fetch* copies the elements that this part needs from the memory of
-several workers.
+First, a *fetch* copies elements from the memory of several workers. Then the worker computes its part of the operator
+that needs these elements.
 """
 
 from tofu import _core

@@ -31,7 +31,7 @@ def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
 
     The hint for a tensor is a dimension, and the hint for an operator is the name of an axis. A hint is valid for all
     rounds, or lists a choice for each round. None replicates. Ellipsis leaves the round to the search, which replicates
-    if any split would make the later choices impossible. Raises PlanError with the reasons if hints are impossible.
+    if every split would make the later choices impossible. Raises PlanError with the reasons if hints are impossible.
     """
     fixed = FixedChoices({}, {})
     problems = []

@@ -158,7 +158,7 @@ class Problem:
     def split_evenly(self) -> Problem | None:
         """Return a copy in which shards do not overlap if the tensor can be split into equal shards.
 
-        Fewer plans remain, so a search with a time limit finds a better plan. Return None if nothing changes.
+        Fewer plans remain, so a search that runs out of time finds a better plan. Return None if nothing changes.
         """
         shapes = {self.graph.tensors[position].shape for position in list_uneven(self.graph, self.rules, self.factors)}
         shapes |= {access.extents for access in self.accesses}

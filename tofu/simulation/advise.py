@@ -34,8 +34,8 @@ class TrainingOption:
     Attributes
     ----------
     low, high
-        The range of the step's seconds. For `low`, the machine computes faster and communicates slower than its file
-        describes, or the reverse, whichever takes less time. `high` is the longer time.
+        The shortest and the longest seconds of a step on three machines: the machine that the file describes, a machine
+        that computes faster and communicates slower, and the reverse.
     plan
         The plan, for `tofu.partition(plan=...)`; None for one device.
     refusal

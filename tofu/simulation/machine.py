@@ -65,7 +65,7 @@ class Machine:
     rates
         The speed of a device.
     links
-        The levels of the interconnect, from the top. Empty if all devices' memory is as fast to read as a device's own.
+        The levels of the interconnect, from the top. Empty if a device reads other devices' memory as fast as its own.
     host
         Bytes per second between the host's memory and all devices together; 0 if the devices are the host.
     fetches_overlap

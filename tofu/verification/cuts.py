@@ -1,8 +1,8 @@
 """Search for all ways to split an operator, by running the framework's kernel, without any description.
 
 A *cut* divides each input along a dimension, or passes the whole input. All combinations are tried, with attributes
-unchanged or reduced to the size of a part. The parts' outputs are then combined: they are concatenated, added, or
-compared for their maximum, or each part computes the whole output. A cut is kept if the result is the whole output.
+unchanged or reduced to the size of a part. A cut is kept if the outputs of its parts give the whole outputs:
+concatenated, added, by their maximum, or because each part computes the whole.
 """
 
 from __future__ import annotations
