@@ -77,7 +77,7 @@ def measure_plan(choices: Choices, measure: Measure) -> Point:
 class Tradeoff:
     """Plans for one model that trade memory for communication. A search finds the best plan for each price of memory.
 
-    `effort` limits the time of a search. The searches at the highest price and at price 0 get the time `whole_effort`.
+    `effort` limits the time of a search. The searches at the highest price and at price 0 get `whole_effort` instead.
     """
 
     problem: Problem

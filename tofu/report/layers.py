@@ -182,7 +182,7 @@ def _find_owners(partition: Partition) -> dict[int, int]:
 
 
 def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
-    """Explain which dimension of the layers' results each axis splits, for example `b: dimension 0; co, h: dimension 1`."""
+    """Explain what each axis splits, for example `b: dimension 0; co, h: dimension 1` of the layers' results."""
     problem, meanings = partition.problem, dict[str, dict[str, None]]()
     for layer in layers:
         # The backward operator may have an axis of the same name with another meaning.
@@ -200,7 +200,7 @@ def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
 
 
 def explain_axis(access: OperatorAccess, axis: int) -> str:
-    """Explain what an axis splits: "dimension 1" of the operator's first result, for example, or "summed over"."""
+    """Explain what an axis splits: "summed over", or a dimension of the operator's first result, as "dimension 1"."""
     rows = access.outputs[0].rows
     dimensions = [d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)]
     return f"dimension {dimensions[0]}" if dimensions else "summed over"

@@ -144,8 +144,8 @@ def choose_axis(
     """Return the axis along which most bytes of an operator's inputs are split already, or None.
 
     The axis must have at least `parts` elements, by default the number of workers. Axes along which the operator only
-    moves elements are left out, because workers would transfer the elements. Inputs in `guessed` are used only if no
-    other input decides.
+    moves elements are left out, because workers would transfer the elements. Inputs in `guessed` decide only if no
+    other input does.
     """
     graph, access = problem.graph, problem.accesses[operator]
     parts = prod(problem.factors) if parts is None else parts

@@ -88,8 +88,8 @@ def _add_missing_axes(access: OperatorAccess, axes: Mapping[str, int]) -> Operat
 def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
     """Rename the axes of an operator after the dimensions that they index.
 
-    `names` lists the names of the inputs' dimensions, then of the outputs'. An axis is dropped if it indexes dimensions
-    of different names, or if another axis has the same name.
+    `names` lists the names of the inputs' dimensions, then of the outputs' dimensions. An axis is dropped if it indexes
+    dimensions of different names, or if another axis has the same name.
     """
     access = without_nested_axes(access)
     found: list[set[str]] = [set() for _ in access.axes]

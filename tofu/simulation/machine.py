@@ -41,7 +41,7 @@ class Link:
     Attributes
     ----------
     bytes_per_second
-        Bandwidth at which one part reads from the others. They can read from it equally fast at the same time.
+        Bandwidth at which one part reads from the other parts, while they read from it at the same speed.
     seconds
         Latency: the seconds before the first byte arrives.
     shared

@@ -33,7 +33,7 @@ class Parameters:
 
 
 def read_parameters(function: Callable[..., object]) -> Parameters:
-    """Return the parameters of a lambda, except those with a default such as `d=d`, which are no index variables."""
+    """Return the parameters of a lambda. Leave out those with a default such as `d=d`, which are no index variables."""
     code = getattr(function, "__code__", None)
     if code is None:
         raise DescriptionError(f"{find_place()}: a lambda over index variables is expected, not {function!r}")
