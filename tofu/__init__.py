@@ -7,8 +7,8 @@
 `partition` splits every tensor and every operator over k devices, so that each device needs about 1/k of the memory. It
 chooses the split that transfers the fewest bytes between devices. A tensor below 64 KiB may be stored on every device.
 
-`import tofu` is fast: frameworks and native code are loaded on first use. Import MXNet after Tofu, because MXNet alone
-does not import with newer versions of NumPy.
+`import tofu` is fast: frameworks and native code are loaded on first use. Import Tofu before MXNet, because MXNet alone
+cannot be imported with newer versions of NumPy.
 """
 
 from __future__ import annotations

@@ -36,14 +36,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Measured:
-    """Memory that each worker needs to run a plan, in bytes.
+    """The memory that each worker needs to run a plan, in bytes.
 
     Attributes
     ----------
     worker_bytes
         For each worker, the bytes of the shards and buffers that the backend allocates.
     predicted_bytes
-        For each worker, a prediction of the most bytes in use at one time. None if this number is `worker_bytes`.
+        For each worker, a prediction of the most bytes in use at one time. None if `worker_bytes` is this number.
     """
 
     worker_bytes: tuple[int, ...]
@@ -61,14 +61,14 @@ class Measured:
 
 
 class FrontEnd(LowerableOperators, Protocol):
-    """A description of a framework's operators: how each can be split, or replaced by smaller operators."""
+    """The interface that describes a framework's operators: how to split each, or replace it by smaller operators."""
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
         """Return True if an operator draws random numbers, in training or, if `for_training` is False, in inference."""
 
 
 class Backend(Protocol):
-    """A builder of execution graphs, which the framework runs on all workers.
+    """The interface that builds execution graphs, which the framework runs on all workers.
 
     A backend also measures the memory of execution graphs, and checks them.
 
@@ -108,8 +108,8 @@ class Backend(Protocol):
     ) -> None:
         """Raise InternalError if the execution graph `execution` is wrong.
 
-        Compare the memory of each worker with `worker_bytes`, as far as the graph shows it. Compare the bytes that
-        workers read from each other with `communication_bytes`.
+        If the graph shows each worker's memory, compare this memory with `worker_bytes`. Compare the bytes that workers
+        read from each other with `communication_bytes`.
         """
 
     def measure_whole(self, source: Source) -> int:

@@ -22,7 +22,7 @@ class Registration:
     Attributes
     ----------
     name
-        The name of the engine's folder, which is also the name of the framework's package.
+        The name of the engine's folder and of the framework's package.
     model
         Words that name a model of this framework in messages, such as "an MXNet symbol".
     files
@@ -70,11 +70,11 @@ def find_engine(model: Any) -> Registration | None:
 
 
 def _is_made_by_mxnet(model: Any) -> bool:
-    """Return True for a function such as mx.sym.FullyConnected, which does not name the module that defines it."""
+    """Return True for a function of MXNet that does not name its module, such as mx.sym.FullyConnected."""
     symbols = getattr(sys.modules.get("mxnet"), "symbol", None)
     return symbols is not None and getattr(symbols, getattr(model, "__name__", ""), None) is model
 
 
 def find_engine_of_file(name: str) -> Registration:
-    """Return the engine for a model in a file: JAX for FILE.py and FILE.py:STEP, otherwise MXNet."""
+    """Return the engine for the model that a user names: JAX for FILE.py or FILE.py:FUNCTION, otherwise MXNet."""
     return next((engine for engine in ENGINES if engine.reads(name)), MXNET)

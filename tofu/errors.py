@@ -82,7 +82,7 @@ class ArgumentTypeError(ShapeError, TypeError):
 
 
 class InternalError(RuntimeError):
-    """Tofu found a mistake in its own work. Do not trust the numbers of the training step."""
+    """Tofu found an error in its own results. Do not trust the numbers of the training step."""
 
     def __init__(self, message: str) -> None:
         report = "Please report it with the model and the plan (made.plan.to_json())."
@@ -99,8 +99,8 @@ def raise_together(error: type[TofuError], headline: str, problems: Iterable[str
 def find_similar_names(name: str, known: Collection[str]) -> list[str]:
     """Return up to three of the `known` names that the user may have meant by `name`.
 
-    A name such as "folder/weight" comes first if `name` is "weight". Names with similar spelling follow, or else names
-    that contain `name`.
+    If `name` is "weight", names such as "folder/weight" come first. Names with similar spelling follow. If there are
+    none, names that contain `name` follow.
     """
     names_in_folders = [known_name for known_name in known if known_name.endswith(f"/{name}")]
     near = dict.fromkeys([*names_in_folders, *get_close_matches(name, known)])

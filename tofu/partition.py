@@ -1,4 +1,4 @@
-"""`tofu.partition`, `tofu.simulate` and `tofu.advise`. They find out whether MXNet or JAX defines a model."""
+"""`tofu.partition`, `tofu.simulate` and `tofu.advise`, which call the engine for the model: MXNet or JAX."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Observer:
     Attributes
     ----------
     shown
-        The names of the passes whose results are printed. "all" prints all of them.
+        The names of the passes whose results are printed. "all" stands for all passes.
     seconds
         The time of each pass in seconds, by name.
     """
@@ -56,7 +56,7 @@ class Observer:
     _last: float = field(default_factory=time.perf_counter)
 
     def __call__(self, name: str, value: T) -> T:
-        """Record that the pass `name` has ended with the result `value`, and return `value`."""
+        """Record that the pass `name` has ended with the result `value`. Return the result."""
         now = time.perf_counter()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
         if name in self.shown or "all" in self.shown:
@@ -87,8 +87,8 @@ class Task:
     whole_accesses
         For each operator of the step's own graph, the axes along which it can be split.
     problem
-        The search problem. In its graph, some operators are *lowered*: replaced by several smaller ones that can be
-        split in more ways.
+        The search problem. In its graph, some operators are *lowered*: replaced by several smaller operators that can
+        be split in more ways.
     settings, engine
         The user's settings, and the engine of the framework.
     states
@@ -118,15 +118,15 @@ class Task:
     def write_program(self, choices: Choices) -> PlannedProgram:
         """Return the program that all workers run if the step is split by `choices`.
 
-        The program also lists the bytes that kernels read and write, if the backend fuses operators.
+        If the backend fuses operators, the program also lists the bytes that its kernels read and write.
         """
         program = write_program(choices)
         return replace(program, kernel_bytes=self.engine.backend.find_kernel_bytes(program))
 
     def restore_whole_operators(self, choices: Choices) -> Choices:
-        """Return choices in which operators stay whole if their own kernels can be split that way.
+        """Return choices with fewer *lowered* operators (replaced by several smaller operators, which are slower).
 
-        In `choices`, some operators are replaced by several smaller ones, which are slower.
+        An operator is not replaced if its own kernel can be split as `choices` requires.
         """
         front_end, undescribed = self.engine.front_end, self.settings.undescribed
         return restore_whole_operators(self.source.graph, self.whole_accesses, choices, front_end, undescribed)
@@ -134,7 +134,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Partition:
-    """The result of the pipeline: a plan, and everything that is needed to run it on the workers.
+    """A plan, and everything that is needed to run it on the workers.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class Partition:
     task
         The training step that was planned.
     selection
-        The search's result, for the graph in which some operators are replaced by smaller ones.
+        The search's result, for the graph in which smaller operators replace some operators.
     """
 
     choices: Choices
@@ -165,7 +165,7 @@ class Partition:
 
     @property
     def graph(self) -> Graph:
-        """The graph of the user's model, in which no operator is replaced by smaller ones."""
+        """The graph of the user's model, before smaller operators replace any operator."""
         return self.source.graph
 
     @property

@@ -51,7 +51,7 @@ AxisChoice = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class Undescribed:
-    """An operator without a valid description, which every worker computes whole, and the cost of this.
+    """An operator without a valid description, and the cost of computing it whole on every worker.
 
     Attributes
     ----------
@@ -89,26 +89,27 @@ class Plan:
     tensors
         Name of a tensor -> the dimension that each round splits, or None if the round replicates the tensor.
     operators
-        Name of an operator -> the axis that each round splits, or None if the round replicates the operator. The operator's
-        description names the axes.
+        Name of an operator -> the axis that each round splits, or None if the round replicates the operator. The
+        operator's description names the axes.
     communication_bytes
         Bytes that workers read from each other's memory in one training step.
     step_bytes
         The bytes that each round adds to `communication_bytes`. Negative if a round saves bytes.
     level_bytes
-        The bytes that cross each level of the interconnect, the top level first, as a number for each round. Bytes between
-        two workers belong to the first round that puts these workers into different parts. In JAX, workers that are still
-        together after a round are one worker in that round. Empty for plans saved without this attribute.
+        The bytes that cross each level of the interconnect, the top level first, as a number for each round. Bytes
+        between two workers belong to the first round that puts these workers into different parts. In JAX, all workers
+        in one part count as one worker. Empty for plans saved without this attribute.
     bandwidths, latencies
-        Bytes per second of each level, and microseconds before a read across each level begins, if the search used them.
+        Bytes per second of each level, and microseconds before a read across each level begins, if the search used
+        them.
     level_waits
         Number of reads across each level in a training step. Reads of all workers at the same time are one read. Empty
         without latencies.
     kept
-        Tensors whose fetched regions a worker keeps until their last use, also from the forward to the backward pass.
-        Regions of other tensors are fetched again for each operator.
+        Tensors whose elements a worker keeps until their last use, after it has read them from other workers. Elements
+        of other tensors are read again for each operator.
     reread
-        Tensors whose regions are fetched again even for operators that could share them, such as the time steps of a
+        Tensors whose elements are read again even for operators that could share them, such as the time steps of a
         recurrent network. Without a memory limit, `kept` and `reread` are empty.
     worker_bytes, measured
         Bytes that each worker needs. If `measured` is "memory", these are all buffers, except temporary memory inside
@@ -177,7 +178,7 @@ class Plan:
         return Plan.from_json, (self.to_json(),)
 
     def sealed(self) -> Plan:
-        """Return the plan with `digest`, a hash of its content. Later edits are found by comparing this hash."""
+        """Return the plan with `digest`, a hash of its other attributes. After an edit, the hash no longer matches."""
         return replace(self, digest=self._compute_digest())
 
     @property
@@ -208,8 +209,8 @@ class Plan:
     def from_json(cls, text: str) -> Plan:
         """Read a plan from a text that `to_json` has written. Warn if the text was edited since.
 
-        To edit a plan without this warning, delete its line "digest". Raises PlanError if the text is no plan, or was
-        written by an incompatible version.
+        To edit a plan without this warning, delete its line "digest". Raises PlanError if the text is not a plan, or
+        was written by an incompatible version.
         """
         if isinstance(text, str) and not text.lstrip().startswith(("{", "[")):
             raise PlanError(

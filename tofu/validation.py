@@ -43,7 +43,7 @@ def read_text(path: str | Path) -> str:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file. Without O_NONBLOCK, opening a pipe would wait until another process writes to the pipe."""
+    """Open a file. O_NONBLOCK is set, because a pipe would wait for another process."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 

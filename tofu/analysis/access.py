@@ -1,7 +1,7 @@
 """The result of the analysis for given shapes: along which axes an operator can be split, and what each part accesses.
 
-An *axis* is an index variable along which the operator can be split. A *part* of the operator covers a range of each
-axis.
+An *axis* is an index variable along which the operator can be split. A *part* of the operator is the work of one
+worker: a range of each axis.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_REASONS = 3  # in a message
 
 
 class Combine(IntEnum):
-    """A way in which the parts of an output form the whole output if an axis is split."""
+    """A way to combine the parts' outputs into the whole output of an operator that is split along an axis."""
 
     CONCAT = 0  # the parts are disjoint regions
     REDUCE = 1  # the parts are partial results, to be reduced
@@ -29,17 +29,18 @@ class Combine(IntEnum):
 
     @property
     def word(self) -> str:
-        """A word for this way of combining parts, for printed reports."""
+        """A word for this way to combine outputs, for printed reports."""
         return ("concatenated", "reduced", "replicated", "summed")[self]
 
 
 class Row(NamedTuple):
-    """The range of one dimension of a tensor that a part reads or writes, computed from the part's ranges of axes.
+    """The range of one dimension of a tensor that a part of an operator reads or writes.
 
-    `terms` has pairs (a, c) of an axis and its coefficient. A part with the range [begin_a, end_a) of axis a accesses
+    `terms` has pairs (a, c) of an axis and its coefficient. If the part covers [begin_a, end_a) of each axis a, it
+    accesses
         [lower + sum(c * begin_a if c > 0 else c * (end_a - 1)), upper + sum(c * (end_a - 1) if c > 0 else c * begin_a))
-    `lower` and `upper` cover all other index variables. If no axis in `terms` is split, the range is the whole
-    dimension.
+    `lower` and `upper` are the bounds of all other terms of the index. If no axis in `terms` is split, the part
+    accesses the whole dimension.
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -48,10 +49,11 @@ class Row(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A dimension that a tensor of an operator lacks, because the tensor is a single slice along this dimension.
+    """A dimension that one tensor of an operator lacks and the others have.
 
-    For example, each input of a stack lacks dimension `dimension` of the output. `row` is a part's range along this
-    dimension, relative to the slice. The part accesses the tensor if `row` contains 0.
+    For example, the inputs of a stack lack the dimension `dimension` of the output: each input is a single slice along
+    it. `row` is the range of this dimension that a part accesses, counted from the slice. The part accesses the tensor
+    if the range contains 0.
     """
 
     dimension: int
@@ -60,7 +62,7 @@ class Absent(NamedTuple):
 
 @dataclass(frozen=True)
 class InputAccess:
-    """The region of an input that each part of an operator reads: one `Row` for each dimension.
+    """The region of an input that a part of an operator reads, as one `Row` for each dimension.
 
     Attributes
     ----------
@@ -83,18 +85,18 @@ class InputAccess:
 
 @dataclass(frozen=True)
 class OutputAccess:
-    """The region of an output that each part of an operator computes: one `Row` for each dimension.
+    """The region of an output that a part of an operator computes, as one `Row` for each dimension.
 
     Attributes
     ----------
     combine
-        For each axis, how the parts of the output form the whole output.
+        For each axis, how the parts' outputs are combined into the whole output.
     reducer
         The function that combines partial results: "Sum", "Max", "Min" or "Prod".
     absent
         A dimension of the inputs that the output lacks, or None.
     has_zero_terms
-        True if the terms of all sums in the output's formula are zero when the inputs are zero.
+        True if all sums in the output's formula are sums of zeros when the inputs are zero.
     """
 
     rows: tuple[Row, ...]
@@ -106,7 +108,7 @@ class OutputAccess:
 
 
 class Move(NamedTuple):
-    """An input that an operator shifts by `distances` elements along its dimensions. The result is zero elsewhere."""
+    """An input that an operator shifts by `distances` elements along its dimensions, with zeros outside the input."""
 
     input: int
     distances: tuple[int, ...]
@@ -129,15 +131,16 @@ class OperatorAccess:
     is_random
         True if the operator draws random numbers, so that two workers would compute different results.
     fetched_axes
-        Axes along which the operator only moves elements. If it is split along such an axis, no kernel runs: workers read
-        the elements directly from each other. An output is the sum of the inputs, each shifted by the difference of the
-        rows' lower ends and surrounded by `fill`.
+        Axes along which the operator only moves elements. If it is split along such an axis, no kernel runs: workers
+        read the elements directly from each other. An output is the sum of the inputs, each shifted and surrounded by
+        `fill`. The distance is the difference between the lower ends of the input's and the output's rows.
     is_always_fetched
-        True if the kernel never runs, because the operator only takes a part of a tensor, such as a slice. The rows
-        are then valid even if no axis in their terms is split.
+        True if the kernel never runs, because the operator only takes a part of a tensor, such as a slice. The rows are
+        then valid even if no axis in their terms is split.
     outer_axes
-        For each *nested* axis, the axes that must be split into single positions first. From (6, 4) to (2, 12), a
-        reshape reads (a b, c) and writes (a, b c). A part of b is a box only within one position of a.
+        For each *nested* axis, the axes that must first be split into parts of length 1. For example, a reshape from
+        (6, 4) to (2, 12) reads (a b, c) and writes (a, b c). A part of b is a box of the output only if a has one
+        position.
     description_names
         For each axis, its name in the description, if the names differ.
     undescribed
@@ -184,7 +187,7 @@ class OperatorAccess:
         local_input_shapes: Sequence[Sequence[int]],
         local_output_shapes: Sequence[Sequence[int]],
     ) -> dict[str, Anything]:
-        """Return the attributes that have another value on a worker, such as `num_filter` for a part of a convolution.
+        """Return the attributes that differ on a worker, such as `num_filter` if it computes a part of a convolution.
 
         `local_ranges` is the worker's half-open range of each split axis.
         """

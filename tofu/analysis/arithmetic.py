@@ -35,10 +35,11 @@ Variables = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Operations:
-    """A number of arithmetic operations: `per_point` operations for each combination of values of `variables`.
+    """The number of arithmetic operations: `per_point` operations for each combination of values of `variables`.
 
     For a sum of products, `depth` lists the variables that are summed over. For each factor of the product, `reuse`
-    lists the variables that the factor does not depend on. Kernels use the factor again for all their values.
+    lists the variables that the factor does not depend on. A kernel reads the factor once for all values of these
+    variables.
     """
 
     per_point: int

@@ -1,13 +1,14 @@
 """The numeric half of the analysis: find the axes along which an operator can be split at given shapes.
 
-An axis can be split if the framework's own kernel, called with one part of the tensors, computes that part of the
-result. The kernel sees only the shapes of its part, and counts positions from zero. So this module compares the
-description at the whole shapes with the description at the shapes of a part. The axis is rejected if anything else
-differs. Most axes (`Pattern.plain_axes`) need no comparison. Operators that only move elements need no kernel
-(`movement`).
+On each worker, the framework's own kernel runs on a part of the tensors. An axis can be split if the kernel then
+computes the same part of the result. The kernel sees only the shapes of its part, and counts positions from zero. So
+this module compares the description at the whole shapes with the description at the shapes of a part. The axis is
+rejected if anything else differs. Most axes (`Pattern.plain_axes`) need no comparison. Operators that only move
+elements need no kernel (`movement`).
 
 If several variables index one dimension, a part of an inner variable is a box only within one position of the outer
-ones. The inner variable is then a *nested* axis: it can be split after the outer ones, when their parts have length 1.
+variables. The inner variable is then a *nested* axis: it can be split only if the outer ones were split into parts of
+length 1.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Shapes = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class Signature:
-    """An operator, analysed for all shapes at once. `evaluate` applies the result to given shapes."""
+    """The analysis of an operator for all shapes. `evaluate` returns the result for given shapes."""
 
     pattern: Pattern
     evaluator: Evaluator
@@ -56,7 +57,8 @@ class _Evaluation:
     """The analysis of an operator at given shapes.
 
     Tensors are numbered, inputs first. `tensor_indices[tensor][dimension]` has the indices by which the description
-    reads or writes this dimension. In `moved_indices`, it is None if the whole dimension is read.
+    reads or writes this dimension. `moved_indices` has the same for operators that only move elements, with None for a
+    dimension that is read whole.
     """
 
     def __init__(self, signature: Signature, input_shapes: Shapes, output_shapes: Shapes) -> None:
@@ -104,7 +106,10 @@ class _Evaluation:
         )
 
     def _judge_variables(self) -> tuple[dict[str, str], tuple[str, ...], dict[str, tuple[str, ...]]]:
-        """Return the variables that cannot be split (with reasons), the fetched axes, and the nested axes (with outer axes)."""
+        """Return the variables that cannot be split (with reasons), the fetched axes, and the nested axes.
+
+        A fetched axis needs no kernel. Nested axes come with their outer axes.
+        """
         rejected = dict(self.pattern.rejected)
         fetched_axes = []
         nested_axes = {}
@@ -132,7 +137,6 @@ class _Evaluation:
         return rejected, tuple(fetched_axes), outer_axes
 
     def _find_outer_variables(self, axis: str) -> tuple[str, ...]:
-        """Return the variables that must have length 1 before `axis` is split, or () if `axis` is not nested."""
         names: set[str] = set()
         for output in self.pattern.trace.outputs:
             for group in output.groups or ():
@@ -192,7 +196,7 @@ class _Evaluation:
         return bound_axes
 
     def _find_region_problems(self, axis: str, outer: Sequence[str] = ()) -> Iterator[str]:
-        """Yield reasons why a part of `axis`, at one position of `outer`, does not compute a box of an output."""
+        """Yield reasons why a part of `axis` computes no box of an output, if the variables `outer` have length 1."""
         if self.extents[axis] == 1:
             yield f"the extent of {axis} is 1"
             return
@@ -205,7 +209,7 @@ class _Evaluation:
             yield f"no output depends on {axis}"
 
     def _find_copy_problems(self, axis: str, can_be_fetched: bool, outer: Sequence[str] = ()) -> Iterator[str]:
-        """Yield reasons why the kernel would be wrong for a part of `axis`, at one position of `outer`."""
+        """Yield reasons why the kernel would be wrong for a part of `axis`, if the variables `outer` have length 1."""
         description = self.pattern.trace.description
         is_padded = axis in description.pads and not can_be_fetched
         extent = self.extents[axis]
@@ -262,10 +266,7 @@ class _Evaluation:
             return None
 
     def _find_known(self, changed: Set[str]) -> Set[str]:
-        """Return the variables in `changed` whose lengths the kernel knows without their definitions.
-
-        A kernel without attributes, such as Flatten, reads lengths from the shapes of the part.
-        """
+        """Return the variables in `changed` whose lengths the kernel reads from its tensors' shapes, as in Flatten."""
         trace = self.pattern.trace
         follows_shapes = trace.description.concrete and not trace.attributes and len(changed) > 1
         return changed if follows_shapes else changed & self.bound_axes

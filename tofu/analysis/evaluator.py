@@ -1,7 +1,7 @@
 """Fast evaluation of a description's symbolic lengths and indices at given shapes.
 
-The expressions of an operator are compiled to one Python function of the shapes. A call takes microseconds, while a
-substitution in SymPy takes milliseconds.
+The expressions of an operator are compiled to one Python function of the shapes. A call takes microseconds. SymPy would
+need milliseconds to substitute the shapes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tofu.tdl.expression import ExtentSymbol, extent_symbol
 
 
 class IndexNumbers(NamedTuple):
-    """An index with numbers: the coefficient of each axis, and the inclusive range of all other terms."""
+    """An index at given shapes: the coefficient of each axis, and the smallest and largest value of all other terms."""
 
     terms: tuple[tuple[str, int], ...]
     lower: int
@@ -35,7 +35,7 @@ class SignatureNumbers:
     extents
         The length of each index variable's range.
     definitions
-        For each expression that defines a length, the name of the variable and the value.
+        For each expression that defines a length, the name of the variable and the value of the expression.
     dimensions
         The indices of each dimension of the inputs, then of the outputs.
     """
@@ -46,7 +46,7 @@ class SignatureNumbers:
 
 
 class Evaluator:
-    """A compiled `Pattern` (the symbolic analysis of an operator), which computes numbers for given shapes.
+    """A function that computes the values in a `Pattern` (the symbolic analysis of an operator) for given shapes.
 
     `dimensions` are the symbolic dimensions, in the order of `SignatureNumbers.dimensions`.
     """

@@ -4,8 +4,9 @@ If a sum is split, each worker computes the output with its part of the sum, and
 if the output only adds, subtracts or negates the sum, and multiplies or divides it by factors that do not depend on the
 summed axis.
 
-A term beside the sum, such as a bias, is an *addend*. Each worker would add it once. So an addend is allowed only if it
-is a multiple of an input that is used nowhere else. One worker reads this input, and all others read zeros.
+A term that is added to the sum, such as a bias, is an *addend*. Each worker would add it once. So an addend is allowed
+only if it is a multiple of an input that is used nowhere else. Then one worker reads this input, and all others read
+zeros.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tofu.tdl.walk import walk
 
 
 class NotLinearError(Exception):
-    """A formula is not linear in the sum over an axis. The message is the reason."""
+    """The error for an output that is not linear in a sum. The message is the reason."""
 
 
 def find_variables(value: Value) -> frozenset[str]:
@@ -140,7 +141,7 @@ def _read_choice(condition: Value) -> tuple[str, int] | None:
 
 
 def find_factors(value: Value) -> frozenset[int]:
-    """Return the numbers of the inputs that make `value` zero if all elements of one of them are zero."""
+    """Return the numbers of the inputs that are factors of `value`: it is zero if one of them is zero everywhere."""
     if isinstance(value, Element):
         return frozenset((value.tensor.position,))
     if isinstance(value, Reduction) and value.reducer == "Sum":

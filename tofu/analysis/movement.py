@@ -4,7 +4,7 @@ Such an operator shifts each input by a fixed distance. Workers can therefore re
 each other, without the operator's kernel. Often the kernel cannot compute a part of the output. For example, it cannot
 concatenate a part of the joined dimension, because it counts positions from the start of the part.
 
-Each input of a stack is one slice along a dimension that only the output has.
+The inputs of a stack have one dimension less than the output: each input is one slice of the output.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ Indices = tuple[IndexNumbers, ...] | None
 
 
 class AbsentElement(NamedTuple):
-    """A dimension that a tensor lacks because it is one slice, the dimension's index variable, and the slice's position."""
+    """A dimension that a tensor lacks, because the tensor is one slice of the others.
+
+    `axis` is the dimension's index variable, and `position` is the slice's index.
+    """
 
     dimension: int
     axis: str
@@ -84,7 +87,7 @@ def find_moves(pattern: Pattern, indices_by_tensor: Sequence[list[Indices]]) -> 
 def _find_absent_element(
     source: list[Indices], target: list[Indices], chosen: tuple[str, int] | None, extents: Mapping[str, int]
 ) -> tuple[AbsentElement | None, AbsentElement | None] | None:
-    """Compare the indices of an input, `source`, with those of an output, `target`.
+    """Compare the indices of an input, `source`, with the indices of an output, `target`.
 
     Return the dimension that the input lacks, and the dimension that the output lacks. At least one is None. Return
     None if the indices differ in any other way.

@@ -69,13 +69,14 @@ class OutputPattern:
     Attributes
     ----------
     summed_axes
-        Axes whose parts compute partial results. `reducer`, such as "Sum", combines them.
+        Axes that are summed over: a part of such an axis gives a partial result. `reducer`, such as "Sum", combines
+        them.
     moving_axes
         Axes that the position of an output element depends on.
     is_written
-        False if the kernel never writes the output.
+        False if the framework's kernel never writes the output.
     has_zero_terms
-        True if the terms of all sums in the output's formula are zero when the inputs are zero.
+        True if all sums in the output's formula are sums of zeros when the inputs are zero.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -88,7 +89,7 @@ class OutputPattern:
 
 @dataclass
 class Pattern:
-    """The results of the symbolic analysis of an operator, which hold for all shapes.
+    """The results of the symbolic analysis of an operator, which are valid for all shapes.
 
     Attributes
     ----------
@@ -210,10 +211,9 @@ def _analyse_output(
 
 
 def _has_zero_terms(trace: Trace, output: Output, is_scatter_sum: bool) -> bool:
-    """Return True if the terms of all sums in the output's formula are zero when the inputs are zero.
+    """Return True if all sums in the output's formula are sums of zeros when the inputs are zero.
 
-    Sums over axes in `starts` are ignored. Kernels know the first position of a part along these axes, so that they can
-    leave out terms.
+    Sums over axes in `starts` are ignored: a kernel knows the first position of its part, and can leave out terms.
     """
     if output.value is None:
         return True

@@ -1,4 +1,4 @@
-"""Axes that can be split into parts that overlap, for frameworks in which all parts must have the same length.
+"""Axes that can be split into overlapping parts, for frameworks in which all parts must have the same length.
 
 For example, a length of 10 is split over 3 workers into [0, 4), [3, 7) and [6, 10). Elements 3 and 6 are each on two
 workers. A sum must count such an element once, so the worker with the earlier part replaces it by zero.
@@ -15,14 +15,14 @@ NEUTRAL = {"Sum": 0, "Prod": 1}
 def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
     """Return the numbers of the axes whose parts may overlap.
 
-    A partial sum replaces the shared elements by zeros. So zeros must add nothing to the sum, and each position along
-    the axis must be one slice of each input, not a window as in a convolution.
+    If the operator sums over the axis, one worker replaces the shared elements by zeros. So zeros must add nothing to
+    the sum. Each position along the axis must read one slice of each input, not a window as in a convolution.
     """
     return tuple(axis for axis in range(len(access.axes)) if _may_overlap(access, axis))
 
 
 def find_neutral(access: OperatorAccess, axis: int) -> int | None:
-    """Return the number that replaces elements where parts overlap (0 for a sum), or None if elements may be used twice."""
+    """Return the number that replaces shared elements (0 for a sum), or None if workers may use them twice."""
     neutral_numbers = {
         NEUTRAL.get(output.reducer) for output in access.outputs if output.combine[axis] is Combine.REDUCE
     }
@@ -30,7 +30,7 @@ def find_neutral(access: OperatorAccess, axis: int) -> int | None:
 
 
 def find_dimension(rows: tuple[Row, ...], axis: int) -> int | None:
-    """Return the dimension that `axis` alone indexes, without stride or offset, or None."""
+    """Return the dimension whose index is `axis` alone, without stride or offset, or None."""
     return next((d for d, row in enumerate(rows) if row == Row(((axis, 1),), 0, 1)), None)
 
 

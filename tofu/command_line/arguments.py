@@ -26,7 +26,7 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def read_bandwidths(text: str | None) -> Topology | None:
-    """Read the bandwidths of two levels of an interconnect from `10e9,50e9`. Other texts are paths of JSON files."""
+    """Return the interconnect for two bandwidths, `10e9,50e9`, or from the JSON file whose path is `text`."""
     if text is None:
         return None
     try:

@@ -42,10 +42,6 @@ NEED_MXNET = {"calibrate", "frontier", "ops", "topology", "verify"}
 
 class _Commands(click.Group):
     def list_commands(self, context: click.Context) -> list[str]:
-        """List the commands whose native code and framework are installed, for `--help`.
-
-        The other commands can still be called. They report what is missing.
-        """
         try:
             import_native("_core")
         except ImportError:
@@ -70,8 +66,7 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the user typed.
 
-        `verify MODEL` becomes `verify-model MODEL`. In version 0.3, commands for JAX began with the word `jax`, as in
-        `jax plan`. This word is dropped.
+        `verify MODEL` becomes `verify-model MODEL`. The word `jax`, as in version 0.3's `jax plan`, is dropped.
         """
         if arguments[:1] == ["jax"]:
             arguments = arguments[1:] or ["--help"]

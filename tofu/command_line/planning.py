@@ -116,8 +116,6 @@ def plan(
 
 @dataclass
 class _CheckingLayers(Observer):
-    """An observer that raises an error for unknown names in `layers`, before a long search begins."""
-
     layers: tuple[str, ...] = ()
 
     def __call__(self, name: str, value: T) -> T:

@@ -85,7 +85,8 @@ def takes(options: tuple[Decorator, ...]) -> Decorator:
 def pop_planning(command_options: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
     """Remove the planning options from the options of a command. Return them as arguments for `tofu.partition`.
 
-    The first result is the number of workers, or None if `--plan` decides it. The second has all other arguments.
+    The first result is the number of workers, or None if only the plan of `--plan` has the number. The second has all
+    other arguments.
     """
     workers = command_options.pop("workers")
     texts = {name: command_options.pop(name) for name in OPTIONS if name in command_options}

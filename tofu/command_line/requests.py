@@ -97,26 +97,26 @@ class ModelRequest(Protocol):
         """Plan the model. Each pass of the planner calls `observe`."""
 
     def over(self, workers: int) -> ModelRequest:
-        """Return the same request for another number of workers."""
+        """Return the same request with the number of workers `workers`."""
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
         """Simulate several ways to train on `machine`, with each of the numbers of workers in `counts`.
 
-        The optimizer stores `states` arrays for each weight. `report` is called with the name of each way before it is
-        planned.
+        The optimizer stores `states` arrays for each weight. Before each way is planned, `report` is called with its
+        name.
         """
 
     def verify(self, dtype: str | None, seed: int, **own: Any) -> Agreement:
-        """Run the model on one device and on all workers, and compare. `own` has options that only one engine takes."""
+        """Run the model on one device and on all workers, and compare. `own` has options of one engine alone."""
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
         """Make Tofu's plans and hand-made plans. Return a function that prints them.
 
-        `report` is called with the name of each plan before it is made.
+        Before each plan is made, `report` is called with its name.
         """
 
     def report_memory(self, **options: Any) -> MemoryComparison:
-        """Return the memory of a step on one device and on every worker. `options` has options that only one engine takes."""
+        """Return the memory of a step on one device and on every worker. `options` has options of one engine alone."""
 
 
 def takes_model(

@@ -1,4 +1,4 @@
-"""Run long verifications of many cases: their common options, progress and problems, time and memory."""
+"""Run long verifications of many cases: their common options, and what they print."""
 
 from __future__ import annotations
 

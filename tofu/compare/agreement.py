@@ -1,4 +1,4 @@
-"""`Agreement`, which `python -m tofu verify MODEL` prints: results on several workers compared with one device."""
+"""The result of `python -m tofu verify MODEL`: numbers on several workers, compared with one device."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ WIDER = "in float64, to tell errors from rounding; with the model's own types, f
 class Traffic:
     """Bytes that workers read from each other in one run, counted in three ways.
 
-    `planned` is the plan's number, or None if the plan was made for another run. `emitted` is the number in the graph
-    that all workers run. `read` is what the kernels count while they run.
+    `planned` is the plan's number, or None if the plan was made for another run. `emitted` is the number in the
+    execution graph. `read` is the number that the kernels count while they run.
     """
 
     planned: int | None
@@ -49,7 +49,7 @@ class Agreement:
     notes
         Changes that were made to the model for the comparison: shapes, types, dropout.
     seconds
-        The time of each stage of the comparison, by name.
+        The seconds of each stage of the comparison, by name.
     """
 
     workers: int

@@ -19,7 +19,7 @@ CANCELLED_IN_FLOAT32 = 1e-5
 
 @dataclass(frozen=True)
 class RunNumbers:
-    """Results of one run: whole tensors by name. `states` are the auxiliary states after the run."""
+    """The results of one run: complete tensors by name. `states` are the auxiliary states after the run."""
 
     outputs: Arrays
     gradients: Arrays = field(default_factory=dict)
@@ -33,7 +33,7 @@ class RunNumbers:
 
 @dataclass(frozen=True)
 class Difference:
-    """Largest difference of one tensor between two runs, relative to the tensor's largest magnitude (`relative_error`)."""
+    """The largest difference of a tensor between two runs, as a share of the tensor's largest magnitude."""
 
     kind: str
     name: str
@@ -64,7 +64,7 @@ def compare_numbers(found: RunNumbers, expected: RunNumbers, cancelled: float = 
     """Return the difference of every tensor in `expected`.
 
     Some gradients are only rounding errors, such as the gradient of a bias before a batch normalisation. So the
-    difference of a gradient below `cancelled` times the model's largest gradient is relative to the largest gradient.
+    difference of a gradient below `cancelled` times the model's largest gradient is divided by the largest gradient.
     """
     magnitudes = {name: float(np.abs(gradient).max()) for name, gradient in expected.gradients.items()}
     largest = max(magnitudes.values(), default=0.0)

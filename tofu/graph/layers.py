@@ -1,7 +1,7 @@
 """Layers of a model, which are the rows of a printed plan.
 
-A layer has all operators that one line of the user's program computes in one part of the model. If the lines are
-unknown, a layer is a forward operator with its gradient.
+A layer consists of the operators that one line of the user's program computes in one part of the model. If the lines
+are unknown, a layer is a forward operator with its gradient.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def find_layers(graph: Graph) -> list[int]:
 
 
 def name_layers(graph: Graph) -> dict[int, str]:
-    """Return the name of each layer. Keys are numbers of the first operator in a layer."""
+    """Return the name of each layer, by the number of the layer's first operator."""
     first_operators = {position: graph.operators[position] for position in dict.fromkeys(find_layers(graph))}
     short_names = {
         position: _join_words(operator.scope, PurePath(operator.line).name) if operator.find_line else operator.name

@@ -47,7 +47,8 @@ class Tensor:
         True if the tensor connects two of the smaller operators that replace an operator (`tofu.lowering`). Plans do
         not list such tensors.
     times
-        How often a training step transfers the tensor: 1, or the number of iterations of the loop that contains it.
+        The number of times that a training step transfers the tensor: 1, or the iterations of the loop that contains
+        it.
     addends
         For a sum over iterations of a loop, the number of iterations that are summed before each transfer; otherwise 1.
     """
@@ -68,7 +69,7 @@ class Tensor:
 
     @property
     def moved_item_bytes(self) -> int:
-        """The bytes per element that a training step transfers, if every iteration of the loop transfers the tensor."""
+        """The bytes per element that a step transfers, in all iterations of the loop that contains the tensor."""
         return self.item_bytes * self.times
 
     @property
@@ -108,8 +109,8 @@ class Operator:
     origin
         Data for the backend of the same framework, which runs the operator on each worker.
     dimension_names
-        For each tensor of a part, names of the dimensions as in the replaced operator, or "". The part's axes get these
-        names.
+        For each tensor of a part, the names of its dimensions in the replaced operator, or "". The part's axes get
+        these names.
     find_line
         Function that returns the line of the user's program as `file:line`, or "". It is called when the line is
         printed.
@@ -155,7 +156,7 @@ class Operator:
 
 
 class SourceLines(Mapping[str, str]):
-    """The line of the user's program for each operator, by name. Each line is looked up when it is first needed."""
+    """The line of the user's program for each operator, by name. A line is looked up when it is first needed."""
 
     def __init__(self, operators: tuple[Operator, ...] = ()) -> None:
         self._find_line_by_name = {
@@ -226,14 +227,14 @@ class Graph:
 
     @cached_property
     def updates(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of tensors that must be split alike: a variable or loop value, and its gradient or next value."""
+        """Pairs of tensors that must be split alike: a variable and its gradient, or a value and its replacement."""
         gradients = ((variable, self.gradients[variable]) for variable in sorted(self.updated))
         carried_values = ((carry.tensor, value) for carry in self.carries for value in carry.values)
         return (*gradients, *sorted(self.next_values.items()), *carried_values)
 
     @cached_property
     def results(self) -> frozenset[int]:
-        """The numbers of all outputs, gradients, and next values of variables and of loops."""
+        """The numbers of all outputs, gradients, and new values of variables and of values that loops pass on."""
         carried_values = (value for carry in self.carries for value in carry.values)
         return frozenset((*self.outputs, *self.gradients.values(), *self.next_values.values(), *carried_values))
 
@@ -261,7 +262,7 @@ class Graph:
     def named_parts(self) -> tuple[int, ...]:
         """For each operator, the number of the operator under whose name a plan lists it.
 
-        If several operators replace one, this is the last of them. Otherwise, it is the operator itself.
+        If several operators replace an operator of the model, the last of them has its name.
         """
         last_part_by_leader = {
             operator.leader: position

@@ -121,19 +121,19 @@ def prepare() -> None:
 
 
 def load() -> None:
-    """Import MXNet, and Tofu's native code for it. Raise an ImportError of one line if either fails."""
+    """Import MXNet, and Tofu's native code for it. If either fails, raise an ImportError with a message of one line."""
     prepare()
     import_mxnet()
     import_native_layer()
 
 
 class MXNetHook(MetaPathFinder):
-    """An import finder. It prepares the import of MXNet, and extends MXNet afterwards."""
+    """An import finder that prepares the import of MXNet, and extends MXNet afterwards."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how to import MXNet, as Python asks every import finder. Return None for all other modules."""
+        """Return the module spec of MXNet, with which Python imports it. Return None for all other modules."""
         if fullname != "mxnet":
             return None
         spec = PathFinder.find_spec(fullname, path, target)

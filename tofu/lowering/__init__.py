@@ -1,6 +1,6 @@
 """Lowerings: rules that replace an operator by several smaller operators, called *parts* (decision 17).
 
-This helps if the operator's kernel cannot be split along an important axis, but the kernels of the parts can. Front
+The kernels of the parts can often be split along an important axis, although the operator's own kernel cannot. Front
 ends provide the lowerings for a framework's operators.
 """
 

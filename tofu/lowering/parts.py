@@ -57,7 +57,10 @@ class Parts:
         origin: Any = None,
         names: DimensionNames = (),
     ) -> None:
-        """Add a part that is not the last one. `names` are the names of dimensions for `Operator.dimension_names`."""
+        """Add a part. `names` are the names of dimensions for `Operator.dimension_names`.
+
+        Add the last part with `last_operator` instead.
+        """
         full_name = f"{self.whole.name}/{name}"
         self._add(full_name, op, attributes, inputs, outputs, is_inner=True, origin=origin, dimension_names=names)
 
@@ -106,7 +109,7 @@ class Lowering:
         Function that returns the operator to run if it is not replaced. This operator lists all inputs that the kernel
         updates.
     in_inference
-        Function that returns the attributes that the operator has in inference.
+        Function that converts the operator's attributes to its attributes in inference.
     is_possible
         Function that returns True if the rule applies to an operator with these attributes and inputs.
     """

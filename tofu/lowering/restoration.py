@@ -1,7 +1,8 @@
 """Restore whole operators after the search, if their own kernels can be split as the plan says.
 
-During the search, smaller operators (*parts*) replace every operator that has a lowering (a rule for this). But whole
-operators are faster. So an operator runs in parts only if its own kernel cannot be split along the axes of the plan.
+During the search, smaller operators (*parts*) replace every operator that has a lowering (a rule for this). But the
+kernel of a whole operator is faster. So an operator runs in parts only if its own kernel cannot be split along the axes
+of the plan.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def restore_whole_operators(
     """Return choices in which smaller operators replace an operator only if this is necessary.
 
     `graph` is the graph without replaced operators. `whole_accesses` has the axes along which its operators can be
-    split. `searched` is the result of the search, in which all possible operators are replaced. Tensors keep their
-    numbers. Raises InternalError if the result transfers more bytes than `searched`.
+    split. `searched` is the result of the search, in which smaller operators replace every operator that has a
+    lowering. Tensors keep their numbers. Raises InternalError if the result transfers more bytes than `searched`.
     """
     if searched.problem.graph is graph:
         return searched
@@ -114,9 +115,10 @@ def _can_be_split(
 
 
 def _find_layout(access: OperatorAccess, position: int, axes: AxisChoice) -> DimensionChoice:
-    """Return how an input must be split so that each worker stores exactly the region that it reads, if `axes` split the operator.
+    """Return how to split an input so that each worker stores exactly the region that it reads.
 
-    For each round of the plan, the result has a dimension of the input, or None.
+    `axes` has the axis that the operator is split along in each round. The result has a dimension of the input, or
+    None.
     """
     rows = access.inputs[position].rows
     dimension_by_axis = {access.axes[axis]: dimension for dimension, row in enumerate(rows) for axis, _ in row.terms}

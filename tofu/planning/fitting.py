@@ -24,9 +24,9 @@ def find_fitting(
 ) -> T | None:
     """Return `plan_for(workers)` for the smallest number of workers on which the model fits, or None.
 
-    A plan fits if it needs at most `limit_bytes` on each worker. `count_needed_bytes` returns this number for a plan.
-    The function tries at most `MOST_COUNTS` numbers, from `least` to `MOST_WORKERS`. Numbers without a plan are
-    skipped.
+    A plan fits if each worker needs at most `limit_bytes`. `count_needed_bytes` returns the bytes that a worker needs.
+    The function tries at most `MOST_COUNTS` numbers of workers, from `least` to `MOST_WORKERS`. Numbers without a plan
+    are skipped.
     """
     for workers in _list_counts(least):
         try:
@@ -45,7 +45,7 @@ def _list_counts(least: int) -> range:
 def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
     """Explain why the model fits on no number of workers from `least` on, and what to do.
 
-    Every worker stores the tensors that no axis of an operator splits. If such tensors of one operator take half of the
+    A tensor that no operator can split is stored on every worker. If such tensors of one operator take half of the
     limit or more, the message names the operator. Otherwise it advises a smaller batch.
     """
     graph = problem.graph

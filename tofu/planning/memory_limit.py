@@ -11,9 +11,9 @@ does. Memory falls as the price rises, so bisection finds the lowest price at wh
 1. Find a plan for each price. The sum above ignores that buffers are reused, so the memory of each plan is measured.
 2. The plan at the next lower price replicates more tensors and is too large. Replicate as many of these tensors as fit,
    the smallest first.
-3. With the memory that is left, keep the data that workers read from each other for later operators, also from the
-   forward to the backward pass.
-4. If no plan fits, let operators that share such data (the time steps of a recurrence) read it again, for as few
+3. If memory is left, workers keep elements that they have read from each other, for later operators. This saves a second
+   transfer, for example in the backward pass.
+4. If no plan fits, let operators that share such elements (the time steps of a recurrence) read them again, for as few
    tensors as necessary.
 """
 
@@ -77,7 +77,7 @@ def measure_plan(choices: Choices, measure: Measure) -> Point:
 class Tradeoff:
     """Plans for one model that trade memory for communication. A search finds the best plan for each price of memory.
 
-    `effort` limits the time of a search. The searches at the highest price and at price 0 get the time `whole_effort`.
+    `effort` limits the time of a search. The searches at the highest price and at price 0 get `whole_effort` instead.
     """
 
     problem: Problem
@@ -108,7 +108,7 @@ class Tradeoff:
         return self._add(self._solve(self.problem.with_memory_price(held_price * unit, split), self.effort).choices)
 
     def _solve_with_all(self, restrict: Callable[[Problem], Problem]) -> Solution:
-        """Search the best plan. Before, add the best plan without overlapping parts, in case the search runs out of time."""
+        """Search the best plan. First add the best plan without overlapping parts, in case the search runs out of time."""
         even = self.problem.split_evenly()
         if even is not None:
             self._add(self._solve(restrict(even), self.whole_effort).choices)
@@ -204,7 +204,6 @@ def _rank(point: Point) -> tuple[int, int]:
 
 
 def _bisect_count(low: int, high: int, first: int, is_low: Callable[[int], bool]) -> None:
-    """Bisect for the largest number for which `is_low` is true. Try `first` first, and at most `REFINEMENTS` numbers."""
     count = first
     for _ in range(REFINEMENTS):
         if high - low < 2:

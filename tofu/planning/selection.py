@@ -47,9 +47,9 @@ class Selection:
     choices
         How each operator and tensor is split. In this graph, smaller operators may replace an operator of the model.
     algorithm, optimality
-        The algorithm that found the split, and a sentence about what is proved of its cost.
+        The algorithm that found the split, and a sentence about how close to optimal its cost is.
     lower_bound
-        A number of bytes that every plan must transfer, as far as proved. 0 if nothing is proved.
+        A number of bytes that every plan must transfer, as proved by the search. 0 if nothing is proved.
     search_bytes
         Peak memory of the exact search.
     claimed_bytes
@@ -114,7 +114,7 @@ def _select(
 def make_tradeoffs(
     problems: Sequence[Problem], settings: Settings, progress: Progress | None, measure: Measure
 ) -> list[Tradeoff]:
-    """Return an empty `Tradeoff` between memory and communication for each problem."""
+    """Return a `Tradeoff` for each problem, without plans yet."""
     algorithm = ALGORITHMS[settings.algorithm]
     seconds = settings.search_seconds / len(problems)
     whole, effort = Effort(seconds, progress), Effort(seconds / SEARCHES_OF_A_TRADEOFF, progress)
@@ -141,9 +141,9 @@ def _search_within(
 
 
 def _take_smallest(tradeoffs: Sequence[Tradeoff], limit: int, settings: Settings) -> Selection:
-    """Return the plan that needs least memory. Log a warning if a prediction says that it does not fit.
+    """Return the plan that needs the least memory, and warn that its predicted memory exceeds the limit.
 
-    Raises InfeasibleError if the plan does not fit even without a prediction.
+    Raises InfeasibleError if its counted memory exceeds the limit, too.
     """
     points = [point for tradeoff in tradeoffs for point in tradeoff.points]
     best = min(points, key=lambda point: (point.most_bytes, point.cost))
@@ -248,7 +248,6 @@ def _solve(
     restrict: Callable[[Problem], Problem | None] = lambda problem: problem,
     known: Sequence[Solution] = (),
 ) -> tuple[list[Solution], list[InfeasibleError]]:
-    """Return a solution of each problem, or the error. A search starts from the cheapest of the `known` solutions."""
     found, errors = [], []
     for problem in problems:
         searched = restrict(problem)
@@ -282,7 +281,7 @@ def check_limit(plan: Plan, settings: Settings, measure: Callable[[], Measured])
 
 
 def _take_forward_part(plan: Plan, graph: Graph) -> Plan | None:
-    """If `plan` is for training the model, and `graph` is for inference, return the forward part of the plan, else None."""
+    """Return the forward part of a training plan if `graph` is the same model in inference, else None."""
     inputs = {tensor.name: tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT}
     has_all = plan.tensors.keys() >= graph.tensor_index.keys() and plan.operators.keys() >= graph.operator_index.keys()
     if graph.is_training or not has_all or inputs != plan.inputs:

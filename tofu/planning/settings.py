@@ -30,7 +30,7 @@ PLAN_FORMS = "a tofu.Plan, the text of its to_json(), or the path of a file with
 
 @dataclass(frozen=True)
 class Option:
-    """An entry of the table `OPTIONS`: how the value of an option is read and written.
+    """The functions that read and write the value of a planning option.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class Settings:
         What to do with operators without a description: "error", or "replicate" to compute them on every worker.
     on_infeasible
         What to do with models that cannot be split over so many workers: "error", or "replicate" to let workers repeat
-        computations. "accept" does this without a warning, for plans that no user asked for.
+        computations. "accept" does the same as "replicate" without a warning, for plans that no user asked for.
     cache
         True if plans are remembered, so that a model is only searched once.
     algorithm, search_seconds
@@ -145,9 +145,9 @@ class Settings:
     topology
         The levels of the interconnect. If set, plans minimise seconds instead of bytes.
     memory_limit
-        Bytes that each worker may use. If set, tensors are replicated as far as they fit.
+        Bytes that each worker may use. If set, the plan replicates tensors while this memory lasts.
     replicate
-        Tensors that a search without a memory limit may replicate: "small" for those below 64 KiB, or "free" for any.
+        Tensors that a search without a memory limit may replicate: "small" for tensors below 64 KiB, or "free" for any.
     strict_plan
         True if `plan` must belong to this model. Otherwise the plan is applied if this is possible.
     arrangement
@@ -190,7 +190,6 @@ class Settings:
 
     @property
     def _has_hints_by_round(self) -> bool:
-        """True if a hint lists a choice for each prime factor of `workers`, the largest factor first."""
         return any(isinstance(hint, (list, tuple)) for hint in (self.hints or {}).values())
 
     def searching(self) -> Settings:

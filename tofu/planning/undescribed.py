@@ -1,4 +1,4 @@
-"""The cost of operators without a description. With `undescribed="replicate"`, every worker computes them whole."""
+"""The cost of operators without a description, which every worker computes whole if `undescribed="replicate"`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tofu.search.problem import Problem
 
 
 def list_undescribed(problem: Problem, cost: _core.Cost) -> dict[str, Undescribed]:
-    """Return what each operator without a description costs, by name. `cost` is the cost of the whole plan."""
+    """Return the cost of each operator without a description, by name. `cost` is the cost of the whole plan."""
     graph = problem.graph
     reason_by_operator = {n: access.undescribed for n, access in enumerate(problem.accesses) if access.undescribed}
     if not reason_by_operator:

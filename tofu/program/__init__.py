@@ -1,7 +1,7 @@
 """Programs, which list what every worker (device) runs, in order.
 
-A worker runs *copies* of operators and *fetches*. A copy computes the worker's part of an operator. A fetch copies
-elements that the copy needs from the memory of several workers.
+First, a *fetch* copies elements from the memory of several workers. Then the worker computes its part of the operator
+that needs these elements.
 """
 
 from tofu import _core

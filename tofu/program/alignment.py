@@ -32,8 +32,6 @@ EntryByWorker: TypeAlias = "tuple[Entry | None, ...]"
 
 
 class _EntryRead(NamedTuple):
-    """A region that a transfer reads from an output of a node, from `begin` on. `PieceSource` explains `along`."""
-
     entry: Entry
     begin: Shape
     along: Shape
@@ -42,7 +40,7 @@ class _EntryRead(NamedTuple):
 class _EntryPiece(NamedTuple):
     """A region of the array that worker `reader` assembles: the sum of the regions in `reads`.
 
-    It becomes a `TransferPiece` when the value that contains each region is known.
+    The region becomes a `TransferPiece` when it is known which values contain the regions in `reads`.
     """
 
     reader: int
@@ -52,7 +50,7 @@ class _EntryPiece(NamedTuple):
 
 
 class _Aligner:
-    """Builds the values of a lockstep program: inputs and outputs of operators in order, then results, then other shards."""
+    """A builder of the values of a lockstep program: inputs and outputs of operators, then results and other shards."""
 
     def __init__(self, program: Program, find_shards: Callable[[int], tuple[Box, ...]]) -> None:
         self.program, self.graph, self.nodes = program, program.graph, program.nodes
@@ -237,7 +235,7 @@ class _Aligner:
             yield _EntryPiece(node.worker, piece.begin, piece.extent, tuple(reads))
 
     def _is_partial_sum(self, entry: Entry, tensor: int, entries: EntryByWorker) -> bool:
-        """Return True if an output of a node is one worker's part of a sum that several workers need."""
+        """Return True if an output of a node is a part of a sum that one worker computes for several workers."""
         node = self.nodes[entry.node]
         if node.id != tensor or not self._is_new_fetch(entry):
             return False
@@ -267,10 +265,6 @@ class _Aligner:
         return inputs, converted
 
     def _find_value_by_entry(self, tensor: int, entries: Iterable[Entry]) -> dict[Entry, int]:
-        """Return, for each output of a node that a transfer reads, the value that contains it.
-
-        Fetched regions that no value contains yet are collected in new values.
-        """
         fetches_by_owner: dict[tuple[int, int], list[Entry]] = {}  # by tensor and worker
         key_by_entry: dict[Entry, tuple[str, int, int]] = {}
         for entry in entries:

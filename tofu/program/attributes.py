@@ -22,9 +22,10 @@ Rows = npt.NDArray[np.int32]
 def worker_attributes(
     choices: Choices, phases: Sequence[Phase], workers_by_operator: Mapping[int, Sequence[int]] | None = None
 ) -> tuple[list[dict[str, str]], Rows]:
-    """Return the attributes that differ on a worker, as a table, and the number of the table's row for each operator and worker.
+    """Return a table of attributes that differ on a worker, and the table's row for each operator and worker.
 
-    In row 0, no attribute differs. If `workers_by_operator` is passed, workers that it does not list have the row -1.
+    Row 0 of the table is empty: all attributes are as in the graph. If `workers_by_operator` is passed, the row is -1
+    for workers that it does not list.
     """
     problem = choices.problem
     workers = prod(problem.factors)

@@ -34,14 +34,12 @@ A worker is identified by its positions along the reduced axes of the mesh.
 
 
 class _Mesh:
-    """The workers as a mesh with an axis for each factor of their number. `digits` are the coordinates of each worker."""
-
     def __init__(self, factors: Sequence[int]) -> None:
         self.factors = factors
         self.digits = [tuple(map(int, index)) for index in np.ndindex(*factors)]
 
     def list_groups(self, axis: int) -> Iterator[list[int]]:
-        """Yield, for each worker, all workers with the same coordinates along all axes except `axis`."""
+        """Yield each worker's group along an axis: the workers with the same coordinates along all other axes."""
         stride, factor = prod(self.factors[axis + 1 :]), self.factors[axis]
         for worker, digits in enumerate(self.digits):
             first = worker - digits[axis] * stride

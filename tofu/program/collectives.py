@@ -1,9 +1,9 @@
 """Recognition of collectives in transfers: all-gathers, reduce-scatters, all-reduces, all-to-alls and slices.
 
-If each worker's arrays before and after a transfer are shards of equal size, a chain of collectives may compute the
-same arrays. Each collective runs along an axis of the mesh of workers. The chain is used if it transfers no more
-elements than the pieces of the transfer. All other transfers, such as borders of windows, moved elements, and
-overlapping shards, stay exchanges: each piece is sent from its owner to its reader.
+A transfer changes the arrays of all workers. If these arrays are shards of equal size before and after the transfer, a
+chain of collectives may do the same. Each collective runs along an axis of the mesh of workers. The chain is used if it
+transfers no more elements than the pieces of the transfer. All other transfers, such as borders of windows, moved
+elements, and overlapping shards, stay exchanges: each piece is sent from its owner to its reader.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class AllReduce(NamedTuple):
 
 @dataclass
 class Round:
-    """Boxes of equal shape that are sent at the same time. Each worker sends and receives at most one box.
+    """A set of boxes of equal shape that are sent at the same time. Each worker sends and receives at most one box.
 
     If `is_local` is True, the boxes stay on their workers. `moves` maps each reader (the worker that receives a box) to
     three values: the worker that sends the box, the position of the box in the sender's array, and its position in the
@@ -232,9 +232,9 @@ def _covers(pieces: Sequence[TransferPiece], boxes: Sequence[Box]) -> bool:
 
 
 def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...] | None:
-    """Return the axes along which workers have partial results for the same box of the tensor.
+    """Return the axes along which workers have partial results for the same box of the tensor, or None.
 
-    Return None if pieces reduce boxes at different positions, or only some workers' boxes.
+    Return None if the partial results are for different boxes, or if only some workers' results are reduced.
     """
     digits = list(np.ndindex(*program.factors))
     boxes = program.values[transfer.inputs[0]].boxes
@@ -256,7 +256,7 @@ def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...]
 
 
 def find_scatters(source_layout: Sequence[int], output_layout: Layout) -> list[tuple[int, int]]:
-    """Return the axes along which partial results are reduce-scattered, each with the dimension that it splits."""
+    """Return the axes along which workers reduce-scatter partial results, each with the dimension that it splits."""
     layout, scatters = list(source_layout), []
     for axis, dimension in enumerate(output_layout):
         if layout[axis] == PARTIAL and dimension != REPLICATED and _splits_in_order(layout, output_layout, axis):
@@ -266,10 +266,7 @@ def find_scatters(source_layout: Sequence[int], output_layout: Layout) -> list[t
 
 
 def _splits_in_order(layout: Sequence[int], output_layout: Layout, axis: int) -> bool:
-    """Return True if the dimension that `axis` splits in the output can be split now.
-
-    If several axes split a dimension, they must do so in the order of the mesh.
-    """
+    """Return False if the dimension that `axis` splits in the output must first be split by another axis."""
     dimension = output_layout[axis]
     return dimension not in layout[axis + 1 :] and all(
         (layout[before] == dimension) == (output_layout[before] == dimension) for before in range(axis)

@@ -54,7 +54,7 @@ def write_program(choices: Choices, *, inference: bool = False) -> PlannedProgra
 
 @dataclass(frozen=True)
 class Outlines:
-    """Outlines: short forms of the program that each worker runs in a training step. Workers with equal outlines share one.
+    """Short forms of the program that each worker runs in a training step. Workers with equal outlines share one.
 
     An outline lists a worker's nodes, without the regions that they read from other workers. It also says when other
     workers read each output (`csrc/core/program/outline.h`). Outlines take much less time and memory than the program
@@ -76,7 +76,7 @@ class Outlines:
 
     @property
     def workers_by_operator(self) -> Mapping[int, Sequence[int]]:
-        """For each operator, the workers whose parts of the operator are among the different nodes in `kinds`."""
+        """For each operator, the workers from which the nodes in `kinds` are taken."""
         tables = read_tables(self.kinds)
         is_copy = tables.node_kind == NodeKind.OPERATOR
         found: dict[int, list[int]] = {}

@@ -64,7 +64,7 @@ class Read(NamedTuple):
 
 
 class TransferPiece(NamedTuple):
-    """A region of the array that worker `reader` assembles. It becomes the sum of `reads`."""
+    """A region of the array that worker `reader` assembles. Its elements are the sum of the regions in `reads`."""
 
     reader: int
     begin: Shape
@@ -81,8 +81,8 @@ class TransferPiece(NamedTuple):
 class Transfer:
     """An instruction in which workers read from each other's arrays to assemble a value.
 
-    The workers first read `pieces`. Elements in no piece become `fill`. If several workers need one sum, each computes
-    a part of the sum. The workers then read each other's parts: the `copies`.
+    The workers first read `pieces`. Elements outside all pieces become `fill`. If several workers need one sum, each
+    computes a part of the sum. The workers then read each other's parts: the `copies`.
     """
 
     output: int
@@ -146,7 +146,7 @@ class Lockstep:
         )
 
     def find_transfer_sources(self, value: int) -> Iterator[int]:
-        """Yield the arguments and outputs of operators from which transfers alone compute `value`."""
+        """Yield the arguments and operators' outputs from which transfers compute `value`, without another operator."""
         transfer = self.transfers.get(value)
         if transfer is None:
             yield value

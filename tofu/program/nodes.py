@@ -20,7 +20,7 @@ class Entry(NamedTuple):
 
 
 class PieceSource(NamedTuple):
-    """A region of an input that a fetch (a node that reads from several workers) copies into a `Piece` of its output.
+    """A region of an input, which a fetch (a node that reads from other workers) copies to a `Piece` of its output.
 
     The region begins at `begin` in input number `input`. `along` maps each dimension of the input to a dimension of the
     piece, or to -1 if the region has length 1 along it. All other dimensions of the piece have length 1.
@@ -36,7 +36,7 @@ class PieceSource(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A region of a fetch's output, [begin, begin + extent) in each dimension. It becomes the sum of the `sources`."""
+    """A region, [begin, begin + extent), of a fetch's output. Its elements are the sum of the regions in `sources`."""
 
     begin: Shape
     extent: Shape
@@ -45,7 +45,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a program: one thing that one worker does.
+    """A node of a program: one operator, variable or fetch on one worker.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Node:
     shapes, begins
         The shape of each output, and the position of its first element in the whole tensor.
     pieces, fill
-        For a fetch, disjoint regions of the output, and the number that fills the elements in no region.
+        For a fetch, disjoint regions of the output, and the number that fills all other elements.
     """
 
     kind: NodeKind

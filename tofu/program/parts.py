@@ -1,4 +1,4 @@
-"""The part of an operator that each worker computes, and the shard of a tensor that it stores."""
+"""The part of an operator that each worker computes, and the shard of a tensor that each worker stores."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def list_shards(choices: Choices, tensor: int) -> tuple[Box, ...]:
 
 
 def count_own_positions(choices: Choices, operator: int) -> dict[int, tuple[int, ...]]:
-    """For each axis along which workers' parts overlap, return how many positions of each part are before the next part."""
+    """Return, for each axis along which parts overlap, how many positions of each part are before the next part."""
     problem = choices.problem
     axes, extents = choices.operators[operator].tolist(), problem.accesses[operator].extents
     if _is_even(extents, axes, problem.factors):
@@ -54,7 +54,6 @@ def _is_even(extents: Sequence[int], axes: Sequence[int], factors: Sequence[int]
 
 
 def _cut_overlaps(parts: Sequence[Box]) -> list[Box]:
-    """Cut each part where the next part begins, like `OwnBoxes` in `csrc/core/geometry`."""
     begins = [sorted({begin for begin, _ in bounds}) for bounds in zip(*parts, strict=True)]
 
     def cut(d: int, begin: int, end: int) -> tuple[int, int]:

@@ -67,7 +67,7 @@ class Program:
 
     @cached_property
     def output_entries(self) -> tuple[Entry, ...]:
-        """The arrays of all results, with one array on each worker for each result. Arrays that no node reads follow."""
+        """The arrays of all results on all workers. Arrays that no node reads follow."""
         return pick_entries(self.tables, self.tables.output_entry)
 
     @cached_property
@@ -110,7 +110,7 @@ class Program:
 
 
 class _Printer:
-    """Prints a program line by line. %7 is the output of node 7, %7.1 its second output, and @2 is worker 2."""
+    """A printer of programs. It writes %7 for the output of node 7, %7.1 for its second output, and @2 for worker 2."""
 
     def __init__(self, program: Program) -> None:
         self._program = program

@@ -29,7 +29,7 @@ class Alternative:
     communication_bytes
         Bytes that the plan transfers in a training step; None if no such plan exists.
     change
-        How much more the plan costs than the present plan: 0.05 is 5 % more. The cost is bytes, or seconds if the
+        The additional cost, relative to the present plan: 0.05 is 5 % more. The cost is bytes, or seconds if the
         interconnect has several levels. It may be negative if the present plan follows hints or a memory limit.
     remark
         A sentence that states how good the plan provably is, or why no such plan exists.
@@ -108,7 +108,10 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
 
 
 def choose_layers(layers: Sequence[LayerRow], most: int) -> list[LayerRow]:
-    """Return the layers that transfer most bytes, in the order of the model, but only one of layers with equal shapes and splits."""
+    """Return the layers that transfer most bytes, but only one of several with equal shapes and splits.
+
+    The layers are in the order of the model.
+    """
     layers_by_kind: dict[tuple[object, ...], LayerRow] = {}
     for layer in sorted(layers, key=lambda layer: -layer.moved_bytes):
         if layer.moved_bytes:

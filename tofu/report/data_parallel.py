@@ -1,4 +1,4 @@
-"""Advise the user of data parallelism if it transfers less than the plan."""
+"""Advise the user to choose data parallelism if it transfers less than the plan."""
 
 from __future__ import annotations
 

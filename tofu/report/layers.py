@@ -18,7 +18,7 @@ from tofu.search.cost import evaluate
 class LayerTransfer(NamedTuple):
     """Bytes of one tensor that workers read from each other in a phase of a training step.
 
-    If `is_result` is True, the layer computes the tensor, and its parts are gathered or reduced. Otherwise the layer
+    If `is_result` is True, the tensor is a result of the layer, and workers gather or reduce it. Otherwise the layer
     reads the tensor.
     """
 
@@ -45,7 +45,7 @@ class LayerRow:
     name
         The name of an operator, or of a part of the model with its line in the program: `block_0 train.py:60`.
     operator, gradient
-        The forward operator and the backward operator that compute most, and represent the layer. In a layer without
+        The forward and the backward operator that represent the layer, because they compute most. In a layer without
         backward operators, both are the same.
     line
         The line of the program, or "".
@@ -161,9 +161,9 @@ def _first_readers(partition: Partition) -> dict[int, list[int]]:
 
 
 def _find_owners(partition: Partition) -> dict[int, int]:
-    """Map each group to the operator with which its bytes are listed.
+    """Map each number in a plan's cost to the operator with which its bytes are listed.
 
-    A plan's cost numbers its items by *group*: first the operators of the program, then the updates of tensors.
+    The cost has a number for each operator of the program, then for each update of a tensor.
     """
     graph, program_graph = partition.graph, partition.problem.graph
     owner_by_group = {}
@@ -182,7 +182,7 @@ def _find_owners(partition: Partition) -> dict[int, int]:
 
 
 def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
-    """Explain which dimension of the layers' results each axis splits, for example `b: dimension 0; co, h: dimension 1`."""
+    """Explain what each axis splits, for example `b: dimension 0; co, h: dimension 1` of the layers' results."""
     problem, meanings = partition.problem, dict[str, dict[str, None]]()
     for layer in layers:
         # The backward operator may have an axis of the same name with another meaning.
@@ -200,7 +200,7 @@ def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
 
 
 def explain_axis(access: OperatorAccess, axis: int) -> str:
-    """Explain what an axis splits: "dimension 1" of the operator's first result, for example, or "summed over"."""
+    """Explain what an axis splits: "summed over", or a dimension of the operator's first result, as "dimension 1"."""
     rows = access.outputs[0].rows
     dimensions = [d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)]
     return f"dimension {dimensions[0]}" if dimensions else "summed over"

@@ -48,8 +48,8 @@ def layer_table(
 ) -> Table:
     """Return a table with a row for each layer, without empty columns.
 
-    Between `head` and `tail`, a row states that `omitted` layers are left out. If `has_lines` is True, the last column
-    is the line of the program.
+    The layers in `head` come first, then a row that counts the `omitted` layers, then `tail`. If `has_lines` is True,
+    the last column is the line of the program.
     """
     rounds = " x ".join(map(str, factors))
     rows = [_list_cells(layer, has_lines) for layer in (*head, *tail)]

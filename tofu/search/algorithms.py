@@ -38,7 +38,8 @@ class Algorithm:
     run
         Function that finds a plan. Hints (splits that the user fixes) override the algorithm's own decisions.
     guarantee
-        Words about all plans that the algorithm finds, in addition to what a search proves.
+        A statement about every plan of the algorithm, such as a rule that it follows. Printed with what the search
+        proves.
     is_search
         True if the algorithm tries several orders of the prime factors of the number of workers, and can respect a
         memory limit. False for baselines.
@@ -72,10 +73,10 @@ class Algorithm:
         return solution
 
     def list_orders(self, workers: int) -> tuple[tuple[int, ...], ...]:
-        """Return the orders of the prime factors of `workers` to try. The paper's order, largest first, comes first.
+        """Return the orders of the prime factors of `workers` to try. The paper's order, largest first, is first.
 
-        A search tries up to `MOST_ORDERS` orders, because a split over 2 and then 3 workers may transfer less than 3
-        and then 2.
+        A search tries up to `MOST_ORDERS` orders, because a split over 2 and then 3 workers may transfer less than a
+        split over 3 and then 2.
         """
         if self.splits_once:
             return ((workers,),)
@@ -83,9 +84,10 @@ class Algorithm:
         return list_orders(factors) if self.is_search else (factors,)
 
     def describe_optimality(self, cost: int, proofs: Sequence[Proof], orders: str = "") -> str:
-        """Return a sentence about how close to optimal a plan of this algorithm is known to be.
+        """Return a sentence for the user: how close to optimal a plan with this cost is known to be.
 
-        `proofs` hold for all searched orders of the prime factors. `orders` names them if others were left out.
+        `proofs` are lower bounds of the search. If the search left out some orders of splits over the prime factors of
+        the number of workers, `orders` names the others.
         """
         if cost == 0:
             return describe_gap(cost, 0)
@@ -143,16 +145,16 @@ def find_algorithm(name: Any) -> Algorithm:
 
 
 def choose_proof(cost: int, proofs: Sequence[Proof]) -> Proof | None:
-    """Return the proof that says most of a plan with this cost, None if there is none.
+    """Return the proof that says most about a plan with this cost, or None.
 
-    A bound above the cost holds for a smaller set of plans, which this plan is not one of.
+    Ignore lower bounds above the cost: they are for smaller sets of plans, without this plan.
     """
     usable = [proof for proof in proofs if proof is proofs[0] or (proof.lower_bound or 0) <= cost]
     return max(usable, key=lambda proof: proof.lower_bound or 0, default=None)
 
 
 def describe_gap(cost: int, bound: int, among: str = "") -> str:
-    """Return words for how far `cost` is above a lower bound, such as "optimal", or "" if nothing is known.
+    """Return words that compare `cost` with a lower bound, such as "optimal", or "" if nothing is known.
 
     `among` names the plans for which the bound is valid.
     """

@@ -75,7 +75,7 @@ def _for_bytes(problem: Problem) -> Problem:
 
 
 def _find_reducing_axes(problem: Problem) -> list[set[int]]:
-    """Return, for each operator, the axes along which it computes partial results that another operator reads.
+    """Return, for each operator, the axes along which it computes partial sums that another operator reads.
 
     Operators that must be split alike get the same axes.
     """

@@ -22,7 +22,7 @@ ChoiceArray = npt.NDArray[np.int32]
 class FixedChoices(NamedTuple):
     """Decisions that a search may not change: in each round, an operator's axis or a tensor's dimension.
 
-    The search decides for rounds that are FREE, and for operators and tensors that are left out.
+    The value FREE leaves a round to the search. Operators and tensors that are left out are free in all rounds.
     """
 
     operators: dict[int, list[int]]
@@ -47,12 +47,12 @@ class Choices:
     problem
         The search problem.
     operators, tensors
-        In `operators[o, round]`, the number of the axis along which the round splits operator o. In `tensors[t,
-        round]`, the dimension along which it splits tensor t. -1 means replicated. After the graph's operators,
-        `operators` has the updates of weights.
+        `operators[o, round]` is the number of the axis along which the round splits operator o. `tensors[t, round]` is
+        the dimension along which it splits tensor t. -1 means replicated. After the graph's operators, `operators` has
+        the updates of weights.
     kept
-        Tensors of which a worker keeps all elements that it has read from other workers, until their last use. Of other
-        tensors, it keeps elements only for a group of operators, such as equal time steps.
+        Tensors whose elements a worker keeps until their last use, after it has read them from other workers. It keeps
+        elements of other tensors only for a group of operators, such as equal time steps.
     reread
         Tensors whose elements are read from other workers again for each operator.
     """
@@ -69,7 +69,7 @@ class Choices:
         return {"operators": self.operators, "tensors": self.tensors, "kept": self.kept, "reread": self.reread}
 
     def layout(self, tensor: int) -> list[int]:
-        """Return the dimension of a tensor that each round splits."""
+        """Return the dimension of a tensor that each round splits, -1 for none."""
         return [int(dimension) for dimension in self.tensors[tensor]]
 
     def is_same(self, other: Choices) -> bool:
@@ -101,7 +101,7 @@ def make_choices(
 class NamedChoices:
     """The decisions of a plan by the names of operators and tensors.
 
-    If several smaller operators replace an operator, they have one decision, under the operator's name.
+    Smaller operators that replace an operator of the model have one decision, under its name.
     """
 
     tensors: Mapping[str, DimensionChoice]

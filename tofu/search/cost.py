@@ -35,9 +35,10 @@ def price(choices: Choices) -> int:
 
 
 def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Count the bytes, and the reads, that cross each level of the interconnect, as a number for each round of the plan.
+    """Count the bytes, and the reads, that cross each level of the interconnect, as a number for each round.
 
-    The bytes sum to the total of `evaluate`. If a level has several rounds, its reads are counted in the first one.
+    The sum of the bytes is the total of `evaluate`. If a level has several rounds, its first round has all of its
+    reads.
     """
     problem = choices.problem
     counts, waits = _core.count_levels(
@@ -66,7 +67,7 @@ def list_worth_keeping(choices: Choices) -> list[int]:
 
 
 def list_worth_rereading(choices: Choices) -> list[int]:
-    """Return the tensors whose elements each operator may read from other workers again, to free memory in between.
+    """Return the tensors that workers may read again for each operator, instead of keeping the elements in memory.
 
     Tensors with the smallest share of extra bytes come first. The list is empty if `TransferRules.shares_regions` is
     true.

@@ -1,4 +1,4 @@
-"""The edges of a graph and its classes of equal operators, for finding equal time steps and repeated layers."""
+"""The edges of a graph and its classes of equal operators, which the search for equal time steps and layers needs."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Dataflow:
     futures
         For each operator, a hash of the operators that depend on it, up to three steps away.
     forward
-        For each operator that may be in a recurrence, the operators that compute its inputs. These are forward
-        operators, or all operators if no backward operator names its forward operator.
+        For each operator of the forward pass, the operators of the forward pass that compute its inputs. All operators
+        count as the forward pass if no backward operator names its forward operator.
     followers
         For each operator in `forward`, the operators in `forward` that read its results.
     shared
@@ -51,10 +51,10 @@ class Dataflow:
         return tensor in self.shared
 
     def for_layers(self) -> Dataflow:
-        """Return the same edges with other classes, for finding repeated layers.
+        """Return the same edges with other classes, in which the operators of equal layers are equal.
 
-        These classes ignore parameters, and tensors that are computed from parameters alone, such as a layer's slice of
-        a stack or a weight in half precision.
+        These classes ignore parameters, and tensors that depend on parameters alone. Examples are a layer's slice of a
+        stack, and a weight in half precision.
         """
         shared = set(self.shared)
         for operator in self.graph.operators:

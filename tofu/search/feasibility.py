@@ -92,7 +92,7 @@ def _say_workers(count: int) -> str:
 
 
 def _axes_left(choices: Choices, rounds: int) -> Iterator[tuple[int, str, str, bool]]:
-    """Yield, for each axis, the length after `rounds` rounds, the operator, the name, and True if parts may be unequal."""
+    """Yield each axis: its length after `rounds` rounds, the operator, the name, True if parts may be unequal."""
     problem = choices.problem
     for position, (operator, access) in enumerate(zip(problem.graph.operators, problem.accesses, strict=True)):
         uneven = problem.native.uneven_axes(position)

@@ -1,4 +1,4 @@
-"""Shards: the part of each tensor that a worker stores."""
+"""Shards: the region of each tensor that a worker stores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tofu.search.problem import Problem
 
 
 def find_shards(problem: Problem, tensor: int, layout: Sequence[int]) -> _core.Int64Array:
-    """Return the part of a tensor that each worker stores, as an array [workers, dimensions, (begin, end)]."""
+    """Return the region of a tensor that each worker stores, as an array [workers, dimensions, (begin, end)]."""
     return _core.shards(problem.native, list(problem.factors), tensor, list(layout))
 
 

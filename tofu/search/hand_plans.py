@@ -28,8 +28,9 @@ Readers = Mapping[int, Sequence[int]]
 def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
     """Split the batch over all workers, replicate the parameters, and sum the parameters' gradients on all workers.
 
-    The batch is dimension 0 of every input, or dimension 1 if each iteration of a loop takes one slice, such as a time
-    step or a micro-batch. `hints` may name another dimension. Raises InfeasibleError if no input is long enough.
+    The batch is dimension 0 of every input. If each iteration of a loop takes one slice, such as a time step or a
+    micro-batch, the batch is dimension 1. `hints` may name another dimension. Raises InfeasibleError if no input is
+    long enough.
     """
     workers = prod(problem.factors)
     inputs = {t: tensor for t, tensor in enumerate(problem.graph.tensors) if tensor.kind is TensorKind.INPUT}
@@ -51,7 +52,6 @@ def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effor
 
 
 def _find_batch_dimension(problem: Problem, tensor: int) -> int:
-    """Return the dimension of the batch. Skip dimension 0 if loops or slices read the input step by step."""
     readers = [
         (problem.accesses[o], slot)
         for o, operator in enumerate(problem.graph.operators)
@@ -71,7 +71,7 @@ def _find_batch_dimension(problem: Problem, tensor: int) -> int:
 def plan_megatron(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
     """Split matrix products in pairs, as Megatron-LM does for Transformers.
 
-    The first weight of a pair is split by columns and the second by rows, so nothing is transferred between the
+    The first weight of a pair is split by columns and the second by rows, so nothing is transferred between the two
     products. A Transformer has two kinds of pairs:
     - query, key and value with the output of the attention, split by heads, and
     - the two products of each feed-forward block.
@@ -93,10 +93,10 @@ def _complete(
     operators: Collection[int],
     tensors: Collection[int],
 ) -> Solution:
-    """Complete a plan: split the operators and tensors in `propagated`, and replicate all others.
+    """Complete a plan: split the operators and tensors in `propagated`, and replicate most others.
 
-    Exceptions are split in the cheapest way: `operators`, `tensors`, head gradients, operators that draw random
-    numbers, and lengths that the engine cannot divide into equal parts.
+    The rest is split in the cheapest way: `operators`, `tensors`, head gradients (the gradients with which the backward
+    pass begins), operators that draw random numbers, and lengths that the engine cannot divide into equal parts.
     """
     graph, rounds = problem.graph, len(problem.factors)
     roots = [int(problem.native.choice_root(o)) for o in range(len(graph.operators))]
@@ -129,7 +129,6 @@ def _can_split(problem: Problem, extents: Sequence[int], choice: int, uneven: Co
 
 
 def _find_sums(problem: Problem, propagated: Propagated) -> tuple[set[int], set[int]]:
-    """Return the operators that sum several gradients of one parameter, and their inputs. Only the sum must be replicated."""
     graph = problem.graph
     sums: set[int] = set()
     partial: set[int] = set()  # results that are summed over the batch
@@ -148,7 +147,7 @@ def _find_sums(problem: Problem, propagated: Propagated) -> tuple[set[int], set[
 class _Product:
     """A matrix product of the forward pass: an operator that sums over the rows of a weight matrix.
 
-    For rows and columns, there are the operator's axis and the matrix's dimension.
+    The operator's axis and the matrix's dimension are stored for rows and for columns.
     """
 
     operator: int
@@ -161,8 +160,6 @@ class _Product:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """The split dimensions of weights and of lookup tables, the readers of the tables, and operators after the last product."""
-
     weights: Mapping[int, int]
     tables: Mapping[int, int]
     lookups: Collection[int]
@@ -256,9 +253,9 @@ def _find_matrices(problem: Problem) -> list[tuple[int, int, Any]]:
 def _reach_rows(
     problem: Problem, product: _Product, products: Mapping[int, _Product], readers: Readers
 ) -> tuple[dict[int, int], int | None]:
-    """Follow the columns of a product to the rows of the next products.
+    """Follow a split along a product's columns through the graph, up to the products that sum over it.
 
-    Return the split dimension of each tensor on the way, and the operator that ends the split.
+    Return the split dimension of each tensor on the way. Also return the operator that cannot be split, if any.
     """
     reached = split_outputs(problem, product.operator, product.column_axis)
     waiting = list(reached)

@@ -30,8 +30,8 @@ def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
     """Convert hints to decisions that a search may not change.
 
     The hint for a tensor is a dimension, and the hint for an operator is the name of an axis. A hint is valid for all
-    rounds, or lists a choice for each round. None replicates. Ellipsis leaves the round to the search; it replicates if
-    no split in this round allows the later choices. Raises PlanError with the reasons if hints are impossible.
+    rounds, or lists a choice for each round. None replicates. Ellipsis leaves the round to the search, which replicates
+    if every split would make the later choices impossible. Raises PlanError with the reasons if hints are impossible.
     """
     fixed = FixedChoices({}, {})
     problems = []
@@ -45,7 +45,6 @@ def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
 
 
 def _resolve_hint(problem: Problem, name: str, rounds: Sequence[Any], fixed: FixedChoices) -> str:
-    """Add a hint to `fixed`. Return the reason if this is impossible, else ""."""
     graph = problem.graph
     if len(rounds) != len(problem.factors):
         return f"{name}: {len(rounds)} choices given, but the factors {problem.factors} take one for each round"
@@ -158,8 +157,8 @@ def _explain_infeasible(
 def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     """Convert names in a plan to numbers of operators and tensors. Raise PlanError with everything that does not fit.
 
-    The plan's fingerprint is not checked. If smaller operators replace an operator, they are split like it. Tensors
-    between them are split in the cheapest way, unless the plan names them.
+    The plan's fingerprint is not checked. If smaller operators replace an operator of the plan, they are split like it.
+    Tensors between them are split in the cheapest way, unless the plan names them.
     """
     if tuple(plan.factors) != problem.factors:
         raise PlanError(

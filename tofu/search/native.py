@@ -36,11 +36,11 @@ class TransferRules:
     splits_equally
         True if all parts of a dimension or axis must be equally long.
     overlaps
-        True if a length without equal parts may be split into rounded-up parts, which overlap (tofu/analysis/uneven.py).
-        Otherwise such a dimension is replicated.
+        True if a length without equal parts may be split into rounded-up parts, which overlap
+        (tofu/analysis/uneven.py). Otherwise such a dimension is replicated.
     overlaps_given
-        Arguments of the step whose parts may overlap, too: "none", "needed" (those without equal parts that are too large
-        to be replicated), or "free" (all).
+        The arguments of the step whose parts may overlap: "none", "needed" (arguments without equal parts that are too
+        large to be replicated), or "free" (all).
     shares_regions
         True if a worker reads an element only once for all operators of a phase (csrc/core/cost/sharing.h). Otherwise
         only equal time steps share elements.
@@ -49,7 +49,7 @@ class TransferRules:
         Otherwise each worker reads all addends.
     relays_in_groups
         True if data cross a level of the interconnect once for each group of workers below the level, as in
-        hierarchical collectives: an element for several workers of a group is sent once, and a group adds its partial
+        hierarchical collectives. An element for several workers of a group is sent once, and a group adds its partial
         results before it sends them. Otherwise each worker reads from each other worker.
     repeats_operators
         True if all workers may repeat a cheap operator, if its results may be replicated. A cheap operator computes no
@@ -93,7 +93,7 @@ def build_native_graph(
 ) -> _core.Graph:
     """Convert a graph for the native search. Tensors and operators keep their numbers; updates of weights follow.
 
-    - Operators whose results nobody needs read nothing.
+    - Operators whose results are unused read nothing.
     - Tensors may be replicated if `list_replicable` allows it.
     - Operators that `equal` lists as equal share what they read from other workers, if they are split alike.
     - Lengths in `even` are not split into parts that overlap.
@@ -172,7 +172,7 @@ def check_counts(graph: Graph, workers: int) -> None:
 
 
 def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _core.Graph:
-    """Return a native graph in which equal operators must be split alike, and equal tensors, too."""
+    """Return a native graph in which equal operators must be split alike. Equal tensors must also be split alike."""
     tied = native.copy()
     first = {operator: family[0] for part in parts for family in part.operators for operator in family}
     tied.share_choices(
@@ -203,7 +203,7 @@ def list_replicable(graph: Graph) -> list[bool]:
 
 
 def list_uneven(graph: Graph, rules: TransferRules, factors: Sequence[int]) -> list[int]:
-    """Return the tensors whose parts may overlap: intermediate results, and arguments as far as `rules` allows."""
+    """Return the tensors whose shards may overlap: intermediate results, and the arguments that `rules` allows."""
     returned = {*graph.outputs, *graph.gradients.values()}
     return [
         n
@@ -266,7 +266,7 @@ def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
 
 
 def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> list[int]:
-    """Return the operators that compute at most as many elements as their tensors have, such as element-wise ones.
+    """Return the operators that compute at most as many elements as their tensors have, such as an addition.
 
     Operators that draw random numbers are left out, because two workers would draw different numbers.
     """
@@ -301,7 +301,7 @@ def _add_update(native: _core.Graph, graph: Graph, variable: int, needed: int) -
 def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> frozenset[int]:
     """Return the operators that the graph's results depend on, directly or through a state.
 
-    All other operators only compute inputs that kernels never read.
+    The results of all other operators are inputs whose values kernels never read.
     """
     wanted = set(graph.results)
     live: set[int] = set()

@@ -45,7 +45,8 @@ class Problem:
     equal
         The equal time steps of recurrences. Their operators share what they read from other workers.
     native
-        The native graph in which equal operators may be split differently, as plans from files may split them.
+        The graph in the native code's format. Equal operators may be split differently, because plans in files may do
+        so.
     make_search_graph
         Function that returns a native graph in which the equal parts passed to it are split alike.
     rules
@@ -79,7 +80,7 @@ class Problem:
 
     @property
     def search_graph(self) -> _core.Graph:
-        """The native graph for a search, in which equal time steps and repeated layers are split alike."""
+        """The graph that the native code searches, with equal time steps and repeated layers tied together."""
         return self.make_search_graph(self.tied_steps, self.layers)
 
     def count_points(self, operator: Operator) -> int:
@@ -87,14 +88,15 @@ class Problem:
         return prod(self.accesses[self.graph.operator_index[operator.name]].extents)
 
     def without_ties(self) -> Problem:
-        """Return the problem for a search that may split equal time steps and repeated layers differently."""
+        """Return a copy in which equal time steps and repeated layers may be split differently."""
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
 
     def list_attempts(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Iterator[Problem]:
-        """Yield variants of the problem, from those with the most ties. All keep the fixed choices.
+        """Yield variants of the problem to search in turn, the most restricted variant first.
 
-        First, all repeated layers are split alike. Unless `always_ties`, every second layer is split alike next, and then
-        each layer is planned separately. Without repeated layers, the problem itself is the only variant.
+        All variants keep the fixed choices. The first variant splits all repeated layers alike. Unless `always_ties`,
+        the second variant splits every second layer alike, and the third plans each layer separately. Without repeated
+        layers, the problem itself is the only variant.
         """
         tied = self.with_fixed_choices(operators, tensors)
         if tied.layers.operators:
@@ -109,7 +111,7 @@ class Problem:
             yield replace(tied, layers=NO_PARTS)
 
     def with_fixed_choices(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
-        """Return the problem for a search that keeps fixed choices, which may differ between equal operators.
+        """Return a copy in which equal operators may be split differently if their fixed choices differ.
 
         If equal layers are fixed differently, all layers may differ. A choice that is fixed in one time step is valid
         for all equal steps, except steps with another fixed choice.
@@ -129,7 +131,8 @@ class Problem:
     def ties(self) -> str:
         """Words for the plans that a search covers, such as "that treat equal time steps alike"; "" if it covers all.
 
-        The body of a loop is planned once. Unrolled, each iteration could be split differently.
+        A loop's body has one plan, for all iterations. If the loop were unrolled, each iteration could be split
+        differently.
         """
         has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
         loops = " with one layout per loop" if has_loops else ""
@@ -142,20 +145,20 @@ class Problem:
         return f" among plans{loops}{treated}" if loops or treated else ""
 
     def arrange(self, arrangement: Arrangement) -> Problem:
-        """Return the problem for other rounds or another interconnect."""
+        """Return a copy with other rounds or another interconnect."""
         return replace(self, arrangement=arrangement)
 
     def split_all(self) -> Problem:
-        """Return the problem for a search that replicates no operators, not even cheap ones."""
+        """Return a copy in which no operator may be replicated, even if it is cheap."""
         rules = replace(self.rules, repeats_operators=False)
         native = build_native_graph(self.graph, self.accesses, self.equal, rules, self.factors)
         make_search_graph = cache(partial(tie_equal_parts, native, self.graph))
         return replace(self, native=native, make_search_graph=make_search_graph, rules=rules)
 
     def split_evenly(self) -> Problem | None:
-        """Return the problem without overlapping parts of tensors that could be split into equal parts.
+        """Return a copy in which shards do not overlap if the tensor can be split into equal shards.
 
-        Fewer plans remain, so a search that runs out of time finds better ones. Return None if nothing changes.
+        Fewer plans remain, so a search that runs out of time finds a better plan. Return None if nothing changes.
         """
         shapes = {self.graph.tensors[position].shape for position in list_uneven(self.graph, self.rules, self.factors)}
         shapes |= {access.extents for access in self.accesses}
@@ -171,7 +174,7 @@ class Problem:
         return replace(self, native=native, make_search_graph=make_search_graph)
 
     def with_memory_price(self, price: float, split: Collection[int] = ()) -> Problem:
-        """Return the problem for a search that pays for memory, and may replicate any tensor that is not in `split`.
+        """Return a copy in which memory has a price, and any tensor that is not in `split` may be replicated.
 
         `price` is the cost of one byte that a worker stores for the whole step, in the unit that the search minimises.
         """

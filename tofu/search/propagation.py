@@ -35,13 +35,14 @@ def propagate(
 ) -> Propagated:
     """Follow the splits of some tensors, `seeds` (tensor -> dimension), through all operators in order.
 
-    - An operator is split along the axis along which most bytes of its inputs are split. Parameters that it reads along
-      this axis are split, too.
+    - An operator is split along the axis along which most bytes of its inputs are split. Then this axis also splits the
+      parameters that it reads.
     - An operator is not split if no axis moves along a split dimension, or if the axis is shorter than the number of
       workers.
     - Splits do not continue through the results of operators in `gathered`.
     - A value that a loop passes to the next iteration is split if the next value is split alike.
-    - An input that a loop takes element by element along its split dimension is split along the next dimension instead.
+    - A loop may take one slice of an input in each iteration, along the split dimension. The next dimension of the input is
+      then split instead.
     - Seeds in `guessed` are split along another dimension if their readers need it.
     """
     seeds, unsplit, pending = dict(seeds), set[int](), set(guessed)
@@ -95,7 +96,6 @@ def _is_scanned(problem: Problem, operator: int, slot: int, dimension: int) -> b
 
 
 def _find_scanned(problem: Problem, propagated: Propagated) -> Iterator[tuple[int, int]]:
-    """Yield tensors that loops take element by element along the split dimension, each with the next dimension."""
     split = ChainMap(propagated.tensors, propagated.short)
     for position, operator in enumerate(problem.graph.operators):
         for slot, tensor in enumerate(operator.inputs):
@@ -144,8 +144,8 @@ def choose_axis(
     """Return the axis along which most bytes of an operator's inputs are split already, or None.
 
     The axis must have at least `parts` elements, by default the number of workers. Axes along which the operator only
-    moves elements are left out, because workers would transfer the elements. Inputs in `guessed` are used only if no
-    other input decides.
+    moves elements are left out, because workers would transfer the elements. Inputs in `guessed` decide only if no
+    other input does.
     """
     graph, access = problem.graph, problem.accesses[operator]
     parts = prod(problem.factors) if parts is None else parts
@@ -173,7 +173,7 @@ def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
 
 
 def find_main_dimension(rows: Sequence[Row], axis: int) -> int | None:
-    """Return the dimension in whose row (index) `axis` has the largest coefficient, or None."""
+    """Return the dimension whose index (a row of `rows`) has the largest coefficient of `axis`, or None."""
     reach = {d: abs(factor) for d, row in enumerate(rows) for a, factor in row.terms if a == axis}
     return max(reach, key=lambda d: reach[d]) if reach else None
 

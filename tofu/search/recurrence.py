@@ -1,9 +1,10 @@
 """Equal time steps of a recurrence, which are planned once (section 5.1).
 
-Corresponding operators of equal steps form a *family* and are split alike, as are the tensors between them.
-`tofu.search.time_steps` finds the equal steps of the forward pass. Further families are
-- forward operators of one signature that read corresponding results, such as a loss for each step,
-- forward operators of one signature whose results corresponding operators read, such as an embedding for each step,
+A recurrence is a part of a graph that repeats in each time step and depends on the previous step. Corresponding
+operators of equal steps form a *family* and are split alike, as are the tensors between them. `tofu.search.time_steps`
+finds the equal steps of the forward pass. Further families are
+- equal forward operators that read corresponding results, such as a loss for each step,
+- equal forward operators whose results corresponding operators read, such as an embedding for each step,
 - backward operators of corresponding forward operators, and
 - sums of corresponding gradients.
 
@@ -37,7 +38,7 @@ class EqualParts:
     tensors: tuple[tuple[int, ...], ...]
 
     def refine(self, kinds: Sequence[object]) -> EqualParts:
-        """Divide families of operators, so that all operators of a family have the same kind. `kinds` has one for each operator."""
+        """Divide each family into families of operators of the same kind. `kinds` has the kind of each operator."""
         parts: dict[tuple[int, object], list[int]] = defaultdict(list)
         for number, family in enumerate(self.operators):
             for position in family:
@@ -47,7 +48,7 @@ class EqualParts:
     def split_by_fixed_choices(
         self, operators: Mapping[int, Sequence[int]], tensors: Mapping[int, Sequence[int]]
     ) -> EqualParts:
-        """Divide families of operators or tensors, so that all members of a family have the same fixed choice."""
+        """Divide each family into families of operators or tensors with the same fixed choice."""
 
         def split(
             families: tuple[tuple[int, ...], ...], fixed: Mapping[int, Sequence[int]]
@@ -83,7 +84,9 @@ NO_PARTS = EqualParts((), ())
 
 
 def find_equal_parts(graph: Graph) -> EqualParts:
-    """Find the equal time steps of the recurrences in `graph`, in linear time for each recurrence.
+    """Find the equal time steps of a graph: parts that repeat and depend on each other in order.
+
+    The time is linear for each recurrence.
 
     >>> find_equal_parts(Graph((), (), ()))
     EqualParts(operators=(), tensors=())
@@ -99,8 +102,6 @@ def find_equal_parts(graph: Graph) -> EqualParts:
 
 
 class _FamilyKeys:
-    """Finds families of operators, by a key for each operator. Operators with equal keys are a family."""
-
     def __init__(self, dataflow: Dataflow) -> None:
         self.dataflow = dataflow
         self.ids: dict[Key, int] = {}

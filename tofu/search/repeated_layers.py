@@ -1,15 +1,15 @@
 """Repeated layers, which are planned once: blocks of equal operators with separate parameters, as in a Transformer.
 
-Separate decisions for 96 equal layers take 96 times as long, and nearly all layers end up alike. So a first search splits
-all layers alike. A second one starts from its plan, and splits every second layer alike: the best plan for a chain of
-equal products may alternate between two splits. The price: the first and last layers cannot differ, although this may
-transfer slightly less. Small graphs are searched without this restriction.
+Separate decisions for 96 equal layers take 96 times as long, and nearly all layers end up alike. So a first search
+splits all layers alike. A second search starts from this plan, and splits every second layer alike, because the best
+plan for a chain of equal products may alternate between two splits. The first and last layers cannot differ, although
+this may transfer slightly less. Small graphs are searched without this restriction.
 
 Corresponding operators of repeated layers are found like time steps (`tofu.search.time_steps`), but parameters are
-ignored. They are the *seeds*, with the tensors that they read and write. Colour refinement then compares all other
-operators and tensors: two of them keep one colour only if they are of one kind and have neighbours of the same colours
-in the same roles. In this way, the states of an optimizer belong to the layer of their gradient. Each refinement takes
-linear time.
+ignored. These operators are the *seeds*, with the tensors that they read and write. All other operators and tensors are
+then compared by colour refinement: two of them keep one colour only if they are of one kind, and if their neighbours in
+the same roles have the same colours. In this way, the states of an optimizer belong to the layer of their gradient.
+Each refinement takes linear time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Seed: TypeAlias = tuple[Any, ...]
 
 
 def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], period: int = PERIOD) -> EqualParts:
-    """Find the operators and tensors that correspond in layers that are `period` apart. They are split alike.
+    """Find the operators and tensors that correspond in layers that are `period` apart, and must be split alike.
 
     The result is empty for fewer than `LEAST_OPERATORS` operators or `LEAST_LAYERS` equal layers.
 
@@ -68,7 +68,7 @@ def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], perio
 
 
 def _describe_kind(graph: Graph, operator: Operator, access: OperatorAccess) -> tuple[object, ...]:
-    """Describe an operator without the positions of slices, so that it has the same description in all layers."""
+    """Describe an operator without the positions of slices, which differ from layer to layer."""
     tensors = [graph.tensors[t] for t in (*operator.inputs, *operator.outputs)]
     rows = [part.rows for part in access.inputs] + [part.rows for part in access.outputs]
     regions = tuple(tuple((row.terms, row.upper - row.lower) for row in part) for part in rows)
@@ -77,7 +77,6 @@ def _describe_kind(graph: Graph, operator: Operator, access: OperatorAccess) -> 
 
 
 def _find_seeds(dataflow: Dataflow, period: int) -> dict[int, Seed]:
-    """Return the seeds by node. After the operators, nodes are tensors."""
     seeds: dict[int, Seed] = {}
     ends: list[tuple[list[tuple[int, int]], int]] = []
     for number, (_, classes) in enumerate(find_time_steps(dataflow)):
@@ -133,7 +132,6 @@ def _complete_end(
 
 
 def _pair_readers(dataflow: Dataflow, first: int, second: int) -> Iterator[tuple[int, int]]:
-    """Yield the readers of two tensors that correspond, because each is the only one of its kind."""
     first_readers, second_readers = _group_readers(dataflow, first), _group_readers(dataflow, second)
     for key, readers in first_readers.items():
         others = second_readers.get(key, [])
@@ -149,7 +147,6 @@ def _group_readers(dataflow: Dataflow, tensor: int) -> Mapping[tuple[int, int], 
 
 
 def _find_tensor_seeds(graph: Graph, seeds: Mapping[int, Seed]) -> dict[int, Seed]:
-    """Return seeds for the tensors around operators with seeds. Tensors in one role in one seed's operators correspond."""
     roles: dict[object, list[int]] = defaultdict(list)
     for position, seed in seeds.items():
         operator = graph.operators[position]
@@ -193,10 +190,7 @@ def _number(descriptions: Sequence[object]) -> list[int]:
 
 
 def _list_counted(dataflow: Dataflow, elementwise: frozenset[int]) -> list[bool]:
-    """Return, for each tensor, True if refinement passes colours through it.
-
-    It does not pass tensors of a single element, which are never split, and partial sums over the layers.
-    """
+    """Return, for each tensor, False if refinement ignores it: a single element, or a partial sum over the layers."""
     graph, is_counted = dataflow.graph, []
     for tensor, (producer, _), readers in zip(graph.tensors, dataflow.producers, dataflow.readers, strict=True):
         is_link = (

@@ -1,9 +1,9 @@
 """Common axes for operators that must be split alike.
 
-These are the smaller operators that replace an operator (its *parts*), and a forward operator with the gradient that
-uses its state. They get the same axes in the same order. The description of a part may have other names of axes, so its
-axes are named after the dimensions of the whole operator. Along an axis that an operator lacks, all workers compute the
-same.
+The smaller operators that replace an operator of the model (its *parts*) must be split alike. So must a forward
+operator and the gradient that uses its state. Such operators get the same axes in the same order. The description of a
+part may have other names of axes, so its axes are named after the dimensions of the whole operator. Along an axis that
+an operator lacks, all workers compute the same.
 """
 
 from __future__ import annotations
@@ -51,10 +51,6 @@ def _group(graph: Graph) -> list[list[int]]:
 
 
 def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess, lead: OperatorAccess) -> bool:
-    """Return True if an operator can be split like `lead` along `axis`.
-
-    A gradient cannot use the state of a forward operator whose kernel does not run. Nested axes are left out.
-    """
     if axis in access.outer_axes:
         return False
     if axis not in access.axes:
@@ -64,8 +60,6 @@ def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess
 
 
 class _Alignment:
-    """A function that gives an operator the axes that it must share with others. Results are cached by access object."""
-
     def __init__(self) -> None:
         # Keeps the original alive, so that its id is not reused.
         self._known: dict[tuple[int, tuple[tuple[str, int], ...]], tuple[OperatorAccess, OperatorAccess]] = {}
@@ -94,8 +88,8 @@ def _add_missing_axes(access: OperatorAccess, axes: Mapping[str, int]) -> Operat
 def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
     """Rename the axes of an operator after the dimensions that they index.
 
-    `names` lists the names of the inputs' dimensions, then of the outputs'. An axis is dropped if it indexes dimensions
-    of different names, or if another axis has the same name.
+    `names` lists the names of the inputs' dimensions, then of the outputs' dimensions. An axis is dropped if it indexes
+    dimensions of different names, or if another axis has the same name.
     """
     access = without_nested_axes(access)
     found: list[set[str]] = [set() for _ in access.axes]
@@ -123,7 +117,7 @@ def without_nested_axes(access: OperatorAccess) -> OperatorAccess:
 def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
     """Keep only these `axes` of an operator, in this order.
 
-    A nested axis is dropped, too, if an axis that must be split before it (`OperatorAccess.outer_axes`) is dropped.
+    A nested axis is also dropped if one of its outer axes (`OperatorAccess.outer_axes`) is dropped.
     """
     axes = [axis for axis in axes if set(axes).issuperset(access.outer_axes.get(axis, ()))]
     position = {access.axes.index(axis): new for new, axis in enumerate(axes)}

@@ -26,12 +26,12 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Effort:
-    """Limits of a search, and where it starts.
+    """Limits of a search, and the plan from which it starts.
 
     Attributes
     ----------
     seconds
-        The exact search's seconds of work.
+        The time limit of the exact search, in seconds.
     progress
         A callback that shows progress.
     start
@@ -43,11 +43,11 @@ class Effort:
     start: Choices | None = None
 
     def take(self, share: float) -> Effort:
-        """Return a share of the effort, from 0 to 1."""
+        """Return a copy with a share, from 0 to 1, of the time."""
         return replace(self, seconds=share * self.seconds)
 
     def start_from(self, start: Choices | None) -> Effort:
-        """Return the same effort for a search that starts from another plan."""
+        """Return a copy in which the search starts from the plan `start`."""
         return replace(self, start=start)
 
 
@@ -67,7 +67,7 @@ def read_seconds(seconds: Any) -> float:
 
 @dataclass(frozen=True)
 class Proof:
-    """What a search proves of a set of plans.
+    """A lower bound that a search proves for a set of plans.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Solution:
-    """The decisions of a plan, and what the search proves: first of the largest set of plans, then of smaller ones.
+    """The decisions of a plan, and the proofs of the search. The proof for the largest set of plans is first.
 
     `held_bytes` is the peak memory of the exact search.
     """
@@ -99,7 +99,7 @@ class Solution:
 
 
 def combine_proofs(solutions: Sequence[Solution]) -> tuple[Proof, ...]:
-    """Return what searches of several problems prove together, for each set of plans that all of them cover."""
+    """Return the smallest lower bound of several solutions, for each set of plans with a bound in every solution."""
     bounds = [{proof.among: proof.lower_bound for proof in solution.proofs} for solution in solutions]
     covered = [among for among in (bounds[0] if bounds else ()) if all(among in bound for bound in bounds)]
     return tuple(Proof(_find_least([bound[among] for bound in bounds]), among) for among in covered)
@@ -113,9 +113,9 @@ def _find_least(bounds: Sequence[int | None]) -> int | None:
 def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solution:
     """Find the best plan over all rounds together, with a proof or a lower bound (csrc/core/search/exact.h).
 
-    In graphs with repeated layers, a first search splits all layers alike, and a second one, which starts from its plan,
-    every second layer. Raises PlanError if fixed choices contradict each other, and InfeasibleError if the graph is too
-    densely connected.
+    In graphs with repeated layers, a first search splits all layers alike. A second search starts from this plan, and
+    splits every second layer alike. Raises PlanError if fixed choices contradict each other, and InfeasibleError if the
+    graph is too densely connected.
     """
     factors, costs = list(problem.factors), problem.arrangement.nanoseconds
     refines_start = False
@@ -183,7 +183,7 @@ def solve_greedily(problem: Problem, fixed: FixedChoices) -> Solution:
 
 
 def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) -> Choices:
-    """Return a plan that keeps fixed choices. Everything else is decided round by round or, with `exactly=True`, as is cheapest.
+    """Return a plan that keeps fixed choices. A search decides the rest: round by round, or exactly if `exactly=True`.
 
     The search counts bytes, even if the problem describes an interconnect, and may split equal operators differently.
     Raises PlanError if no plan exists.
@@ -198,10 +198,6 @@ def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) ->
 
 
 def _search(problem: Problem, fixed: FixedChoices, search: Callable[[Problem], Result]) -> list[tuple[Result, Problem]]:
-    """Return the results of a native search, and the problems that were searched, from those with the most ties.
-
-    If fixed choices differ between equal operators, the search decides for each of these operators separately.
-    """
     found: list[tuple[Result, Problem]] = []
     failure: RuntimeError | None = None
     with refuse_excess(problem):

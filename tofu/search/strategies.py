@@ -1,7 +1,7 @@
 """Find the axes along which each operator of a graph can be split (section 4.2).
 
-Each operator's description is looked up and analysed. The result is compared with the shapes that the framework infers
-for a part.
+Tofu looks up and analyses the description of each operator. It then checks that the framework infers the same shapes
+for a part of the operator.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def find_strategies(
 ) -> tuple[OperatorAccess, ...]:
     """Return the axes along which each operator of `graph` can be split, and the regions that each part accesses.
 
-    Raises UndescribedOperatorError with all operators that have no description, UnsupportedError if a description does
-    not cover an operator's attributes, and DescriptionError if a description contradicts the shapes. With
-    `undescribed="replicate"`, every worker computes such operators whole instead.
+    Raises UndescribedOperatorError with all operators that have no description. Raises UnsupportedError if a
+    description does not cover an operator's attributes, and DescriptionError if a description contradicts the shapes.
+    With `undescribed="replicate"`, every worker computes such operators whole instead.
     """
     check_descriptions(graph, framework.descriptions, undescribed)
     cache: dict[tuple[object, ...], OperatorAccess] = {}

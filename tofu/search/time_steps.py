@@ -1,16 +1,16 @@
 """Search for the time steps of an unrolled recurrence in a graph, and for equal steps (section 5.1).
 
 **Anchors.** In each step, a recurrence repeats an operator that reads the same parameters. These operators are the
-*anchors* if each depends on the previous one. They number the steps. Operators that neither precede nor follow some
-anchor are dropped.
+*anchors* if each depends on the previous one. The n-th anchor belongs to step n. Operators that neither precede nor
+follow some anchor are dropped.
 
 **Steps.** Let d(x) be the number of anchors that depend on an operator x, and a(x) the number of anchors that x depends
 on. Step t of T has
 - every operator x with d(x) = T - t and a(x) >= max(t - 1, 1), which is between anchor t and anchor t + 1, and
 - every operator whose results only step t reads, such as the product with the step's input.
 
-Other readers, such as a loss, belong to no step. The last step has no anchor at its end. Its operators are those that
-correspond to operators of another step.
+Operators with other readers, such as a loss, belong to no step. The last step has no anchor at its end. Its operators
+are those that correspond to operators of another step.
 
 **Equal steps.** Two steps are equal if their operators correspond one-to-one: with equal signatures, corresponding
 inputs, and states from the same number of steps ago. Some inputs may come from any operator: initial states, inputs of
@@ -32,7 +32,7 @@ Correspondence = dict[int, int]  # operator of one step -> the corresponding ope
 
 @dataclass(frozen=True)
 class Chain:
-    """A recurrence: its anchors in order, and the step number (from 1) of each operator in it."""
+    """A recurrence. `steps` has the time step, from 1, of each operator. `anchors` has one operator for each step."""
 
     anchors: tuple[int, ...]
     steps: dict[int, int]
@@ -62,7 +62,7 @@ class EqualSteps:
 
 
 def find_time_steps(dataflow: Dataflow) -> Iterator[tuple[Chain, list[EqualSteps]]]:
-    """Find the recurrences of a graph. Yield each of them with its sets of equal time steps.
+    """Yield each recurrence of a graph, with the sets of time steps that are equal.
 
     An operator is in at most one recurrence.
     """
@@ -109,7 +109,7 @@ def _count_anchors_after(dataflow: Dataflow, anchors: Sequence[int]) -> dict[int
 def _count_along(
     order: Iterable[int], neighbours: Mapping[int, Sequence[int]], numbers: Mapping[int, int]
 ) -> dict[int, int]:
-    """Return the largest anchor number on the paths to each operator. `neighbours` precede their operator in `order`."""
+    """Return the largest anchor number on the paths to each operator. `neighbours` come before it in `order`."""
     reached: dict[int, int] = {}  # the largest number, with the operator itself included
     counts: dict[int, int] = {}
     for position in order:
@@ -229,7 +229,6 @@ class _Comparison:
         return counterpart if self._covers_step(counterpart, reference) and self._covers_step(back, step) else None
 
     def _match_inputs(self, x: int, y: int, reference: int, step: int, waiting: list[tuple[int, int]]) -> bool:
-        """Return True if the inputs allow x to correspond to y. Append the pairs that must then correspond to `waiting`."""
         dataflow = self.dataflow
         if dataflow.signatures[x] != dataflow.signatures[y]:
             return False
@@ -258,7 +257,7 @@ class _Comparison:
     ) -> list[tuple[int, int]] | None:
         """Return the pairs of readers that must correspond, or None if a reader has no counterpart.
 
-        Among equal readers, only one pair is returned at a time.
+        If several readers are equal, only one pair of them is returned at a time.
         """
         operators = self.dataflow.graph.operators
         certain: list[tuple[int, int]] = []
@@ -288,7 +287,6 @@ class _Comparison:
         return found
 
     def _covers_step(self, known: Correspondence, step: int) -> bool:
-        """Return True if all operators of a step are in `known`. In the first step, operators that compute states may be missing."""
         rest = [operator for operator in self.members[step] if operator not in known]
         if step == self.chain.last or not rest:
             return True
@@ -336,7 +334,7 @@ class _Comparison:
     def _state(
         self, equal: EqualSteps, step: int, slot: tuple[int, int], class_of: dict[int, int], local: dict[int, int]
     ) -> tuple[int, int, int] | None:
-        """Return how many steps ago a state was computed, and by which operator; None if it may come from any operator."""
+        """Return how many steps ago a state was computed, and by which operator; None if by any operator."""
         producer, output = self._producer(equal, step, slot)
         made = self.chain.steps.get(producer, 0)
         if not self._is_state(producer, step) or class_of[made] != class_of[step] or producer not in local:

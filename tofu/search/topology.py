@@ -44,8 +44,8 @@ class Level:
     bytes_per_second
         The bandwidth of the level: all bytes that cross it, from all workers, in one second.
     workers
-        The number of groups into which the level divides the workers of a group above. With None on all levels, each
-        level is one prime factor of the number of workers, and the search finds the best order.
+        The number of groups of workers that the level connects, within each group of the level above. If it is None on
+        all levels, each level is one prime factor of the number of workers, and the search finds the best order.
     microseconds
         The time before a read across the level begins.
     """
@@ -69,7 +69,7 @@ class Arrangement:
 
     @property
     def nanoseconds(self) -> dict[str, tuple[float, ...]]:
-        """The nanoseconds that a byte takes, and the nanoseconds before a read begins, at each level."""
+        """For each level, the nanoseconds that a byte takes, and the nanoseconds before a read begins."""
         return {
             "prices": tuple(1e9 / bandwidth for bandwidth in self.bandwidths),
             "latencies": tuple(1e3 * latency for latency in self.latencies),

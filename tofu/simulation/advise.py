@@ -34,12 +34,12 @@ class TrainingOption:
     Attributes
     ----------
     low, high
-        The range of the step's seconds. One end assumes that the machine computes faster and communicates slower than its
-        file describes. The other end assumes the reverse.
+        The shortest and the longest seconds of a step on three machines: the machine that the file describes, a machine
+        that computes faster and communicates slower, and the reverse.
     plan
         The plan, for `tofu.partition(plan=...)`; None for one device.
     refusal
-        The error if no plan of this kind exists, so that `simulation` is None.
+        The error if no plan of this kind exists. Then `simulation` is None.
     """
 
     workers: int
@@ -72,7 +72,8 @@ class Advice:
     def best(self) -> TrainingOption | None:
         """The recommended option; None if nothing fits.
 
-        It is the option with the fewest workers among those that are nearly as fast as the fastest (`LEAST_GAIN`).
+        Several options may be nearly as fast as the fastest (`LEAST_GAIN`). The one with the fewest workers is
+        recommended.
         """
         fitting = [option for option in self.options if option.fits]
         if not fitting:
@@ -155,7 +156,7 @@ def advise(
 
     `workers` lists the numbers of devices to try. The default is 2, 4, 8, ... up to all devices of the machine. Three
     plans are simulated for each number: the plan for the user's settings, the plan that replicates as much as memory
-    allows, and data parallelism. `make` is called to make a plan, and `report` with its name before.
+    allows, and data parallelism. Before a plan is made, `report` is called with its name. `make` makes the plan.
 
     Raises TofuError if a number exceeds the devices, and for errors that the user has to correct, such as a hint that
     matches nothing. If a model cannot be split, only one device is simulated.

@@ -2,8 +2,8 @@
 
 A *stream* is a queue of a device. It runs one task at a time, in the order in which tasks become ready. If tasks demand
 more of a resource (a link, for example) than its capacity, all tasks that use it slow down by the same factor. The
-slowest of its resources determines a task's speed. So whenever such a task starts or ends, the ends of all tasks that
-share its resources change. The end of any other task is known when it starts, and waits in a heap.
+slowest of its resources determines a task's speed. So the start or end of such a task changes the ends of all tasks
+that share its resources. The end of any other task is known when the task starts.
 """
 
 from __future__ import annotations
@@ -68,7 +68,6 @@ class _Events:
             self._start_all(now, affected_streams)
 
     def _finish(self, task: int, now: float) -> list[int]:
-        """End a task. Return the streams on which other tasks have become ready."""
         self.end[task] = now
         affected_streams = []
         for reader in self._readers[task]:
@@ -78,7 +77,6 @@ class _Events:
         return affected_streams
 
     def _make_ready(self, task: int, now: float) -> list[int]:
-        """Queue a task that waits for no other task. Return the streams on which tasks have become ready."""
         if self._seconds[task] > 0:
             heapq.heappush(self._queues[self._stream[task]], (now, task))
             return [self._stream[task]]

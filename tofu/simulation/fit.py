@@ -1,7 +1,7 @@
 """Compute the speed of kernels from measurements, by least squares with rates of at least zero.
 
-The squared error of a kernel is divided by its seconds. Absolute errors would count only the longest kernels, and
-relative errors only the many short ones.
+The squared error of a kernel is divided by its seconds. With absolute errors, only the longest kernels would count, and
+with relative errors, only the many short ones.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def name_kind(op: str, attributes: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class KernelRates:
-    """Measured seconds of one kind of kernel: per call, contracted operation, other operation, byte, and byte beyond the cache.
+    """The measured speed of one kind of kernel: seconds per call, operation and byte.
 
     `error` is the median relative error of times that are predicted from these rates.
     """

@@ -36,14 +36,14 @@ NO_LIMIT = 1 << 62
 
 @dataclass(frozen=True)
 class Link:
-    """A level of the interconnect. It divides each part of the level above into `parts`.
+    """A level of the interconnect. It divides the devices, or each part of the level above, into `parts` parts.
 
     Attributes
     ----------
     bytes_per_second
-        Bandwidth at which a part reads from the other parts. Meanwhile, they can read from this part equally fast.
+        Bandwidth at which one part reads from the other parts, while they read from it at the same speed.
     seconds
-        Latency before the first byte of a fetch.
+        Latency: the seconds before the first byte arrives.
     shared
         Bandwidth of all parts together, if it is lower than the sum of their bandwidths; otherwise None.
     """
@@ -65,7 +65,7 @@ class Machine:
     rates
         The speed of a device.
     links
-        The levels of the interconnect, from the top. Empty if a device reads the memory of others as fast as its own.
+        The levels of the interconnect, from the top. Empty if a device reads other devices' memory as fast as its own.
     host
         Bytes per second between the host's memory and all devices together; 0 if the devices are the host.
     fetches_overlap
@@ -73,9 +73,9 @@ class Machine:
     processors
         The number of processors that virtual devices share. With 0, each device has its own processor.
     step
-        Seconds of a step before its first kernel.
+        Seconds from the start of a training step to its first kernel.
     slowdown, slowdown_of_several
-        Factors by which a kernel takes longer in a training step than alone, on one device and on several.
+        The time of a kernel in a training step, divided by its time alone: on one device, and on several devices.
     """
 
     name: str

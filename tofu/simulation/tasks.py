@@ -145,5 +145,5 @@ class _SharedResources:
 
 
 def is_update(work: Work) -> npt.NDArray[np.bool_]:
-    """Return a mask of the tasks that update weights."""
+    """Return an array that is True for each task that updates weights."""
     return np.asarray(work.kind == work.kinds.index(UPDATE)) if UPDATE in work.kinds else np.zeros(len(work.kind), bool)

@@ -73,7 +73,7 @@ class Work:
     times
         Number of times that the node runs in a step.
     is_computed_elsewhere
-        True if the kernels that read the node's results compute them, too.
+        True if no kernel runs for the node, because the kernels that read its results compute them.
     """
 
     kinds: tuple[str, ...]
@@ -192,7 +192,10 @@ def _add_updates(work: Work, program: PlannedProgram, states: int) -> Work:
 
 
 class Update(NamedTuple):
-    """The update of a worker's shard of a parameter. `entry` is the gradient's number in the program's table of arrays."""
+    """The update of a worker's shard of a parameter.
+
+    `entry` is the number of the gradient's shard among the arrays of the program (`ProgramTables`).
+    """
 
     parameter: int
     worker: int
@@ -217,10 +220,10 @@ def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
 
 
 class Sources(NamedTuple):
-    """Blocks of elements that fetches read, as a table with these columns.
+    """A table of the blocks of elements that fetches read.
 
-    The fetch (`node`), the worker that stores the block (`owner`), the block's bytes (`size`), its contiguous runs of
-    elements (`rows`), and the bytes that the fetch adds to another block (`added`).
+    Its columns are the fetch (`node`), the worker that stores the block (`owner`), the block's bytes (`size`), its
+    contiguous runs of elements (`rows`), and the bytes that the fetch adds to another block (`added`).
     """
 
     node: Column
@@ -255,8 +258,6 @@ def _count_contiguous_runs(tables: ProgramTables, node: Column, extent: Column) 
 
 
 class _OperatorWork:
-    """Counts the arithmetic of operators on each worker. Equal nodes are counted only once."""
-
     def __init__(self, program: PlannedProgram) -> None:
         tables = program.tables
         self._problem, self._choices = program.problem, program.choices

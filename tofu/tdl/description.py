@@ -20,15 +20,16 @@ Format: TypeAlias = Callable[[object], Anything]
 
 
 def keep_value(value: object, default: object = None) -> Anything:
-    """Return `value` unchanged. This is the `parse` of frameworks whose attributes are Python values already."""
+    """Return `value` unchanged. `parse` is this function if the framework's attributes are Python values already."""
     return value
 
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """A description of an operator: a function that takes the operator's tensors and attributes, and returns a formula for each output.
+    """A description of an operator: a function that returns a formula for each output.
 
-    `Registry.op` creates descriptions. It explains the attributes that are not listed here.
+    The function takes the operator's tensors and attributes. `Registry.op` creates descriptions. Its docstring explains
+    the attributes that are not listed here.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ class VariableSymbol(sympy.Symbol):  # type: ignore[misc]
 
 
 class ExtentSymbol(sympy.Symbol):  # type: ignore[misc]
-    """The SymPy symbol of a length: of a tensor's dimension (`data.shape[1]`) or an index variable's range (`co.extent`)."""
+    """The SymPy symbol of an extent: the length of a dimension (`x.shape[1]`) or of a variable's range (`i.extent`)."""
 
 
 def variable_symbol(name: str) -> VariableSymbol:
@@ -194,7 +194,7 @@ class Position(Value):
 class WholeDimension:
     """An index that depends on data, written `Any`. The analysis assumes that the whole dimension is read.
 
-    `Any(value)` also says which index is read. Only the interpreter needs this.
+    `Any(value)` also states the value of the index. Only the interpreter needs this value.
     """
 
     position: Value | None = None
@@ -280,7 +280,7 @@ class Reduction(Value):
 
 @dataclass(frozen=True, eq=False)
 class OpaqueElement(Value):
-    """An element of the result of an opaque function: a function that the description calls without showing a formula."""
+    """An element of the result of an opaque function, whose formula the description does not show."""
 
     function: Callable[..., object] | None
     name: str

@@ -34,8 +34,6 @@ class Definition:
 
 
 class _Definitions:
-    """The definitions of each index variable found so far, and the source line that first uses the variable."""
-
     def __init__(self) -> None:
         self.by_variable: dict[str, list[Definition]] = {}
         self.places: dict[str, Place] = {}

@@ -42,10 +42,10 @@ class Output:
 
 
 class Form:
-    """An output as a description states it. The number of its dimensions need not be known yet."""
+    """An output as a description states it, perhaps for any number of dimensions."""
 
     def trace(self, rank: int) -> Output:
-        """Return the formula of the output if it has `rank` dimensions."""
+        """Return the formula of the output for `rank` dimensions."""
         raise NotImplementedError
 
 
@@ -119,17 +119,16 @@ def output(pattern: str, body: Callable[..., Operand], extents: Mapping[str, Ind
     """Describe an output with merged dimensions: `output("b (g co) *s", lambda b, g, co, *s: value, extents={"g": groups})`.
 
     Variables in parentheses share one dimension in row-major order: the pair (g, co) is element `g * co.extent + co`.
-    `*s` stands for all further dimensions. If the lambda takes only `*v`, it receives the variables in the pattern's
-    order.
+    `*s` stands for all further dimensions. The lambda takes the variables in the pattern's order: by name, or as `*v`.
     """
     return _Dimensions(_parse_pattern(pattern), body, extents, find_place())
 
 
 def unwritten(pattern: str, extents: Mapping[str, Index | int] | None = None, is_scratch: bool = False) -> Form:
-    """Describe an output that the kernel never writes, or fills with zeros: `unwritten("b *s")` for the gradient of a label.
+    """Describe an output that the kernel never writes, or fills with zeros, such as the gradient of a label.
 
-    With `is_scratch=True`, the output is scratch memory. The kernel may then write anything to it, and no other
-    operator reads it.
+    For example, `unwritten("b *s")`. With `is_scratch=True`, the output is scratch memory: the kernel may write
+    anything to it, and no other operator reads it.
     """
     return _Dimensions(_parse_pattern(pattern), None, extents, find_place(), is_scratch)
 

@@ -87,7 +87,7 @@ __all__ += ["constant", "elementwise", "extent", "merge", "position", "unread"]
 def position(index: Index | int) -> Value:
     """Return an index as a number.
 
-    The operator then cannot be split along the index variables, because each worker's kernel counts from zero.
+    The operator then cannot be split along the variables of the index, because each worker's kernel counts from zero.
     """
     return Position(as_index(index))
 
@@ -95,7 +95,7 @@ def position(index: Index | int) -> Value:
 def extent(variable: str) -> Index:
     """Return the length of the range of an index variable.
 
-    With it, a description can declare the length of another variable's range: extents={"ci": data.shape[1] //
+    A description needs it to declare the length of another variable's range: extents={"ci": data.shape[1] //
     extent("g")}.
     """
     return Index(extent_symbol(f"{variable}.extent"))
@@ -110,7 +110,7 @@ def merge(*variables: Index) -> Index:
 
 
 def unread(element: Element) -> Value:
-    """Mark an element as never read by the kernel, which needs only a tensor of the right shape.
+    """Mark an element as never read by the kernel, which uses only the shape of the tensor.
 
     Tofu then passes each worker an array of arbitrary numbers.
     """

@@ -1,4 +1,4 @@
-"""The part of an operator that one worker (device) computes. Some attributes depend on the size of this part."""
+"""The part of an operator that one worker (device) computes, for attributes that depend on the size of this part."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class LocalTensor:
 class Local:
     """The part of an operator that one worker computes: ranges of index variables, and shapes of tensors.
 
-    A function in `bound` receives this object, and returns the value of an attribute on this worker: op(...,
-    bound={"num_filter": lambda local: local.extent("g") * local.extent("co")}).
+    A function in `bound` (see `Registry.op`) receives this object, and returns the value of an attribute on this
+    worker: op(..., bound={"num_filter": lambda local: local.extent("g") * local.extent("co")}).
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Local:
         return self._extents[variable]
 
     def has(self, variable: str) -> bool:
-        """Return True if the description uses this index variable. This may depend on attributes and numbers of dimensions."""
+        """Return True if the description uses this index variable. Attributes may decide this."""
         return variable in self._extents
 
     def is_split(self, variable: str) -> bool:

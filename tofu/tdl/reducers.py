@@ -78,8 +78,8 @@ class OpaqueResult:
 class Opaque:
     """A computation that the description does not show (section 4.1): f = Opaque(); f(matrix[b, :, :])[i, j].
 
-    Index variables in the arguments (here b) can be split. Those that index the result (i and j) cannot. The
-    interpreter calls `function` with an array for each slice and a number for each element.
+    The operator can be split along index variables in the arguments (here b), but not along variables that index the
+    result (i and j). The interpreter calls `function` with an array for each slice and a number for each element.
     """
 
     def __init__(self, function: Callable[..., object] | None = None, name: str = "opaque") -> None:
@@ -92,7 +92,7 @@ class Opaque:
 
 
 class Random:
-    """A random number for each output element, as in `Random()(probability[i])`. Its distribution may depend on numbers."""
+    """A random number for each output element, as in `Random()(probability[i])`."""
 
     def __call__(self, *arguments: Operand) -> Value:
         """Return a random number whose distribution depends on `arguments`."""

@@ -74,7 +74,6 @@ class Registry(Mapping[str, Description]):
         return self._built_in
 
     def _load(self) -> None:
-        """Import the package once. While it is imported, its modules may use the registry."""
         if self._is_loaded:
             return
         with self._lock:
@@ -135,23 +134,24 @@ class Registry(Mapping[str, Description]):
     ) -> Description | Callable[[Callable[..., Anything]], Description]:
         """Register a description under the framework's names of an operator, or under the name of the function.
 
-        On each worker, the operator's kernel computes one part of the operator from parts of the tensors.
+        If an operator is split, the framework's kernel runs on each worker, and computes one part of the result from
+        parts of the tensors. The options adapt the kernel to its part.
 
-        bound: attributes that depend on the size of the part. Each is mapped to an index variable, whose length on the
-        worker is the value, or to a function of `Local` that returns the value.
+        bound: attributes that depend on the size of the part. The value is an index variable, whose length on the
+        worker replaces the attribute, or a function of `Local` that returns the attribute.
         corrects: index variables whose lengths are used as numbers, as in a mean, if bound attributes pass the whole
         length to the kernel.
         starts: index variables whose positions are used as numbers, if bound attributes pass the first position of the
         part to the kernel.
-        counts: index variables whose positions one operator saves in an output, from which its gradient reads them.
-        Both count from the start of the part, so they are split alike. Both must declare `counts`.
+        counts: index variables whose positions the operator saves in an output, or its gradient reads from there. Both
+        kernels count positions from the start of the part, so Tofu splits both alike. Declare `counts` for both.
         pads: index variables along which the operator reads outside its input, or from an offset. The kernel then
         receives all elements that the part reads, with the padding, and bound attributes set padding and offset to 0.
         fill: the value of elements outside a tensor, or a function of the attributes that returns it. Default: 0.
         needs: for an output, the other outputs that the kernel must also compute.
         concrete: True if the function needs the lengths in t.shape as integers, as for a reshape. A keyword-only
         parameter `output_shapes` receives the outputs' shapes.
-        advice: what to do if the tensors that the operator needs whole do not fit on a worker.
+        advice: what to do if a worker has too little memory for the tensors that the operator reads whole.
         override: True to replace an earlier description of the same name.
 
         >>> registry = Registry()

@@ -58,7 +58,6 @@ class Tensor:
         return element
 
     def __getitem__(self, key: object) -> Element | TensorSlice:
-        """Return the element at the indices `key`. If any index is `:`, return a slice, an argument for `Opaque`."""
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) != self.ndim:
             raise DescriptionError(

@@ -24,15 +24,15 @@ _TRACED_ON_SYMBOLS = ". A description is traced on symbols"
 class Trace:
     """The outputs of a description, as formulas.
 
-    They are valid for one *signature*: the attributes, the numbers of dimensions, and which input dimensions have
-    length 1.
+    The formulas are valid for one *signature*: the attributes, the numbers of dimensions, and which input dimensions
+    have length 1.
 
     Attributes
     ----------
     output_extents
         The symbols for the lengths of the outputs' dimensions, `output_extents[output][dimension]`.
     definitions
-        For each index variable, all expressions for its extent. At given shapes, they must have the same value.
+        For each index variable, all expressions for the length of its range. They must be equal at given shapes.
     """
 
     description: Description

@@ -47,7 +47,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """The way, `kind`, in which a number of elements (`cells`) of an output were compared."""
+    """A count of compared elements: `cells` elements of an output were compared in the way `kind`."""
 
     output: int
     kind: Compared
@@ -64,12 +64,12 @@ def find_kind(comparisons: Iterable[Comparison]) -> Compared:
 
 
 def count_numbers(expected: Array, output: Array) -> int:
-    """Count the elements that a comparison covers, without those that are NaN in both arrays."""
+    """Count the elements that a comparison covers: all except those that are NaN in both arrays."""
     return int(output.size - (np.isnan(expected) & np.isnan(output)).sum()) if output.dtype.kind == "f" else output.size
 
 
 def count_overwritten(output: Array, left: Array) -> int:
-    """Count the elements of an unwritten output into which the kernel wrote anything but zero.
+    """Count the wrong elements of an output that the kernel should leave unchanged or fill with zeros.
 
     `left` is True for elements that the kernel left unchanged.
     """
@@ -79,9 +79,9 @@ def count_overwritten(output: Array, left: Array) -> int:
 def count_related(
     relation: Relation, inputs: Sequence[Array], outputs: Sequence[Array], number: int, tolerance: float
 ) -> int:
-    """Estimate how many wrong elements of an output a relation would notice, by changing a sample of elements.
+    """Estimate how many wrong elements of output `number` a relation would notice.
 
-    `number` is the number of the output.
+    The function changes a sample of the elements, and counts how often the relation fails.
     """
     size = outputs[number].size
     changed_elements = np.unique(np.linspace(0, size - 1, MOST_CHANGED_ELEMENTS).astype(int)) if size else []

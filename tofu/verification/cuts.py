@@ -1,7 +1,7 @@
 """Search for all ways to split an operator, by running the framework's kernel, without any description.
 
 A *cut* divides each input along a dimension, or passes the whole input. All combinations are tried, with attributes
-unchanged or shrunk to the size of a part. A cut is kept if the outputs of its parts form the whole outputs:
+unchanged or reduced to the size of a part. A cut is kept if the outputs of its parts give the whole outputs:
 concatenated, added, by their maximum, or because each part computes the whole.
 """
 
@@ -29,7 +29,7 @@ Split = tuple[Range, ...]
 
 @dataclass(frozen=True)
 class Cut:
-    """A way to split an operator: the dimension along which each tensor is cut, or None, and how outputs are combined."""
+    """A way to split an operator: the cut dimension of each tensor, or None, and how outputs are combined."""
 
     inputs: Dimensions
     outputs: Dimensions
@@ -106,7 +106,7 @@ class Geometry:
 
 
 def list_geometries(forward: Kernel, indexed: Collection[int], shrinks: bool = True) -> Iterator[Geometry]:
-    """Yield all ways to cut a forward operator's inputs for which the framework can infer the shapes of every part.
+    """Yield all ways to cut the inputs of a forward operator, if the framework can infer the shapes of every part.
 
     Dimensions with an extent in `indexed` stay whole, because data index into them.
     """
@@ -135,7 +135,7 @@ def _cuts_equal_shapes_alike(shapes: Sequence[Shape], inputs: Dimensions) -> boo
 
 
 def list_splits(extent: int) -> tuple[Split, ...]:
-    """Divide an extent into two parts, with either part larger, and into three. A wrong cut might pass a single split."""
+    """Divide an extent into two parts, with either part larger, and into three. A wrong cut may pass a single split."""
     halves = {extent // 2, (extent + 1) // 2} if extent % 2 or extent == 2 else {extent // 2 - 1, extent // 2 + 1}
     return (
         *(((0, half), (half, extent)) for half in sorted(halves)),
@@ -201,8 +201,8 @@ def find_cut(
 ) -> Cut | None:
     """Run all parts of a split. Return the split as a `Cut` if the results of the parts form the whole outputs.
 
-    Only outputs that are True in `is_needed` are compared. Return None if they differ, or if every part computes whole
-    outputs. `roles` has the roles of the inputs and of the outputs.
+    Only outputs that are True in `is_needed` are compared. Return None if these outputs differ, or if every part
+    computes whole outputs. `roles` has the roles of the inputs and of the outputs.
     """
     input_roles, output_roles = roles
     dimensions = {"input": geometry.inputs, "output": geometry.outputs}

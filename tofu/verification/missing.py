@@ -58,9 +58,9 @@ def _without_overlap(combine: Combine) -> Combine:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Reason why some splits are not offered.
+    """The reason why some splits are not offered.
 
-    `op` is a regular expression for the operator's name, and `pattern` one for the printed cut.
+    `op` is a regular expression for the operator's name, and `pattern` a regular expression for the printed cut.
     """
 
     op: str

@@ -12,10 +12,10 @@ from tofu.verification.kernel import Array, Shape
 
 @dataclass(frozen=True)
 class Numbers:
-    """An array of random numbers from `low` to below `high`. They are integers if `is_whole` is True.
+    """A description of random numbers from `low` to below `high`. They are integers if `is_whole` is True.
 
-    If `is_index` is True, the numbers are positions in a dimension of extent `high`. If `is_length` is True, `high`
-    itself may also be drawn.
+    If `is_index` is True, the numbers are positions in a dimension of extent `high`. If `is_length` is True, the
+    numbers are lengths, which may be as large as `high`.
     """
 
     low: float

@@ -59,7 +59,7 @@ class StrategyReport:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """Result of verifying one operator: its description compared with the kernel, and a report for each axis.
+    """The result of verifying one operator: its description compared with the kernel, and a report for each axis.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class Report:
 
     @staticmethod
     def of_problem(op: str, problem: str) -> Report:
-        """Return the report for an operator that could not be verified."""
+        """Return the report for an operator that could not be verified, with the problem."""
         return Report(op, (), (), (NodeReport(op, None, "not verified", (), (), (problem,)),))
 
     @property

@@ -34,7 +34,7 @@ def split_range(extent: int, parts: int) -> list[Range]:
 def count_parts(access: OperatorAccess, axes: Sequence[int], count: int) -> dict[int, int]:
     """Return axis -> number of parts, for a split of each of `axes` into `count` parts.
 
-    Some axes exist only inside of other axes. These outer axes come first, and are split into single positions.
+    A nested axis can be split only if its outer axes are split into single positions. The outer axes come first.
     """
     outer = {axis: [access.axes.index(name) for name in access.outer_axes.get(access.axes[axis], ())] for axis in axes}
     counts = dict.fromkeys((a for axis in axes for a in (*outer[axis], axis)), count)
@@ -156,7 +156,7 @@ def combine_outputs(
     operator_access: OperatorAccess,
     shape: Shape,
 ) -> Array:
-    """Combine the parts of an output. Elements that no part writes are zero, as in the gradient of a slice.
+    """Combine the outputs of the parts. Elements that no part writes are zero, as in the gradient of a slice.
 
     `splits` has the ranges of each split axis. `part_outputs` has an array for each combination of ranges; the last
     axis varies fastest. Raises SplitError if concatenated parts overlap, or if parts that should be equal differ.

@@ -30,7 +30,10 @@ class Windows:
     step: int
 
     def find_region(self, part: Range) -> Range:
-        """Return the first input row that a part of the output reads, and the row after the last. They may be outside the input."""
+        """Return the first input row that a part of the output reads, and the row after the last.
+
+        Both rows may be outside the input.
+        """
         first, last = part[0], part[1] - 1
         return self.begin + first * self.step, self.begin + last * self.step + self.size
 
@@ -55,7 +58,7 @@ class WindowGeometry(Geometry):
     fill: float = 0.0
 
     def find_region(self, number: int, extent: int, split: int, part: int) -> Range:
-        """Return the range of input rows that a part reads. It exceeds the input's `extent` only if `zeroed` is set."""
+        """Return the range of input rows that a part reads. If `zeroed` is set, it may exceed the input's `extent`."""
         windows = self.windows[number]
         assert windows is not None
         begin, end = windows.find_region(self.splits[split][part])
@@ -140,7 +143,6 @@ def _list_cuttable_dimensions(
 
 
 def _find_dependence(forward: Kernel, number: int, d: int, along: int) -> Array:
-    """Return a matrix that is True at [input row, output row] if the output row depends on the input row."""
     array, output = forward.inputs[number], forward.outputs[0]
     across = tuple(n for n in range(output.ndim) if n != along)
     rows = []
