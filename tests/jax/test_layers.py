@@ -87,5 +87,5 @@ def test_tied_layers_train_as_on_one_device(tied_layers):
     with in_double_precision():
         state, data = make_arguments(model)
         made = tofu.jax.partition(model.step, 4, (state, data), search_seconds=1)
-        assert made.plan.optimality.endswith("among plans that treat every second repeated layer alike")
+        assert "repeated layer alike" in made.plan.optimality
         check_training(made, model.step, state, data)
