@@ -150,7 +150,7 @@ def partition(
         - "free": any array, such as a table of 50,257 rows.
         - "none": no array.
     more
-        Accepts nothing. Arguments of the step that are passed here raise an error that shows the correct call.
+        Must be empty. If arguments of the step are passed here, the error shows the correct call.
     options
         Options of planning, which `tofu.partition` explains: `hints`, `search_seconds`, `algorithm`, `topology`,
         `memory_limit`, `replicate`, `undescribed`, `cache` and `plan`. `plan` replaces the search: it is a `Plan`, its

@@ -47,7 +47,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def in_planned_precision(method: Method) -> Method:
-    """Make a method run with `jax_enable_x64` as it was when the step was traced."""
+    """Make a method run with the value that `jax_enable_x64` had when the step was traced."""
 
     @wraps(method)
     def run(self: PartitionedStep, *args: Any, **named: Any) -> Any:
@@ -162,7 +162,7 @@ class PartitionedStep:
 
     @cached_property
     def _run_traced(self) -> Callable[..., list[Any]]:
-        """The step as a function that JAX can transform. It takes and returns complete arrays, and donates none."""
+        """The step as a function that JAX can transform. Its arguments and results are complete arrays."""
         jitted = jax.jit(self._program.function(self.mesh))
 
         def run_whole(*leaves: Any) -> list[Any]:

@@ -62,7 +62,7 @@ class Buffer:
         return other in self.over and other.last == self.first
 
     def shift(self, moments: int) -> Buffer:
-        """Return a buffer of the same size whose lifetime is `moments` later."""
+        """Return a copy of the buffer that is in use `moments` later."""
         return Buffer(self.size, self.first + moments, self.last + moments)
 
 
@@ -104,7 +104,7 @@ def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, li
 
 
 def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> list[Operation]:
-    """Fuse operations as XLA does. Return the remaining ones, which read and compute only values in memory."""
+    """Fuse operations as XLA does. The returned operations read and write only values in memory."""
     fusion = _Fusion(list(operations), results, types)
     stored_operations: list[Operation] = []
     fused_operations: dict[int, Operation] = {}  # by result, with reads of values in memory only

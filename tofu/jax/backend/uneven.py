@@ -156,7 +156,7 @@ class UnevenArray:
 
     @property
     def weak_type(self) -> bool:
-        """True if the array takes the type of the other operand, as a Python number does."""
+        """True if the array has a weak type, like a Python number: with another array, it takes that array's type."""
         return bool(getattr(self.joined, "weak_type", False))
 
     @property

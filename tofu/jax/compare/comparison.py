@@ -90,9 +90,9 @@ class PlanComparison:
         self._one_device_work = _count_work(compiled)
 
     def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[PlanRow]:
-        """Yield a row for each plan.
+        """Yield a row for each plan: first Tofu's plans, then the peers.
 
-        The plans are Tofu's plans, the peers, and, for each peer, a Tofu plan that needs no more memory than the peer.
+        After that, for each peer, yield the row of a Tofu plan that needs no more memory.
         """
         if self._settings.plan is not None:
             yield self.attempt(GIVEN, self.plan)

@@ -155,7 +155,6 @@ def _find_largest(axis: int, blocks: int, k: int, x: Any) -> tuple[Any, Any]:
 
 
 def _transform(kind: Any, lengths: Sequence[int], x: Any) -> Any:
-    """Transform one dimension after another. Real numbers occur only in the transform of the last dimension."""
     kinds = type(kind)
     complex_kind = {kinds.RFFT: kinds.FFT, kinds.IRFFT: kinds.IFFT}.get(kind, kind)
     steps = [(x.ndim - 1, kind, lengths[-1])]

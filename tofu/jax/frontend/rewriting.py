@@ -156,7 +156,7 @@ def _read_completely(builder: StepBuilder, equation: Equation, types: Sequence[V
 def _compare_operands(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace the comparison in the gradient of `maximum(x, y)` by a comparison of x and y.
 
-    Otherwise XLA may compute x or y twice and round it differently, so that neither equals the maximum.
+    Otherwise XLA may compute x and y twice with different rounding errors, so that neither equals the maximum.
     """
     for operand, extremum in (equation.inputs, equation.inputs[::-1]):
         maker = builder.find_producer(extremum)

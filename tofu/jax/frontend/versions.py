@@ -70,7 +70,7 @@ def is_memory_kind(target: Any) -> bool:
 
 
 def is_constraint(equation: JaxprEqn) -> bool:
-    """Return True if the user requests a sharding or a device: by a constraint, `jax.device_put`, or `jax.jit`.
+    """Return True for an equation in which the user requests a sharding or device, such as `jax.device_put`.
 
     A `reshard` that splits nothing does not count, because JAX adds such equations by itself.
     """
@@ -207,7 +207,7 @@ def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checke
 
 
 def find_varying(value: Any) -> frozenset[str]:
-    """Return the mesh axes along which a value may differ between devices. Empty if JAX does not record them."""
+    """Return the mesh axes along which a value may differ between devices, or an empty set if JAX records none."""
     if not isinstance(value, jax.Array):
         return frozenset()
     type_: Any = jax.typeof(value)
@@ -231,7 +231,7 @@ def vary_alike(values: Sequence[Any]) -> list[Any]:
 
 
 def all_gather(value: Any, axis_names: str | tuple[str, ...], dimension: int) -> Any:
-    """Concatenate the shards of all devices along `dimension`. If JAX can, it records that all results are equal."""
+    """Concatenate the shards of all devices along `dimension`. JAX 0.12 records that the results are equal."""
     if not find_varying(value):
         return jax.lax.all_gather(value, axis_names, axis=dimension, tiled=True)
     if hasattr(jax.lax, "all_gather_invariant"):
