@@ -229,8 +229,7 @@ def _find_unplaced(buffers: Sequence[Buffer], spaces: Iterable[list[Buffer]], le
     """Return the buffers that cannot use the memory of results.
 
     Each list in `spaces` has the buffers that share the memory of one result; the first buffer is the result itself.
-    From the largest to the smallest, each buffer takes the smallest space that is large enough, and free when the
-    buffer is in use.
+    From the largest to the smallest, each buffer takes the smallest space that is large enough, and free at that time.
     """
     spaces = sorted(spaces, key=lambda space: space[0].size)
     sizes = [space[0].size for space in spaces]

@@ -169,8 +169,8 @@ RULES: dict[type, Callable[[Workers, Any, Any], Any]] = {
 def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
     """Return the region of an array that begins at `begins` and has the shape `extents`. `begins` may be traced.
 
-    To read one integer, this function replaces all others by 0 and sums the array. A slice of one integer can be wrong
-    in JAX 0.6.2 on CPUs, if the array is a product.
+    To read one integer at a traced position, this function replaces all others by 0 and sums the array. A slice of one
+    integer can be wrong in JAX 0.6.2 on CPUs, if the array is a product.
     """
     is_known = all(isinstance(begin, (int, np.integer)) for begin in begins)
     if is_known or prod(extents) > 1 or not jnp.issubdtype(array.dtype, jnp.integer):

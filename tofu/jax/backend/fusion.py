@@ -4,8 +4,8 @@ The rules are those of XLA's fusion pass:
 
 - A cheap operation is computed again in each reader that it can be fused into. For other readers, its result is stored.
 - A costly operation is computed only once.
-- An operation with several large operands is computed only once, unless every path to its readers is fused. Otherwise
-  its readers would read these operands again.
+- An operation with several large operands is computed only once if its result is stored for one of its readers. The
+  other readers read this result, because the operands are larger.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def share_parameters(equation: Equation, attributes_by_worker: Sequence[dict[str
 
 
 def _offset_iota(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Count from the first position of this worker's shard. As on one device, only the sum is rounded."""
+    """Count from the first position of this worker's shard."""
     dtype = call.parameters["dtype"]
     (positions,) = call.bind(operands, dtype=dtype if jnp.issubdtype(dtype, jnp.integer) else jnp.dtype(jnp.int32))
     return [(positions + jnp.asarray(call.pick("first", 0)[0]).astype(positions.dtype)).astype(dtype)]

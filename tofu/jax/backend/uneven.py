@@ -156,7 +156,7 @@ class UnevenArray:
 
     @property
     def weak_type(self) -> bool:
-        """True if the array has a weak type, like a Python number: with another array, it takes that array's type."""
+        """True if operations with another array use the other array's type, as for a Python number."""
         return bool(getattr(self.joined, "weak_type", False))
 
     @property

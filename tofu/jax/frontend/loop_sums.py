@@ -151,7 +151,7 @@ class _BodyValues:
 
 
 class _LoopBody:
-    """The body of a loop from which sums move. Call `find_sum` for each carry, and `remove_sum` for each sum found."""
+    """The body of a loop from which sums move out."""
 
     def __init__(self, hoister: _Hoister, loop: Loop) -> None:
         self._hoister = hoister
@@ -194,7 +194,7 @@ class _LoopBody:
         return hoisted_sum if is_sum and hoisted_sum.has_product else None
 
     def _analyze_summand(self, value: Operand, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues) -> bool:
-        """Return True if the loop can sum a value in the type `dtype`. Add the necessary equations to `hoisted_sum`."""
+        """Return True if the sum of a value can move out of the loop. Add the equations for this to `hoisted_sum`."""
         if not isinstance(value, int) or self._read_counts[value] != 1:
             return False
         if value in self._moved_values or value in self._summed_equations:

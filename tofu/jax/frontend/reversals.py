@@ -48,7 +48,8 @@ class _Search:
     Attributes
     ----------
     computed
-        For each reversed value, its original equation, and the parameters and operands that reverse its result.
+        For each reversed value, the equation of the original value, with parameters and operands that compute the
+        reversed value.
     equal
         Maps a reversed value to an equal value, which may be reversed along other dimensions or not at all.
     rest

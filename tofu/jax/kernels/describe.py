@@ -128,8 +128,8 @@ class Described:
     def verify(self, *args: Any, **kwargs: Any) -> Any:
         """Check the description at these arguments, and return a report.
 
-        For each axis of the description, the function runs on shards, and the combined results are compared with the
-        results for complete arrays. Raises DescriptionError if they differ.
+        For each axis of the description, run the function on shards, and compare the combined results with the results
+        for complete arrays. Raise DescriptionError if they differ.
         """
         return verify_described(self, args, kwargs)
 

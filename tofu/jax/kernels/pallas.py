@@ -214,7 +214,7 @@ def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, A
 
 
 def _match_stride(blocks: np.ndarray[Any, Any]) -> tuple[int, int] | None:
-    """Divide a grid axis into the smallest equal groups that use separate blocks, or all the same blocks.
+    """Divide a grid axis into equal groups, as small as possible, that use separate blocks or all the same blocks.
 
     `blocks` has a row for each position. Return the number of positions in a group, and by how many blocks neighboring
     groups differ. Return None if there are no such groups.
