@@ -339,8 +339,8 @@ class PartitionedStep:
     def simulate(self, machine: Any, states: int = 0) -> Simulation:
         """Predict the time of a step on a machine.
 
-        `machine` is the name of a machine that Tofu knows, such as "8xH100", or the path of its file. `states` is
-        the number of arrays that an optimizer outside of the step keeps for each weight.
+        `machine` is the name of a machine that Tofu knows, such as "8xH100", or the path of a machine's file. `states`
+        is the number of arrays that an optimizer outside of the step keeps for each weight.
         """
         return simulate_partition(self.partition, read_machine(machine), read_states(states))
 

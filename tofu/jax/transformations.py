@@ -168,8 +168,8 @@ def make_transformable(
 def choose_settings(partition: Partition, source: Source) -> Settings:
     """Return the options for planning `source`, a transformation of a planned step.
 
-    They include hints, so that `source` stores its arguments like the planned step, except arguments with a batch
-    dimension.
+    The options include hints, so that `source` stores its arguments like the planned step, except arguments with a
+    batch dimension.
     """
     native, transformed = partition.source.native, source.native
     numbers = list(zip(transformed.step.inputs, native.step.inputs, strict=False))

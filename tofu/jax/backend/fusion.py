@@ -1,4 +1,4 @@
-"""Predict which values XLA stores in memory on CPUs. It fuses many operations into the operations that read them.
+"""Predict which values XLA stores in memory on CPUs, after fusing operations into the operations that read them.
 
 The rules are those of XLA's fusion pass:
 

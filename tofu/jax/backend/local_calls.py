@@ -100,7 +100,7 @@ class LocalCall:
 
     @cached_property
     def split_dimensions(self) -> list[int]:
-        """The dimensions of the first operand in which workers have different positions."""
+        """The dimensions along which the first operand is split and the primitive looks up positions."""
         begins = [attributes.get("first", ()) for attributes in self.attributes_by_worker]
         return sorted({d for begin in begins for d, first in enumerate(begin) if first})
 
@@ -249,7 +249,7 @@ def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
 def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
     """Clamp the start indices of a dynamic slice or update.
 
-    Otherwise XLA does not clamp them if it merges two slices.
+    If XLA merges two slices, it does not clamp the indices by itself.
     """
     operand_count = 1 if name == "dynamic_slice" else 2
     window_sizes = parameters["slice_sizes"] if name == "dynamic_slice" else operands[1].shape

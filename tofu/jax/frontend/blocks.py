@@ -1,7 +1,7 @@
 """Divide operators along a dimension, such as cumulative sums and `argmax`, into one block for each worker.
 
 Each worker computes its own block, and workers exchange one partial result for each block. A Fourier transform of
-several dimensions becomes one transform for each dimension. Each of them can be split along the other dimensions.
+several dimensions becomes one transform for each dimension. Each transform can be split along the other dimensions.
 """
 
 from __future__ import annotations

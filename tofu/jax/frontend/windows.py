@@ -174,8 +174,8 @@ def rewrite_concatenation(
 ) -> Sequence[Operand] | None:
     """Replace a concatenation of slices, such as `jnp.roll(x, 1)`, by a select between shifted copies.
 
-    A slice of one row cannot be split, so its elements would be transferred twice. If one piece is more than half of
-    the result, it may also be computed from slices. Return None for other concatenations.
+    A slice of one row cannot be split, so its elements would be transferred twice. A piece of more than half of the
+    result may also be computed from slices. Return None for other concatenations.
     """
     if not 2 <= len(equation.inputs) <= MOST_SLICES:
         return None

@@ -101,7 +101,7 @@ def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
 def rewrite_jaxpr(jaxpr: Jaxpr, rewrite: Callable[[JaxprEqn], Sequence[JaxprEqn]]) -> Jaxpr:
     """Apply `rewrite` to each equation of a jaxpr and of its inner jaxprs, such as branches.
 
-    The new jaxpr runs under the current mesh, even if it was traced under another mesh, which JAX would refuse.
+    The new jaxpr runs under the current mesh. JAX would refuse a jaxpr that was traced under another mesh.
     """
     (current,) = jax.make_jaxpr(jax.lax.neg)(0.0).jaxpr.eqns
     renewed: dict[Any, Any] = {}
