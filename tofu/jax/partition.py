@@ -226,8 +226,7 @@ def _check_device_list(workers: Any) -> None:
 
 
 def find_devices(workers: Any) -> list[Any]:
-    """Return the devices that `workers` selects. Raise DeviceError if there are too few, or if `workers` has the wrong type.
-    """
+    """Return the devices that `workers` selects. Raise DeviceError for a wrong type or too few devices."""
     if isinstance(workers, Mesh):
         workers = list(workers.devices.flat)
     _check_device_list(workers)
