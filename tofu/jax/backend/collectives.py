@@ -25,7 +25,7 @@ class Workers:
         self.count = prod(factors)
         self.axis_names = tuple(f"step{n}" for n in range(len(factors)))
         self.scatters_sums = True
-        """True if workers may call `lax.psum_scatter`. Otherwise they exchange shards and add them, at equal cost."""
+        """True if workers may call `lax.psum_scatter`. Otherwise workers exchange shards and add them, at equal cost."""
         self._known_numbers: dict[Any, Any] = {}
 
     @property

@@ -33,7 +33,7 @@ COSTLY = read_names("""
     acos acosh asin asinh atan atan2 atanh cbrt cos cosh digamma div erf erf_inv erfc exp exp2 expm1 gather lgamma log log1p logistic
     pow rem rsqrt sin sinh sqrt tan tanh
 """) | (REDUCING := read_names("reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum reduce_xor"))
-"""Operations that are fused if there is a single reader, and if it reads each element only once."""
+"""Operations that are fused only into a single reader, which must read each element only once."""
 FUSED = CHEAP | COSTLY
 REPEATING = read_names("broadcast_in_dim concatenate dynamic_slice loop_cell")
 """Operations that may read an element of an operand more than once."""

@@ -360,4 +360,4 @@ LOOKUP_RULES: Mapping[str, Rule] = {
     "gather": _gather,
     **dict.fromkeys(("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-max", "scatter-min"), _scatter),
 }
-"""Rules for primitives that look up positions. They apply if a dimension with such positions is split."""
+"""Rules for primitives that look up positions along a split dimension."""

@@ -15,7 +15,7 @@ ALIASES = read_names("""
 """)
 """Primitives that copy nothing: result n shares the memory of operand n."""
 ALONG = {"all_gather": "all_gather_dimension", "reduce_scatter": "scatter_dimension"}
-"""The parameter of each collective that names its dimension."""
+"""For each collective, the parameter that names the dimension."""
 WINDOW = 32
 """XLA reduces a longer dimension in windows of this length, and fuses nothing into such a reduction."""
 

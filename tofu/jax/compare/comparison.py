@@ -33,7 +33,7 @@ from tofu.planning.settings import Settings
 from tofu.report.console import print_legend, print_notes
 
 MOST_WORK = 1.5
-"""If all devices together compute more than this many times the work of one, a note says that they repeat work."""
+"""A note says that devices repeat work if together they compute more than this many times the work of one."""
 GIVEN = "the plan given"
 SPLIT = "Tofu, everything split"
 FREE = "Tofu, replicas free"

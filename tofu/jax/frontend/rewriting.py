@@ -37,7 +37,7 @@ Rule: TypeAlias = "Callable[[StepBuilder, Equation, Sequence[ValueType]], Sequen
 
 REDUCTIONS = {"psum": lax.reduce_sum, "pmax": lax.reduce_max, "pmin": lax.reduce_min}
 COMPARISONS = {"max": primitives.ge_p, "min": primitives.le_p}
-"""The comparison that is true of the number that a primitive chooses, and of the other number."""
+"""The comparison that is true between the number that a primitive chooses and the other number."""
 DEVICE_PRIMITIVES = frozenset(("pmap", "shard_map", "xla_pmap", *REDUCTIONS))
 
 
