@@ -43,11 +43,11 @@ class StepRequest:
 
     @property
     def name(self) -> str:
-        """The name FILE.py:STEP, which titles show."""
+        """The name of the step in titles, FILE.py:STEP."""
         return self.file.name
 
     def read(self) -> Task:
-        """Find all ways to split each operator of the step, before a plan chooses among them."""
+        """Find all ways to split each operator of the step. A search then chooses among them."""
         return analyse(self.source, self.settings, Observer(), self.engine)
 
     def compile(self, observe: Observer | None = None) -> Partition:
@@ -55,7 +55,7 @@ class StepRequest:
         return plan_step(self.source, self.settings, observe, self.engine)
 
     def over(self, workers: int) -> StepRequest:
-        """Return the request for another number of workers. Settings that depend on the number are dropped."""
+        """Return the request for another number of workers. Drop settings that depend on this number."""
         return replace(self, settings=self.settings.over(workers))
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
@@ -67,7 +67,7 @@ class StepRequest:
         return verify_step(self.file.step, self.file.arguments, self.settings, self.engine, dtype, seed)
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Return a function that prints a table of Tofu's plans, data parallelism and FSDP, all compiled by XLA.
+        """Compile the step with Tofu's plans, data parallelism and FSDP. Return a function that prints a table.
 
         Data parallelism and FSDP split the arguments along the batch dimension, whose size is `batch`.
         """

@@ -37,7 +37,7 @@ class JaxFrontEnd:
     lowerings = LOWERINGS
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return None, so that the planner computes the shapes of shards from descriptions."""
+        """Return None: the planner computes the shapes of shards from the operators' descriptions."""
         return None
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:

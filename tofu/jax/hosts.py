@@ -66,8 +66,7 @@ def check_devices(devices: Sequence[Any]) -> None:
 def find_topology(devices: Sequence[Any]) -> Topology | None:
     """Describe the interconnect of the devices by two levels: between hosts, and within a host.
 
-    Return None if there is only one host, if hosts have one device or different numbers of devices, or if the devices
-    are not listed host by host.
+    Return None unless several hosts have equally many devices (two or more), and the devices are listed host by host.
     """
     processes = list(map(find_process, devices))
     hosts = list(dict.fromkeys(processes))

@@ -79,7 +79,7 @@ class StepDeviceMemory:
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """Rows below the total: none."""
+        """Rows below the total. This table has none."""
         return {}
 
     @property

@@ -150,11 +150,11 @@ def partition(
         - "free": any array, such as a table of 50,257 rows.
         - "none": no array.
     more
-        Accepts nothing. Arguments of the step that are passed here raise an error that shows the correct call.
+        Must be empty. If arguments of the step are passed here, the error shows the correct call.
     options
         Options of planning, which `tofu.partition` explains: `hints`, `search_seconds`, `algorithm`, `topology`,
-        `memory_limit`, `replicate`, `undescribed`, `cache` and `plan`. `plan` replaces the search: it is a `Plan`, its
-        JSON, or the path of a file with the JSON. Without `topology`, transfers between processes are assumed to be
+        `memory_limit`, `replicate`, `undescribed`, `cache` and `plan`. `plan` replaces the search: pass a `Plan`, the
+        JSON of a plan, or the path of a JSON file. Without `topology`, transfers between processes are assumed to be
         slower than transfers within a process.
 
     Returns
@@ -226,7 +226,7 @@ def _check_device_list(workers: Any) -> None:
 
 
 def find_devices(workers: Any) -> list[Any]:
-    """Return the devices that `workers` selects. Raise DeviceError if there are too few, or if its type is wrong."""
+    """Return the devices that `workers` selects. Raise DeviceError for a wrong type or too few devices."""
     if isinstance(workers, Mesh):
         workers = list(workers.devices.flat)
     _check_device_list(workers)

@@ -47,7 +47,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def in_planned_precision(method: Method) -> Method:
-    """Make a method run with `jax_enable_x64` as it was when the step was traced."""
+    """Make a method run with the value that `jax_enable_x64` had when the step was traced."""
 
     @wraps(method)
     def run(self: PartitionedStep, *args: Any, **named: Any) -> Any:
@@ -162,7 +162,7 @@ class PartitionedStep:
 
     @cached_property
     def _run_traced(self) -> Callable[..., list[Any]]:
-        """The step as a function that JAX can transform. It takes and returns complete arrays, and donates none."""
+        """The step as a function that JAX can transform. Its arguments and results are complete arrays."""
         jitted = jax.jit(self._program.function(self.mesh))
 
         def run_whole(*leaves: Any) -> list[Any]:
@@ -339,8 +339,8 @@ class PartitionedStep:
     def simulate(self, machine: Any, states: int = 0) -> Simulation:
         """Predict the time of a step on a machine.
 
-        `machine` is the name of a machine that Tofu knows, such as "8xH100", or the path of its file. `states` is
-        the number of arrays that an optimizer outside of the step keeps for each weight.
+        `machine` is the name of a machine that Tofu knows, such as "8xH100", or the path of a machine's file. `states`
+        is the number of arrays that an optimizer outside of the step keeps for each weight.
         """
         return simulate_partition(self.partition, read_machine(machine), read_states(states))
 

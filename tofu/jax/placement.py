@@ -74,7 +74,7 @@ def place_operand(value: Any, sharding: Sharding) -> Any:
 def place_copy(value: Any, sharding: Sharding) -> Any:
     """Place a copy of a value, so that a step may reuse the memory of the copy while `value` stays valid.
 
-    By itself, JAX does not copy an array that is already on a device, and on CPUs it reads NumPy arrays in place.
+    JAX itself does not copy an array that is already on a device. On CPUs, it also reads NumPy arrays in place.
     """
     placed = place_array(_copy_host_array(value), sharding)
     if isinstance(placed, UnevenArray):

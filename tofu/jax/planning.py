@@ -130,9 +130,8 @@ def plan_on_same_state(
 ) -> Partition:
     """Plan another step for the state of a planned step, so that both steps can use the same arrays.
 
-    `part` is a function from this state to the first argument of the other step, which keeps its shards. `name` is the
-    name of the planned step. Raise ShapeError if shapes or types differ, or PlanError if `options` contradict the
-    shards.
+    `part` is a function from this state to the first argument of the other step. `name` is the name of the planned
+    step. Raise ShapeError if shapes or types differ, or PlanError if `options` contradict the shards.
     """
     planned = partition.plan
     hints = make_state_hints(source, partition, part)

@@ -56,9 +56,10 @@ def _show_tree(structure: Structure | None) -> str:
 def unflatten_values(
     structure: Structure, leaves: Sequence[Any], name: str, restore: Callable[[StaticLeaf], Any]
 ) -> Any:
-    """Build a tree with shardings or other values instead of arrays. Error messages call this tree `name`.
+    """Build a tree that has other values, such as shardings, in place of arrays.
 
-    `restore` returns a value for each static leaf. Raise UnsupportedError if a class in the tree accepts only arrays.
+    `restore` returns a value for each static leaf. `name` is the name of the tree in error messages. Raise
+    UnsupportedError if a class in the tree accepts only arrays.
     """
     try:
         return structure.unflatten(leaves, restore)

@@ -82,7 +82,7 @@ def advise_source(
     engine: Engine = JAX,
     report: Any = None,
 ) -> Advice:
-    """Recommend a number of devices for a traced step. Before each plan, `report` is called with a text."""
+    """Recommend a number of devices for a traced step. Call `report` with a line of text before each plan."""
 
     def make(task: Task) -> Partition:
         return plan_step(source, task.settings, Observer(), engine)

@@ -42,7 +42,7 @@ class StepArguments:
         self._result_types: dict[WeakTypes, list[ValueType]] = {}
 
     def split(self, values: Sequence[Any]) -> list[list[Any]]:
-        """Divide a list with one element for each array in the arguments into one list for each argument."""
+        """Divide a list, which has an element for each array, into a list for each argument."""
         return self._native.arguments_tree.split(values)
 
     def flatten(self, args: Sequence[Any]) -> list[Any]:
@@ -91,9 +91,9 @@ class StepArguments:
     def find_result_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
         """Return the types of the results, or None if they are the planned types.
 
-        They may differ if a call passes an array instead of a planned Python number, or a number instead of an array:
-        `x * 0.1` has the type of `x`, but `x * np.float32(0.1)` has the wider of the two types. In this case, trace the
-        step again, as `jax.jit` does. Raise ShapeError if the step would compute in other types than planned.
+        Other types result if a call passes an array instead of a planned Python number, or the reverse: `x * 0.1` has
+        the type of `x`, but `x * np.float32(0.1)` has the wider of the two types. In this case, trace the step again,
+        as `jax.jit` does. Raise ShapeError if the step would compute in other types than planned.
         """
         weak_types = list_weak(leaves)
         if weak_types == self._planned_weak_types:

@@ -1,8 +1,8 @@
 """Apply `jax.grad` and `jax.vmap` to a partitioned step.
 
 Tofu plans the derivative of a step (in reverse mode), or its `jax.vmap`, as another step. JAX itself cannot transform
-the program that workers run, because a collective does not record if its operand is replicated. The derivative would
-add the cotangents of all replicas, and `jax.vmap` would mix workers.
+the program that workers run, because a collective does not record whether its operand is replicated. The derivative
+would add the cotangents of all replicas, and `jax.vmap` would mix workers.
 """
 
 from __future__ import annotations
@@ -168,8 +168,8 @@ def make_transformable(
 def choose_settings(partition: Partition, source: Source) -> Settings:
     """Return the options for planning `source`, a transformation of a planned step.
 
-    They include hints, so that `source` stores its arguments like the planned step, except arguments with a batch
-    dimension.
+    The options include hints, so that `source` stores its arguments like the planned step, except arguments with a
+    batch dimension.
     """
     native, transformed = partition.source.native, source.native
     numbers = list(zip(transformed.step.inputs, native.step.inputs, strict=False))

@@ -3,7 +3,8 @@
 The prediction follows XLA on CPUs:
 
 - Fused values are not stored (`fusion.py`).
-- An equation becomes one or more operations with scratch memory (`xla_operations.py`). They run breadth first.
+- An equation becomes one or more operations with scratch memory (`xla_operations.py`). Operations run in breadth-first
+  order.
 - An operation may overwrite operands that nothing reads later.
 - Temporary values may use the memory of a result until the result is written.
 - A donated argument is copied if it would be overwritten before another operation reads it.
@@ -99,7 +100,7 @@ def _make_loop_operation(loop: Loop, types: list[ValueType], alias: Aliases) -> 
 
 
 def _copy_donated(operations: Sequence[Operation], pairs: Mapping[int, int], types: list[ValueType]) -> list[Operation]:
-    """Copy each donated argument that a result would overwrite too early, while another operation may still read it.
+    """Copy each donated argument that a result would overwrite before all operations have read it.
 
     `pairs` maps results to arguments. The types of the copies are appended to `types`.
     """
@@ -227,9 +228,8 @@ def _pack(
 def _find_unplaced(buffers: Sequence[Buffer], spaces: Iterable[list[Buffer]], length: int) -> list[Buffer]:
     """Return the buffers that cannot use the memory of results.
 
-    Each element of `spaces` is the memory of one result. It lists the buffers in this memory, and the first one is the
-    result itself. Large buffers choose first. Each takes the smallest space that is large enough, and free during its
-    lifetime.
+    Each list in `spaces` has the buffers that share the memory of one result; the first buffer is the result itself.
+    From the largest to the smallest, each buffer takes the smallest space that is large enough, and free at that time.
     """
     spaces = sorted(spaces, key=lambda space: space[0].size)
     sizes = [space[0].size for space in spaces]
@@ -263,7 +263,7 @@ def _find_unplaced(buffers: Sequence[Buffer], spaces: Iterable[list[Buffer]], le
 
 
 class _Occupied:
-    """A table that shows when each space is in use. A coarse table of 64 time units per row makes searches faster."""
+    """A table that shows when each space is in use."""
 
     BLOCK = 64
 

@@ -25,7 +25,7 @@ class Workers:
         self.count = prod(factors)
         self.axis_names = tuple(f"step{n}" for n in range(len(factors)))
         self.scatters_sums = True
-        """True if workers may call `lax.psum_scatter`. Otherwise they exchange shards and add them, at equal cost."""
+        """True if workers may call `lax.psum_scatter`. Otherwise workers exchange shards and add them, at equal cost."""
         self._known_numbers: dict[Any, Any] = {}
 
     @property
@@ -35,7 +35,7 @@ class Workers:
 
     @contextmanager
     def remember(self) -> Iterator[None]:
-        """Return a context for tracing. Within it, numbers that depend on the worker are computed only once."""
+        """Return a context for tracing. In this context, numbers that depend on the worker are computed only once."""
         before = self._known_numbers
         self._known_numbers = dict(before)
         _ = self.me  # before any loop: XLA on CPUs cannot look up the number in the kernel of a small loop
@@ -62,8 +62,8 @@ class Workers:
     def pick(self, table: Any) -> list[Any]:
         """Return this worker's row of `table`, as a list of numbers.
 
-        If a number is equal on all workers, it is a constant in the program. Other numbers have an unsigned type unless
-        one is negative, because JAX adds code for negative indices.
+        A number that is equal on all workers becomes a constant. Other numbers are unsigned if none is negative,
+        because JAX adds code for signed indices.
         """
         columns = np.asarray(table).reshape(self.count, -1).T
         if columns.dtype != bool:
@@ -169,8 +169,8 @@ RULES: dict[type, Callable[[Workers, Any, Any], Any]] = {
 def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
     """Return the region of an array that begins at `begins` and has the shape `extents`. `begins` may be traced.
 
-    A region of one integer is computed as a sum, in which all other elements count as 0. This avoids an error of JAX
-    0.6.2 on CPUs: if the array is a product, a slice of one integer can lose a factor.
+    To read one integer at a traced position, this function replaces all others by 0 and sums the array. A slice of one
+    integer can be wrong in JAX 0.6.2 on CPUs, if the array is a product.
     """
     is_known = all(isinstance(begin, (int, np.integer)) for begin in begins)
     if is_known or prod(extents) > 1 or not jnp.issubdtype(array.dtype, jnp.integer):
@@ -182,8 +182,8 @@ def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
 def _find_maximum(array: Any, axis_names: tuple[str, ...]) -> Any:
     """Return the maximum over devices, or NaN if any number is NaN.
 
-    XLA's maximum over CPU devices ignores NaN. So numbers are converted to integers in the same order, in which NaN is
-    the largest. For complex numbers, XLA has no maximum over devices.
+    XLA's maximum over CPU devices ignores NaN. So this function compares the numbers as integers, among which NaN is
+    the largest.
     """
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
         return _reduce_in_parts(jnp.max, array, axis_names)
@@ -217,7 +217,7 @@ def _reduce_in_parts(along_dimension: Callable[..., Any], array: Any, axis_names
 
 
 def _reorder_negative(integers: Any) -> Any:
-    """Convert the bits of floating-point numbers to integers in the same order. A second call undoes this."""
+    """Convert the bits of floating-point numbers to integers that sort like the numbers. A second call undoes this."""
     return jnp.where(integers < 0, integers ^ jnp.iinfo(integers.dtype).max, integers)
 
 

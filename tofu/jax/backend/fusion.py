@@ -1,11 +1,11 @@
-"""Predict which values XLA stores in memory on CPUs. It fuses many operations into the operations that read them.
+"""Predict which values XLA stores in memory on CPUs, after fusing operations into the operations that read them.
 
 The rules are those of XLA's fusion pass:
 
 - A cheap operation is computed again in each reader that it can be fused into. For other readers, its result is stored.
 - A costly operation is computed only once.
-- An operation with several large operands is computed only once, unless every path to its readers is fused. Otherwise
-  its readers would read these operands again.
+- An operation with several large operands is computed only once if its result is stored for one of its readers. The
+  other readers read this result, because the operands are larger.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COSTLY = read_names("""
     acos acosh asin asinh atan atan2 atanh cbrt cos cosh digamma div erf erf_inv erfc exp exp2 expm1 gather lgamma log log1p logistic
     pow rem rsqrt sin sinh sqrt tan tanh
 """) | (REDUCING := read_names("reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum reduce_xor"))
-"""Operations that are fused if there is a single reader, and if it reads each element only once."""
+"""Operations that are fused only into a single reader, which must read each element only once."""
 FUSED = CHEAP | COSTLY
 REPEATING = read_names("broadcast_in_dim concatenate dynamic_slice loop_cell")
 """Operations that may read an element of an operand more than once."""
@@ -62,7 +62,7 @@ class Buffer:
         return other in self.over and other.last == self.first
 
     def shift(self, moments: int) -> Buffer:
-        """Return a buffer of the same size whose lifetime is `moments` later."""
+        """Return a copy of the buffer that is in use `moments` later."""
         return Buffer(self.size, self.first + moments, self.last + moments)
 
 
@@ -104,7 +104,7 @@ def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, li
 
 
 def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> list[Operation]:
-    """Fuse operations as XLA does. Return the remaining ones, which read and compute only values in memory."""
+    """Fuse operations as XLA does. The returned operations read and write only values in memory."""
     fusion = _Fusion(list(operations), results, types)
     stored_operations: list[Operation] = []
     fused_operations: dict[int, Operation] = {}  # by result, with reads of values in memory only

@@ -1,4 +1,4 @@
-"""Predict how many bytes each kernel reads and writes if XLA fuses operators. Simulations use this."""
+"""Predict how many bytes each kernel reads and writes after XLA fuses operators, for simulations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def find_kernel_bytes(program: Program) -> dict[int, int]:
     """Return the bytes that the kernel of each operator reads and writes in one run.
 
     Operators that are fused into others have no kernel. Only the first worker is examined, because the shards of all
-    workers have equal shapes. Values from other workers are read from memory, and so are values from outside a loop.
+    workers have equal shapes. Values from other workers or from outside a loop are read from memory.
     """
     graph, nodes = program.graph, program.nodes
     first_workers_nodes = [number for number, node in enumerate(nodes) if node.worker == 0]

@@ -94,22 +94,22 @@ class LocalCall:
         return evaluate(replace(self.equation, params={**self.parameters, **replaced}), operands)
 
     def pick(self, name: str, default: Any) -> list[Any]:
-        """Return the value that an attribute has on this worker, as a list of numbers."""
+        """Return this worker's value of an attribute, as a list of numbers."""
         rows = [attributes.get(name, default) for attributes in self.attributes_by_worker]
         return self.workers.pick([row if isinstance(row, tuple) else (row,) for row in rows])
 
     @cached_property
     def split_dimensions(self) -> list[int]:
-        """The split dimensions of the first operand in which the primitive looks up positions."""
+        """The dimensions along which the first operand is split and the primitive looks up positions."""
         begins = [attributes.get("first", ()) for attributes in self.attributes_by_worker]
         return sorted({d for begin in begins for d, first in enumerate(begin) if first})
 
     def find_complete_extents(self) -> Any:
-        """Return the shape of the first operand, with complete extents in the dimensions of `split_dimensions`."""
+        """Return the shape of the first operand before it was split along `split_dimensions`."""
         return next(attributes["rows"] for attributes in self.attributes_by_worker if "rows" in attributes)
 
     def take_part(self, result: Any, output: int = 0, sharded_dimensions: int = 0) -> Any:
-        """Return this worker's shard of a result. Its first `sharded_dimensions` dimensions are already sharded."""
+        """Return this worker's shard of a result whose first `sharded_dimensions` dimensions are already sharded."""
         complete = tuple((0, extent) for extent in result.shape[:sharded_dimensions])
         boxes = [(*complete, *box[sharded_dimensions:]) for box in self.output_boxes[output]]
         return self.workers.take_part(result, boxes)
@@ -144,8 +144,8 @@ def find_repeated_elements(
 ) -> list[RepeatedElements]:
     """Find elements of operands that a reduction would include twice, because shards overlap.
 
-    `own_counts` has the axes along which shards overlap, and how many positions each worker includes. Indices of a
-    gather or scatter are not replaced, because the primitive may require unique or sorted indices.
+    `own_counts` maps each axis along which shards overlap to the number of positions that each worker includes. Indices
+    of a gather or scatter are not replaced, because the primitive may require unique or sorted indices.
     """
     operands = [n for n, operand in enumerate(equation.inputs) if not isinstance(operand, Literal)]
     has_indices = equation.primitive.name.startswith(("gather", "scatter"))
@@ -160,7 +160,7 @@ def find_repeated_elements(
 
 
 def share_parameters(equation: Equation, attributes_by_worker: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the parameters of an equation for shards. They must be equal on all workers.
+    """Return the parameters with which all workers run an equation on their shards.
 
     Raise InternalError if workers need different parameters.
     """
@@ -176,14 +176,14 @@ def share_parameters(equation: Equation, attributes_by_worker: Sequence[dict[str
 
 
 def _offset_iota(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Count from the first position of this worker's shard. As on one device, only the sum is rounded."""
+    """Count from the first position of this worker's shard."""
     dtype = call.parameters["dtype"]
     (positions,) = call.bind(operands, dtype=dtype if jnp.issubdtype(dtype, jnp.integer) else jnp.dtype(jnp.int32))
     return [(positions + jnp.asarray(call.pick("first", 0)[0]).astype(positions.dtype)).astype(dtype)]
 
 
 def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Draw all numbers, because each one depends on the count. Return this worker's shard."""
+    """Draw all numbers, because each one depends on how many are drawn. Return this worker's shard."""
     (keys,) = operands
     (all_numbers,) = call.bind(operands, shape=call.equation.params["shape"])
     return [call.take_part(all_numbers, sharded_dimensions=keys.ndim)]
@@ -195,7 +195,7 @@ def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Return the rows in this worker's shard, and zeros for all others. `read_bits` converts the sum over workers."""
+    """Gather rows. Rows outside this worker's shard are zeros, so that the sum over workers has all rows."""
     operand, indices = operands
     dimension_numbers, params = call.equation.params["dimension_numbers"], call.equation.params
     first_rows = call.pick("first", (0,) * operand.ndim)
@@ -249,7 +249,7 @@ def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
 def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
     """Clamp the start indices of a dynamic slice or update.
 
-    XLA merges this slice with the one that takes a worker's shard, and then does not clamp the indices.
+    If XLA merges two slices, it does not clamp the indices by itself.
     """
     operand_count = 1 if name == "dynamic_slice" else 2
     window_sizes = parameters["slice_sizes"] if name == "dynamic_slice" else operands[1].shape
@@ -272,7 +272,7 @@ def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> 
 
 
 def _widen(indices: Any) -> Any:
-    """Convert small indices to 32 bits. If a shard's first row number does not fit, XLA's partitioner aborts."""
+    """Convert small indices to 32 bits, because XLA aborts if a shard's first row number does not fit into the type."""
     return indices.astype(jnp.int32) if indices.dtype.itemsize < jnp.dtype(jnp.int32).itemsize else indices
 
 
@@ -311,7 +311,7 @@ def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Return a slice with zeros for elements outside this worker's shard. `read_bits` converts the sum over workers."""
+    """Return a slice. Elements outside this worker's shard are zeros, so that the sum over workers is complete."""
     operand, *starts = operands
     sizes = call.parameters["slice_sizes"]
     begins, bits, is_own = _find_begins(call, operand.shape, sizes, starts), as_bits(operand), jnp.bool_(True)
@@ -325,9 +325,9 @@ def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 def _find_begins(
     call: LocalCall, shape: Sequence[int], window_sizes: Sequence[int], starts: Sequence[Any]
 ) -> list[Any]:
-    """Return where a window begins, relative to the worker's shard. It may be outside the shard.
+    """Return the start of a window, relative to the worker's shard. The start may be outside the shard.
 
-    The window is moved into the complete array first, because XLA may lose this rule of JAX when it merges two slices.
+    As in JAX, a window that exceeds the complete array is first moved into the array.
     """
     complete_extents, split_dimensions = call.find_complete_extents(), call.split_dimensions
     index_dtype = jnp.int64 if any(jnp.result_type(start) == jnp.int64 for start in starts) else jnp.int32
@@ -340,7 +340,7 @@ def _find_begins(
 
 
 def _read_along(array: Any, dimension: int, begin: Any, size: int) -> tuple[Any, Any]:
-    """Return `size` elements along a dimension, and True for each one inside the array. Others repeat the border."""
+    """Return `size` elements along a dimension, and a mask of those inside the array. The rest repeats the border."""
     position, extent = begin + jnp.arange(size, dtype=begin.dtype), array.shape[dimension]
     shape = [size if d == dimension else 1 for d in range(array.ndim)]
     is_inside = ((position >= 0) & (position < extent)).reshape(shape)
@@ -360,4 +360,4 @@ LOOKUP_RULES: Mapping[str, Rule] = {
     "gather": _gather,
     **dict.fromkeys(("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-max", "scatter-min"), _scatter),
 }
-"""Rules for primitives that look up positions. They apply if a dimension with such positions is split."""
+"""Rules for primitives that look up positions along a split dimension."""

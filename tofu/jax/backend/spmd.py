@@ -60,7 +60,7 @@ class SpmdProgram:
 
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
-        """The collectives that transfer each value, by number in the `Lockstep` program."""
+        """The collectives that transfer each value. Keys are the numbers of values in the `Lockstep` program."""
         transfers = self.lockstep.transfers
         collectives_by_value = {value: recognize(self.lockstep, transfer) for value, transfer in transfers.items()}
         if is_checked():
@@ -74,7 +74,7 @@ class SpmdProgram:
 
     @cached_property
     def shards(self) -> dict[int, int]:
-        """The number that a value's shards have in the `Lockstep` program, by number of the value in the step."""
+        """A map from the number of a value in the step to the number of its shards in the `Lockstep` program."""
         tensors, shards = self.native.tensor_of.items(), self.lockstep.shards
         return {number: shards[tensor] for number, tensor in tensors if tensor in shards}
 
@@ -175,7 +175,7 @@ class SpmdProgram:
 
     @cached_property
     def _layout_owners(self) -> dict[int, int]:
-        """For each result, the value whose layout it has: the argument that it replaces, or the result itself."""
+        """A map from each result to the value that decides its layout: the argument that it replaces, or itself."""
         next_values, tensor_of = self.problem.graph.next_values, self.native.tensor_of
         pairs = enumerate(zip_longest(self.step.outputs, self.step.inputs[: len(self.step.outputs)]))
         return {

@@ -156,7 +156,7 @@ class UnevenArray:
 
     @property
     def weak_type(self) -> bool:
-        """True if the array takes the type of the other operand, as a Python number does."""
+        """True if operations with another array use the other array's type, as for a Python number."""
         return bool(getattr(self.joined, "weak_type", False))
 
     @property

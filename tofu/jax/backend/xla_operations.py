@@ -15,7 +15,7 @@ ALIASES = read_names("""
 """)
 """Primitives that copy nothing: result n shares the memory of operand n."""
 ALONG = {"all_gather": "all_gather_dimension", "reduce_scatter": "scatter_dimension"}
-"""The parameter of each collective that names its dimension."""
+"""For each collective, the parameter that names the dimension."""
 WINDOW = 32
 """XLA reduces a longer dimension in windows of this length, and fuses nothing into such a reduction."""
 
@@ -86,7 +86,6 @@ class Kernels:
         return len(self._types) - 1
 
     def _draw(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield the loop in which XLA draws random numbers. For each number, the loop stores four words of 32 bits."""
         results = equation.outputs
         word_type = ValueType(self._types[results[0]].shape, np.dtype(np.uint32))
         words = self._add_value(word_type), self._add_value(word_type)
@@ -112,10 +111,6 @@ class Kernels:
         yield Operation("dot_general", tuple(dict.fromkeys(reads)), equation.outputs)
 
     def _scatter_windows(self, equation: Equation, _: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield operations for the gradient of a maximum over windows.
-
-        XLA stores the position of the largest element in each window as one integer for each dimension.
-        """
         source, operand = (self._aliases.find_all([x])[0] for x in equation.inputs)
         source_type, type_ = (self._types[x] for x in equation.inputs if isinstance(x, int))
         borders = equation.params["padding"]
@@ -193,9 +188,9 @@ RULES: Mapping[str, Callable[[Kernels, Equation, tuple[int, ...]], Iterator[Oper
 
 
 def _is_stored_as_matrices(type_: ValueType, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int]) -> bool:
-    """Return True if a matrix product can read an array without a copy, because its order is batch, rows, columns.
+    """Return True if an array needs no copy for a matrix product: its order is batch, rows, columns.
 
-    A single row dimension and a single column dimension may be in reverse order.
+    If there is only one row dimension and one column dimension, they may be swapped.
     """
     batch, rows, columns = ([d for d in dimensions if type_.shape[d] > 1] for dimensions in (batch, rows, columns))
     order = [*batch, *rows, *columns]

@@ -33,7 +33,7 @@ from tofu.planning.settings import Settings
 from tofu.report.console import print_legend, print_notes
 
 MOST_WORK = 1.5
-"""If all devices together compute more than this many times the work of one, a note says that they repeat work."""
+"""A note says that devices repeat work if together they compute more than this many times the work of one."""
 GIVEN = "the plan given"
 SPLIT = "Tofu, everything split"
 FREE = "Tofu, replicas free"
@@ -90,9 +90,9 @@ class PlanComparison:
         self._one_device_work = _count_work(compiled)
 
     def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[PlanRow]:
-        """Yield a row for each plan.
+        """Yield a row for each plan: first Tofu's plans, then the peers.
 
-        The plans are Tofu's plans, the peers, and, for each peer, a Tofu plan that needs no more memory than the peer.
+        After that, for each peer, yield the row of a Tofu plan that needs no more memory.
         """
         if self._settings.plan is not None:
             yield self.attempt(GIVEN, self.plan)

@@ -183,7 +183,6 @@ def _find_relayed_share(groups: Sequence[Sequence[int]], host_devices: int) -> f
 
 
 def _list_results(collective: re.Match[str]) -> list[float]:
-    """Return the bytes of each result of a collective. An asynchronous collective may list its operands first."""
     sizes = _list_sizes(collective["result"])
     if not collective["started"]:
         return sizes

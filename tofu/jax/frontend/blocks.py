@@ -1,7 +1,7 @@
 """Divide operators along a dimension, such as cumulative sums and `argmax`, into one block for each worker.
 
 Each worker computes its own block, and workers exchange one partial result for each block. A Fourier transform of
-several dimensions becomes one transform for each dimension. Each of them can be split along the other dimensions.
+several dimensions becomes one transform for each dimension. Each transform can be split along the other dimensions.
 """
 
 from __future__ import annotations
@@ -155,7 +155,6 @@ def _find_largest(axis: int, blocks: int, k: int, x: Any) -> tuple[Any, Any]:
 
 
 def _transform(kind: Any, lengths: Sequence[int], x: Any) -> Any:
-    """Transform one dimension after another. Real numbers occur only in the transform of the last dimension."""
     kinds = type(kind)
     complex_kind = {kinds.RFFT: kinds.FFT, kinds.IRFFT: kinds.IFFT}.get(kind, kind)
     steps = [(x.ndim - 1, kind, lengths[-1])]

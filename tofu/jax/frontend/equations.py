@@ -130,9 +130,9 @@ class Equation:
     line
         Line of the user's program that created the equation.
     checkpoint
-        The number of the `jax.checkpoint` for which the backward pass computes the equation again, or None.
+        If the backward pass computes the equation again, the number of its `jax.checkpoint`. Otherwise None.
     loops_summed
-        The number of loops, around the equation, that sum its only result in the type `summed_dtype`. Only equations
+        The number of enclosing loops that sum the equation's only result, in the type `summed_dtype`. Only equations
         after these loops can read the sum.
     has_separate_sums
         True if outer loops sum the result and the innermost loop does not. A later loop reads these separate sums
@@ -181,13 +181,13 @@ class LoopCarry:
     Attributes
     ----------
     value
-        The number of the current value, which the loop body reads.
+        The number by which the loop body reads the carried value.
     first
-        The current value in the first iteration.
+        The carried value in the first iteration.
     following
-        The value that becomes the current value in the next iteration.
+        The result that becomes the carried value of the next iteration.
     last
-        The number of the final value, for equations after the loop.
+        The number by which equations after the loop read the final value.
     """
 
     value: int
@@ -207,7 +207,7 @@ class LoopCarry:
 
 @dataclass(frozen=True)
 class LoopSum:
-    """A result that loops sum, and how one of these loops takes part.
+    """A result that one or more loops sum, as seen from one of these loops.
 
     Attributes
     ----------
@@ -234,9 +234,9 @@ class LoopSum:
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of `length` iterations. If `reverse` is True, they read scanned arrays from the last element to the first.
+    """A loop of `length` iterations, such as a `lax.scan`. If `reverse` is True, it scans arrays from the end.
 
-    For each value in `separate_sums`, an earlier loop computed one sum per iteration. Iteration t reads sum t.
+    An earlier loop computed separate sums of the values in `separate_sums`. Iteration t reads sum t of each value.
     """
 
     equations: tuple[Equation | Loop, ...]
@@ -251,7 +251,7 @@ class Loop:
         return "\n    ".join([*lines, *"\n".join(map(str, self.equations)).splitlines()])
 
     def without_constant_carries(self) -> Loop:
-        """Return the loop without carries that never change. The body then reads these values from outside."""
+        """Return the loop without carried values that never change. The body then reads them from outside."""
         operand_by_constant = {c.value: c.first for c in self.carries if c.following == c.value}
         if not operand_by_constant:
             return self
@@ -265,7 +265,7 @@ class Loop:
         return replace(self, equations=equations, carries=carries)
 
     def walk_sums(self, depth: int = 1) -> Iterator[LoopSum]:
-        """Yield the results in the loop, and in its inner loops, that this loop sums or keeps as separate sums.
+        """Yield the results that this loop sums, or stacks as separate sums. They may be results of inner loops.
 
         `depth` is 1 for the loop itself, and increases by 1 with each inner loop.
         """

@@ -16,7 +16,7 @@ RESHAPING = frozenset(("broadcast_in_dim", "expand_dims", "reshape", "squeeze"))
 
 
 def find_compared_with_extremum(step: Step) -> frozenset[int]:
-    """Return each floating-point value `x` that the step compares with a maximum or minimum of `x`."""
+    """Return the floating-point values that the step compares with their own maximum or minimum."""
     equation_by_result = {number: equation for equation in step.walk() for number in equation.outputs}
     compared = set()
     for equation in step.walk():

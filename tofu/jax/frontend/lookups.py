@@ -115,8 +115,8 @@ def find_lookup(
 ) -> KnownLookup | None:
     """Find the known positions of a gather or scatter. Return None if no position is known.
 
-    Slices of the operand have the extents `sizes`, but lack the `collapsed` dimensions. `dimensions` are those to which
-    the indices apply. `batched` maps batch dimensions of the operand to batch dimensions of the indices.
+    The indices apply to `dimensions` of the operand. A slice has the extents `sizes`, and then loses its `collapsed`
+    dimensions. `batched` maps batch dimensions of the operand to batch dimensions of the indices.
     """
     shape = builder.find_type(operand).shape
     partial = (d for d in range(len(shape)) if d not in dimensions and d not in batched and sizes[d] < shape[d])
@@ -136,7 +136,7 @@ def find_lookup(
 
 
 def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
-    """Return the indices for each dimension if `indices` concatenates them. Otherwise return []."""
+    """Return the indices for each dimension, or [] if `indices` does not concatenate them."""
     shape = builder.find_type(indices).shape
     if shape[-1:] == (1,):
         return [indices]

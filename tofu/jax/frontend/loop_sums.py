@@ -61,8 +61,8 @@ def hoist_sums(step: Step) -> Step | None:
 class _Hoister:
     """Moves sums out of the loops of a step.
 
-    `equation_by_result` has the equation that computes each value. `current_by_old` maps a carry's final value to the
-    value that replaces it. `count` counts the moved sums.
+    `equation_by_result` has the equation that computes each value. If a sum moves, `current_by_old` maps the old result
+    of the loop to the new one. `count` counts the moved sums.
     """
 
     types: list[ValueType]
@@ -116,17 +116,17 @@ class _Hoister:
 class _HoistedSum:
     """A sum that moves out of a loop.
 
-    In the original loop, `add_equation` adds the value `summand` to a carry, or stacks it.
+    In the original loop, `add_equation` adds the value `summand` to a carried value, or stacks it.
 
     Attributes
     ----------
     summed_equations
         Equations that stay in the loop, by result. The loop will sum their results.
     moved_equations
-        Equations that move to a place after the loop, by result. They read the loop's sums, and compute the sum of
-        `summand`.
+        Equations that move out, and run after the loop, by result. They compute the sum of `summand` from the loop's
+        sums.
     separate_sums
-        If an inner loop stacks values, the separate sums of each stack.
+        The separate sums for each value that an inner loop stacks.
     has_product
         True if a summed equation is one of `PRODUCTS`, such as a matrix product.
     """
@@ -151,7 +151,7 @@ class _BodyValues:
 
 
 class _LoopBody:
-    """The body of a loop from which sums move. Call `find_sum` for each carry, and `remove_sum` for each sum found."""
+    """The body of a loop from which sums move out."""
 
     def __init__(self, hoister: _Hoister, loop: Loop) -> None:
         self._hoister = hoister
@@ -194,7 +194,7 @@ class _LoopBody:
         return hoisted_sum if is_sum and hoisted_sum.has_product else None
 
     def _analyze_summand(self, value: Operand, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues) -> bool:
-        """Return True if the loop can sum a value in the type `dtype`. Add the necessary equations to `hoisted_sum`."""
+        """Return True if the sum of a value can move out of the loop. Add the equations for this to `hoisted_sum`."""
         if not isinstance(value, int) or self._read_counts[value] != 1:
             return False
         if value in self._moved_values or value in self._summed_equations:

@@ -1,8 +1,8 @@
 """Remove reversals (`lax.rev`) that cancel each other, as in `jnp.cumsum(x[::-1])[::-1]`.
 
 Workers transfer almost every element if a split dimension is reversed. But most operators compute a reversed result
-from reversed operands. So this module searches the equations before a reversal for earlier reversals. If it finds them,
-it removes all, and equations between them compute in the original order.
+from reversed operands. So this module searches the equations before a reversal for earlier reversals. If it finds some,
+it removes all these reversals, and equations between them compute in the original order.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class _Search:
     Attributes
     ----------
     computed
-        For each reversed value, its original equation, and the parameters and operands that reverse its result.
+        For each reversed value, the equation of the original value, with parameters and operands that compute the
+        reversed value.
     equal
         Maps a reversed value to an equal value, which may be reversed along other dimensions or not at all.
     rest
@@ -70,7 +71,7 @@ class _Search:
         return value, frozenset(dimensions if self.builder.types[value].shape else ())
 
     def run(self, wanted: Reversed) -> bool:
-        """Fill the attributes for a reversed value. Return False if this takes more than `MOST_EQUATIONS` values."""
+        """Search from a reversed value. Return False if the search reaches more than `MOST_EQUATIONS` values."""
         waiting, seen = [wanted], {wanted}
         while waiting and len(seen) <= MOST_EQUATIONS:
             for following in self._expand(waiting.pop()):

@@ -37,7 +37,7 @@ Rule: TypeAlias = "Callable[[StepBuilder, Equation, Sequence[ValueType]], Sequen
 
 REDUCTIONS = {"psum": lax.reduce_sum, "pmax": lax.reduce_max, "pmin": lax.reduce_min}
 COMPARISONS = {"max": primitives.ge_p, "min": primitives.le_p}
-"""The comparison that is true of the number that a primitive chooses, and of the other number."""
+"""The comparison that is true between the number that a primitive chooses and the other number."""
 DEVICE_PRIMITIVES = frozenset(("pmap", "shard_map", "xla_pmap", *REDUCTIONS))
 
 
@@ -97,9 +97,9 @@ def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a `jax.device_put` by one for each value that it moves to another kind of memory.
+    """Replace a `jax.device_put` by one for each value that moves to another kind of memory.
 
-    Its devices are ignored, because the plan chooses devices.
+    Ignore requested devices, because the plan chooses devices.
     """
     targets = equation.params["devices"]
     has_memory_kinds = has_kinds_of_memory()
@@ -156,7 +156,7 @@ def _read_completely(builder: StepBuilder, equation: Equation, types: Sequence[V
 def _compare_operands(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace the comparison in the gradient of `maximum(x, y)` by a comparison of x and y.
 
-    Otherwise XLA may compute x or y twice and round it differently, so that neither equals the maximum.
+    Otherwise XLA may compute x and y twice with different rounding errors, so that neither equals the maximum.
     """
     for operand, extremum in (equation.inputs, equation.inputs[::-1]):
         maker = builder.find_producer(extremum)
@@ -194,7 +194,7 @@ def _trace_implementation(
 
 
 def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace padding between elements by padding along new dimensions of extent 1. The operand can then be split."""
+    """Pad along new dimensions of extent 1 instead of between elements, so that the operand can be split."""
     config = equation.params["padding_config"]
     if all(inner == 0 for _, _, inner in config) or not isinstance(equation.inputs[1], Literal):
         return None
@@ -217,7 +217,7 @@ def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[Value
 
 
 def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace padding by a number that is complex or known only at run time, which the description does not cover."""
+    """Replace an equation that pads with a complex or traced number, which the description does not cover."""
     if types[0].is_key:
         return None
     number, config = equation.inputs[1], equation.params["padding_config"]

@@ -26,7 +26,7 @@ MOST_EQUATIONS = 256  # the search ends after this many equations before an upda
 def extend_window(
     builder: StepBuilder, window: Operand, begins: Sequence[int], shape: Shape, equation: Equation
 ) -> Operand | None:
-    """Return an array that contains a window at `begins`. Its other elements may have any values.
+    """Return an array that contains a window at `begins`. The other elements may have any values.
 
     New equations are added before `equation`. Return None unless an element-wise computation from arrays of the shape
     `shape` produces the window.
@@ -38,7 +38,7 @@ def extend_window(
 
 
 class _Move(NamedTuple):
-    """A move along a dimension: each element number `stride` from `first` on is shifted."""
+    """A shift of the elements at `first`, `first + stride`, `first + 2 * stride`, ... along a dimension."""
 
     first: int
     stride: int
@@ -85,7 +85,7 @@ class _Search:
         return ()
 
     def _find_moves(self, maker: Equation) -> Sequence[_Move] | None:
-        """Return how a sliced array moves, or None if many elements around the slice would move, too."""
+        """Return the shifts of a sliced array, or None if they would transfer many elements outside the slice."""
         extents, starts = self.builder.find_type(maker.inputs[0]).shape, maker.params["start_indices"]
         strides = maker.params["strides"] or (1,) * len(extents)
         moves = []

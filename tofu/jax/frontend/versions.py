@@ -70,7 +70,7 @@ def is_memory_kind(target: Any) -> bool:
 
 
 def is_constraint(equation: JaxprEqn) -> bool:
-    """Return True if the user requests a sharding or a device: by a constraint, `jax.device_put`, or `jax.jit`.
+    """Return True for an equation in which the user requests a sharding or device, such as `jax.device_put`.
 
     A `reshard` that splits nothing does not count, because JAX adds such equations by itself.
     """
@@ -207,7 +207,7 @@ def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checke
 
 
 def find_varying(value: Any) -> frozenset[str]:
-    """Return the mesh axes along which a value may differ between devices. Empty if JAX does not record them."""
+    """Return the mesh axes along which a value may differ between devices, or an empty set if JAX records none."""
     if not isinstance(value, jax.Array):
         return frozenset()
     type_: Any = jax.typeof(value)
@@ -231,7 +231,7 @@ def vary_alike(values: Sequence[Any]) -> list[Any]:
 
 
 def all_gather(value: Any, axis_names: str | tuple[str, ...], dimension: int) -> Any:
-    """Concatenate the shards of all devices along `dimension`. If JAX can, it records that all results are equal."""
+    """Concatenate the shards of all devices along `dimension`. JAX records, if it can, that all results are equal."""
     if not find_varying(value):
         return jax.lax.all_gather(value, axis_names, axis=dimension, tiled=True)
     if hasattr(jax.lax, "all_gather_invariant"):
@@ -257,8 +257,8 @@ def scatters_sums(devices: Sequence[Any]) -> bool:
 def reserve_threads() -> None:
     """Let XLA start enough threads for virtual CPU devices, unless JAX was used before or `NPROC` is set.
 
-    XLA of JAX 0.6.2 starts one thread for each core or device, but a device that waits in two collectives needs two
-    threads. With too few threads, devices wait for each other until XLA ends the process ("Termination timeout").
+    XLA of JAX 0.6.2 starts one thread for each core or device. But a device that waits in two collectives needs two.
+    With too few threads, devices wait for each other until XLA ends the process ("Termination timeout").
     """
     device_flag = re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
     device_count = int(device_flag[1]) if device_flag else getattr(jax.config, "jax_num_cpu_devices", 1)

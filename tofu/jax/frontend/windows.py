@@ -174,8 +174,8 @@ def rewrite_concatenation(
 ) -> Sequence[Operand] | None:
     """Replace a concatenation of slices, such as `jnp.roll(x, 1)`, by a select between shifted copies.
 
-    A slice of one row cannot be split, so its elements would be transferred twice. One piece may be computed from
-    slices, if it is more than half of the result. Return None for other concatenations.
+    A slice of one row cannot be split, so its elements would be transferred twice. A piece of more than half of the
+    result may also be computed from slices. Return None for other concatenations.
     """
     if not 2 <= len(equation.inputs) <= MOST_SLICES:
         return None
@@ -195,7 +195,7 @@ def rewrite_concatenation(
 def _shift_slices(
     builder: StepBuilder, equation: Equation, shape: Sequence[int], begins: Sequence[int]
 ) -> Sequence[Operand] | None:
-    """Return shifted copies of the array that all pieces are slices of, or None."""
+    """Return shifted copies of the array from which all pieces are sliced, or None."""
     d = equation.params["dimension"]
     slices = [_find_slice(builder, x, d) for x in equation.inputs]
     source = slices[0][0]
@@ -230,9 +230,9 @@ def _extend_pieces(
 
 
 def _find_slice(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand, int, int]:
-    """Return the array of which an operand is a slice along dimension `d`, and the begin and end of the slice.
+    """Return the array from which an operand is sliced along dimension `d`, and the begin and end of the slice.
 
-    If the operand is no such slice, return the operand itself.
+    For other operands, return the operand itself.
     """
     maker = builder.find_producer(operand)
     if maker is not None and maker.primitive.name == "slice" and set(maker.params["strides"] or (1,)) == {1}:

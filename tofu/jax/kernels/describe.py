@@ -35,12 +35,13 @@ def describe(
 ) -> Callable[[Any], Described]:
     """Return a decorator that tells Tofu how a function of arrays can be split.
 
-    Use it if Tofu cannot trace the function, for example because it calls `pallas_call`, `jax.ffi.ffi_call`, or a
-    primitive of your own. The function becomes one operator of the plan. Each worker calls it with its own shards, so
-    the function must read sizes from its arguments. Outside of Tofu, the function behaves as before.
+    Use this decorator if Tofu cannot trace the function, for example because it calls `pallas_call`,
+    `jax.ffi.ffi_call`, or a primitive of your own. The function becomes one operator of the plan. Each worker calls it
+    with its own shards, so the function must read sizes from its arguments. Outside of Tofu, the function behaves as
+    before.
 
-    The description is usually a *rule*. Before the arrow, it has a group of names for each array that the function
-    takes. After the arrow, it has a group for each array that the function returns:
+    The description is usually a *rule*. Before the arrow, a rule has a group of names for each array that the function
+    takes. After the arrow, there is a group for each array that the function returns:
 
         @tofu.jax.describe("b h _ _, b h _ _, b h _ _ -> b h _ _")
         def attention(q, k, v): ...
@@ -128,8 +129,8 @@ class Described:
     def verify(self, *args: Any, **kwargs: Any) -> Any:
         """Check the description at these arguments, and return a report.
 
-        For each axis of the description, the function runs on shards, and the combined results are compared with the
-        results for complete arrays. Raises DescriptionError if they differ.
+        For each axis of the description, run the function on shards, and compare the combined results with the results
+        for complete arrays. Raise DescriptionError if they differ.
         """
         return verify_described(self, args, kwargs)
 

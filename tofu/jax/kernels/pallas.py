@@ -34,10 +34,10 @@ MOST_POSITIONS = 1 << 20
 
 @dataclass(frozen=True)
 class _FollowedDimension:
-    """The dimension of an array whose blocks follow a grid axis.
+    """The dimension along which a grid axis chooses the blocks of an array.
 
-    Along the axis, `positions` neighboring positions form a group. Along `dimension`, the blocks of each group begin
-    `elements` elements after those of the previous group. If `elements` is 0, all groups use the same blocks.
+    `positions` neighboring positions of the axis form a group. The blocks of a group begin `elements` elements after
+    the blocks of the previous group. If `elements` is 0, all groups use the same blocks.
     """
 
     positions: int
@@ -214,7 +214,7 @@ def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, A
 
 
 def _match_stride(blocks: np.ndarray[Any, Any]) -> tuple[int, int] | None:
-    """Divide a grid axis into the smallest equal groups that use separate blocks, or all the same blocks.
+    """Divide a grid axis into equal groups, as small as possible, that use separate blocks or all the same blocks.
 
     `blocks` has a row for each position. Return the number of positions in a group, and by how many blocks neighboring
     groups differ. Return None if there are no such groups.

@@ -26,9 +26,9 @@ TOKENS = re.compile(r"\(\s*([a-z]\w*)\s+_\s*\)|([a-z]\w*)|(_)|(\S)", re.IGNORECA
 
 @dataclass(frozen=True)
 class SplitRule:
-    """The axes along which a kernel can be split, and the dimensions of inputs and outputs that they split.
+    """The axes along which a kernel can be split, and the dimensions that each axis splits.
 
-    If an axis splits an output, its shards are concatenated. Otherwise the outputs of all workers are summed.
+    If an axis splits an output, the output's shards are concatenated. Otherwise all workers' outputs are summed.
 
     >>> print(SplitRule((((), ("h", 4)),), ((("h", 1),),)))
     _ (h 4) -> h

@@ -99,9 +99,9 @@ def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
 
 
 def rewrite_jaxpr(jaxpr: Jaxpr, rewrite: Callable[[JaxprEqn], Sequence[JaxprEqn]]) -> Jaxpr:
-    """Apply `rewrite` to each equation of a jaxpr, also in bodies, and make the jaxpr run under the current mesh.
+    """Apply `rewrite` to each equation of a jaxpr and of its inner jaxprs, such as branches.
 
-    JAX refuses to mix meshes, and equations and types remember the mesh under which they were traced.
+    The new jaxpr runs under the current mesh. JAX would refuse a jaxpr that was traced under another mesh.
     """
     (current,) = jax.make_jaxpr(jax.lax.neg)(0.0).jaxpr.eqns
     renewed: dict[Any, Any] = {}

@@ -1,4 +1,4 @@
-"""Verify the equations of many cases, each distinct one once, and search for exact splits that descriptions lack."""
+"""Verify each distinct equation of many cases once, and search for exact splits that descriptions lack."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def verify_cases(
 def list_distinct(
     cases: Iterable[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0
 ) -> Mapping[str, tuple[int, ...]]:
-    """Return the positions of the equations to verify in each case, each signature only once."""
+    """Return the positions of the equations to verify in each case, so that each signature is verified only once."""
     seen_signatures, numbers_by_case = set[str](), dict[str, tuple[int, ...]]()
     with in_double_precision():
         for case in cases:

@@ -77,7 +77,7 @@ class EquationCase:
         return equation.evaluate(operands) if loop_function is None else [loop_function(equation, *operands)]
 
     def fill_operands(self, inputs: Sequence[Any]) -> list[Any]:
-        """Return all operands of the equation: `inputs`, and the literals among them."""
+        """Return all operands of the equation: `inputs`, together with the literals."""
         remaining = iter(inputs)
         return [x.value if isinstance(x, Literal) else next(remaining) for x in self.equation.inputs]
 
@@ -147,7 +147,7 @@ def trace_case(case: PrimitiveCase, seed: int = 0) -> tuple[Step, list[Any]]:
 
 
 def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tuple[int, str, Equation]]:
-    """Yield the number, signature and equation of each call of one of the primitives in a step.
+    """Yield each equation of a step that calls one of the primitives, with its number and signature.
 
     If `primitives` is empty, yield all equations. Equations with equal signatures need only one verification.
     """

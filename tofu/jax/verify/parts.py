@@ -30,7 +30,7 @@ from tofu.verification.split import (
 
 @dataclass(frozen=True)
 class SingleWorker:
-    """The worker `number`. Verification uses this class instead of `Workers`, because it runs one part at a time."""
+    """A replacement for `Workers` that runs only the part of one worker, `number`."""
 
     number: int
 

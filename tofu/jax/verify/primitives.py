@@ -49,7 +49,7 @@ class VerifiedEquation:
 
 
 def verify_node(node: EquationCase) -> VerifiedEquation:
-    """Check an equation: its description, and the results in parts along each axis and each pair of axes."""
+    """Check the description of an equation, and the results in parts along each axis and each pair of axes."""
     description = DESCRIPTIONS.get(node.op)
     if description is None:
         return VerifiedEquation(NodeReport(node.op, None, "not described", (), (), ("it has no description",)))

@@ -33,7 +33,7 @@ from tofu.planning.settings import Settings
 ROUNDING = {"float64": 1e-10, "float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
 """Largest relative difference that rounding explains, for the narrowest type in the step."""
 OWN_ERRORS = 4.0
-"""If rounding the arguments changes a result by d on one device, this many times d is tolerated."""
+"""Tolerated differences, as a multiple of the change that rounded arguments cause on one device."""
 MOST_ROUNDING = 100.0
 """The largest tolerated difference, as a multiple of `ROUNDING`."""
 INTEGER_LIMIT = 8
