@@ -1,7 +1,7 @@
-"""Rewrite operators such as cumsum, argmax and topk, so that the dimension along which they work can be split.
+"""Replace operators such as cumsum, argmax and topk, so that the dimension along which they work can be split.
 
 The dimension is divided into blocks, one for each worker. Each worker computes its own block. Then the workers exchange
-one partial result of each block, such as its sum. A roll is replaced by slices.
+one partial result for each block, such as its sum. A roll is replaced by slices.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_POSITIONS |= {"int32": 1 << 31, "int64": 1 << 63}
 
 
 def has_blocks(symbol: Any) -> bool:
-    """Return True if the symbol has an operator that may be computed in blocks."""
+    """Return True if the symbol has an operator that can be computed in blocks."""
     text = symbol.tojson()
     return any(f'"op": "{op}"' in text for op in (*BLOCKED, ROLL))
 
@@ -79,7 +79,8 @@ def _replace_roll(node: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
 
 @dataclass(frozen=True)
 class _BlockedOperator:
-    """An operator to compute in blocks along dimension `axis`. Without an axis, its input is flattened to `shape`."""
+    """An operator to compute in blocks along dimension `axis`. Without an axis, the input is first flattened to `shape`.
+    """
 
     op: str
     attributes: Mapping[str, Any]

@@ -189,7 +189,7 @@ class _Verification:
         return errors
 
     def _list_axes_of_counts(self, access: OperatorAccess, number: int) -> set[str]:
-        """Return the axes along which an output contains positions, which the kernel counts from 0 in each part."""
+        """Return the axes along which an output contains positions, as in argmax. Each part counts from 0."""
         value = _trace(access.description, self.node).outputs[number].value
         if self.node.gradient is not None or value is None:
             return set()
@@ -276,7 +276,6 @@ def _trace(description: Description, node: VerifiedNode) -> Trace:
 def _cut_node(
     node: VerifiedNode, access: OperatorAccess, reads: Sequence[InputAccess], part: Part
 ) -> tuple[list[Array], list[Shape]]:
-    """Return the regions of the inputs that a part reads, and the shapes of its outputs."""
     inputs = [cut_input(array, read, part, access.extents) for array, read in zip(node.inputs, reads, strict=True)]
     shapes = [
         region_shape(find_region(written.rows, output.shape, part, access.extents))

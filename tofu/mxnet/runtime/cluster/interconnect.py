@@ -57,7 +57,6 @@ def measure_interconnect(count: int, measure: Measure) -> Interconnect:
 
 
 def _find_partner(worker: int, block: int, parts: int) -> int:
-    """Return a worker in another group of this level, at the same position in that group."""
     digit = worker // block % parts
     return worker + ((digit + 1) % parts - digit) * block
 
@@ -86,7 +85,7 @@ def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
 
 
 def _is_level(block: int, larger_block: int, rates: dict[Pair, float]) -> bool:
-    """Return True if any two blocks in a larger block are connected about as fast as the fastest two blocks."""
+    """Return True if all blocks in a larger block are connected about as fast as the fastest pair of blocks."""
     between_blocks = {(a, b): rate for (a, b), rate in rates.items() if a // block != b // block}
     within_larger = [rate for (a, b), rate in between_blocks.items() if a // larger_block == b // larger_block]
     return min(within_larger) >= SAME_LEVEL * max(between_blocks.values())

@@ -341,6 +341,6 @@ def _with_type(desc: Any, types: dict[str, Any]) -> Any:
 
 
 def _take_first_contexts(group2ctxs: Any) -> dict[str, Any]:
-    """Return the first context of each `ctx_group`. MXNet takes a list of them, one for each data-parallel device."""
+    """Return the first context of each `ctx_group`. MXNet also accepts lists of contexts, for data parallelism."""
     groups = group2ctxs[0] if isinstance(group2ctxs, (list, tuple)) else group2ctxs or {}
     return {name: contexts[0] if isinstance(contexts, (list, tuple)) else contexts for name, contexts in groups.items()}
