@@ -79,8 +79,7 @@ def _replace_roll(node: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
 
 @dataclass(frozen=True)
 class _BlockedOperator:
-    """An operator to compute in blocks along dimension `axis`. Without an axis, the input is first flattened to `shape`.
-    """
+    """An operator to compute in blocks along dimension `axis`. Without an axis, the input is flattened to `shape`."""
 
     op: str
     attributes: Mapping[str, Any]

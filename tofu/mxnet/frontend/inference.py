@@ -64,8 +64,7 @@ def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = (
 
 
 def list_inputs(symbol: Any) -> str:
-    """Return the names of the model's inputs as text. Names of parameters, with endings such as "_weight", are left out.
-    """
+    """Return the names of the model's inputs as text. Names with endings of parameters ("_weight") are left out."""
     names = symbol.list_arguments()
     inputs = [name for name in names if not name.endswith(PARAMETER_ENDINGS)] or names
     return (", ".join(inputs[:MOST_NAMES]) or "none") + (", ..." if inputs[MOST_NAMES:] else "")

@@ -22,7 +22,7 @@ WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes of gradient requests; 0 me
 
 
 class BlockCall:
-    """A call of a block inside `autograd.record()`. Autograd keeps this object as long as its backward pass can still run.
+    """A call of a block inside `autograd.record()`. Autograd keeps this object until the call's backward pass has run.
 
     Until then, no other call may use its executor, `bound`. `differentiated` has the names of the inputs whose
     gradients autograd needs.

@@ -85,8 +85,7 @@ class PartitionedOperator:
         return is_same and bool(self.symbol.whole.tojson() == symbol.tojson())
 
     def __call__(self, *arrays: Any) -> Any:
-        """Run the forward pass. Inside `autograd.record()`, also record it. Return the output, or a list of the outputs.
-        """
+        """Run the forward pass, and record it inside `autograd.record()`. Return the output, or a list of outputs."""
         # MXNet's own threads run Python operators, such as the backward of an autograd.Function. If such a thread waited
         # here, the gradients that depend on it would never be computed.
         is_mxnet_thread = isinstance(threading.current_thread(), threading._DummyThread)
@@ -184,8 +183,7 @@ class PartitionedOperator:
                 executor.variables[name].scatter(current.gather())
 
     def copy_changes(self, executor: ShardedExecutor) -> None:
-        """Copy values that a run has changed, such as moving averages, to parameters that do not share the executor's shards.
-        """
+        """Copy values that a run has changed, such as moving averages, to parameters that have other shards."""
         for name in self._list_changed_variables(executor):
             array = self.parameters[name].array
             if array is not None and executor.variables[name] is not array.layout:

@@ -52,8 +52,7 @@ UNWRITTEN_SUFFIX = "/unwritten"
 
 
 def fill_unwritten(graph: Graph) -> Graph:
-    """Add operators that write zeros to outputs that no kernel writes, but that other operators read. Tensors keep their numbers.
-    """
+    """Add operators that write zeros to outputs that are read but not written. Tensors keep their numbers."""
     read_tensors = graph.results.union(*(operator.inputs for operator in graph.operators))
     tensors = list(graph.tensors)
 

@@ -101,8 +101,7 @@ SUMMED_TYPES = ("float32", "float64")
 
 @dataclass(frozen=True)
 class Statistics:
-    """The mean and the variance of a tensor, in which reduced dimensions have extent 1, and the deviation from the mean.
-    """
+    """The deviation of a tensor from its mean, and the mean and variance, in which reduced dimensions have extent 1."""
 
     mean: ComposedValue
     deviation: ComposedValue  # with all dimensions

@@ -44,10 +44,7 @@ def _has_smaller_windows(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _list_divisions(parts: Parts, slot: int) -> list[dict[str, str]]:
-    """Return the attributes of operators that divide sums in windows, to get averages. Each dimension has an operator.
-
-    The divisor is the number of positions of the window that are between `begin` and `end`.
-    """
+    """Return the attributes of operators, one for each dimension, that divide sums in windows to get averages."""
     attributes = parts.whole.attributes
     shape, is_channels_last = parts.shape(slot), attributes.get("layout") in CHANNELS_LAST
     first_dimension, space = (1, shape[1:-1]) if is_channels_last else (2, shape[2:])

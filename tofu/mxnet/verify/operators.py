@@ -70,12 +70,13 @@ def verify_operator(
     wrt
         Positions of the inputs whose gradients are computed. The default is all inputs except states.
     relations
-        For a random operator, a function that takes (inputs, outputs) and returns the expected outputs, or None for
-        unwritten outputs. It replaces all other comparisons. A change of any number must change its result.
+        Operator -> function from (inputs, outputs) to the expected outputs, or None for unwritten outputs. For random
+        operators, this replaces all other comparisons. A change of any number must change the function's result.
     seed
         Seed of the random inputs and of the random gradients of outputs.
     description_tolerance
-        The largest relative error of a description, for kernels that round numbers to single precision.
+        The largest relative error that is allowed. Pass a larger one for kernels that round numbers to single
+        precision.
 
     >>> verify_operator("FullyConnected", {"num_hidden": 5}, [(4, 6), (5, 6), (5,)]).is_verified
     True
