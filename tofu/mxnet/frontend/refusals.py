@@ -116,7 +116,7 @@ def _sets_gamma(operator: Operator) -> bool:
 
 
 def _refuse_fractional_reshapes(graph: Graph) -> None:
-    """Raise UnsupportedError for reshapes if -1 stands for an extent that is no integer, because MXNet rounds it."""
+    """Raise UnsupportedError for reshapes in which -1 stands for a fraction, because MXNet rounds it."""
     shapes = [tensor.shape for tensor in graph.tensors]
     raise_together(
         UnsupportedError,

@@ -40,7 +40,7 @@ def _lower_lookup(op: str, table_slot: int, indices_slot: int) -> dict[str, Lowe
 
 
 def _check_indices(parts: Parts, op: str, slot: int, indices: int, names: tuple[str, ...], rows: int) -> int:
-    """Add operators that fail if one of the `indices` is `rows` or more. Return the checked indices.
+    """Add operators that raise an error if an index is `rows` or more. Return the checked indices.
 
     MXNet's own kernel looks up input `slot` in a table of zeros, and raises the error. The zeros that it finds are
     added to the indices, so that all operators that read the indices run after this check.

@@ -102,8 +102,7 @@ class VerifiedNode:
     def run(
         self, attributes: Mapping[str, str], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> tuple[list[Array], list[Array]]:
-        """Run the kernel on new inputs of the same types. Return the outputs, and the inputs as the kernel left them.
-        """
+        """Run the kernel on new inputs of the same types. Return the outputs, and the inputs after the run."""
         return run_kernel(self.op, attributes, inputs, output_shapes, [output.dtype.name for output in self.outputs])
 
     def try_run(

@@ -330,7 +330,7 @@ def copy_into(pairs: Sequence[tuple[ParameterArray, ShardedTensor]]) -> None:
 
 
 def add(tensors: Sequence[ShardedTensor]) -> ShardedTensor:
-    """Return the sum of tensors of equal shape. The sum is split like the first of the tensors."""
+    """Return the sum of tensors of equal shape. The sum is split like the first tensor."""
     first, *others = tensors
     total = first.like(first.shape, first.dtype, [shard.copy() for shard in first.arrays])
     for tensor in others:

@@ -42,7 +42,7 @@ class ShardedTensor:
     ----------
     source
         The number of writes to the whole array, and its digest (or None), when the array was last copied to the shards.
-        If one of them has changed since, the shards are outdated.
+        If either has changed since, the shards are outdated.
     """
 
     def __init__(

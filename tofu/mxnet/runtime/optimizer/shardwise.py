@@ -138,7 +138,7 @@ def _is_described_elementwise(
 
 
 def _create_constant(name: str, attributes: Mapping[str, Any]) -> Any:
-    """Return the result of an operator such as zeros, if its context is that of a sharded array, split like this array.
+    """Return the result of an operator such as zeros, split like the sharded array to which the context belongs.
 
     Return None for any other operator or context.
     """
