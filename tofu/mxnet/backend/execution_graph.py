@@ -62,7 +62,8 @@ class ExecutionGraph:
     def keeping_gradients(self) -> ExecutionGraph:
         """A copy of this graph in which the next forward pass does not overwrite the gradients.
 
-        It may still overwrite a gradient that two arguments share, or that no operator of the backward pass computes.
+        The forward pass may still overwrite a gradient if two arguments share it, or if the backward pass does not
+        compute it.
         """
         begin, end = (count * self.workers for count in (self.n_model_outputs, len(self.outputs)))
         handle, positions = _mxnet.keep_outputs(self.symbol.handle.value, begin, end)

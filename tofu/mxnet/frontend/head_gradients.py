@@ -35,7 +35,7 @@ def find_repeats(symbol: Any) -> list[int]:
 
 
 def copy_repeats(symbol: Any) -> Any:
-    """Replace each output that occurs again by a copy, so that each output of the symbol has its own gradient."""
+    """Return a symbol in which a copy replaces each repeated output, so that every output has its own gradient."""
     names, repeats = symbol.list_outputs(), find_repeats(symbol)
     if not repeats:
         return symbol

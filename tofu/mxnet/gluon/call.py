@@ -22,9 +22,9 @@ WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes of gradient requests; 0 me
 
 
 class BlockCall:
-    """A call of a block inside `autograd.record()`. Autograd keeps this object until the call's backward pass has run.
+    """A call of a block inside `autograd.record()`. Autograd keeps this object while a backward pass may need it.
 
-    Until then, no other call may use its executor, `bound`. `differentiated` has the names of the inputs whose
+    During this time, no other call may use the executor `bound`. `differentiated` has the names of the inputs whose
     gradients autograd needs.
     """
 

@@ -175,7 +175,7 @@ class PartitionedOperator:
     def write_parameters(self, executor: ShardedExecutor) -> None:
         """Copy the parameters to an executor's shards.
 
-        This is done before a backward pass. As in MXNet, it uses values that were set after the forward pass.
+        Before a backward pass, this makes values available that were set after the forward pass, as in MXNet.
         """
         for name, array in self._get_parameter_arrays().items():
             current = array.tensor

@@ -129,7 +129,7 @@ def setting_variable(name: str, value: str) -> Iterator[None]:
 def unused_context(contexts: Sequence[Any]) -> Any:
     """Return a context that no worker uses, as the default context of the graph of all workers.
 
-    If operators ran in the default context, MXNet's CPU backend would rewrite the graph for inference. MXNet takes this
+    If operators ran in the default context, MXNet's CPU backend might rewrite the graph for inference. MXNet takes this
     graph for an inference graph, because its gradients are ordinary outputs.
     """
     used = {context.device_id for context in contexts if context.device_type == "cpu"}

@@ -106,8 +106,8 @@ class Gradients:
     def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
         """Start to add the gradients of the arguments in `names` to sums, as grad_req="add" requests.
 
-        A sum is continued in the argument's tensor in `shared`, if this tensor is split like the gradient. Otherwise,
-        the sum starts at zero.
+        A sum continues from the argument's tensor in `shared` if this tensor is split like the gradient. Otherwise, the
+        sum starts at zero.
         """
         for name in names:
             zeros, shared_sum = self._make_zeros(name), shared.get(name)

@@ -224,7 +224,7 @@ def find_batch_axis(layout: str | None) -> int:
 def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
     """Cut an array along the batch dimension into slices of the sizes that MXNet uses.
 
-    If this is impossible, because the array has no batch dimension, each slice is the whole array.
+    If the array has no batch dimension, each slice is the whole array.
     """
     if axis < 0 or not whole.shape or whole.shape[axis] % samples or samples < slices:
         return [whole] * slices

@@ -18,7 +18,7 @@ MOST_PARTITIONS = 4
 
 
 class Replanner:
-    """A list of the plans that a model has used, and a rule to choose one when the shapes of inputs change.
+    """The plans that a model has used. When the shapes of inputs change, `find` chooses one of them or makes another.
 
     The plan for the first shapes is tried first. So if the last batch of an epoch is smaller and needs another plan,
     the next full batch uses the first plan again.
