@@ -46,7 +46,7 @@ class ExecutionGraph:
     n_model_outputs: int
     workers: int
     kept: frozenset[int] = frozenset()
-    """Positions in `outputs` of the tensors that stay unchanged until the next backward pass, since no other shares their memory."""
+    """Positions in `outputs` of tensors that share no memory, and so stay unchanged until the next backward pass."""
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:

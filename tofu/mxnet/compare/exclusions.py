@@ -12,7 +12,7 @@ from tofu.mxnet.frontend.randomness import DROP_PROBABILITIES, draws
 from tofu.mxnet.lowerings.completion import UNWRITTEN_SUFFIX
 
 Reasons = dict[int, str]
-"""For each tensor, by number, the reason why it cannot be compared."""
+"""Number of a tensor -> reason why the tensor cannot be compared."""
 
 
 def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:

@@ -62,7 +62,7 @@ POSITIONS: dict[str, dict[int, FindBounds]] = {
     "where": {0: lambda attributes, shapes: (0, 2)},
     "_ctc_loss": {1: lambda attributes, shapes: (1, shapes[0][2])},
 }
-"""For each operator, the inputs that contain indices, labels or lengths, with the ranges of their values."""
+"""For each operator, the inputs that contain indices, labels or lengths, with the range of values."""
 MOVING_OPERATORS = frozenset(
     (
         *("Reshape", "Flatten", "transpose", "expand_dims", "squeeze", "SwapAxis", "reshape_like", "reverse"),

@@ -18,12 +18,12 @@ from tofu.mxnet.frontend.inference import Shapes
 from tofu.mxnet.frontend.splice import Operand, rewrite_operators
 
 EXTREMES = {"argmax": "max", "argmin": "min", "argmax_channel": "max", "_npi_argmax": "max", "_npi_argmin": "min"}
-"""For each operator that finds the position of a maximum or minimum, the operator that returns the value."""
+"""Operator that returns the position of an extremum -> operator that returns the extremum."""
 BLOCKED = ("_np_cumsum", "topk", *EXTREMES)
 ROLL = "_np_roll"
 MOST_POSITIONS = {"float16": 1 << 11, "float32": 1 << 24, "float64": 1 << 53, "uint8": 1 << 8, "int8": 1 << 7}
 MOST_POSITIONS |= {"int32": 1 << 31, "int64": 1 << 63}
-"""For each type, the number of elements up to which it represents every position exactly."""
+"""For each type, the largest number of elements whose positions it represents exactly."""
 
 
 def has_blocks(symbol: Any) -> bool:

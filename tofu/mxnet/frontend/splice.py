@@ -19,7 +19,7 @@ FindReplacement = Callable[[Mapping[str, Any], Sequence[Operand], tuple[int, ...
 It returns a symbol whose variables "0", "1", ... stand for the inputs, or None if the operator stays.
 """
 _CONSTANTS = ("_zeros", "_ones")
-"""Operators that may have no shape, such as first states. MXNet infers the shape from the operators that read them."""
+"""Operators whose shape may be missing, for example in first states. MXNet infers it from operators that read the output."""
 
 
 def rewrite_operators(

@@ -20,9 +20,9 @@ _REPLACEMENT_BY_PREFIX = {
 }
 """First letters of the types of MXNet's attention operators, and the types that replace them."""
 _SCORE_SLOTS = {"qk": ((), (0,)), "qk_backward": ((0,), ()), "valatt": ((1,), ()), "valatt_backward": ((2,), (1,))}
-"""For each new type, by its ending, the numbers of the inputs and of the outputs that have the shape of the scores."""
+"""Ending of a new type -> numbers of the inputs and of the outputs that are scores."""
 _LINE_WISE_OPERATORS = ("softmax", "log_softmax", "softmin", "Dropout")
-"""Operators that allow another leading dimension, besides element-wise and broadcasting ones."""
+"""Operators, besides element-wise and broadcasting ones, that accept data with one more leading dimension."""
 
 
 def unmerge_heads(graph: Graph) -> Graph:

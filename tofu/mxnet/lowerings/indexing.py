@@ -133,7 +133,7 @@ def _read_rows(parts: Parts) -> int:
 
 
 MOST_EXACT_DEPTH = {"float16": 1 << 11, "float32": 1 << 24, "float64": 1 << 53}
-"""For each type, the largest depth up to which it represents every position exactly."""
+"""For each type, the largest depth for which it represents all positions exactly."""
 
 
 def _is_exact(operator: Operator, inputs: Inputs) -> bool:

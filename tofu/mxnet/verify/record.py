@@ -32,7 +32,7 @@ _INCLUDE = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _GUARD = re.compile(r"^#(?:ifndef|define|endif  //) TOFU_\w+_H_\n", re.MULTILINE)
 NEVER_COMPUTED = {"_backward_Embedding": 0, "_backward_softmax_cross_entropy": 1}
-"""For an operator, the output that MXNet refuses to compute: a gradient of labels."""
+"""Operator -> number of an output that MXNet refuses to compute: the gradient of labels or indices."""
 
 
 @dataclass(frozen=True)

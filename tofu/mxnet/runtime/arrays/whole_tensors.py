@@ -31,7 +31,7 @@ OUTPUT_NAMES = {
     "GroupNorm": ("output", "mean", "std"),
     "SpatialTransformer": ("output", "grid_dst", "grid_src"),
 }
-"""MXNet's names of the outputs of operators that may run as several smaller ones. Other outputs are numbered."""
+"""MXNet's names of outputs, for operators that lowerings may replace. Other outputs are numbered."""
 Callback = Callable[[bytes, str, int], None]
 """Function that gets a tensor's name, its operator ("" for a variable) and a pointer to an array, which it must free."""
 

@@ -35,7 +35,7 @@ UPDATE_KERNELS = ("ftml_update", "mp_nag_mom_update", "lamb_update_phase", "mp_l
 GROUPED_KERNELS = ("multi_sgd_", "multi_mp_sgd_", "preloaded_multi_")
 """First letters of the names of operators that update several weights, element by element.
 
-Their arrays that are not split are passed to all workers.
+Arrays of these operators that are not split are passed to all workers.
 """
 CONSTANTS = frozenset(("_zeros", "_ones", "_full"))
 SUMS = frozenset(("sum", "mean", "norm"))

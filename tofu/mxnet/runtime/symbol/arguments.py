@@ -42,7 +42,7 @@ ADVICE_BY_WRONG_NAME = {
     "group2ctx": " (the plan decides where everything is computed; leave it out)",
     "ngpus": " (pass the number of devices to tofu.partition(symbol, ngpus=...), or use contexts=)",
 }
-"""For each wrong argument that users may try, the advice that the error message contains."""
+"""Wrong name of an argument -> advice for the error message."""
 
 
 def _is_whole_number(value: Any) -> bool:
