@@ -43,7 +43,7 @@ def bind(
     fixed
         Names of parameters that are not trained.
     differentiated_inputs
-        Names of inputs whose gradients are computed as well.
+        Names of inputs whose gradients are also computed.
     type_dict
         Types of the arguments that are not float32, by name.
     for_training

@@ -102,7 +102,7 @@ def read_request(
     unroll: str,
     **_: Any,
 ) -> None:
-    """Read the symbol in the file `model` and call `use` with it, the shapes and the options.
+    """Read the symbol in the file `model`, and call `use` with a request for this symbol.
 
     Raise TofuError if the file or the shapes are missing.
     """

@@ -26,7 +26,7 @@ Shape = tuple[int, ...]
 
 
 class MXNetFrontEnd:
-    """The planner's access to MXNet's operators: how they can be split or replaced, and their shapes."""
+    """Functions that tell the planner how MXNet's operators can be split or replaced, and which shapes they compute."""
 
     descriptions = DESCRIPTIONS
     lowerings = LOWERINGS
@@ -50,7 +50,7 @@ class MXNetBackend:
         return Measured(measure_workers(source, choices))
 
     def predict_peak(self, build: Callable[[], ExecutionGraph]) -> None:
-        """Return None, because `measure` already counts all buffers."""
+        """Return None, because `measure` has already counted all buffers."""
 
     def check(
         self,
@@ -70,7 +70,7 @@ class MXNetBackend:
             check_traffic(planned, communication_bytes)
 
     def find_kernel_bytes(self, program: Program) -> None:
-        """Return None, because in MXNet each operator has its own kernel."""
+        """Return None, because MXNet does not combine several operators in one kernel."""
 
 
 MXNET = Engine(MXNetFrontEnd(), MXNetBackend())

@@ -74,7 +74,8 @@ class Frontier:
     def __str__(self) -> str:
         """Return a table with a row for each plan.
 
-        The last column names tensors that a plan replicates, or keeps in memory, unlike the plan in the row above.
+        The last column names the tensors that a plan replicates or keeps in memory, but the plan in the row above does
+        not.
         """
         rows = [
             ("", "memory per worker", "of the smallest", "moved per step", "of the first", "replicated", "kept", "new")
@@ -105,7 +106,7 @@ class Frontier:
         return "\n".join(lines)
 
     def draw(self, path: str | Path) -> None:
-        """Write a picture of the frontier to a file; the suffix of `path` selects the format (.png, .svg).
+        """Write a picture of the frontier to a file. The suffix of `path`, such as .png or .svg, selects the format.
 
         Raise TofuError if matplotlib is not installed, or for another suffix.
         """
@@ -171,8 +172,9 @@ def frontier(
 ) -> Frontier:
     """Find plans that trade memory per worker for communication.
 
-    The plans range from splitting every tensor to data parallelism. All arguments of the model except its inputs are
-    trained. No array is allocated. The search takes about ten times as long as for one plan.
+    Plans with little memory split every tensor. Plans with little communication replicate tensors, as data parallelism
+    does. All arguments of the model except its inputs are trained. No array is allocated. The search takes about ten
+    times as long as for one plan.
 
     Parameters
     ----------
@@ -184,7 +186,7 @@ def frontier(
     Returns
     -------
     Frontier
-        The plans, which print as a table. `plan.worker_bytes` and `plan.communication_bytes` have their numbers.
+        The plans, which print as a table. Each plan has `worker_bytes` (memory) and `communication_bytes`.
 
     Raises
     ------

@@ -43,7 +43,7 @@ def memory_report(
     ngpus
         The number of workers. The default is the number of workers of a partitioned symbol.
     optimizer
-        MXNet's name of the optimizer, whose states are part of the report, or None for no states.
+        MXNet's name of the optimizer, or None. The optimizer's states, such as momentum, are part of the report.
     optimizer_params
         Arguments of the optimizer. By default SGD has a momentum of 0.9, and other optimizers have MXNet's defaults.
     options

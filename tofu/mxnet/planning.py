@@ -39,7 +39,8 @@ def read_task(
     """Read a symbol and find the ways to split each operator. Raise a TofuError if this is impossible.
 
     `differentiated` are the names of the arguments that get gradients. `updated` are the names of the arguments that an
-    optimizer updates. For a memory limit, `states` is the number of tensors that the optimizer keeps for each weight.
+    optimizer updates. `states` is the number of tensors that the optimizer keeps for each weight, which a memory limit
+    includes.
     """
     observe = observe or observe_by_environment()
     differentiated = differentiated if settings.for_training else ()
@@ -74,7 +75,7 @@ def _list_forms(symbol: Any, settings: Settings) -> list[SymbolForm]:
     """Return the forms of a symbol from which the planner may choose.
 
     A form states which operators are replaced: RNN operators (see `unrolled`), or operators such as cumsum (see
-    `blocks`). If there is a plan already, the same operators are replaced as in the plan. Blocks do not replace an
+    `blocks`). If the settings have a plan, blocks replace the same operators as in the plan. Otherwise, they replace no
     operator that has a hint.
     """
     unroll = find_unroll(settings) if has_recurrences(symbol) else "never"
@@ -100,10 +101,10 @@ def _choose_form(
     read: Callable[[SymbolForm], Source],
     analyse: Callable[[Source], Task],
 ) -> Task:
-    """Return the symbol in the form whose plan has the least communication.
+    """Return the task for the form of the symbol whose plan has the least communication.
 
-    With an interconnect, seconds are compared instead. An operator is kept if the best plan does not distribute its
-    blocks over the workers.
+    If the interconnect is known, seconds are compared instead. Blocks replace an operator only if the best plan
+    distributes them over the workers.
     """
     best_task, best_form, best_plan = first_task, AS_WRITTEN, _plan_form(first_task)
     if isinstance(best_plan, Plan) and best_plan.communication_bytes == 0:
@@ -170,7 +171,7 @@ def read_trained(
 
 
 def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Callable[[Task], Partition]:
-    """Return a function that plans a task, in the form of the symbol that is best for the settings of the task."""
+    """Return a function that plans a task in the form of the symbol that is best for the task's settings."""
 
     def plan(task: Task) -> Partition:
         if len(_list_forms(symbol, task.settings)) == 1:

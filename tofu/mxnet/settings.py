@@ -16,7 +16,7 @@ UNROLL = ("never", "cheaper", "always")
 class MXNetSettings(Settings):
     """Planning options that a user passed for an MXNet model.
 
-    `unroll` ("never", "cheaper" or "always") decides if RNN operators are replaced by cells for single time steps.
+    `unroll` ("never", "cheaper" or "always") says if RNN operators are replaced by cells for single time steps.
     """
 
     unroll: str = "never"

@@ -46,7 +46,7 @@ def worker_variables(choices: Choices, execution: ExecutionGraph) -> Variables:
 
 
 def measure_one_device(source: Source) -> int:
-    """Return the bytes that one device needs to train the whole model, as MXNet plans them."""
+    """Return the bytes that training needs if one device runs the whole model."""
     planned = _mxnet.PlannedGraph(source.native.handle.value, *source_variables(source.graph))
     return sum(device["arguments"] + device["auxiliary"] + device["pool"] for device in planned.memory().values())
 
@@ -68,7 +68,7 @@ def measure_workers(source: Source, choices: Choices) -> tuple[int, ...]:
 
 
 def add_up_workers(choices: Choices, planned: _mxnet.PlannedGraph) -> tuple[int, ...]:
-    """Return the same bytes as `measure_workers`, from an execution graph whose buffers are planned."""
+    """Return the same bytes as `measure_workers`, but read them from an execution graph with planned buffers."""
     memory = planned.memory()
     return tuple(held + memory[worker_group(worker)]["pool"] for worker, held in enumerate(_count_held(choices)))
 

@@ -37,8 +37,8 @@ _REDUCERS = ("Sum", "Max", "Min", "Prod")  # numbered as in csrc/core/program/pi
 class ExecutionGraph:
     """MXNet symbol that runs a model on all workers.
 
-    The symbol returns the shards of each tensor in `outputs`: first `n_model_outputs` outputs of the model, then
-    gradients.
+    The symbol returns the shards of each tensor in `outputs`. The first `n_model_outputs` tensors are the model's
+    outputs, all others are gradients.
     """
 
     symbol: Any
@@ -46,7 +46,7 @@ class ExecutionGraph:
     n_model_outputs: int
     workers: int
     kept: frozenset[int] = frozenset()
-    """Positions in `outputs` of the tensors that stay unchanged until the next backward pass, since no other shares their memory."""
+    """Positions in `outputs` of tensors that share no memory, and so stay unchanged until the next backward pass."""
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:
@@ -62,8 +62,8 @@ class ExecutionGraph:
     def keeping_gradients(self) -> ExecutionGraph:
         """A copy of this graph in which the next forward pass does not overwrite the gradients.
 
-        Two kinds may still be overwritten: a gradient that two arguments share, and a gradient that no backward
-        operator computes.
+        The forward pass may still overwrite a gradient if two arguments share it, or if the backward pass does not
+        compute it.
         """
         begin, end = (count * self.workers for count in (self.n_model_outputs, len(self.outputs)))
         handle, positions = _mxnet.keep_outputs(self.symbol.handle.value, begin, end)
@@ -73,7 +73,7 @@ class ExecutionGraph:
 
     @cached_property
     def forward_boundary(self) -> int:
-        """Number of nodes, in execution order, that compute the model's outputs."""
+        """The number of nodes that run before all outputs of the model are computed."""
         return int(_mxnet.boundary(self.symbol.handle.value, self.n_model_outputs * self.workers))
 
 
@@ -102,7 +102,7 @@ def make_builder(
     """Return an object that builds the execution graph of the operators in `phases`.
 
     `reducers` maps a tensor to the function that combines the workers' partial results, such as "Sum". If
-    `workers_by_operator` is passed, an operator exists only on the workers that are listed for it.
+    `workers_by_operator` is passed, each operator is built only for the workers that are listed for it.
     """
     graph = choices.problem.graph
     origins = [find_origin(operator) for operator in graph.operators]

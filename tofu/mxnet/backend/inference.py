@@ -1,4 +1,7 @@
-"""Build the graph for inference. It has only forward operators, and reads the same shards as the graph for training."""
+"""Build the graph for inference.
+
+The graph has only forward operators. It reads the same shards as the graph for training.
+"""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ def measure_processors() -> float:
 class MeasuredStep(NamedTuple):
     """Measurements of a training step.
 
-    `nodes` is the number of operators on each worker. `seconds` is the time without weight updates. `updates` is the
-    number of updates, and `update_seconds` their time.
+    `nodes` is the number of operators on each worker. `seconds` is the time without weight updates, and
+    `update_seconds` is the time of all `updates` weight updates.
     """
 
     nodes: float
@@ -76,7 +76,7 @@ class MeasuredStep(NamedTuple):
 
 
 def measure_step(width: int, layers: int, workers: int) -> MeasuredStep:
-    """Measure a training step of a perceptron, and the updates of its weights."""
+    """Measure a training step of a perceptron, without and with the updates of its weights."""
     net = mx.sym.Variable("data")
     for layer in range(layers):
         net = mx.sym.FullyConnected(net, num_hidden=width, no_bias=True, name=f"fc{layer}")
@@ -109,7 +109,7 @@ def make_module(symbol: Any, shapes: Mapping[str, tuple[int, ...]], workers: int
 
 
 def measure_whole(case: CalibrationCase) -> float:
-    """Return the median seconds of a training step, updates included."""
+    """Return the median time of a training step with its weight updates, in seconds."""
     module, batch = make_module(case.symbol, case.shapes, case.workers)
 
     def train() -> None:

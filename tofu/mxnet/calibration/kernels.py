@@ -98,7 +98,7 @@ def _run_step(executor: Any) -> None:
 
 
 def read_events(path: Path) -> Events:
-    """Read the file that the profiler wrote. Return when each kernel began, and how many seconds it took."""
+    """Read the file that the profiler wrote. Return the begin and the duration of each kernel."""
     events = json.loads(path.read_text())["traceEvents"]
     devices = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
     begins: dict[tuple[int, int, str], int] = {}
@@ -119,10 +119,10 @@ def read_events(path: Path) -> Events:
 
 
 def match_events(recorded: RecordedCase, events: Events) -> Iterator[Sample]:
-    """Yield, for each kernel, its work (such as the bytes it reads) and its seconds in the fastest step.
+    """Yield a sample for each kernel: its work (such as the bytes it reads), and its time in the fastest step.
 
-    On each device, the profiler's n-th event for an operator is matched with the n-th node of this operator. An
-    operator is skipped if the numbers of its events and nodes differ.
+    An event is one run of a kernel in the profiler's file. If an operator occurs several times on a device, its events
+    have the same order as its nodes. An operator with more or fewer events than nodes is skipped.
     """
     program = recorded.program
     tables = program.tables

@@ -59,13 +59,13 @@ def _compare_step(
 
 
 def find_fixed(comparison: ComparedRuns, corrected: ComparedRuns, tolerance: float) -> list[str]:
-    """Return the names of the tensors that differ in `comparison` but agree in `corrected`."""
+    """Return the names of the tensors with an error above `tolerance` in `comparison`, but not in `corrected`."""
     agreeing = {(d.kind, d.name) for d in (*corrected.training, *corrected.inference) if d.error <= tolerance}
     return [d.name for d in comparison.training if d.error > tolerance and (d.kind, d.name) in agreeing]
 
 
 def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: float) -> ComparedRuns:
-    """Return the comparison without tensors that differ because MXNet is known to compute them wrong."""
+    """Return the comparison without tensors that differ because of a known mistake of MXNet."""
     defects = _name_tensors(partition, find_defects(partition.source.graph))
     differences = (*comparison.training, *comparison.inference)
     wrong = [d for d in differences if d.error > tolerance and d.name in defects]
@@ -79,7 +79,7 @@ def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: fl
 
 
 def measure_traffic(partition: Partition, workers_run: Run, trains: bool) -> dict[str, Traffic]:
-    """Count the bytes that workers transfer in training and in inference: in the graph, and when it ran.
+    """Count the bytes that workers transfer in training and in inference, from the graph and from the run.
 
     For training, the result also has the bytes that the plan predicts.
     """

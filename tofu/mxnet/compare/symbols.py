@@ -27,7 +27,7 @@ Change = Callable[[str, dict[str, str]], dict[str, str]]  # (operator type, attr
 def widen_types(symbol: Any) -> Any:
     """Return a copy of the symbol that computes in float64 instead of float32 and float16.
 
-    An operator that MXNet only has in float32 keeps this type, between two casts.
+    An operator that MXNet has only in float32 keeps this type. Its inputs and outputs are cast.
     """
 
     def widen(op: str, attributes: dict[str, str]) -> dict[str, str]:
@@ -81,7 +81,7 @@ def split_readers(symbol: Any) -> Any:
     """Return a copy of the symbol in which no output has more than seven readers.
 
     MXNet adds the gradients of eight or more readers in place, and some of its kernels do this incorrectly. So each
-    group of seven readers reads a copy of the output. An attribute makes the copies different, because MXNet would
+    group of seven readers reads its own copy of the output. The copies get different attributes, because MXNet would
     merge equal nodes.
     """
     model = json.loads(symbol.tojson())

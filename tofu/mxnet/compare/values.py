@@ -62,7 +62,7 @@ POSITIONS: dict[str, dict[int, FindBounds]] = {
     "where": {0: lambda attributes, shapes: (0, 2)},
     "_ctc_loss": {1: lambda attributes, shapes: (1, shapes[0][2])},
 }
-"""For each operator, the inputs that contain indices, labels or lengths, with the ranges of their values."""
+"""For each operator, the inputs that contain indices, labels or lengths, with the range of values."""
 MOVING_OPERATORS = frozenset(
     (
         *("Reshape", "Flatten", "transpose", "expand_dims", "squeeze", "SwapAxis", "reshape_like", "reverse"),
@@ -120,11 +120,11 @@ def draw_values(
     user_values: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> dict[str, Array]:
-    """Return an array for every argument and auxiliary state of a symbol, by name: from `user_values`, or random.
+    """Return an array for every argument and auxiliary state of a symbol, by name.
 
-    Indices, labels and lengths are drawn from their allowed range, and scales and variances between 0.5 and 1.5.
-    Parameters with two or more dimensions are uniform with variance 1 / fan-in. All other numbers are between -0.5 and
-    0.5.
+    Arrays in `user_values` are used, all others are random. Indices, labels and lengths are drawn from their allowed
+    range, and scales and variances between 0.5 and 1.5. Parameters with two or more dimensions are uniform with
+    variance 1 / fan-in. All other numbers are between -0.5 and 0.5.
     """
     user_values = user_values or {}
     all_shapes, type_flags = infer_arguments(symbol, shapes, dtypes or {})

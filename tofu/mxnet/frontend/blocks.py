@@ -1,7 +1,7 @@
-"""Rewrite operators such as cumsum, argmax and topk, so that the dimension along which they work can be split.
+"""Replace operators such as cumsum, argmax and topk, so that the dimension along which they work can be split.
 
 The dimension is divided into blocks, one for each worker. Each worker computes its own block. Then the workers exchange
-one partial result of each block, such as its sum. A roll is replaced by slices.
+one partial result for each block, such as its sum. A roll is replaced by slices.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from tofu.mxnet.frontend.inference import Shapes
 from tofu.mxnet.frontend.splice import Operand, rewrite_operators
 
 EXTREMES = {"argmax": "max", "argmin": "min", "argmax_channel": "max", "_npi_argmax": "max", "_npi_argmin": "min"}
-"""For each operator that finds the position of a maximum or minimum, the operator that returns the value."""
+"""Operator that returns the position of an extremum -> operator that returns the extremum."""
 BLOCKED = ("_np_cumsum", "topk", *EXTREMES)
 ROLL = "_np_roll"
 MOST_POSITIONS = {"float16": 1 << 11, "float32": 1 << 24, "float64": 1 << 53, "uint8": 1 << 8, "int8": 1 << 7}
 MOST_POSITIONS |= {"int32": 1 << 31, "int64": 1 << 63}
-"""For each type, the number of elements up to which it represents every position exactly."""
+"""For each type, the largest number of elements whose positions it represents exactly."""
 
 
 def has_blocks(symbol: Any) -> bool:
-    """Return True if the symbol has an operator that may be computed in blocks."""
+    """Return True if the symbol has an operator that can be computed in blocks."""
     text = symbol.tojson()
     return any(f'"op": "{op}"' in text for op in (*BLOCKED, ROLL))
 
@@ -79,7 +79,7 @@ def _replace_roll(node: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
 
 @dataclass(frozen=True)
 class _BlockedOperator:
-    """An operator to compute in blocks along dimension `axis`. Without an axis, its input is flattened to `shape`."""
+    """An operator to compute in blocks along dimension `axis`. Without an axis, the input is flattened to `shape`."""
 
     op: str
     attributes: Mapping[str, Any]

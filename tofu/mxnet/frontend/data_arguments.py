@@ -1,4 +1,4 @@
-"""Find the arguments that are data, not parameters, if all shapes are known."""
+"""Find out which arguments of a symbol are data, and which are parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset
     """Return the names of the arguments that are data. All others are parameters.
 
     An argument is data if it is a label, if its shape grows with the batch, or if MXNet cannot infer its shape from
-    earlier arguments. If some shapes are missing, labels and all arguments with shapes are data.
+    earlier arguments. If the shapes of some arguments are missing, labels and all arguments with a shape are data.
     """
     names = symbol.list_arguments()
     named = frozenset(shapes).union(labels)
@@ -39,10 +39,6 @@ def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset
 
 
 def _find_needed_shapes(symbol: Any, shapes: Shapes, groups: Sequence[Sequence[str]]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes that MXNet cannot infer from the shapes of earlier arguments.
-
-    MXNet infers shapes at most `MOST_INFERENCES` times, and once more after each group.
-    """
     needed: dict[str, tuple[int, ...]] = {}
     inferred: Mapping[str, tuple[int, ...]] = {}
     for group in groups:

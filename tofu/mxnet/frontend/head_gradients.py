@@ -17,13 +17,13 @@ def name_head_gradient(output: int) -> str:
 
 
 def find_head(name: str) -> int | None:
-    """Return the number of the output whose gradient has this name, or None for any other name."""
+    """Return the number of the output whose gradient has this name, or None if no output's gradient has it."""
     match = re.fullmatch(rf"{_mxnet.HEAD_GRADIENT_PREFIX}(\d+)", name)
     return None if match is None else int(match[1])
 
 
 def list_head_gradients(graph: Graph) -> dict[int, str]:
-    """Return the names of the variables for the outputs' gradients, by number of the output."""
+    """Return output number -> name of the variable for the output's gradient."""
     names = (tensor.name for tensor in graph.tensors if tensor.kind is TensorKind.HEAD_GRADIENT)
     return {output: name for name in names if (output := find_head(name)) is not None}
 
@@ -35,7 +35,7 @@ def find_repeats(symbol: Any) -> list[int]:
 
 
 def copy_repeats(symbol: Any) -> Any:
-    """Return the symbol with a copy in place of each repeated output, so that each output has its own gradient."""
+    """Return a symbol in which a copy replaces each repeated output, so that every output has its own gradient."""
     names, repeats = symbol.list_outputs(), find_repeats(symbol)
     if not repeats:
         return symbol

@@ -19,10 +19,9 @@ class Origin:
     rewritten
         Attributes that replace those of the node.
     asked
-        Outputs that a worker must compute even if nobody reads them.
+        Outputs that workers must compute even if no operator reads them.
     replaced
-        Position of the node that the operator replaces without copying it, or -1. Monitors report the operator under
-        this node's name.
+        Position of the node that the operator replaces without copying it, or -1. Monitors show this node's name.
     """
 
     node: int = -1
@@ -32,7 +31,7 @@ class Origin:
 
     @property
     def monitored_node(self) -> int:
-        """Position in MXNet's graph of the node under whose name monitors report the operator, or -1."""
+        """Position of the node whose name monitors show for the operator, or -1."""
         return max(self.node, self.replaced)
 
 
@@ -40,5 +39,5 @@ MADE_BY_NAME = Origin()
 
 
 def find_origin(operator: Operator) -> Origin:
-    """Return the origin of an operator. An operator that Tofu added has none and copies no node."""
+    """Return the origin of an operator. If Tofu added the operator, the origin has no node."""
     return operator.origin if isinstance(operator.origin, Origin) else MADE_BY_NAME

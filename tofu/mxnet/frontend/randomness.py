@@ -12,7 +12,7 @@ TRAINING_ONLY = ("Dropout", "LeakyReLU", "RNN")
 
 
 def is_marked_random(operator: Operator) -> bool:
-    """Return True if the operator draws random numbers for some values of its attributes."""
+    """Return True if the operator may draw random numbers, depending on its attributes."""
     return not operator.op.startswith("_tofu_") and bool(_mxnet.operator_info(operator.op)["is_random"])
 
 
@@ -26,15 +26,15 @@ def draws(operator: Operator) -> bool:
 
 
 def draws_in(operator: Operator, for_training: bool) -> bool:
-    """Return True if an operator for which `draws` is True draws in this mode. In training, it always does."""
+    """Return True if an operator that draws random numbers in training also draws them in this mode."""
     return for_training or operator.attributes.get("mode") == "always" or operator.op not in TRAINING_ONLY
 
 
 def draws_undescribed(operator: Operator, is_whole: bool) -> bool:
     """Return True if an operator draws random numbers that Tofu's description of it does not mention.
 
-    For example, the description of RNN does not mention dropout. `is_whole` is True if the operator is not split; then
-    it may have no description.
+    For example, the description of RNN does not mention dropout. `is_whole` is True if the operator is not split. Such
+    an operator may have no description at all.
     """
     if operator.op in ("RNN", "LeakyReLU"):
         return draws(operator)

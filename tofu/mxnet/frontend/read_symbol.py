@@ -1,7 +1,7 @@
 """Read an MXNet symbol into Tofu's graph of a training step.
 
-MXNet's own passes add the gradients and infer shapes and types. The result is the *training graph*, an MXNet symbol of
-the outputs and gradients. The planner keeps it, because the graph of all workers is built from copies of its operators.
+MXNet's own passes add the gradients and infer shapes and types. The result is an MXNet symbol with the outputs and
+gradients, the *training graph*. It is kept, because the graph of all workers consists of copies of its operators.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
 
 @dataclass(frozen=True)
 class SymbolForm:
-    """Choice of which operators to replace by others that can be split.
+    """A choice of operators to replace by other operators, which can be split.
 
     Attributes
     ----------
@@ -67,13 +67,13 @@ AS_WRITTEN = SymbolForm()
 def infer_operator_shapes(
     op: str, attributes: dict[str, str], inputs: list[tuple[int, ...]]
 ) -> list[tuple[int, ...]] | None:
-    """Return the output shapes that MXNet infers, or None if it infers none, as for most backward operators."""
+    """Return the output shapes that MXNet infers. Return None if it cannot, as for most backward operators."""
     shapes = _mxnet.infer_operator(op, attributes, inputs)
     return None if shapes is None else [tuple(shape or ()) for shape in shapes]
 
 
 def shares_state(op: str) -> bool:
-    """Return True if a gradient reads hidden state of its forward operator, so that both must be split alike."""
+    """Return True if the gradient of `op` reads hidden state of `op`, so that both must be split alike."""
     description = DESCRIPTIONS.get(op)
     counts = description is not None and bool(description.counts)
     return counts or bool(_mxnet.operator_info(op)["is_layer_backward"])
@@ -275,13 +275,13 @@ class _Reader:
 def _list_undeclared_changes(node: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the positions of the inputs that MXNet's kernel changes without declaring it.
 
-    BatchNorm_v1 sets a fixed gamma to ones. So does BatchNorm, but its lowering declares this.
+    BatchNorm_v1 does this: it sets a fixed gamma to ones. BatchNorm does the same, but its lowering declares it.
     """
     return (1,) if node["op"] == "BatchNorm_v1" and is_true(node["attrs"], "fix_gamma", True) else ()
 
 
 def find_labels(symbol: Any) -> frozenset[str]:
-    """Return the arguments that operators read only as inputs called "label". They are data, not parameters."""
+    """Return the arguments that are only read as inputs named "label". These arguments are data, not parameters."""
     nodes = _mxnet.nodes(symbol.handle.value)
     input_names_by_op: dict[str, list[str]] = {}
     labels, others = set[str](), set[str]()

@@ -1,7 +1,7 @@
 """Errors for models that cannot be split, or that MXNet itself computes wrong.
 
-Each error lists all operators that it is about. Operators that cannot be split are found in the symbol. Wrong kernels
-are found in Tofu's graph, because they depend on types.
+Each error lists all operators to change. Operators that cannot be split are found in the symbol. Operators with wrong
+kernels are found in Tofu's graph, because only the graph has types.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def refuse_wrong_kernels(graph: Graph) -> None:
 
 
 def refuse_outputs_without_dimensions(graph: Graph) -> None:
-    """Raise UnsupportedError for outputs of shape (), if MXNet takes this for an unknown shape."""
+    """Raise UnsupportedError for outputs of shape () if MXNet's settings make this an unknown shape."""
     outputs = [] if mx.util.is_np_shape() else [graph.tensors[position] for position in graph.outputs]
     raise_together(
         UnsupportedError,
@@ -93,8 +93,8 @@ def refuse_outputs_without_dimensions(graph: Graph) -> None:
 def _refuse_shared_gammas(graph: Graph) -> None:
     """Raise UnsupportedError if an operator reads the gamma of a BatchNorm with fix_gamma.
 
-    BatchNorm sets this gamma to ones. MXNet does not know this, so another operator may read gamma before or after the
-    change.
+    BatchNorm sets this gamma to ones, but MXNet does not know this. So another operator may read gamma before or after
+    the change.
     """
     setters = {number for number, operator in enumerate(graph.operators) if _sets_gamma(operator)}
     setter_by_gamma = {graph.operators[number].inputs[1]: graph.operators[number] for number in setters}
@@ -116,7 +116,7 @@ def _sets_gamma(operator: Operator) -> bool:
 
 
 def _refuse_fractional_reshapes(graph: Graph) -> None:
-    """Raise UnsupportedError for reshapes in which MXNet would round the extent that -1 stands for."""
+    """Raise UnsupportedError for reshapes in which -1 stands for a fraction, because MXNet rounds it."""
     shapes = [tensor.shape for tensor in graph.tensors]
     raise_together(
         UnsupportedError,

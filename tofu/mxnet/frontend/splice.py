@@ -19,7 +19,7 @@ FindReplacement = Callable[[Mapping[str, Any], Sequence[Operand], tuple[int, ...
 It returns a symbol whose variables "0", "1", ... stand for the inputs, or None if the operator stays.
 """
 _CONSTANTS = ("_zeros", "_ones")
-"""Operators that may have no shape, such as first states. MXNet infers the shape from the operators that read them."""
+"""Operators whose shape may be missing, for example in first states. MXNet infers it from operators that read the output."""
 
 
 def rewrite_operators(
@@ -31,8 +31,8 @@ def rewrite_operators(
 ) -> Any:
     """Return the symbol with some operators replaced by other symbols.
 
-    `shapes` and `types` describe all variables. `find_by_op` maps a type of operator to the function that returns its
-    replacement. If `keeps_names` is True, and a replacement has one output, its last operator gets the old operator's
+    `shapes` and `types` describe all variables. `find_by_op` maps a type of operator to a function that returns the
+    replacement. If `keeps_names` is True, the last operator of a replacement with one output gets the old operator's
     name.
     """
     graph, nodes = json.loads(symbol.tojson()), _mxnet.nodes(symbol.handle.value)
@@ -63,7 +63,7 @@ def rewrite_operators(
 class Splice:
     """A copy of a graph in MXNet's JSON. The nodes are added in order, unchanged or replaced.
 
-    An *entry* is an output of a node (operator or variable), as three numbers: the node's, the output's, and 0.
+    An *entry* is an output of a node (operator or variable). It is a list: number of the node, number of the output, 0.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Splice:
         self._find_new_entry: list[Callable[[int], list[int]]] = []  # for each old node, called with an output's number
 
     def entry(self, old_entry: Sequence[int]) -> list[int]:
-        """Return the entry in the new graph for an entry in the old graph."""
+        """Return the entry of the new graph that replaces an entry of the old graph."""
         return self._find_new_entry[old_entry[0]](old_entry[1])
 
     def add(self, node: dict[str, Any]) -> None:
@@ -82,7 +82,7 @@ class Splice:
     def replace(self, symbol: Any, inputs: Sequence[list[int]], name: str | None = None) -> None:
         """Replace the next node by a symbol, whose variables "0", "1", ... stand for the node's inputs.
 
-        If the symbol has one output, the operator that computes it gets the `name`.
+        If the symbol has one output, the operator that computes this output gets the name `name`.
         """
         symbol_graph = json.loads(symbol.tojson())
         find_entry: list[Callable[[int], list[int]]] = []  # for each node of `symbol`

@@ -1,4 +1,4 @@
-"""Convert models with sparse storage (row_sparse, csr) to dense storage. The results are the same numbers."""
+"""Convert models with sparse storage (row_sparse, csr) to dense storage. The model computes the same numbers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def list_storages(symbol: Any) -> dict[str, str]:
 def list_sparse_gradients(symbol: Any) -> set[str]:
     """Return the variables whose gradients MXNet would store as row_sparse.
 
-    These are variables that only lookups with sparse gradients, and products with csr arrays, read.
+    These variables are read only by lookups with sparse gradients and by products with csr arrays.
     """
     nodes = _read_graph(symbol)["nodes"]
     dense: set[str] = set()

@@ -2,7 +2,7 @@
 
 The RNN operator can only be split by batch. Cells can also be split by hidden units, so that a worker computes all
 gates of its units. For this, the rows of the weights are ordered by unit. RNN operators with rectifiers are kept,
-because they compute in single precision.
+because MXNet computes these operators in single precision.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class Recurrence:
         self.next_parameter = 0  # position in the vector of parameters where the next weight or bias begins
 
     def unroll(self, count: int) -> Any:
-        """Return a symbol with the cells of all time steps.
+        """Return a symbol that computes the same as the RNN operator, by a cell for each time step.
 
-        Its variables are called "0", "1", ...: the data, the parameters, and one or two states (`count` in all).
+        It has `count` variables, named "0", "1" and so on: the data, the parameters, and one or two states.
         """
         variables = [mx.sym.Variable(str(n)) for n in range(count)]
         with mx.name.Prefix(f"{self.name}_"):
@@ -106,7 +106,6 @@ class Recurrence:
         return self.data_shape[2] if layer == 0 else self.units * self.directions
 
     def _take_weight(self, parameters: Any, width: int | None = None) -> Any:
-        """Return the next weight of `width` columns, or the next bias, with rows ordered by unit."""
         size = self.units * (width or 1)
         shape = (self.units, 1) if width is None else (self.units, 1, width)
         parts = []

@@ -44,17 +44,17 @@ def partition(
 ) -> Any:
     """Make a Gluon block run on `ngpus` devices, and store its parameters there as shards.
 
-    The script around the block need not change: attributes, parameters, Trainers and parameter files work as before.
-    Inputs and outputs are whole arrays in the context of the inputs. The loss may be part of the block. The block is
-    planned at its first call, and again for training at its first call inside `autograd.record()`.
+    The rest of the script need not change: attributes, parameters, Trainers and parameter files work as before. Inputs
+    and outputs are whole arrays in the context of the inputs. The loss may be part of the block. The block is planned
+    at its first call, and again for training at its first call inside `autograd.record()`.
 
     Parameters
     ----------
     block
         A `mx.gluon.HybridBlock` or SymbolBlock. It is changed in place.
     ngpus, contexts, plan, hints, undescribed, on_infeasible, cache, algorithm, search_seconds, topology, memory_limit, replicate, unroll
-        As in `tofu.partition`, with one exception: inference always uses on_infeasible="replicate". For example, a
-        single image cannot be split between many workers.
+        As in `tofu.partition`, with one exception: inference always uses on_infeasible="replicate". Otherwise,
+        inference on a single image could fail, because it cannot be split between many workers.
 
     Returns
     -------
@@ -152,12 +152,12 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
 
     @property
     def plan(self) -> Plan:
-        """The plan for training, or for inference before the first call inside `autograd.record()`."""
+        """The plan for training. Before the first call inside `autograd.record()`, the plan for inference."""
         operator = self._require_operator()
         return operator.training_plan or operator.symbol.plan
 
     def save_report(self, path: str | Path, title: str = "") -> None:
-        """Write an HTML page about the last plan, as `PartitionedSymbol.save_report` does."""
+        """Write an HTML page about the last plan to the file `path`, as `PartitionedSymbol.save_report` does."""
         self.partitioned_symbol.save_report(path, title or self.name)
 
     def why(self, operator: str) -> str:
@@ -191,7 +191,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
     def forward(self, x: Any, *args: Any) -> Any:
         """Run the block on the workers.
 
-        Raise UnsupportedError if the input is a symbol, because then the caller is a block that runs on one device.
+        Raise UnsupportedError if the input is a symbol. Then the caller is a block that runs on one device.
         """
         if isinstance(x, mx.sym.Symbol):
             raise UnsupportedError(

@@ -22,10 +22,10 @@ WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes of gradient requests; 0 me
 
 
 class BlockCall:
-    """A call of a block inside `autograd.record()`. Autograd keeps it as long as its backward pass can still run.
+    """A call of a block inside `autograd.record()`. Autograd keeps this object while a backward pass may need it.
 
-    Meanwhile, no other call may use the executor `bound`. `differentiated` are the names of the inputs whose gradients
-    autograd needs.
+    During this time, no other call may use the executor `bound`. `differentiated` has the names of the inputs whose
+    gradients autograd needs.
     """
 
     def __init__(self, operator: PartitionedOperator, bound: BoundExecutor, differentiated: Sequence[str]) -> None:

@@ -1,8 +1,7 @@
 """The operator that runs the graph of a partitioned block, instead of MXNet's CachedOp.
 
-A call inside `autograd.record()` keeps its executor until its backward pass has run, so several such calls need several
-executors. These executors share the parameters' shards. If one backward pass runs through several calls, their
-gradients are added.
+A call inside `autograd.record()` keeps its executor until its backward pass has run. So several such calls need several
+executors, which share the parameters' shards. If a loss depends on several calls, their gradients are added.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class BoundExecutor:
 
     @property
     def is_free(self) -> bool:
-        """True if no call still needs this executor for its backward pass."""
+        """True if another call may use this executor, because no recorded call needs it for a backward pass."""
         call = None if self.call is None else self.call()
         return call is None or call.is_done
 
@@ -75,7 +74,7 @@ class PartitionedOperator:
 
     @property
     def training_plan(self) -> Plan | None:
-        """The first plan for training, or None before training."""
+        """The first plan that was used for training, or None before training."""
         return self._replanner.first_plan(self._training_gradients)
 
     def runs(self, symbol: Any, parameters: Mapping[str, Any]) -> bool:
@@ -86,7 +85,7 @@ class PartitionedOperator:
         return is_same and bool(self.symbol.whole.tojson() == symbol.tojson())
 
     def __call__(self, *arrays: Any) -> Any:
-        """Run the forward pass, and record it if autograd records. Return the output, or a list of the outputs."""
+        """Run the forward pass, and record it inside `autograd.record()`. Return the output, or a list of outputs."""
         # MXNet's own threads run Python operators, such as the backward of an autograd.Function. If such a thread waited
         # here, the gradients that depend on it would never be computed.
         is_mxnet_thread = isinstance(threading.current_thread(), threading._DummyThread)
@@ -134,11 +133,10 @@ class PartitionedOperator:
         )
 
     def count_before_parameters(self, differentiated: Collection[str]) -> int:
-        """Return how many of the inputs in `differentiated` the block reads before its first trained parameter.
+        """Count the inputs in `differentiated` that come before the block's first trained parameter.
 
-        For autograd, one array (the *anchor*) stands for all parameters, at this position among the inputs. If there
-        are several calls, the position determines which runs its backward pass first, and so the order in which moving
-        averages change.
+        In autograd's record, one array (the *anchor*) stands for all parameters. It is inserted at this position in the
+        list of inputs, because autograd orders the backward passes of several calls by the positions of their inputs.
         """
         trained = set(self._list_trained())
         first_trained = next((position for position, name in enumerate(self.names) if name in trained), 0)
@@ -177,7 +175,7 @@ class PartitionedOperator:
     def write_parameters(self, executor: ShardedExecutor) -> None:
         """Copy the parameters to an executor's shards.
 
-        As in MXNet, the backward pass uses values that were set after the forward pass.
+        Before a backward pass, this makes values available that were set after the forward pass, as in MXNet.
         """
         for name, array in self._get_parameter_arrays().items():
             current = array.tensor
@@ -185,7 +183,7 @@ class PartitionedOperator:
                 executor.variables[name].scatter(current.gather())
 
     def copy_changes(self, executor: ShardedExecutor) -> None:
-        """Copy values that a run has changed, such as moving averages, to parameters with other shards."""
+        """Copy values that a run has changed, such as moving averages, to parameters that have other shards."""
         for name in self._list_changed_variables(executor):
             array = self.parameters[name].array
             if array is not None and executor.variables[name] is not array.layout:
@@ -202,7 +200,7 @@ class PartitionedOperator:
 
     @property
     def is_awaited(self) -> bool:
-        """True if a recorded call may still run its backward pass, or has run it since the last call of `settle`."""
+        """True if `settle` will have to copy gradients, because of a backward pass that has run or may still run."""
         return bool(self.finished) or not all(bound.is_free for bound in self._executors)
 
     def settle(self) -> None:
@@ -339,7 +337,6 @@ class PartitionedOperator:
 
 
 def _make_anchor(context: Any) -> Any:
-    """Return the anchor: an array whose gradient is the number of calls through which a backward pass runs."""
     anchor = mx.nd.zeros((1,), ctx=context)
     anchor.attach_grad()
     return anchor

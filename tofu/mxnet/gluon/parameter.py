@@ -17,7 +17,7 @@ from tofu.mxnet.runtime.arrays.shards import as_legacy
 
 
 class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
-    """A Gluon parameter whose arrays are split over workers. `shard_parameter` turns a parameter into one."""
+    """A Gluon parameter whose arrays are split over workers. `shard_parameter` gives a parameter this class."""
 
     _operators: tuple[Any, ...] = ()
     has_sparse_gradient = False
@@ -45,7 +45,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
     def follow(self, operator: Any) -> None:
         """From now on, call `operator.settle()` before values or gradients are read.
 
-        Operators that were passed before are also called, until all their backward passes have run.
+        Other operators that the parameter follows are kept until all their backward passes have run.
         """
         self._operators = (*self._operators, operator)
 
@@ -73,7 +73,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
     def initialize(self, *args: Any, **kwargs: Any) -> None:
         """Initialize the parameter as in Gluon.
 
-        Callers may still hold the array of the old values, so the array gets a copy of the old shards.
+        If the user still has the array of the old values, this array gets a copy of the old shards.
         """
         self.settle()
         old_array = self.array
@@ -121,13 +121,13 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self.settle()
 
     def _check_gradient_use(self) -> None:
-        """Wait for writes to the values. Otherwise, a Trainer could pull a gradient in place of an initial value."""
+        """Wait until the values are written. Otherwise, a Trainer could read a gradient instead of an initial value."""
         if self.array is not None:
             self.array.wait_for_writes()
         self.settle()
 
     def reset_ctx(self, ctx: Any) -> None:
-        """Set the context, but leave the shards on their devices. As in MXNet, the gradient becomes zero."""
+        """Set the parameter's context. The shards stay on their devices. As in MXNet, the gradient becomes zero."""
         if self._data is None:
             super().reset_ctx(ctx)
         else:

@@ -40,7 +40,7 @@ def extend_class(mxnet_class: Any, mixin: Any, prefix: str = "Sharded") -> Any:
 
 
 class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
-    """A Trainer that exchanges shards through its kvstore. `send_shards` turns a Trainer into one."""
+    """A Trainer that exchanges shards through its kvstore. `send_shards` gives a Trainer this class."""
 
     _kvstore: Any
     _params_to_init: list[Any]
@@ -69,7 +69,7 @@ class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
 
 
 def is_elementwise(optimizer: Any) -> bool:
-    """Return True if the optimizer may treat each shard as a separate weight."""
+    """Return True if the optimizer computes the same numbers when each shard is a separate weight."""
     return type(optimizer) in ELEMENTWISE_OPTIMIZERS and not (
         optimizer.idx2name or optimizer.lr_mult or optimizer.wd_mult
     )
@@ -112,7 +112,7 @@ class ShardStore:
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
         """Decide which shards the machines exchange, before the first gradients are sent.
 
-        Parameters that were sent in other shards, before there was a plan, are sent again.
+        A parameter that was sent before there was a plan is sent again if its shards have changed.
         """
         unsettled = {i: array for i, array in arrays.items() if i in self._layouts and i not in self._settled}
         self.share({i: array for i, array in unsettled.items() if not self._layouts[i].matches(array.layout)})
@@ -121,7 +121,7 @@ class ShardStore:
     def pushpull(self, key: int, value: Any, out: Any = None, priority: int = 0) -> None:
         """Send the array `value`, and read the result into `out`, as a kvstore does.
 
-        For a parameter with shards, `value` and `out` are lists of one array.
+        For a parameter with shards, `value` and `out` are lists with one array.
         """
         layout = self._layouts.get(key)
         if layout is None:

@@ -1,4 +1,4 @@
-"""Rules (*lowerings*) that replace an operator by several smaller operators, which can be split in other ways.
+"""Rules (*lowerings*) that replace an operator by several smaller operators, which can be split in more ways.
 
 The smaller operators are called *parts*. A part is an operator of MXNet, or one of Tofu's own operators, which has a
 kernel in `csrc/nnvm/parts` and a description in `tdl_ops/mxnet`. This package also has four passes that run on every

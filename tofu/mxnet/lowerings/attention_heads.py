@@ -1,8 +1,8 @@
 """Give MXNet's attention operators a dimension for the heads, so that attention can be split by heads.
 
 MXNet stores attention scores in the shape (batch x heads, queries, keys). This pass changes it to (batch, heads,
-queries, keys) in all operators that compute, change or use scores. A reshape converts the tensors for all other
-operators. The new operators are in `csrc/nnvm/parts/attention.cc`.
+queries, keys) in all operators that compute, change or use scores. All other operators read and write these tensors
+through a reshape. The new operators are in `csrc/nnvm/parts/attention.cc`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _REPLACEMENT_BY_PREFIX = {
 }
 """First letters of the types of MXNet's attention operators, and the types that replace them."""
 _SCORE_SLOTS = {"qk": ((), (0,)), "qk_backward": ((0,), ()), "valatt": ((1,), ()), "valatt_backward": ((2,), (1,))}
-"""For each new type, by its ending, the numbers of the inputs and of the outputs that have the shape of the scores."""
+"""Ending of a new type -> numbers of the inputs and of the outputs that are scores."""
 _LINE_WISE_OPERATORS = ("softmax", "log_softmax", "softmin", "Dropout")
-"""Operators that allow another leading dimension, besides element-wise and broadcasting ones."""
+"""Operators, besides element-wise and broadcasting ones, that accept data with one more leading dimension."""
 
 
 def unmerge_heads(graph: Graph) -> Graph:
@@ -115,7 +115,6 @@ class _AttentionSearch:
 
 
 def _has_separate_batch(access: OperatorAccess, position: int) -> bool:
-    """Return True if a split of this tensor's first dimension splits only first dimensions of the other tensors."""
     rows_of_tensors = [*(read.rows for read in access.inputs), *(written.rows for written in access.outputs)]
     terms, lower, upper = rows_of_tensors[position][0]
     if len(terms) != 1 or terms[0][1] != 1 or (lower, upper) != (0, 1):
@@ -124,9 +123,10 @@ def _has_separate_batch(access: OperatorAccess, position: int) -> bool:
 
 
 class _Rewriting:
-    """A graph in which the tensors of a subgraph get a dimension for the heads.
+    """A copy of the graph in which the tensors of `subgraph` get a dimension for the heads.
 
-    Tensors that other operators write or read exist in both shapes, with a reshape between them.
+    If operators outside of the subgraph write or read such a tensor, the graph has it in both shapes, with a reshape
+    between them.
     """
 
     def __init__(self, graph: Graph, subgraph: _Subgraph) -> None:

@@ -1,4 +1,4 @@
-"""Replace reads of memory that MXNet never writes or overwrites.
+"""Replace reads of memory that no kernel writes, or that another kernel overwrites.
 
 - `replace_scratch_reads`: the gradient of SequenceLast without lengths reads the last time step's number from scratch
   memory. It is replaced by an operator of Tofu that gets this number as an input.
@@ -52,7 +52,7 @@ UNWRITTEN_SUFFIX = "/unwritten"
 
 
 def fill_unwritten(graph: Graph) -> Graph:
-    """Add operators that write zeros to outputs that are read but never written. Tensors keep their numbers."""
+    """Add operators that write zeros to outputs that are read but not written. Tensors keep their numbers."""
     read_tensors = graph.results.union(*(operator.inputs for operator in graph.operators))
     tensors = list(graph.tensors)
 

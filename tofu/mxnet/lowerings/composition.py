@@ -1,8 +1,8 @@
 """Tools for lowerings whose parts are MXNet's own operators.
 
-The dimensions of every tensor have names, such as "b c s0 s1". Dimensions of equal name are split together. Three marks
-stand for dimensions without a name: `ONE` for one of extent 1, `UNNAMED` for one that is never split, and `MERGED` for
-one that merges several dimensions of an input.
+The dimensions of every tensor have names, such as "b c s0 s1". Dimensions of equal name are split together. Three kinds
+of dimensions have marks instead of names. The extent of `ONE` is 1, `UNNAMED` is never split, and `MERGED` has the
+elements of several dimensions of an input.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Composition:
         self.parts.inner_operator(f"output{slot}", op, **_describe_operator(attributes, (value,), output))
 
     def finish(self, op: str, inputs: Values, names: str, slot: int = 0, **attributes: object) -> None:
-        """Add the last of the operators. It computes output number `slot` of the replaced operator."""
+        """Add the operator that computes output number `slot` of the replaced operator."""
         output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
         self.parts.last_operator(op, **_describe_operator(attributes, inputs, output))
 
@@ -70,7 +70,7 @@ class Composition:
         return self.add(name, "Reshape", (value,), names, shape=self.shape(names))
 
     def sum(self, name: str, value: ComposedValue, reduced: Sequence[str]) -> ComposedValue:
-        """Return the sum over the dimensions in `reduced`. They stay, with extent 1."""
+        """Return the sum over the dimensions in `reduced`. These dimensions get extent 1."""
         axes = tuple(d for d, dimension in enumerate(value.names) if dimension in reduced)
         names = [ONE if dimension in reduced else dimension for dimension in value.names]
         return self.add(name, "sum", (value,), names, axis=axes, keepdims=True) if axes else value
@@ -101,7 +101,7 @@ SUMMED_TYPES = ("float32", "float64")
 
 @dataclass(frozen=True)
 class Statistics:
-    """The mean, the deviation from the mean, and the variance, along dimensions that keep the extent 1."""
+    """The deviation of a tensor from its mean, and the mean and variance, in which reduced dimensions have extent 1."""
 
     mean: ComposedValue
     deviation: ComposedValue  # with all dimensions
@@ -109,7 +109,7 @@ class Statistics:
 
 
 def has_exact_sums(operator: Operator, inputs: Inputs) -> bool:
-    """Return True if all inputs have the same type, float32 or float64, whose sums are exact enough."""
+    """Return True if all inputs are float32, or all are float64. Sums in other types are not exact enough."""
     return all(tensor.dtype == inputs[0].dtype for tensor in inputs) and inputs[0].dtype in SUMMED_TYPES
 
 

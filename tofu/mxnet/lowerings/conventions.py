@@ -44,7 +44,7 @@ def reduce_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 def find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
-    """Return the axes along which an operator can be split, and the regions of its inputs that each part reads.
+    """Return the axes along which an operator can be split, and the regions of its inputs that each worker then reads.
 
     Return None if they are unknown. Such an operator is refused later, or computed on every worker.
     """
@@ -58,7 +58,7 @@ def find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
 def replace_operators(graph: Graph, expand: Callable[[int, Operator], Sequence[Operator]]) -> tuple[Operator, ...]:
     """Return the operators of a graph, each replaced by the operators in `expand(number, operator)`.
 
-    A backward operator then belongs to the new operator that has the old forward operator's name.
+    The backward operator of a replaced operator then belongs to the new operator with the old operator's name.
     """
     operators: list[Operator] = []
     new_numbers: list[int] = []

@@ -1,8 +1,8 @@
 """Replace InstanceNorm, GroupNorm and L2Normalization by operators that can be split along normalised dimensions.
 
-InstanceNorm is a GroupNorm with groups of one channel. The data is reshaped so that the channels become two dimensions:
-`g` for the groups, and `c` for the channels in a group. A *line* is a set of elements that are normalised together,
-with one mean and one variance.
+InstanceNorm is handled as a GroupNorm with one channel in each group. The data is reshaped so that the channels become
+two dimensions: `g` for the groups, and `c` for the channels in a group. A *line* is a set of elements that are
+normalised together, with one mean and one variance.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Layout:
     Attributes
     ----------
     data, elements
-        The data before and after grouping.
+        The data before and after the channels become two dimensions.
     lines
         A tensor with one number for each line.
     parameter

@@ -1,7 +1,7 @@
 """Replace operators that select by indices, such as Embedding and take, so that the indexed dimension can be split.
 
 Each worker looks up the indices that are in its shard, and returns zeros for all others. So the sum over the workers is
-exact. In a gradient, each worker computes the rows of its shard. The parts are in `csrc/nnvm/parts/take.cc` and
+exact. For the gradient, each worker computes the rows of its shard. The parts are in `csrc/nnvm/parts/take.cc` and
 `by_position.cc`.
 """
 
@@ -40,10 +40,10 @@ def _lower_lookup(op: str, table_slot: int, indices_slot: int) -> dict[str, Lowe
 
 
 def _check_indices(parts: Parts, op: str, slot: int, indices: int, names: tuple[str, ...], rows: int) -> int:
-    """Add operators that check that all `indices` are below `rows`. Return the checked indices.
+    """Add operators that raise an error if an index is `rows` or more. Return the checked indices.
 
-    MXNet's own kernel looks up input `slot` in a table of zeros, and raises the error. The result, zeros, is added to
-    the indices, so that the error reaches all operators that read the indices.
+    MXNet's own kernel looks up input `slot` in a table of zeros, and raises the error. The zeros that it finds are
+    added to the indices, so that all operators that read the indices run after this check.
     """
     dtype = parts.graph_tensors[parts.whole.inputs[slot]].dtype
     shape = parts.shape(slot)[len(parts.shape(slot)) - len(names) :]
@@ -133,7 +133,7 @@ def _read_rows(parts: Parts) -> int:
 
 
 MOST_EXACT_DEPTH = {"float16": 1 << 11, "float32": 1 << 24, "float64": 1 << 53}
-"""For each type, the largest depth up to which it represents every position exactly."""
+"""For each type, the largest depth for which it represents all positions exactly."""
 
 
 def _is_exact(operator: Operator, inputs: Inputs) -> bool:
@@ -153,8 +153,7 @@ def _expand_one_hot(parts: Parts) -> None:
 def _convert_indices(parts: Parts, dtype: str) -> int:
     """Return the indices in the type of the result.
 
-    MXNet ignores fractions, so they are cut off before a cast can round them. Of an int64 index, MXNet uses the lower
-    32 bits.
+    As in MXNet, fractions of indices are cut off, not rounded, and int64 indices keep only their lower 32 bits.
     """
     (indices,) = parts.whole.inputs
     index_type, shape = parts.graph_tensors[indices].dtype, parts.shape(0)
@@ -203,7 +202,7 @@ def _time_attributes(attributes: Attributes) -> dict[str, str]:
 
 
 def pick_by_lengths(attributes: Attributes, shape: tuple[int, ...]) -> dict[str, str]:
-    """Return the attributes of an operator that picks, from data of this shape, the elements at given lengths.
+    """Return the attributes of an operator that picks the last step of each sequence, from data of this shape.
 
     Its dimensions have the same names as in the description of the replaced operator.
     """

@@ -5,7 +5,7 @@ slice, and to the worker that reads it. A concatenation of slices becomes one op
 
     concat(x[7:8], x[0:7]) -> y[i] = x[i + 7] + x[i - 1], where elements outside x are zero
 
-It needs no kernel: when a worker assembles `y` from the shards of `x`, the result is computed.
+This operator needs no kernel: a worker that assembles `y` from the shards of `x` already has the result.
 """
 
 from __future__ import annotations
@@ -65,7 +65,6 @@ def _list_sources(
     sources: dict[tuple[int, Phase], Sources],
     read_counts: Counter[int],
 ) -> Sources:
-    """Return the tensors from which `target` is assembled. Skip tensors that only `target` reads."""
     found: list[tuple[int, Shape]] = []
     for tensor, distances in own:
         is_private = read_counts[tensor] == 1 and (tensor, phase) in sources
@@ -77,7 +76,6 @@ def _list_sources(
 def _compose(
     graph: Graph, between: int, distances: Shape, target: int, sources: Sources
 ) -> list[tuple[int, Shape]] | None:
-    """Return where the sources of `between` are in `target`, or None if `target` cannot be assembled from them."""
     result, shape = graph.tensors[target], graph.tensors[between].shape
     found = []
     for source, inner_distances in sources:
@@ -112,6 +110,5 @@ def _clip(box: Sequence[tuple[int, int]], shape: Shape) -> list[tuple[int, int]]
 
 
 def _is_fetched(graph: Graph, operator: Operator, axes: Sequence[str]) -> bool:
-    """Return True if the operator never needs a kernel, and can be split along all `axes` (hints may name them)."""
     access = find_access(graph, operator)
     return access is not None and access.is_always_fetched and set(axes) <= set(access.axes)

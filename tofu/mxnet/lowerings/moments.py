@@ -22,7 +22,7 @@ def _has_squares(operator: Operator, inputs: Inputs) -> bool:
 
 
 class _Reduction:
-    """Names of the dimensions of a mean, variance or norm. A *line* is the set of elements that give one number.
+    """Names of the dimensions of a mean, variance or norm. A *line* is a set of elements that become one number.
 
     Attributes
     ----------

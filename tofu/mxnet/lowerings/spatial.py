@@ -44,10 +44,7 @@ def _has_smaller_windows(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _list_divisions(parts: Parts, slot: int) -> list[dict[str, str]]:
-    """Return the attributes of the divisions that turn sums in windows into averages, one for each dimension.
-
-    A sum is divided by the number of positions of its window from `begin` to `end`.
-    """
+    """Return the attributes of operators, one for each dimension, that divide sums in windows to get averages."""
     attributes = parts.whole.attributes
     shape, is_channels_last = parts.shape(slot), attributes.get("layout") in CHANNELS_LAST
     first_dimension, space = (1, shape[1:-1]) if is_channels_last else (2, shape[2:])
@@ -95,7 +92,7 @@ def _expand_pooling_backward(parts: Parts) -> None:
 
 
 def _has_one_gradient(operator: Operator, inputs: Inputs) -> bool:
-    """Return False for the gradient of mode="like", which has a second output, the zeros for the input `like`."""
+    """Return False for a gradient with mode="like", which also has an output of zeros for the input `like`."""
     return not operator.op.startswith("_backward") or operator.attributes.get("mode") != "like"
 
 
@@ -111,9 +108,9 @@ def _resize_names(old_size: Size, new_size: Size, splittable: str) -> tuple[tupl
 
 
 def _expand_resize(parts: Parts) -> None:
-    """Replace a resize by two: of the rows, then of the columns. In a gradient, the columns are first.
+    """Replace a resize by a resize of the rows and a resize of the columns. In a gradient, the columns are first.
 
-    The gradients are copies of the model's node, because MXNet infers no shapes for a new node of this type.
+    For a gradient, both are copies of the model's node, because MXNet infers no shapes for a new node of this type.
     """
     op, (data, *_) = parts.whole.op, parts.whole.inputs
     old_size, new_size = parts.shape(0)[2:], parts.output_shape(0)[2:]

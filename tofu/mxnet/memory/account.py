@@ -31,8 +31,7 @@ PAGE_VARIABLE, LARGE_VARIABLE = "MXNET_GPU_MEM_POOL_PAGE_SIZE", "MXNET_GPU_MEM_L
 def round_up(count: int) -> int:
     """Return the bytes that MXNet allocates on a GPU for an array of `count` bytes.
 
-    Sizes are rounded up to whole pages, and above 2 MiB to multiples of 2 MiB. See src/storage/pooled_storage_manager.h
-    of MXNet 1.9.1.
+    MXNet rounds sizes up to whole pages, and above 2 MiB to multiples of 2 MiB (src/storage/pooled_storage_manager.h).
     """
     page = int(os.environ.get(PAGE_VARIABLE, PAGE_BYTES))
     large = int(os.environ.get(LARGE_VARIABLE, LARGE_BYTES))
@@ -41,7 +40,7 @@ def round_up(count: int) -> int:
 
 
 def account_one_device(source: Source, states: OptimizerStates) -> DeviceMemory:
-    """Return the memory of one device that trains the whole model with an optimizer."""
+    """Return the memory that one device needs to train the whole model with an optimizer."""
     graph = source.graph
     whole = {variable: [graph.tensors[variable].shape] for variable in graph.variables}
     gradients = _mxnet.outputs(source.native.handle.value)[len(graph.outputs) :]
@@ -49,7 +48,7 @@ def account_one_device(source: Source, states: OptimizerStates) -> DeviceMemory:
 
 
 def account_workers(partition: Partition, states: OptimizerStates) -> tuple[DeviceMemory, ...]:
-    """Return the memory of each worker that trains its part of the model with an optimizer."""
+    """Return the memory that each worker needs to train its part of the model with an optimizer."""
     graph, execution = partition.graph, partition.training
     problem, choices, workers = partition.problem, partition.choices, execution.workers
     shards = {t: list_shard_shapes(problem, t, choices.layout(t)) for t in graph.variables}
@@ -77,10 +76,6 @@ def _account(
     gradients: list[tuple[int, int]],
     states: OptimizerStates,
 ) -> list[DeviceMemory]:
-    """Return the memory of each device that runs a part of a graph.
-
-    `shards` has the shape of each variable on each device. `names` maps MXNet's context groups to names of devices.
-    """
     buffers = _mxnet.PlannedGraph(symbol.handle.value, *variables)
     planned = buffers.memory()
     entries = _Entries(buffers.entries(), gradients)
@@ -142,7 +137,7 @@ class _Entries:
         return tuple(self._names[node] for node in np.unique(self._columns["node"][self._rows(group)]))
 
     def uses_of(self, group: str) -> npt.NDArray[np.int64]:
-        """Return the bytes in use as an array [use, node]. A buffer that several tensors share counts once."""
+        """Return an array [use, node] of the bytes in use. A buffer that several tensors share is counted once."""
         rows = self._rows(group)
         own = np.unique(self._columns["node"][rows])
         rows &= self._columns["buffer"] >= 0

@@ -1,4 +1,4 @@
-"""Find how much memory an optimizer needs for its states, such as momentum. They are created for a tiny weight."""
+"""Find how much memory an optimizer needs for its states, such as momentum, by creating them for a tiny weight."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class OptimizerStates:
         self._known: dict[tuple[str, int], list[tuple[tuple[bool, ...], int]]] = {}
 
     def list_bytes(self, weight: Tensor, shard: tuple[int, ...]) -> list[int]:
-        """Return the bytes of each state for a shard of `weight`. `shard` is the shard's shape."""
+        """Return the bytes of each state that belongs to a shard of `weight`. `shard` is the shard's shape."""
         key = weight.dtype, len(shard)
         if key not in self._known:
             self._known[key] = list(self._probe(*key))
@@ -67,7 +67,6 @@ class OptimizerStates:
         ]
 
     def _probe(self, dtype: str, rank: int) -> Iterator[tuple[tuple[bool, ...], int]]:
-        """Yield, for each state, which dimensions have the weight's extent (not 1), and the bytes of an element."""
         if self._optimizer is None:
             return
         try:

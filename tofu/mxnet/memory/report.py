@@ -1,6 +1,6 @@
 """Report how much memory a training step of an MXNet model needs, on one device and on every worker.
 
-The *peak* is the operator or fetch (a copy from other workers) during which a device uses most of its buffers.
+A *fetch* copies data from other workers. The *peak* is the operator or fetch during which a device uses most memory.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class DeviceMemory:
     inputs_bytes
         Data, labels, auxiliary states, and gradients that the user passes for outputs that are not losses.
     gradients_bytes
-        All gradients at the end of a step. They are stored in the pool.
+        All gradients at the end of a step. They are part of `pool_bytes`.
     pool_bytes
         The pool: buffers that gradients, activations and fetches share.
     workspace_bytes
@@ -69,7 +69,7 @@ class DeviceMemory:
 
     @property
     def planned_bytes(self) -> int:
-        """Bytes that MXNet allocates before the step. The number is exact, but excludes rounding on GPUs."""
+        """Bytes that MXNet allocates before the step. On GPUs, MXNet also needs `rounding_bytes`."""
         return self.parameters_bytes + self.optimizer_bytes + self.inputs_bytes + self.pool_bytes
 
     @property
@@ -89,7 +89,7 @@ class DeviceMemory:
 
     @property
     def at_peak(self) -> dict[str, int]:
-        """Bytes of each kind at the peak. "idle" is the unused part of the pool. The sum is `planned_bytes`."""
+        """Kind of memory -> bytes at the peak. "idle" is the unused part of the pool. The sum is `planned_bytes`."""
         pooled = self.uses[:, self.peak].tolist() if self.nodes else [0] * len(USES)
         parts = {
             "parameters": self.parameters_bytes,
@@ -101,7 +101,7 @@ class DeviceMemory:
 
     @property
     def parts(self) -> dict[str, int]:
-        """The table's rows: bytes of each kind of memory at the peak."""
+        """Kind of memory -> bytes at the peak, for the rows of the table."""
         return self.at_peak
 
     @property
@@ -111,7 +111,7 @@ class DeviceMemory:
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """Rows below the total: other sizes in bytes, and the name of the operator or fetch at the peak."""
+        """Label -> value, for the rows below the total: other sizes in bytes, and where the peak is."""
         return {
             "rounding on GPUs": self.rounding_bytes,
             "workspace, about": self.workspace_bytes,
@@ -154,7 +154,7 @@ class MemoryReport(MemoryComparison):
 
     @property
     def columns(self) -> list[tuple[str, DeviceMemory]]:
-        """Columns of the table: one device, and a column for all workers that need equal memory."""
+        """Title and memory of each column of the table. Workers that need equal memory share a column."""
         return [("one device", self.one_device), *_list_kinds(self.workers)]
 
 

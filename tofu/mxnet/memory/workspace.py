@@ -1,8 +1,8 @@
 """Estimate the workspace of convolutions, which is memory that their kernels request while they run.
 
-cuDNN and oneDNN choose their algorithms at run time. The algorithm that needs most memory copies, for each output
-position, the window of the image that the position reads. For cuDNN, the attribute `workspace` is a limit, in MiB. The
-estimate is the smaller of both sizes.
+cuDNN and oneDNN choose their algorithms at run time. The algorithm that needs most memory copies the window of the
+image that each output position reads. The estimate is the size of these copies. For cuDNN, the attribute `workspace`
+limits the size (in MiB), and so the estimate.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ An operator counts as verified only if
 - its description, evaluated with NumPy, gives the kernel's numbers, and
 - for each of its strategies, running the kernel on every part gives the same result as running it once.
 
-The package also reports splits that work but that Tofu did not find. In the paper, this check is an open problem
-(section 9).
+The package also reports splits that work but that Tofu did not find.
 """
 
 from tdl_ops.mxnet.case import Case

@@ -45,7 +45,7 @@ NOTHING_TO_SPLIT = {
 
 @dataclass(frozen=True)
 class Coverage:
-    """Counts of the operators in a set: all, described, verified, element-wise and so on."""
+    """Numbers of operators in a set: all (`total`), those with a description, those that are verified, and so on."""
 
     total: int
     described: int
@@ -77,7 +77,7 @@ def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Cove
 
 
 def count_kinds(entries: Iterable[RecordEntry | None]) -> dict[str, int]:
-    """Count the operators by the way in which they were compared. "nothing" is for operators that were not compared."""
+    """Count the operators by the way in which their outputs were compared ("nothing" if they were not)."""
     kinds = Counter(entry.compared if entry is not None and entry.is_verified else _NOTHING for entry in entries)
     return {str(kind): kinds[str(kind)] for kind in Compared}
 
@@ -99,7 +99,7 @@ def _count_lines(description: Description) -> int:
 
 
 def coverage_rows(names: Sequence[str], entries: Mapping[str, RecordEntry], with_tensors: bool) -> list[str]:
-    """Return a line for each operator: its axes and kind, if it is verified, and the file of its description.
+    """Return a line for each operator: its axes, how it was verified, and the file of its description.
 
     If `with_tensors` is True, the line also names the operator's inputs.
     """

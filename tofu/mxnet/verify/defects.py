@@ -15,7 +15,7 @@ def _has_parts_of_one_element(shape: Shape) -> bool:
 
 
 def _has_uneven_heads(*matrices: int) -> Callable[[Case], bool]:
-    """Return a function that finds cases in which heads times `matrices[n]` does not divide the width of input n.
+    """Return a function that tests if heads times `matrices[n]` does not divide the width of input n of a case.
 
     `matrices[n]` is the number of interleaved matrices in input n, such as 3 for queries, keys and values.
     """

@@ -54,9 +54,9 @@ def run_kernel(
 ) -> tuple[list[Array], list[Array]]:
     """Run `op` as in training. Return all outputs, and the inputs, which the kernel may have changed.
 
-    Outputs that MXNet hides from users are included. Before the run, the outputs are filled with a number in
-    `PATTERNS`: the first if `pattern` is 0, the second if it is 1. Raises mxnet.MXNetError if MXNet refuses the call,
-    and RuntimeError if the kernel writes beyond an output.
+    The outputs include those that MXNet hides from users. Before the run, number `pattern` (0 or 1) of `PATTERNS` is
+    written to all their elements. Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if the kernel
+    writes beyond an output.
     """
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPE_NAMES.index(dtype) for dtype in output_dtypes])
     if plain is not None:  # execution graphs use this kernel instead
@@ -97,7 +97,7 @@ def run_gradient(
     pattern: int = 0,
     times: int = 1,
 ) -> list[Array]:
-    """Run `op`, then its backward operator `times` times. Return the gradients of the inputs `wrt`.
+    """Run `op` once, then its backward operator `times` times. Return the gradients of the inputs with numbers `wrt`.
 
     Use this function if the backward operator shares hidden state with its forward operator.
     """
@@ -118,7 +118,7 @@ def run_gradient(
 
 
 def find_unwritten(outputs: Sequence[Array], others: Sequence[Array]) -> tuple[Array, ...]:
-    """Return masks of the elements that a kernel did not write: in two runs, they kept the pattern (0, then 1)."""
+    """Return masks of the elements that a kernel never wrote. It ran twice: with pattern 0, then with pattern 1."""
     return tuple(
         _has_pattern(first, 0) & _has_pattern(second, 1) for first, second in zip(outputs, others, strict=True)
     )
@@ -130,7 +130,7 @@ def _has_pattern(array: Array, pattern: int) -> Array:
 
 
 def choose_guard_size(dtypes: Iterable[str]) -> int:
-    """Return the number of guard elements after an output: 0 for oneDNN, which cannot write into a part of an array."""
+    """Return the number of guard elements behind an output: 0 for oneDNN, which cannot write into part of an array."""
     return 0 if "float32" in dtypes else GUARD_ELEMENTS
 
 
@@ -209,7 +209,7 @@ _SPARSE = "row_sparse"
 
 @cache
 def list_choices(op: str) -> dict[str, tuple[str, ...]]:
-    """Return the possible values of each attribute that is a boolean or accepts only certain words.
+    """Return attribute -> possible values, for attributes that are booleans or accept only certain words.
 
     Types that NumPy lacks, and attributes that choose between dense and sparse arrays, are left out.
 
@@ -221,7 +221,6 @@ def list_choices(op: str) -> dict[str, tuple[str, ...]]:
 
 
 def _read_choices(declared: str) -> tuple[str, ...]:
-    """Parse `boolean, optional, default=0` or `{'avg', 'max'}, optional, default='max'`."""
     if declared.startswith("boolean,"):
         return ("False", "True")
     if not declared.startswith("{") or _SPARSE in declared:

@@ -21,7 +21,7 @@ from tofu.verification.kernel import Array, Shape
 
 @dataclass(frozen=True)
 class Gradient:
-    """A backward operator that cannot run without its forward operator, and how the tensors of both are related.
+    """A backward operator that cannot run without its forward operator, and the relation between their tensors.
 
     Attributes
     ----------
@@ -30,11 +30,11 @@ class Gradient:
     wrt
         Positions of the forward operator's inputs whose gradients are computed.
     outputs
-        For each gradient, the output of the backward operator that contains it.
+        For each gradient, the number of the backward operator's output that contains it.
     head_inputs
-        For each output of the forward operator, the backward operator's input that is the output's gradient, or None.
+        For each forward output, the number of the backward input that is its gradient, or None.
     forward_outputs, forward_inputs
-        For an input of the backward operator, the output (or input) of the forward operator that it equals.
+        Number of a backward input -> number of the forward output (or input) with the same values.
     shares_state
         True if both operators must be split alike.
     """
@@ -57,14 +57,14 @@ class VerifiedNode:
     unwritten
         For each output, a mask of the elements that the kernel does not write.
     mutated_inputs
-        Positions of the inputs that the kernel changes, as MXNet declares.
+        Positions of the inputs that the kernel changes, as declared by MXNet.
     inputs_after
         The inputs after the run.
     input_roles, output_roles
-        For each tensor, the tensor of the forward operator that it equals, or of which it is the gradient.
+        For each input or output, the forward operator's tensor with the same values, or whose gradient it is.
     reused_outputs
-        Positions of the inputs that are outputs of the forward operator, if a second run of the backward operator
-        computes other numbers. Empty otherwise.
+        Empty if a second run of the backward operator computes the same numbers. Otherwise, the positions of the inputs
+        that are outputs of the forward operator.
     """
 
     op: str
@@ -102,20 +102,20 @@ class VerifiedNode:
     def run(
         self, attributes: Mapping[str, str], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> tuple[list[Array], list[Array]]:
-        """Run the kernel on other inputs of the same types. Return the outputs, and the inputs after the run."""
+        """Run the kernel on new inputs of the same types. Return the outputs, and the inputs after the run."""
         return run_kernel(self.op, attributes, inputs, output_shapes, [output.dtype.name for output in self.outputs])
 
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> list[Array] | None:
-        """Return the kernel's outputs for other attributes and inputs; None if MXNet refuses them."""
+        """Run the kernel with other attributes and inputs. Return its outputs, or None if MXNet refuses them."""
         try:
             return self.run(write_attributes(values), inputs, output_shapes)[0]
         except KERNEL_ERRORS:
             return None
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """Return the shapes of the outputs for other attributes and input shapes; None if MXNet refuses them."""
+        """Return the output shapes for other attributes and input shapes, or None if MXNet refuses them."""
         try:
             inferred = _mxnet.infer_operator(self.op, write_attributes(values), shapes)
         except RuntimeError:
@@ -135,7 +135,7 @@ def execute_training_graph(
 ) -> list[VerifiedNode]:
     """Run `op` and the operators of its gradient.
 
-    `wrt` lists the inputs whose gradients are computed; the default is all inputs except auxiliary states. The
+    `wrt` lists the inputs whose gradients are computed. The default is all inputs except auxiliary states. The
     gradients of the outputs are random numbers drawn with `seed`.
     """
     symbol, training, wrt = _build_training_graph(op, write_attributes(attributes), len(inputs), wrt)
@@ -143,7 +143,7 @@ def execute_training_graph(
 
 
 def list_operators(op: str, attributes: Mapping[str, str], count: int, wrt: Sequence[int] | None) -> set[str]:
-    """Return the names of the operators that `op` and its gradient consist of, without running them."""
+    """Return the names of `op` and of the operators that compute its gradient. No operator runs."""
     _, training, _ = _build_training_graph(op, attributes, count, wrt)
     return {node["op"] for node in _mxnet.nodes(training.handle.value)} - {"null"}
 

@@ -70,12 +70,13 @@ def verify_operator(
     wrt
         Positions of the inputs whose gradients are computed. The default is all inputs except states.
     relations
-        For a random operator, a function that takes (inputs, outputs) and returns the expected outputs, or None for
-        unwritten outputs. It replaces all other comparisons. A change of any number must change its result.
+        Operator -> function from (inputs, outputs) to the expected outputs, or None for unwritten outputs. For random
+        operators, this replaces all other comparisons. A change of any number must change the function's result.
     seed
         Seed of the random inputs and of the random gradients of outputs.
     description_tolerance
-        The largest relative error of a description, for kernels that round numbers to single precision.
+        The largest relative error that is allowed. Pass a larger one for kernels that round numbers to single
+        precision.
 
     >>> verify_operator("FullyConnected", {"num_hidden": 5}, [(4, 6), (5, 6), (5,)]).is_verified
     True
@@ -189,7 +190,7 @@ class _Verification:
         return errors
 
     def _list_axes_of_counts(self, access: OperatorAccess, number: int) -> set[str]:
-        """Return the axes along which an output contains positions, which the kernel counts from 0 in each part."""
+        """Return the axes along which an output contains positions, as in argmax. Each part counts from 0."""
         value = _trace(access.description, self.node).outputs[number].value
         if self.node.gradient is not None or value is None:
             return set()
@@ -276,7 +277,6 @@ def _trace(description: Description, node: VerifiedNode) -> Trace:
 def _cut_node(
     node: VerifiedNode, access: OperatorAccess, reads: Sequence[InputAccess], part: Part
 ) -> tuple[list[Array], list[Shape]]:
-    """Return the regions of the inputs that a part reads, and the shapes of its outputs."""
     inputs = [cut_input(array, read, part, access.extents) for array, read in zip(node.inputs, reads, strict=True)]
     shapes = [
         region_shape(find_region(written.rows, output.shape, part, access.extents))

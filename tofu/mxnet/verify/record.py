@@ -32,7 +32,7 @@ _INCLUDE = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _GUARD = re.compile(r"^#(?:ifndef|define|endif  //) TOFU_\w+_H_\n", re.MULTILINE)
 NEVER_COMPUTED = {"_backward_Embedding": 0, "_backward_softmax_cross_entropy": 1}
-"""For an operator, the output that MXNet refuses to compute: a gradient of labels."""
+"""Operator -> number of an output that MXNet refuses to compute: the gradient of labels or indices."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class RecordEntry:
     digest
         Hash of the description's source.
     kernels
-        Hash of the C++ source, if the kernel is Tofu's own; "" for MXNet's kernels.
+        Hash of the C++ source if the kernel is Tofu's own, else "".
     axes
         Axes along which the operator was run in parts.
     reduced
@@ -52,15 +52,15 @@ class RecordEntry:
     is_elementwise
         True if the operator is element-wise for every signature.
     is_opaque
-        True if the description has no formula for some signature.
+        True if the description lacks a formula for a signature.
     compared
-        The least reliable way in which an output was compared: the text of a `Compared`.
+        The least reliable way in which an output was compared, as the text of a `Compared`.
     cells
         For each way of comparison, the number of elements that were compared in the built-in cases.
     missed
         Outputs of which no element was compared in any case. Scratch memory is left out.
     reason
-        Why the description's numbers were not compared; "" if they were.
+        The reason if the numbers of the description were not compared, else "".
     signatures
         Number of verified signatures.
     """
@@ -98,7 +98,7 @@ def write_record(entries: Mapping[str, RecordEntry], path: Path = RECORD) -> Non
 
 
 def make_entries(results: Iterable[CaseResult]) -> dict[str, RecordEntry]:
-    """Return an entry for each operator in `results` that has no problem in any case."""
+    """Return an entry for each operator in `results` without problems."""
     reports_by_op: dict[str, list[tuple[NodeReport, int]]] = defaultdict(list)
     broken_operators: set[str] = set()
     for result in results:

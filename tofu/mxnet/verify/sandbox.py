@@ -30,7 +30,7 @@ class ProcessEndedError(RuntimeError):
 
 
 class Sandbox:
-    """A process that imports `modules` and then runs functions. If the process ends, a new one starts.
+    """A process that imports `modules` and then runs functions. If a kernel ends it, a new process starts.
 
     >>> with Sandbox() as sandbox:
     ...     sandbox.call(max, 2, 3)

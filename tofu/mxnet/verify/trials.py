@@ -36,7 +36,7 @@ class Failure:
 class Trials:
     """The number of variants that were verified or refused, and the smallest variant that failed.
 
-    Variants that MXNet is known to compute wrong, or for which MXNet ends its process, count as refused.
+    Variants count as refused if MXNet is known to compute them wrong, or ends its process.
     """
 
     verified: int

@@ -30,7 +30,7 @@ from tofu.verification.split import relative_error
 class WholeComparison:
     """Result of comparing an operator's outputs with its description or with a relation.
 
-    `error` is the largest error of the description. It is None if the description was not evaluated, and `checked` then
+    `error` is the largest error of the description. It is None if the description was not evaluated. Then `checked`
     states what was checked instead.
     """
 

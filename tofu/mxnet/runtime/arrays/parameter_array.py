@@ -31,7 +31,7 @@ VIEW_METHODS = (
 
 
 class LikeNDArray(type):
-    """Metaclass that makes a class equal to NDArray, because MXNet compares types when it sets an item."""
+    """Metaclass that makes a class equal to NDArray. MXNet compares the types of arrays when it sets an item."""
 
     def __eq__(cls, other: object) -> bool:
         return other is mx.nd.NDArray or other is cls
@@ -48,7 +48,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     tensor
         The shards. A parameter that no model uses yet has one shard, the whole array on the host.
     before_use
-        Function to call before each use of the array. It may replace the shards, or raise an error.
+        Function that is called before each use of the array. It may replace the shards or raise an error.
     """
 
     def __init__(self, tensor: ShardedTensor, before_use: Callable[[], None] = lambda: None) -> None:
@@ -82,11 +82,11 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def layout(self) -> ShardedTensor:
-        """The shards, possibly with outdated values. Use them only to see how the array is split."""
+        """The shards, to see how the array is split. Their values may be outdated."""
         return self._shards
 
     def put(self, tensor: ShardedTensor) -> None:
-        """Replace the shards by those of `tensor`, with their values."""
+        """Use the shards of `tensor` from now on, with their values."""
         self._shards, self._is_invalid = tensor, False
         self.note_change()
 
@@ -118,7 +118,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return bool(self._views) or self._has_untracked_view
 
     def move(self, tensor: ShardedTensor) -> None:
-        """Copy the values into the shards of `tensor`, and use these shards from then on."""
+        """Copy the current values into the shards of `tensor`, and use these shards from now on."""
         old_tensor = self.tensor
         if tensor is old_tensor:
             return
@@ -130,7 +130,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._whole, self._is_current = None, False
 
     def scatter_uncounted_writes(self) -> None:
-        """Copy the whole array to the shards if a user changed it through a pointer, which MXNet does not count."""
+        """Copy the whole array to the shards if a user changed it through a pointer. MXNet counts no such changes."""
         if self._is_current:
             new_digest = digest(self._whole)
             if new_digest != self._digest:
@@ -143,7 +143,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._whole.wait_to_read()
 
     def note_change(self) -> None:
-        """Note that the shards have changed. The next read then assembles the whole array again.
+        """Mark the shards as changed. The next read then assembles the whole array again.
 
         If the user has a view of the whole array, the array is assembled at once.
         """
@@ -217,12 +217,12 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def indices(self) -> Any:
-        """Numbers of the non-zero rows. Only a gradient that is sparse on one device has this attribute."""
+        """Numbers of the non-zero rows. Only gradients that MXNet stores as sparse have this attribute."""
         return self._get_sparse_part("indices")
 
     @property
     def data(self) -> Any:
-        """The non-zero rows. Only a gradient that is sparse on one device has this attribute."""
+        """The non-zero rows. Only gradients that MXNet stores as sparse have this attribute."""
         return self._get_sparse_part("data")
 
     def _get_sparse_part(self, attribute: str) -> Any:

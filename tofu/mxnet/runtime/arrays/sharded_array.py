@@ -1,4 +1,4 @@
-"""Arrays with the interface of `mx.nd.NDArray` that are split over workers. They are passed to MXNet's optimizers.
+"""Arrays that are split over workers, with the interface of `mx.nd.NDArray`. MXNet's optimizers get such arrays.
 
 A sharded array has the shape of the whole tensor, but operators run on the shards of each worker
 (`tofu/mxnet/runtime/optimizer/shardwise.py`).
@@ -32,7 +32,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def handle(self) -> None:
-        """Raise UnsupportedError, because the shards are several arrays, and no pointer stands for them all."""
+        """Raise UnsupportedError, because each shard has its own pointer."""
         raise UnsupportedError(
             "This use of an array is not possible for shards, for example a reshaped view in an optimizer, or an operator outside of it. "
             "Copy it with array.asnumpy() and write array[:] = numbers, or train with mx.mod.Module over the partitioned symbol, whose "
@@ -44,7 +44,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def layout(self) -> ShardedTensor:
-        """A tensor that is split in the same way. Its values may be outdated."""
+        """A tensor that is split like this array. Its values may be outdated."""
         return self.tensor
 
     @property
@@ -74,7 +74,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def context(self) -> Any:
-        """A context for MXNet's `zeros` and similar functions. Arrays created in it are split like this array."""
+        """The context of this array. If MXNet creates zeros or ones in this context, they are split like the array."""
         return ShardedContext(self.tensor)
 
     ctx = context
@@ -92,7 +92,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
             array.wait_to_read()
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
-        """Return a copy with another type, which is split in the same way."""
+        """Return a copy with another type that is split like this array."""
         return self if not copy and np.dtype(dtype) == self.dtype else mx.nd.cast(self, dtype=dtype)
 
     def copy(self) -> ShardedArray:

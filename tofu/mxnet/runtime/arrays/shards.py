@@ -41,8 +41,8 @@ class ShardedTensor:
     Attributes
     ----------
     source
-        The state of the whole array when it was last copied to the shards: how often MXNet had written to it, and its
-        digest or None. If either has changed, the shards are outdated.
+        The number of writes to the whole array, and its digest (or None), when the array was last copied to the shards.
+        If either has changed since, the shards are outdated.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ShardedTensor:
         return self._arrays
 
     def matches(self, other: ShardedTensor) -> bool:
-        """Return True if the other tensor has the same shape, type and devices, and is split in the same way."""
+        """Return True if another tensor has the same shape, type and devices, and is split like this one."""
         attributes = ("shape", "dtype", "regions", "contexts")
         return all(getattr(self, attribute) == getattr(other, attribute) for attribute in attributes)
 
@@ -101,7 +101,7 @@ class ShardedTensor:
         return self.like(self.shape, self.dtype)
 
     def in_layout_of(self, other: ShardedTensor) -> ShardedTensor:
-        """Return the values of this tensor, split like `other` and with its type. This may be the tensor itself."""
+        """Return this tensor, or a copy that is split like `other` and has the type of `other`."""
         if self.matches(other):
             return self
         copied = other.zeros_like()
@@ -115,14 +115,14 @@ class ShardedTensor:
 
     @cached_property
     def owners(self) -> tuple[int, ...]:
-        """One worker for each distinct region. Together these workers store the whole tensor."""
+        """The workers whose shards form the whole tensor: one for each distinct region."""
         worker_by_region: dict[Region, int] = {}
         for worker, region in enumerate(self.regions):
             worker_by_region.setdefault(region, worker)
         return tuple(worker_by_region.values())
 
     def list_distinct(self) -> list[tuple[Region, list[Any]]]:
-        """Return each region once, with the shards of all workers that store it."""
+        """Return each distinct region, with the shards of all workers that store this region."""
         shards: dict[Region, list[Any]] = {}
         for region, shard in zip(self.regions, self.arrays, strict=True):
             shards.setdefault(region, []).append(shard)

@@ -1,4 +1,4 @@
-"""Assemble whole tensors for monitors, with MXNet's names on one device.
+"""Assemble whole tensors for monitors, with the names that MXNet uses on one device.
 
 A monitor is a user's callback that receives every tensor of a model. Tensors are assembled from the workers' shards, or
 from partial results, which are combined first.
@@ -31,7 +31,7 @@ OUTPUT_NAMES = {
     "GroupNorm": ("output", "mean", "std"),
     "SpatialTransformer": ("output", "grid_dst", "grid_src"),
 }
-"""MXNet's names of the outputs of operators that may run as several smaller ones. Other outputs are numbered."""
+"""MXNet's names of outputs, for operators that lowerings may replace. Other outputs are numbered."""
 Callback = Callable[[bytes, str, int], None]
 """Function that gets a tensor's name, its operator ("" for a variable) and a pointer to an array, which it must free."""
 
@@ -49,7 +49,7 @@ class _NodeOutput(NamedTuple):
 
 @dataclass
 class MonitoredTensor:
-    """A computed tensor, as a monitor sees it on one device.
+    """A computed tensor, as a monitor receives it on one device.
 
     Attributes
     ----------
@@ -58,7 +58,8 @@ class MonitoredTensor:
     op
         The type of the operator that computes the tensor, such as "Convolution".
     inputs
-        The tensors that the operator reads, each with MXNet's name of the input. Empty for all outputs but the first.
+        The tensors that the operator reads, each with MXNet's name of the input. Only the operator's first output has
+        them.
     """
 
     name: str
@@ -68,7 +69,7 @@ class MonitoredTensor:
 
 
 class MonitoredTensors:
-    """The computed tensors and the operators of a model, with the names that monitors see on one device."""
+    """The computed tensors and the operators of a model, under the names that a monitor receives on one device."""
 
     def __init__(self, graph: Graph, native: Any) -> None:
         nodes, input_names = _mxnet.nodes(native.handle.value), _mxnet.monitored_inputs(native.handle.value)
@@ -96,7 +97,8 @@ class MonitoredTensors:
 class WholeTensors:
     """A callback for MXNet that receives shards from workers, and passes whole tensors to a monitor's `callback`.
 
-    `read_variable` returns a whole variable. It is None if the monitor does not receive the inputs of operators.
+    `read_variable` returns the whole array of a variable. It is None if the monitor does not want the inputs of
+    operators.
     """
 
     def __init__(

@@ -2,8 +2,8 @@
 
 The file is little-endian. It has two 64-bit words (0x112, 0), the number of arrays, the arrays, the number of names,
 and the names with their lengths. An array is its magic number, storage type, shape, context, element type and elements.
-Older versions of MXNet wrote fewer fields. A sparse array also has its indices, and the shape of the elements that are
-stored.
+Older versions of MXNet wrote fewer fields. A sparse array also has the indices of its stored elements, and the shape of
+the array that contains these elements.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ Unpack = Callable[[str], tuple[Any, ...]]  # reads the next values of the file, 
 class StoredArray:
     """An array in a file, whose elements start at byte `offset`.
 
-    If the array is sparse, the file has only its non-zero elements or rows, and `indices` are the arrays with their
-    positions.
+    If the array is sparse, the file has only the non-zero elements or rows. The arrays `indices` have their positions.
     """
 
     shape: tuple[int, ...]

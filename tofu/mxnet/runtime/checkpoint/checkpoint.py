@@ -1,7 +1,7 @@
 """Write and read MXNet's `.params` files part by part, so that the host never stores a whole model or tensor.
 
-MXNet reads up to the last array. After it, the file has a *seal* with a checksum (`seal.py`), which reveals damaged
-files, and optimizer states that were saved at another step.
+After the arrays, the file has a *seal* (`seal.py`), which MXNet does not read. The seal reveals damaged files, and
+optimizer states that were saved at another step.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def _write_tensor(file: SealedWriter, tensor: ShardedTensor) -> None:
 class ParameterFile(Mapping[str, Any]):
     """The arrays of a `.params` file by name, each read when it is accessed. `shapes` has the shapes of all arrays.
 
-    If the file has no checksum, `seal` is None, and a warning is shown. The file stays open, so that a new file of the
-    same name is not read by mistake. Raises TofuError if the file is damaged or not a `.params` file.
+    If the file has no checksum, `seal` is None, and a warning is shown. The file stays open, so that the arrays come
+    from this file even if a new file replaces it. Raises TofuError if the file is damaged or not a `.params` file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -29,10 +29,10 @@ REMEDY = "Use an undamaged copy, or another epoch."
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about a checkpoint file, which its seal contains.
+    """Facts about a checkpoint file, which are stored in the seal.
 
-    `steps` is the number of updates that the optimizer had made, or None if there was no optimizer. In a file of
-    optimizer states, `parameters` is the digest of the parameter file of the same checkpoint.
+    `steps` is the number of updates that the optimizer had made, or None if there was no optimizer. A file of optimizer
+    states has the digest of the checkpoint's parameter file in `parameters`.
     """
 
     steps: int | None = None
@@ -49,7 +49,7 @@ class Seal:
 
 
 class SealedWriter:
-    """A file to write. It computes a digest of all bytes that are written, for the seal."""
+    """A file for writing. It computes the seal's digest from all bytes that are written."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -103,7 +103,7 @@ def _compute_digest(file: IO[bytes], length: int) -> bytes:
 
 
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a file for reading. Raise TofuError if it cannot be read, or if it is a pipe, whose opening would block."""
+    """Open a file for reading. Raise TofuError if it cannot be read, or if it is a pipe, which may block."""
     name = os.fspath(path)
     try:
         if stat.S_ISREG(os.stat(name).st_mode):

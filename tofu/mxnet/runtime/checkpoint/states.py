@@ -46,8 +46,8 @@ def save_states(path: str, content: Any, facts: Facts) -> None:
 def load_states(path: str | os.PathLike[str], user_classes: Collection[type]) -> tuple[Any, Seal | None]:
     """Return the contents of a file of optimizer states, and the seal.
 
-    The file may also contain classes from the modules of the `user_classes`. Raise TofuError if the file is damaged or
-    has no optimizer states. Show a warning if the file has no seal.
+    The file may contain objects of the classes in `user_classes`, and of other classes in the same modules. Raise
+    TofuError if the file is damaged or has no optimizer states. Show a warning if the file has no seal.
     """
     name = os.fspath(path)
     with open_regular(name) as file:
@@ -97,5 +97,5 @@ class _StatesReader(pickle.Unpickler):
 
 
 def optimizer_types(optimizer: mx.optimizer.Optimizer) -> set[type]:
-    """Return the class of an optimizer and the classes of its attributes: all classes that its pickle contains."""
+    """Return all classes that the pickle of an optimizer contains: its own class, and the classes of its attributes."""
     return {type(optimizer), *(type(value) for value in vars(optimizer).values())}

@@ -1,7 +1,7 @@
 """Train on several machines that exchange gradients through MXNet's distributed kvstore.
 
-All machines run the same plan, each on a part of the batch. Each shard of a gradient is sent once to a server, and its
-sum over the machines is sent back.
+All machines run the same plan, each on a part of the batch. Each distinct shard of a gradient is sent to a server once.
+The server sends back the sum over the machines.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Cluster:
 
 
 def make_key() -> int:
-    """Return an unused key of the kvstore. Machines that run the same script get the same keys."""
+    """Return a key of the kvstore that is not in use. Machines that run the same script get the same keys."""
     return next(_keys)
 
 

@@ -1,7 +1,8 @@
 """Train on several machines by Horovod. Each machine splits the model over its devices.
 
-Horovod's DistributedOptimizer averages gradients between machines and then calls MXNet's optimizer. To average, Horovod
-needs pointers, and only shards have them. So this module averages the shards, and then calls MXNet's optimizer.
+Horovod's DistributedOptimizer averages gradients between machines and then calls MXNet's optimizer. Horovod needs a
+pointer to each gradient, but a gradient in shards has several. So this module lets Horovod average the shards, and then
+calls MXNet's optimizer.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def scaled_machines(optimizer: Any) -> int:
 
 
 def average_gradients(optimizer: Any, indices: Sequence[Any], gradients: Sequence[Any]) -> None:
-    """Average each distinct shard of the gradients between machines. Do nothing without Horovod's DistributedOptimizer.
+    """Average each distinct shard of the gradients between machines, if the optimizer is Horovod's.
 
     Raise PlanError if the machines have different plans.
     """
@@ -104,7 +105,7 @@ class _Shard:
 
 
 class HorovodShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
-    """A Horovod Trainer that averages each distinct shard once. `send_shards` turns a Trainer into one."""
+    """A Horovod Trainer that averages each distinct shard once. `send_shards` gives a Trainer this class."""
 
     _params: list[Any]
     _process_set: Any

@@ -24,7 +24,8 @@ class Interconnect:
 
     `devices` are the numbers of the GPUs, in an order in which fast pairs are neighbours. `pairs[i][j]` are the bytes
     per second at which devices[i] reads from devices[j] while no other GPU reads. `levels` begins with the largest
-    groups. Each level has the number of smaller groups in a group, and the bytes per second of all GPUs together.
+    groups. A level has two numbers: how many smaller groups form a group, and the bytes per second of all GPUs
+    together.
     """
 
     devices: tuple[int, ...]
@@ -42,7 +43,7 @@ class Interconnect:
 
 
 def measure_interconnect(count: int, measure: Measure) -> Interconnect:
-    """Measure each pair of the GPUs 0 to count - 1 alone, and each level while all GPUs read at once."""
+    """Measure the GPUs 0 to count - 1: each pair alone, and each level of groups while all GPUs read at once."""
     rate_by_devices = {(i, j): measure([(i, j)]) for i in range(count) for j in range(count) if i != j}
     devices = _order_devices(count, rate_by_devices)
     rates = {(a, b): rate_by_devices[devices[a], devices[b]] for a in range(count) for b in range(count) if a != b}
@@ -57,7 +58,6 @@ def measure_interconnect(count: int, measure: Measure) -> Interconnect:
 
 
 def _find_partner(worker: int, block: int, parts: int) -> int:
-    """Return a worker in another group of this level, at the same position in that group."""
     digit = worker // block % parts
     return worker + ((digit + 1) % parts - digit) * block
 
@@ -86,7 +86,6 @@ def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
 
 
 def _is_level(block: int, larger_block: int, rates: dict[Pair, float]) -> bool:
-    """Return True if any two blocks in a larger block are connected about as fast as the fastest two blocks."""
     between_blocks = {(a, b): rate for (a, b), rate in rates.items() if a // block != b // block}
     within_larger = [rate for (a, b), rate in between_blocks.items() if a // larger_block == b // larger_block]
     return min(within_larger) >= SAME_LEVEL * max(between_blocks.values())

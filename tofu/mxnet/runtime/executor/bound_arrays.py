@@ -25,10 +25,10 @@ class ArrayAllocator:
     sharded
         Names of the arguments and states that need no whole array, only shards.
     shared
-        Names of the arguments and states that may use the arrays of another executor.
+        Names of the arguments and states for which arrays of another executor are used, if they fit.
     buffer
-        MXNet's `shared_buffer`: arrays by name, for executors of different input shapes. An array that is too small is
-        replaced.
+        MXNet's `shared_buffer`: arrays by name, which executors for different input shapes share. An array that is too
+        small is replaced by a larger one.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
@@ -43,7 +43,7 @@ class ArrayAllocator:
             raise ArgumentTypeError(f"shared_buffer is a dict of names and arrays, not {show_with_type(self.buffer)}.")
 
     def allocate(self, name: str, old_arrays: Mapping[str, Any], key: str, stype: str = "default") -> Any:
-        """Return an array for an argument, gradient or state. Return None if only shards are needed.
+        """Return an array for the argument, gradient or state `name`, or None if only shards are needed.
 
         `old_arrays` are the other executor's arrays by name. `key` is the name of the array in `buffer`.
         """
@@ -70,5 +70,5 @@ class ArrayAllocator:
 
 
 def view_beginning(array: Any, shape: tuple[int, ...]) -> Any:
-    """Return the first elements of an array as an array of another shape, in the same memory."""
+    """Return an array of this shape that shares the memory of the first elements of `array`."""
     return array if tuple(array.shape) == shape else array.reshape((-1,))[: prod(shape)].reshape(shape)

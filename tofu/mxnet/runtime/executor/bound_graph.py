@@ -1,4 +1,4 @@
-"""Bind graphs of all workers to devices, by MXNet."""
+"""Bind graphs to the devices of all workers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class BoundGraph:
         return list(self.bound.outputs[: self.execution.n_model_outputs * len(self._contexts)])
 
     def output(self, position: int) -> ShardedTensor:
-        """Return an output of the model or a gradient. Its shards are the graph's own arrays, not copies."""
+        """Return an output of the model, or a gradient. The shards are the graph's own arrays, not copies."""
         output, workers = self.execution.outputs[position], len(self._contexts)
         tensor = self.partition.graph.tensors[output.tensor]
         regions = find_shards(self.partition.problem, output.tensor, output.layout)
@@ -86,7 +86,10 @@ class BoundGraph:
 
     @cached_property
     def state_changes(self) -> list[tuple[list[int], list[int]]]:
-        """Pointers to each device's auxiliary states and outputs. Outputs must wait for changes of the states."""
+        """For each device, pointers to its auxiliary states and to its outputs.
+
+        Whoever reads an output must also wait for changes of the states on its device.
+        """
         devices: dict[Any, tuple[list[int], list[int]]] = {context: ([], []) for context in self._contexts}
         for state in self.bound.aux_arrays:
             devices[state.context][0].append(state.handle.value)
@@ -107,9 +110,9 @@ class BoundGraph:
 
 @contextmanager
 def setting_variable(name: str, value: str) -> Iterator[None]:
-    """Set an environment variable inside the context. Other threads see it too.
+    """Set an environment variable inside the `with` block, for all threads.
 
-    Only one thread at a time can be inside the context, and Ctrl-C has no effect there.
+    Only one thread at a time can run such a block, and Ctrl-C has no effect in it.
     """
     with uninterrupted(), _environment_lock:
         old_value = os.environ.get(name)
@@ -124,10 +127,10 @@ def setting_variable(name: str, value: str) -> Iterator[None]:
 
 
 def unused_context(contexts: Sequence[Any]) -> Any:
-    """Return a context that no worker uses. It is the default context of the graph of all workers.
+    """Return a context that no worker uses, as the default context of the graph of all workers.
 
-    If operators run in the default context, MXNet's CPU backend may rewrite the graph for inference. It does this if it
-    finds no gradients, and in this graph gradients are ordinary outputs.
+    If operators ran in the default context, MXNet's CPU backend might rewrite the graph for inference. MXNet takes this
+    graph for an inference graph, because its gradients are ordinary outputs.
     """
     used = {context.device_id for context in contexts if context.device_type == "cpu"}
     return mx.cpu(max(used, default=0) + 1000)

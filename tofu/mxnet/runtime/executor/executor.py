@@ -106,7 +106,7 @@ class Executor:
 
     @property
     def outputs(self) -> list[Any]:
-        """Whole outputs. Each forward overwrites them. As in MXNet, they are zeros before the first forward."""
+        """Whole outputs, which each forward pass overwrites. As in MXNet, they are zeros before the first pass."""
         return self._outputs
 
     @cached_property
@@ -121,7 +121,7 @@ class Executor:
         return dict(zip(self._symbol.list_outputs(), self.outputs, strict=True))
 
     def forward(self, is_train: bool = False, **kwargs: Any) -> list[Any]:
-        """Set the inputs passed by name, run the forward pass, and return the whole outputs."""
+        """Set the inputs in `kwargs`, run the forward pass, and return the whole outputs."""
         if isinstance(is_train, mx.nd.NDArray):
             raise ArgumentTypeError(
                 "forward's first argument is is_train. Inputs are given by name: forward(data=array)."
@@ -152,7 +152,7 @@ class Executor:
 
     @cached_property
     def _saves_random_inference(self) -> bool:
-        """True if inference must save the random numbers that it draws, because a backward pass may follow."""
+        """True if inference must keep the random numbers that it draws, because a backward pass may need them."""
         sharded = self.sharded
         return (
             bool(sharded.differentiated)
@@ -164,8 +164,8 @@ class Executor:
         """Run the backward pass, and write the gradients to `grad_dict` or add them, as `grad_req` says.
 
         `out_grads` has the gradient of every output that is not a loss. As in MXNet, labels and other arguments may be
-        set between forward and backward. If no forward pass has run, one runs first. Raise TofuError if the last
-        forward pass ran in another mode (training or inference), in which an operator computes other numbers.
+        set between forward and backward. If no forward pass has run, this method runs one first. Raise TofuError if the
+        last forward pass ran in the other mode (training or inference), and an operator computes other numbers there.
         """
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)
@@ -223,8 +223,8 @@ class Executor:
     def _may_differ(self, name: str, whole: Any) -> bool:
         """Return True if a whole array may differ from its shards.
 
-        MXNet counts its own writes to an array, but not writes through DLPack or a pointer. To detect those, a digest
-        of the array is compared. This takes time, so it is done only if MXNet has counted no write.
+        MXNet counts its own writes to an array, but not writes through DLPack or a pointer. To detect uncounted writes,
+        a digest of the array is compared. A digest takes time, so it is computed only if MXNet has counted no write.
         """
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
@@ -274,7 +274,7 @@ class Executor:
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: tuple[int, ...]
     ) -> Executor:
-        """Return an executor for the input shapes in `kwargs`. As in MXNet, it shares the arrays of this executor.
+        """Return an executor for the input shapes in `kwargs`. As in MXNet, both executors share their arrays.
 
         Raise ShapeError if the shape of an argument that is not in `kwargs` changes, unless `partial_shaping` is True.
         Raise ShapeError if an array is too small for its new shape, unless `allow_up_sizing` is True.

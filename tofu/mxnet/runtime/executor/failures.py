@@ -1,7 +1,7 @@
 """Errors while a model runs: failed operators, lack of memory, and forked processes.
 
-If an operator fails, MXNet raises the error only when the caller waits for an array that the operator writes. This
-module waits for all such arrays, so that each error is raised once.
+If an operator fails, MXNet raises the error when the caller waits for an array that the operator writes. So this module
+waits for all arrays, to raise each error once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class AllocationFailureError(OutOfMemoryError, mx.base.MXNetError):  # type: ign
 
 
 def find_failure(arrays: Sequence[Any]) -> Exception | None:
-    """Wait for arrays. Return the first error of operators that write them, or None. Clear these errors in MXNet."""
+    """Wait for arrays. Return the first error of the operators that write them, or None. MXNet drops the errors."""
     failure: Exception | None = None
     for array in arrays:
         try:
@@ -74,7 +74,7 @@ def raise_failure(arrays: Sequence[Any]) -> None:
 def summarise(error: BaseException) -> str:
     """Return an MXNet error in one line, without file names and stack trace.
 
-    MXNet's list of all arguments of an operator, in errors for unknown arguments, is left out.
+    Errors for unknown arguments contain a list of all arguments, which is left out.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     unknown_argument = next((line for line in lines if ", Possible Arguments:" in line), None)

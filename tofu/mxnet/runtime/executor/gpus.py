@@ -1,4 +1,4 @@
-"""Check and prepare GPUs before a model is bound. Otherwise, MXNet would fail later or run slowly."""
+"""Check and prepare GPUs before a model is bound, so that MXNet does not fail later or run slowly."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def _find_model(context: Any) -> tuple[str, int]:
 
 
 def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
-    """Raise OutOfMemoryError if a GPU has less free memory than its workers need.
+    """Raise OutOfMemoryError if a GPU has too little free memory for its workers.
 
-    Without this check, MXNet would fail in the first run. Memory in MXNet's cache is freed first. The bytes needed
-    include those that MXNet adds by rounding up the sizes of arrays.
+    Without this check, MXNet would fail in the first run. Memory in MXNet's cache is freed first. The check includes
+    the bytes that MXNet adds when it rounds up the sizes of arrays.
     """
     if all(context.device_type != "gpu" for context in contexts):
         return

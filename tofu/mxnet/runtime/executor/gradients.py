@@ -38,7 +38,7 @@ class Gradients:
 
     @property
     def are_current(self) -> bool:
-        """True if the graph's outputs are the gradients of the last backward."""
+        """True if the graph's outputs still contain the gradients of the last backward pass."""
         return self._values is _Values.CURRENT
 
     @property
@@ -99,14 +99,15 @@ class Gradients:
         return self._graph.output(self.find_output(name)).zeros_like()
 
     def forget(self, earlier: Gradients) -> None:
-        """If the executor `earlier` had gradients, mark the gradients as overwritten until the next backward pass."""
+        """If another executor, `earlier`, had gradients, mark these gradients as overwritten."""
         if earlier._values is not _Values.ZERO:
             self.invalidate()
 
     def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
-        """From now on, add the gradients of these arguments to sums, as grad_req="add" requests.
+        """Start to add the gradients of the arguments in `names` to sums, as grad_req="add" requests.
 
-        The sum is the argument's tensor in `shared`, if that is split like the gradient, or else a tensor of zeros.
+        A sum continues from the argument's tensor in `shared` if this tensor is split like the gradient. Otherwise, the
+        sum starts at zero.
         """
         for name in names:
             zeros, shared_sum = self._make_zeros(name), shared.get(name)

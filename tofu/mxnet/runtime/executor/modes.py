@@ -43,9 +43,9 @@ def has_two_modes(graph: Graph) -> bool:
 def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
     """Raise TofuError if backward(is_train=False) would not match the results of forward(is_train=False).
 
-    This happens if an operator computes other results in training, or would draw other random numbers in a second run.
-    It also happens for RNN, which saves nothing for a gradient in inference. Dropout is allowed, because it changes
-    nothing in inference.
+    Operators are refused if they compute other results in training, or would draw other random numbers in a second run.
+    RNN is refused, because in inference it saves nothing for a gradient. Dropout is allowed, because it changes nothing
+    in inference.
     """
     raise_together(
         TofuError,

@@ -14,7 +14,7 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class MonitoredShards:
-    """An object that an `mx.mon.Monitor` uses as an executor. Whole arrays are assembled one at a time.
+    """An object that an `mx.mon.Monitor` uses as an executor. It assembles one whole array at a time.
 
     `find_executor` is a function that returns the executor in use.
     """
@@ -50,7 +50,7 @@ class MonitoredShards:
 
 
 def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None], monitor_all: bool = False) -> None:
-    """Call `callback` with each whole tensor that an executor computes, as its name and a pointer to an array.
+    """Call `callback` with the name of each tensor that an executor computes, and a pointer to the whole array.
 
     The callback must free the array. If `monitor_all` is True, it receives the inputs of each operator before the
     outputs.
@@ -61,7 +61,7 @@ def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None
 def watch_operators(
     executor: ShardedExecutor, callback: Callable[[bytes, bytes, int], None], monitor_all: bool
 ) -> None:
-    """Call a Gluon hook with the name, the operator and a pointer to the array of each whole tensor.
+    """Call a Gluon hook for each whole tensor, with the tensor's name, its operator, and a pointer to the array.
 
     The hook receives variables only as inputs of operators.
     """

@@ -1,7 +1,7 @@
 """`ShardedExecutor`, which runs a planned model on shards and never creates a whole tensor.
 
-One graph has the forward and the backward pass. They can run separately, because callers may compute gradients of the
-outputs in between. Inference has another graph, which uses the same shards.
+One graph has the forward and the backward pass. The two passes can run separately, because callers may compute
+gradients of the outputs in between. Inference has another graph, which uses the same shards.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class ShardedExecutor:
     shared
         Variables of another executor. Their shards are reused if this plan splits them in the same way.
     keeps_gradients
-        True if gradients share no memory, so that they stay valid until the next backward pass (`kept_gradients`).
+        If True, gradients share no memory with other tensors, so that they stay valid until the next backward pass.
 
     Attributes
     ----------
     variables
         Name -> shards, for each argument, each auxiliary state, and each gradient of an output that callers set.
     gradients
-        The gradients, which record if a forward pass has overwritten them.
+        The gradients, and a record of whether a forward pass has overwritten them.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class ShardedExecutor:
 
     @property
     def has_begun(self) -> bool:
-        """True if `forward` was called, even if it failed."""
+        """True if `forward` was called, even if the call failed."""
         return self._last_graph is not None or self._has_failed
 
     def prepare_backward(self, is_train: bool = True) -> None:
@@ -205,7 +205,6 @@ class ShardedExecutor:
             raise self._describe_failure(unwritten_parameters, failure) from failure
 
     def _find_failures(self) -> tuple[list[str], Exception | None]:
-        """Return the names of parameters that an update failed to write, and the first error. Clear the errors."""
         if self._last_graph is None or not self._has_unread_results:
             return [], None
         parameters = {t.name for t in self.partition.graph.tensors if t.kind is TensorKind.PARAMETER}

@@ -1,7 +1,7 @@
 """The part of `tofu.mod.Module` that plans a model for the shapes of its inputs and allocates shards.
 
 Several modules may share parameters, as the buckets of `mx.mod.BucketingModule` do. If their plans split a parameter
-differently, each module has other shards. The values are copied whenever another module is used.
+differently, each module has its own shards. When another module is used, the values are copied to its shards.
 """
 
 from __future__ import annotations
@@ -47,13 +47,16 @@ from tofu.validation import show
 
 
 class SharedParameters:
-    """Parameters of several modules, each with its own executor. Only the executor `owner` has the current values."""
+    """Parameters that several modules share.
+
+    Each module has its own executor, but only the executor `owner` has the current values.
+    """
 
     def __init__(self, owner: ShardedExecutor) -> None:
         self.owner = owner
 
     def copy_to(self, executor: ShardedExecutor, names: Collection[str]) -> None:
-        """Copy the current values of the parameters in `names`, and the sums of gradients, to another executor."""
+        """Copy the current values and the sums of gradients to another executor, for the parameters in `names`."""
         old_owner, self.owner = self.owner, executor
         if old_owner is not executor:
             copy_values(old_owner.variables, {name: executor.variables[name] for name in names})
@@ -194,8 +197,8 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     ) -> None:
         """Plan the model for these shapes and allocate the shards. The arguments are those of `mx.mod.Module.bind`.
 
-        If the module was bound before, parameters keep their values. `shared_module` is another `tofu.mod.Module` that
-        is bound. It then shares its parameters and its optimizer with this module.
+        If the module was bound before, parameters keep their values. `shared_module` is another `tofu.mod.Module`,
+        already bound, whose parameters and optimizer this module then uses, too.
         """
         if shared_module is not None and not (isinstance(shared_module, ShardedModule) and shared_module.binded):
             raise NotReadyError("shared_module= takes a tofu.mod.Module that is bound. Call its bind(...) first.")
@@ -227,7 +230,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         pass
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Bind the model for other input shapes. If the plan fits these shapes, it stays the same.
+        """Bind the model for other input shapes. The plan stays the same if it fits these shapes.
 
         Types, parameters, gradients and optimizer are kept.
         """
@@ -262,10 +265,10 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         self._label_shapes = labels or []
 
     def _rebind(self, shared_module: ShardedModule | None = None, resets_sums: bool = False) -> None:
-        """Bind the model for the current shapes. If the plan fits these shapes, it stays the same.
+        """Bind the model for the current shapes. The plan stays the same if it fits these shapes.
 
-        Parameters and sums of gradients keep their values, or come from `shared_module`. If `resets_sums` is True, the
-        sums start at zero.
+        Parameters keep their values, or get those of `shared_module`. The same holds for sums of gradients, which start
+        at zero if `resets_sums` is True.
         """
         descriptions = [*self._data_shapes, *self._label_shapes]
         shapes = {desc.name: tuple(desc.shape) for desc in descriptions}
@@ -330,7 +333,6 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
 
 def _pin_parameters(settings: Settings, module: ShardedModule, shapes: Mapping[str, Any]) -> Settings:
-    """Return settings that make a new plan split each parameter as in the plan of `module`."""
     names = [name for name in module._kept_names if name not in shapes]
     layouts = {name: module.plan.tensors[name] for name in names if name in module.plan.tensors}
     return replace(settings, hints={**layouts, **(settings.hints or {})})
@@ -341,6 +343,5 @@ def _with_type(desc: Any, types: dict[str, Any]) -> Any:
 
 
 def _take_first_contexts(group2ctxs: Any) -> dict[str, Any]:
-    """Return the first context of each `ctx_group`. MXNet takes a list of them, one for each data-parallel device."""
     groups = group2ctxs[0] if isinstance(group2ctxs, (list, tuple)) else group2ctxs or {}
     return {name: contexts[0] if isinstance(contexts, (list, tuple)) else contexts for name, contexts in groups.items()}

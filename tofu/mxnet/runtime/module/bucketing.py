@@ -25,11 +25,11 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
     sym_gen
         Function that takes a bucket's key and returns the symbol, the names of the data and the names of the labels.
     default_bucket_key
-        Key of the bucket with the longest data, which is bound first.
+        Key of the bucket with the longest data. This bucket is bound first.
     logger, fixed_param_names, state_names
         As in `tofu.mod.Module`.
     context
-        The workers' devices. `ngpus=` may be passed instead, and a partitioned symbol needs neither.
+        The workers' devices. Pass `ngpus=` instead to let Tofu choose the devices. A partitioned symbol needs neither.
 
     Examples
     --------

@@ -18,8 +18,8 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 class ExecutorGroup:
     """The attributes of MXNet's `DataParallelExecutorGroup` that scripts read.
 
-    All workers have one executor, unlike in MXNet's group. `differentiated` are the names of the arguments that have
-    gradients.
+    MXNet's group has an executor for each device, but this one has a single executor for all workers. `differentiated`
+    has the names of the arguments with gradients.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ExecutorGroup:
 
     @property
     def grad_dict(self) -> Mapping[str, Any]:
-        """For each argument, by name, the array of its gradient or None.
+        """The gradient of each argument, by name. Arguments without a gradient have None.
 
         Raises TofuError if a later forward pass has overwritten a gradient.
         """

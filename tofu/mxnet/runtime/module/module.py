@@ -1,7 +1,7 @@
 """`tofu.mod.Module`, which trains and runs a model on several devices, with the interface of `mx.mod.Module`.
 
-Each device stores only shards of the parameters. The host initialises, saves and loads one parameter at a time, or a
-part of it.
+Each device stores only shards of the parameters. The host initialises, saves and loads parameters one at a time or in
+parts, so that it never stores them all.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Module(RunningModule):
     work_load_list
         Has no effect, because the plan decides which worker computes what.
     group2ctxs
-        For each `ctx_group`, the context in which gradients of inputs are returned. It has no other effect.
+        For each `ctx_group`, the context of the gradients that `get_input_grads` returns. It has no other effect.
     compression_params
         Not supported: raises UnsupportedError.
 
@@ -150,7 +150,7 @@ class Module(RunningModule):
     ) -> None:
         """Set the parameters from whole arrays.
 
-        As in MXNet, an array with an unknown name is an error only with allow_missing=True and allow_extra=False.
+        As in MXNet, an unknown name raises an error only with allow_missing=True and allow_extra=False.
         """
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
             return  # fit passes back what get_params returned
@@ -161,8 +161,8 @@ class Module(RunningModule):
     def get_params(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Return the parameters and the auxiliary states as two mappings from names to whole arrays on the host.
 
-        If the module was loaded but not bound, the arrays are read from the checkpoint. Callbacks of `fit` get mappings
-        that assemble an array only when it is read.
+        If the module was loaded but not bound, the arrays are read from the checkpoint. In a callback of `fit`, each
+        array is assembled only when the callback reads it.
         """
         if self._is_loaded_unbound and self._parameter_file is not None:
             return dict(self._parameter_file.select("arg")), dict(self._parameter_file.select("aux"))
@@ -241,8 +241,8 @@ class Module(RunningModule):
     def load_optimizer_states(self, fname: str) -> None:
         """Read optimizer states from a file that `save_optimizer_states` or MXNet wrote.
 
-        A file of `save_optimizer_states` also has the number of steps, so that training continues exactly. Raise
-        TofuError if the states are of another optimizer, or of another step than the parameters.
+        A file of `save_optimizer_states` also has the number of steps, so that training continues as if it had not
+        stopped. Raise TofuError if the states are of another optimizer, or of another step than the parameters.
         """
         optimizer = self._require_optimizer()
         content, seal = load_states(fname, optimizer_types(optimizer.optimizer))
@@ -287,7 +287,7 @@ class Module(RunningModule):
             self._state_file = None
 
     def borrow_optimizer(self, shared_module: Module) -> None:
-        """Use another module's optimizer, with its states and its count of updates."""
+        """Use the optimizer of another module, with the optimizer's states and count of updates."""
         self._shard_optimizer = shared_module._require_optimizer().borrow(self._param_names)
         self._cluster = shared_module._cluster
         self.optimizer_initialized = True

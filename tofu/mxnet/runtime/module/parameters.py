@@ -1,6 +1,6 @@
 """Fill parameters that are split over workers, from an initializer, arrays or a file.
 
-Files are read shard by shard. An initializer fills whole arrays, one at a time on the host, because its random numbers
+Files are read shard by shard. An initializer fills whole arrays on the host, one at a time, because its random numbers
 depend on the whole shape.
 """
 
@@ -52,7 +52,7 @@ class LiveParameters(Mapping[str, Any]):
 
 
 class ParameterGroup(NamedTuple):
-    """Arguments or auxiliary states to fill, and the arrays that a user passed for them, by name, or None."""
+    """Arguments or auxiliary states to fill, and a mapping with the arrays that a user passed for them, or None."""
 
     arrays: Mapping[str, Any] | None
     tensors: list[Tensor]
@@ -64,7 +64,7 @@ def group_parameters(
     arguments: Mapping[str, Any] | None,
     states: Mapping[str, Any] | None,
 ) -> list[ParameterGroup]:
-    """Return two groups, the parameters in `names` and the auxiliary states, with the arrays that a user passed."""
+    """Return a group for the parameters in `names`, and a group for the auxiliary states."""
     for arrays in (arguments, states):
         _check_arrays(arrays)
     tensors = sorted(executor.partition.graph.tensors, key=lambda tensor: tensor.name)
@@ -91,8 +91,8 @@ def fill_parameters(
 ) -> None:
     """Fill the shards of all parameters and auxiliary states, from the arrays passed or by the initializer.
 
-    Random values are drawn in MXNet's order, so that equal seeds give the same values as on one device. The model's
-    `attributes` may name another initializer for an argument.
+    Random values are drawn in MXNet's order, so that equal seeds give the same values as on one device. The
+    `attributes` of an argument may name another initializer.
     """
     for arrays, tensors in groups:
         for tensor in tensors:

@@ -124,9 +124,9 @@ class RunningModule(ShardedModule):
     # ---- results
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the whole outputs. If `merge_multi_context` is False, return each output as a list of slices.
+        """Return the whole outputs.
 
-        Each device in `context=` has one slice.
+        If `merge_multi_context` is False, cut each output along the batch into a list of slices, one for each device.
         """
         whole = [self.executor.output(index).gather() for index in range(len(self.output_names))]
         if merge_multi_context:
@@ -159,7 +159,7 @@ class RunningModule(ShardedModule):
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Update a metric with the labels and the whole outputs.
 
-        If `pre_sliced` is True, `labels` has a list of slices for each device.
+        If `pre_sliced` is True, `labels` is a list with one element, which is the list of the labels.
         """
         if not hasattr(eval_metric, "update_dict"):
             raise ArgumentTypeError(
@@ -235,7 +235,7 @@ def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
 
 
 def join_batch(slices: Sequence[Any], axis: int) -> Any:
-    """Undo `cut_batch`: concatenate slices along the batch dimension, or return the whole array."""
+    """Undo `cut_batch`: concatenate the slices along the batch dimension. Return anything but a list unchanged."""
     if not isinstance(slices, (list, tuple)):
         return slices
     return slices[0] if len(slices) == 1 or axis < 0 else mx.nd.concat(*slices, dim=axis)

@@ -1,7 +1,8 @@
 """`tofu.mod.SVRGModule`: MXNet's SVRGModule (stochastic variance reduced gradients) on several devices.
 
-A second module keeps the weights of an earlier epoch. The method corrects each gradient: it subtracts the gradient of
-the same batch at the earlier weights, and adds the average of such gradients over all batches.
+A second module keeps the weights of an earlier epoch. The gradient of each batch is corrected: the gradient of the same
+batch at the earlier weights is subtracted, and the average of the gradients of all batches at the earlier weights is
+added.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from tofu.validation import show
 
 
 class SVRGModule(Module):
-    """A model on several devices with the interface of `mx.contrib.svrg_optimization.svrg_module.SVRGModule`.
+    """A model on several devices that is trained by SVRG, as by `mx.contrib.svrg_optimization.svrg_module.SVRGModule`.
 
     Parameters
     ----------
     symbol, args, kwargs
         As in `tofu.mod.Module`.
     update_freq
-        The number of epochs after which `fit` updates the earlier weights, and the average of their gradients.
+        The number of epochs between two calls of `update_full_grads` in `fit`.
 
     Examples
     --------
@@ -47,7 +48,7 @@ class SVRGModule(Module):
         self._averages: dict[str, ShardedTensor] = {}
 
     def bind(self, *args: Any, **kwargs: Any) -> None:
-        """Bind the modules with the current and the earlier weights. Raise UnsupportedError for `shared_module`."""
+        """Bind this module and the module with the earlier weights. Raise UnsupportedError for `shared_module`."""
         if kwargs.get("shared_module") is not None or args[5:6] not in ((), (None,)):
             raise UnsupportedError(
                 "A SVRGModule cannot share parameters with another module. Leave shared_module= out."
@@ -56,7 +57,7 @@ class SVRGModule(Module):
         self._mod_aux.bind(*args, **kwargs)
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Bind the modules with the current and the earlier weights for inputs of other shapes."""
+        """Bind this module, and the module with the earlier weights, for inputs of other shapes."""
         super().reshape(data_shapes, label_shapes)
         self._mod_aux.reshape(data_shapes, label_shapes)
 
@@ -86,7 +87,7 @@ class SVRGModule(Module):
         self._mod_aux.backward(out_grads)
 
     def update(self) -> None:
-        """Correct the gradients by those at the earlier weights, and update the parameters."""
+        """Correct the gradients by the gradients at the earlier weights, and update the parameters."""
         for name in self._list_differentiated_parameters():
             gradient = self.executor.gradient(name)
             earlier_gradient = self._mod_aux.executor.gradient(name).in_layout_of(gradient)
@@ -97,7 +98,7 @@ class SVRGModule(Module):
         super().update()
 
     def update_full_grads(self, train_data: Any) -> None:
-        """Use the current weights as the earlier weights, and average their gradients over all batches.
+        """Copy the current weights to the earlier weights, and average the gradients at these weights over all batches.
 
         As in MXNet, the sum of the gradients starts with the previous average, not with zero.
         """

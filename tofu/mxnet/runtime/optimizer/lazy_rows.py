@@ -1,4 +1,4 @@
-"""Lazy optimizers, which leave a row of a weight unchanged if the sparse gradient lacks this row.
+"""Support for lazy optimizers. They leave a row of a weight unchanged if the sparse gradient lacks this row.
 
 Workers store sparse gradients as dense arrays. A dense update also changes rows whose gradient is zero, because of
 momentum and weight decay. So these rows get their old values back after the update.
@@ -24,10 +24,9 @@ LAZY_FOR_SPARSE = (mx.optimizer.AdaGrad, mx.optimizer.Ftrl)
 def list_read_gradients(
     optimizer: Any, index: Any, gradient: ShardedTensor, has_sparse_weight: bool
 ) -> list[ShardedTensor]:
-    """Return the gradients that decide which rows a lazy optimizer leaves unchanged: rows that are zero in all.
+    """Return the gradients that a lazy optimizer reads. If all are zero in a row, the weight's row stays unchanged.
 
-    Return an empty list for an optimizer that is not lazy. NAG without momentum and LBSGD are lazy by default. LBSGD
-    also reads the sum of earlier gradients.
+    Return an empty list for an optimizer that is not lazy. LBSGD also reads the sum of earlier gradients.
     """
     if isinstance(optimizer, LAZY_FOR_SPARSE):
         is_lazy = has_sparse_weight
@@ -45,7 +44,7 @@ def list_read_gradients(
 def keeping_rows(
     gradients_by_weight: Sequence[Sequence[ShardedTensor]], arrays_by_weight: Sequence[Sequence[Any]]
 ) -> Iterator[None]:
-    """At the end of the `with` block, restore rows of weights and states if all gradients of the row are zero."""
+    """Undo changes that the `with` block makes to rows of weights and states whose gradients are all zero."""
     with ExitStack() as stack:
         for gradients, arrays in zip(gradients_by_weight, arrays_by_weight, strict=True):
             if not gradients:

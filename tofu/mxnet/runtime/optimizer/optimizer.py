@@ -1,8 +1,8 @@
 """MXNet's optimizers on weights that are split over workers.
 
-An optimizer's code runs once for each weight, as on one device. Each operator that it calls runs on all shards. So
-steps are counted once, norms cover whole tensors, and random numbers are the same as on one device. The optimizer's
-states are split like the weight.
+An optimizer's code runs once for each weight, as on one device. Each operator that it calls runs on all shards. So the
+optimizer counts each step once, norms cover whole tensors, and random numbers are the same as on one device. The
+optimizer's states are split like the weight.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class ShardOptimizer:
     names
         Names of all parameters, in the order in which MXNet numbers them.
     rescale_grad
-        Factor of the gradients, unless `parameters` contains one. MXNet's Module uses 1 / batch size.
+        Factor by which gradients are multiplied, unless `parameters` contains one. MXNet's Module uses 1 / batch size.
     symbol
-        The model. Its attributes may contain factors of a parameter's learning rate and weight decay.
+        The model. Its attributes may contain factors for the learning rate and weight decay of a parameter.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class ShardOptimizer:
     def update(self, executor: ShardedExecutor) -> None:
         """Update all trained parameters with the gradients of the last backward pass.
 
-        If the optimizer fails, the error names the parameters that it may have updated before.
+        If the optimizer fails, the error names the parameters that may already be updated.
         """
         trained = {index: name for index, name in self.names.items() if name in executor.differentiated}
         if not trained:
@@ -138,7 +138,7 @@ class ShardOptimizer:
 
     @property
     def content(self) -> tuple[dict[Any, Any], Any]:
-        """The states, and MXNet's optimizer with its counts of updates: the two values that MXNet's Updater saves."""
+        """The two values that MXNet's Updater saves: the states, and the optimizer with its counts of updates."""
         return self.updater.states, self.optimizer
 
     def load(self, content: Any, executor: ShardedExecutor) -> None:
@@ -211,8 +211,7 @@ def updater_for(optimizer: Any) -> Any:
 class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is untyped
     """An updater for LAMB that updates one weight after the other.
 
-    MXNet's kernel for several weights would use the norms of shards, not of whole tensors. MXNet's kernel for one
-    float16 weight does not change the float32 copy of the weight.
+    MXNet's kernel for several weights would use the norms of shards, not of whole tensors.
     """
 
     def __call__(self, index: Sequence[int], grad: Sequence[Any], weight: Sequence[Any]) -> None:
@@ -243,7 +242,7 @@ def update_shards(
 ) -> None:
     """Run MXNet's updater on weights and gradients that are split over workers.
 
-    For the position of each sparse gradient in `gradients`, `has_sparse_weight` is True if the weight is sparse, too.
+    `has_sparse_weight` has the position of each sparse gradient in `gradients`, and True if its weight is also sparse.
     """
     read_gradients = [
         list_read_gradients(updater.optimizer, indices[n], gradients[n].tensor, is_sparse)
@@ -255,7 +254,7 @@ def update_shards(
 
 
 def place_state(state: Any, weight: ShardedTensor) -> Any:
-    """Return the state with each array of the weight's shape split like the weight."""
+    """Return the state, in which each array of the weight's shape is split like the weight."""
     if isinstance(state, (tuple, list)):
         return type(state)(place_state(item, weight) for item in state)
     if not isinstance(state, mx.nd.NDArray) or not weight.is_like(state.shape):

@@ -1,8 +1,8 @@
 """Run MXNet's imperative operators on arrays that are split over workers, so that MXNet's optimizers can use them.
 
 Inside `on_shards()`, this module replaces the function through which MXNet calls an operator. An element-wise operator
-then runs on each worker's shard. For a sum or norm, each worker reduces its shard, and the results are added. Any other
-operator runs on whole arrays, on the host.
+then runs on each worker's shard. For a sum or norm, each worker computes the result for its shard, and these results
+are added. Any other operator runs on whole arrays, on the host.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ UPDATE_KERNELS = ("ftml_update", "mp_nag_mom_update", "lamb_update_phase", "mp_l
 GROUPED_KERNELS = ("multi_sgd_", "multi_mp_sgd_", "preloaded_multi_")
 """First letters of the names of operators that update several weights, element by element.
 
-Their arrays that are not split are passed to all workers.
+Arrays of these operators that are not split are passed to all workers.
 """
 CONSTANTS = frozenset(("_zeros", "_ones", "_full"))
 SUMS = frozenset(("sum", "mean", "norm"))
@@ -138,7 +138,7 @@ def _is_described_elementwise(
 
 
 def _create_constant(name: str, attributes: Mapping[str, Any]) -> Any:
-    """If an operator such as zeros has a sharded array's context, return its result, split like this array.
+    """Return the result of an operator such as zeros, split like the sharded array to which the context belongs.
 
     Return None for any other operator or context.
     """

@@ -42,7 +42,7 @@ ADVICE_BY_WRONG_NAME = {
     "group2ctx": " (the plan decides where everything is computed; leave it out)",
     "ngpus": " (pass the number of devices to tofu.partition(symbol, ngpus=...), or use contexts=)",
 }
-"""For each wrong argument that users may try, the advice that the error message contains."""
+"""Wrong name of an argument -> advice for the error message."""
 
 
 def _is_whole_number(value: Any) -> bool:
@@ -50,7 +50,7 @@ def _is_whole_number(value: Any) -> bool:
 
 
 def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None) -> int:
-    """Return the number of workers. Raise an error if the arguments contradict each other, or if all are None."""
+    """Return the number of workers. Raise an error if the arguments contradict each other, or are all None."""
     if ngpus is not None and not _is_whole_number(ngpus):
         raise DeviceError(
             f"ngpus must be a whole number of devices, not {show(ngpus)}. Write ngpus=2, or name the devices: "
@@ -150,7 +150,7 @@ def read_bound_shapes(symbol: Any, keywords: Mapping[str, Any]) -> dict[str, tup
 
 
 def read_names(argument: str, names: Any) -> list[str]:
-    """Return the names as a list. Raise TofuError for a string, because each letter would be taken for a name."""
+    """Return the names as a list. Raise TofuError for a string, because a list of its letters is not meant."""
     if isinstance(names, str):
         raise TofuError(f"{argument} takes a list of names. Write {argument}=[{names!r}].")
     return list(names or ())
@@ -210,7 +210,7 @@ def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
 def read_module_requests(
     grad_req: Any, names: Sequence[str], trained: Sequence[str], inputs: Sequence[str]
 ) -> dict[str, str]:
-    """Return name -> "write" or "add", for each argument that gets a gradient.
+    """Return argument name -> "write" or "add", for arguments that get a gradient.
 
     `grad_req` may have any form that `mx.mod.Module` accepts. A single word applies to all `trained` parameters, and to
     the `inputs` whose gradients the user wants. A mapping changes only the arguments that it names.
@@ -270,7 +270,7 @@ def arrays_by_name(arrays: Any, names: Sequence[str], argument: str, optional: b
 
 
 def read_storages(symbol: Any, stypes: Mapping[str, str] | None) -> dict[str, str]:
-    """Return name -> "row_sparse" or "csr", for each sparse argument. `stypes` overrides the model."""
+    """Return argument name -> "row_sparse" or "csr", for sparse arguments. `stypes` overrides the model."""
     storages = {**list_storages(symbol), **(stypes or {})}
     unknown = [f"{name}: {stype}" for name, stype in storages.items() if stype not in ("default", "row_sparse", "csr")]
     raise_together(ArgumentTypeError, "Storage types are default, row_sparse and csr. Unknown ones:", unknown)
@@ -290,7 +290,7 @@ def warn_of_sparse_storage(symbol: Any) -> None:
 
 
 def warn_of_data_parallel_group(frame: Any) -> None:
-    """Log a warning, only once, if an `mx.mod.Module` binds the symbol to several contexts.
+    """Log a warning if an `mx.mod.Module` binds the symbol to several contexts. The warning is logged only once.
 
     `frame` is the Python frame of the caller, which is checked for a Module.
     """
@@ -307,7 +307,7 @@ def warn_of_data_parallel_group(frame: Any) -> None:
 def find_array_contexts(symbol: Any, group2ctx: Mapping[str, Any] | None, ctx: Any) -> dict[str, Any]:
     """Return the context in which each whole argument and state is stored.
 
-    The context is `ctx`, unless the argument has a `ctx_group` for which `group2ctx` has another context.
+    This is the context that `group2ctx` has for the argument's `ctx_group`, or else `ctx`.
     """
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     if not group2ctx:

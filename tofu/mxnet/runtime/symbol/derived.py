@@ -1,7 +1,7 @@
 """Symbols that MXNet builds from a partitioned symbol, such as `sym[0]`.
 
-These symbols are partitioned with the same settings. If this is impossible, an error is raised. Otherwise, a model
-could run on one device without notice.
+These symbols are partitioned with the same settings. If this is impossible, an error is raised, so that no model runs
+on one device without notice.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return self._apply_settings(self.whole[index])
 
     def get_internals(self) -> Any:
-        """Return a symbol with the outputs of all operators, partitioned with the same settings."""
+        """Return a symbol that has the outputs of all operators. It is partitioned with the same settings."""
         return self._apply_settings(super().get_internals())
 
     def get_children(self) -> Any:
-        """Return the inputs of the last operators as a symbol with the same settings, or None for a variable."""
+        """Return a symbol of the inputs of the last operators, with the same settings, or None for a variable."""
         children = super().get_children()
         return None if children is None else self._apply_settings(children)
 

@@ -71,9 +71,9 @@ def _find_version(model: dict[str, Any]) -> str:
 
 
 def shapes_as_saved(path: str) -> Any:
-    """Return a context manager for MXNet's setting of NumPy shapes, as it was when the symbol was saved.
+    """Return a context manager that sets MXNet's option for NumPy shapes to its value when the symbol was saved.
 
-    MXNet stores this setting in the file but does not restore it. The file must be readable by `read_symbol`.
+    MXNet stores this value in the file but does not restore it. The file must be readable by `read_symbol`.
     """
     attributes = read_model(read_text(path)).get("attrs", {})
     is_marked = isinstance(attributes, dict) and attributes.get(NUMPY_SHAPES) == ["int", 1]

@@ -1,7 +1,6 @@
 """`PartitionedSymbol`: an MXNet symbol that runs on several devices.
 
-MXNet's methods that run a symbol use all workers or raise an error. None of them runs the model on one device without
-notice.
+MXNet's methods that run a symbol use all workers. If a method cannot, it raises an error.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ class PartitionedSymbol(DerivedSymbols):
         return self._partition
 
     def plan_for(self, shapes: Shapes) -> None:
-        """Plan for inputs of these shapes. All other arguments of the model are trained."""
+        """Plan the model for inputs of these shapes. All other arguments of the model are trained."""
         if self.settings.workers == 1:
             return
         inputs, trained = read_training(self, shapes)
@@ -108,9 +107,10 @@ class PartitionedSymbol(DerivedSymbols):
         updated: Collection[str],
         settings: Settings | None = None,
     ) -> Partition:
-        """Plan for these shapes, types and gradients, and return the plan with its graph.
+        """Plan the model for inputs of these shapes and types. Return the plan with the graph to run.
 
-        `differentiated` and `updated` are described in `read_task`.
+        `differentiated` are the names of the arguments that get gradients. An optimizer updates the arguments in
+        `updated`.
         """
         with search_progress(self.settings.workers) as progress:
             task = read_task(
@@ -124,7 +124,7 @@ class PartitionedSymbol(DerivedSymbols):
             return plan_task(task, progress)
 
     def bind_shards(self, partition: Partition, shared: Mapping[str, ShardedTensor] | None = None) -> ShardedExecutor:
-        """Return an executor that runs `partition` on shards. Its plan becomes the symbol's `plan`."""
+        """Return an executor that runs `partition` on shards. The plan of `partition` becomes the symbol's plan."""
         self._partition = partition
         return ShardedExecutor(partition, self.contexts, shared)
 
@@ -145,7 +145,8 @@ class PartitionedSymbol(DerivedSymbols):
             Arrays for inputs, parameters and auxiliary states, by name. All others get random numbers in suitable
             ranges.
         grad_req
-            The gradients to compute, as in `mx.sym.Symbol.simple_bind`. A single word applies to the trained parameters.
+            The gradients to compute, as in `mx.sym.Symbol.simple_bind`. A single word, such as "add", applies to the
+            trained parameters.
         dtype
             "float64" or "float32". The default is float64, or float32 if MXNet has no float64 kernel.
         seed

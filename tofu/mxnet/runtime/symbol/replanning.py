@@ -18,7 +18,7 @@ MOST_PARTITIONS = 4
 
 
 class Replanner:
-    """The plans that a model has used, to choose one when the shapes of inputs change.
+    """The plans that a model has used. When the shapes of inputs change, `find` chooses one of them or makes another.
 
     The plan for the first shapes is tried first. So if the last batch of an epoch is smaller and needs another plan,
     the next full batch uses the first plan again.
@@ -48,14 +48,14 @@ class Replanner:
         Parameters
         ----------
         gradients
-            Names of the arguments whose gradients are computed. A plan is reused only for the same gradients. With
-            None, it is never reused.
+            Names of the arguments whose gradients are computed. A plan is reused only for the same gradients, and never
+            if this is None.
         shapes, types
             Shapes and types of the inputs.
         settings
-            The user's options, for the first plan and for a new search if no earlier plan fits.
+            The user's options. They are used if no earlier plan fits.
         compile_with
-            Function that returns the plan and graph for these shapes under other settings.
+            Function that plans the model for these shapes, with the settings that it receives.
         present_plan
             The plan that the model runs now. It is tried if the first plan does not fit.
         """

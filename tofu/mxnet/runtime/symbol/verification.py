@@ -39,7 +39,7 @@ from tofu.validation import show
 TYPES = ("float64", "float32")
 TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
 MOST_TOLERANCE = {"float64": 1e-6, "float32": 1e-2}
-"""Largest tolerance, even if rounding changes the results of one device by more."""
+"""The tolerance is never larger, even if rounding changes the results of one device by more."""
 MOST_LETTERS = 120
 LIMITS = "docs/limits.md"
 ROUNDING_MULTIPLE = 4.0
@@ -194,8 +194,8 @@ def _prepare_run(
 def _plan_alike(partitioned: Any, setup: _RunSetup, notes: list[str]) -> Any:
     """Return the symbol of this setup, partitioned by the model's plan.
 
-    If the symbol has more operators than the model, the splits of the plan are passed as hints. If the hints do not
-    fit, the symbol is planned without them.
+    If the symbol has operators that the model lacks, the splits of the plan are passed as hints. If the hints do not
+    fit, the symbol is planned without hints.
     """
     settings = replace(partitioned.settings, cache=False, strict_plan=False)
     with_plan = replace(settings, plan=partitioned.plan, hints=None, topology=None, memory_limit=None)
@@ -230,8 +230,8 @@ def _compare_results(
 ) -> Agreement:
     """Compare the run on one device with the run on the workers.
 
-    If they differ, avoid known mistakes of MXNet on one device, one by one. If they still differ, allow differences as
-    large as the rounding errors of one device.
+    If the results differ, avoid known mistakes of MXNet on one device, one by one. If the results still differ, allow
+    differences as large as the rounding errors of one device.
     """
     cancelled = CANCELLED if setup.dtype == "float64" else CANCELLED_IN_FLOAT32
     tolerance = TOLERANCE[setup.dtype]
