@@ -78,7 +78,7 @@ class Backend(Protocol):
         The kind of memory that `measure` counts: "memory" for all buffers, or "arguments" for the step's arguments
         alone.
     unmeasured
-        Words for the memory that `measure` does not count.
+        A phrase for messages that names the memory which `measure` does not count.
     """
 
     measured: str

@@ -50,7 +50,8 @@ class Tensor:
         The number of times that a training step transfers the tensor: 1, or the iterations of the loop that contains
         it.
     addends
-        For a sum over iterations of a loop, the number of iterations that are summed before each transfer; otherwise 1.
+        For a sum over a loop's iterations, the number of iterations whose results are added before each transfer;
+        otherwise 1.
     """
 
     name: str
@@ -69,7 +70,7 @@ class Tensor:
 
     @property
     def moved_item_bytes(self) -> int:
-        """The bytes per element that a step transfers, in all iterations of the loop that contains the tensor."""
+        """The bytes per element that a step transfers, summed over the iterations of the loop with the tensor."""
         return self.item_bytes * self.times
 
     @property
@@ -90,7 +91,7 @@ class Operator:
     forward
         For a backward operator, the number of the forward operator, if the framework provides it.
     stateful
-        True if the operator reads a hidden state that the forward operator saved. Both must be split alike.
+        True if the operator reads a hidden state that the forward operator saved. Both operators must be split alike.
     mutates
         The inputs that the operator updates in place, by position.
     ignored
@@ -207,12 +208,12 @@ class Graph:
     outputs
         The numbers of the tensors that the model returns.
     gradients
-        Argument -> its gradient, as numbers of tensors. Two arguments may have the same gradient.
+        Number of an argument -> number of its gradient. Two arguments may have the same gradient.
     updated
         The numbers of the arguments that an optimizer updates after the step. Each is split like its gradient.
     next_values
-        Variable -> the tensor with its value after the step, if the step itself computes this value. Both are split
-        alike.
+        Number of a variable -> number of the tensor with its value after the step, if the step itself computes this
+        value. Both tensors are split alike.
     carries
         The values that loops pass from one iteration to the next. The graph contains the body of a loop once.
     """
@@ -234,7 +235,7 @@ class Graph:
 
     @cached_property
     def results(self) -> frozenset[int]:
-        """The numbers of all outputs, gradients, and new values of variables and of values that loops pass on."""
+        """The results: outputs, gradients, next values of variables, and values for the next iteration of a loop."""
         carried_values = (value for carry in self.carries for value in carry.values)
         return frozenset((*self.outputs, *self.gradients.values(), *self.next_values.values(), *carried_values))
 
@@ -260,7 +261,7 @@ class Graph:
 
     @cached_property
     def named_parts(self) -> tuple[int, ...]:
-        """For each operator, the number of the operator under whose name a plan lists it.
+        """For each operator, the number of the operator whose name a plan prints for it.
 
         If several operators replace an operator of the model, the last of them has its name.
         """
@@ -323,5 +324,5 @@ class Graph:
 
 
 def make_label(*values: object) -> int:
-    """Return a number that is the same for equal `values`, also in another process."""
+    """Return a number that is the same for equal `values` in all processes."""
     return int.from_bytes(hashlib.blake2b(repr(values).encode(), digest_size=8).digest(), "little")

@@ -38,9 +38,9 @@ class Option:
         Function that converts the user's value to the field of `Settings`, or raises TofuError. None is not converted
         if it is the default.
     to_plain, from_plain
-        Functions that convert the field to a value in a JSON file, and this value back. None is not converted.
+        Functions that convert the field to a value in a JSON file, and from this value. None is not converted.
     is_of_search
-        True if the option controls the search, so it excludes `plan=`.
+        True if the option controls the search, so that a user cannot pass it together with `plan=`.
     help, metavar, choices
         Texts of the command line option. If `help` is empty, this table defines no command line option.
     """
@@ -87,7 +87,7 @@ def read_plan(plan: Any) -> Plan:
 
 
 def read_choice(name: str, choices: Sequence[str], error: type[TofuError], value: Any) -> str:
-    """Return a value that is one of several words."""
+    """Return `value` if it is one of `choices`. Otherwise raise `error`."""
     if not isinstance(value, str) or value not in choices:
         raise error(f"{name}= must be one of {', '.join(map(repr, choices))}, not {show(value)}.")
     return str(value)
@@ -137,7 +137,7 @@ class Settings:
         What to do with operators without a description: "error", or "replicate" to compute them on every worker.
     on_infeasible
         What to do with models that cannot be split over so many workers: "error", or "replicate" to let workers repeat
-        computations. "accept" does the same as "replicate" without a warning, for plans that no user asked for.
+        computations. "accept" does the same without a warning, for plans that no user asked for.
     cache
         True if plans are remembered, so that a model is only searched once.
     algorithm, search_seconds
@@ -145,7 +145,7 @@ class Settings:
     topology
         The levels of the interconnect. If set, plans minimise seconds instead of bytes.
     memory_limit
-        Bytes that each worker may use. If set, the plan replicates tensors while this memory lasts.
+        Bytes that each worker may use. If set, the plan replicates as many tensors as fit.
     replicate
         Tensors that a search without a memory limit may replicate: "small" for tensors below 64 KiB, or "free" for any.
     strict_plan
@@ -153,7 +153,7 @@ class Settings:
     arrangement
         The prime factors of the number of workers, in the order in which this plan must split. None for any order.
     saved
-        A plan saved with these settings. It replaces a search if it belongs to the model.
+        A plan saved with these settings, which is used instead of a search if it belongs to the model.
     """
 
     workers: int
@@ -199,8 +199,8 @@ class Settings:
     def over(self, workers: int) -> Settings:
         """Return the settings for another number of workers.
 
-        Options that only apply to the present number are dropped: `plan`, `topology`, `memory_limit`, and hints that
-        list a choice for each round.
+        Options that only apply to the present number of workers are dropped: `plan`, `topology`, `memory_limit`, and
+        hints that list a choice for each round.
         """
         hints = {name: hint for name, hint in (self.hints or {}).items() if not isinstance(hint, tuple)}
         return replace(self, workers=workers, hints=hints, plan=None, topology=None, memory_limit=None)

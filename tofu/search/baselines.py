@@ -75,10 +75,6 @@ def _for_bytes(problem: Problem) -> Problem:
 
 
 def _find_reducing_axes(problem: Problem) -> list[set[int]]:
-    """Return, for each operator, the axes along which it computes partial sums that another operator reads.
-
-    Operators that must be split alike get the same axes.
-    """
     graph = problem.graph
     read = {*graph.results, *(t for operator in graph.operators for t in operator.inputs)}
     kept = {t for t in read if not graph.tensors[t].is_inner}

@@ -67,7 +67,7 @@ def check_devices(workers: int, machine: Machine) -> None:
 
 
 def simulate_partition(partition: Partition, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
-    """Simulate a partitioned model. The result also has the memory that each worker needs."""
+    """Simulate a partitioned model. The result includes the memory that each worker needs."""
     worker_bytes = measure_partition(partition, states)
     return simulate(partition.program, machine, states=states, worker_bytes=worker_bytes)
 
