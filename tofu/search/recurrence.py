@@ -65,8 +65,7 @@ class EqualParts:
         return EqualParts(tuple(split(self.operators, operators)), tuple(split(self.tensors, tensors)))
 
     def for_graph(self, graph: Graph, other: Graph) -> EqualParts:
-        """Return the same families for another graph of the model, in which operators and tensors have the same names.
-        """
+        """Return the same families for another graph of the model, which uses the same names."""
 
         def carry(
             families: tuple[tuple[int, ...], ...], named: Sequence[Operator | Tensor], index: Mapping[str, int]

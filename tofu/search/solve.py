@@ -72,8 +72,8 @@ class Proof:
     Attributes
     ----------
     lower_bound
-        A number of bytes that each of these plans transfers at least. It is 0 if the search ran out of time, and None
-        if the search can prove no such number.
+        A number of bytes that each of these plans transfers at least. 0 if no search has ended, None if the search can
+        prove no such number.
     among
         Words for the plans, such as " among plans that treat each repeated layer alike". Empty for all plans.
     """

@@ -36,7 +36,9 @@ NO_LIMIT = 1 << 62
 
 @dataclass(frozen=True)
 class Link:
-    """A level of the interconnect. The top level divides the devices into `parts` parts, and each lower level divides each part of the level above.
+    """A level of the interconnect.
+
+    The top level divides the devices into `parts` parts. Each lower level divides each part of the level above.
 
     Attributes
     ----------
@@ -107,8 +109,7 @@ class Machine:
         return len(self.links) - 1
 
     def part_of(self, device: int, level: int) -> int:
-        """Return the number of the part with `device`, among all parts into which levels 0 to `level` divide the machine.
-        """
+        """Return the number of the part with `device`, if levels 0 to `level` divide the machine."""
         return device // (self.devices // prod(link.parts for link in self.links[: level + 1]))
 
     def scale(self, name: str, factor: float) -> Machine:

@@ -100,8 +100,7 @@ class Simulation:
         return "\n".join(lines)
 
     def to_trace(self) -> str:
-        """Return the timeline as JSON for chrome://tracing and Perfetto, with a row of kernels and a row of fetches per worker.
-        """
+        """Return the timeline as JSON for chrome://tracing and Perfetto, with two rows for each worker."""
         events: list[dict[str, Any]] = [
             {"ph": "M", "name": "process_name", "pid": worker, "args": {"name": f"worker {worker}"}}
             for worker in range(self.workers)
