@@ -87,8 +87,8 @@ class Task:
     whole_accesses
         For each operator of the step's own graph, the axes along which it can be split.
     problem
-        The search problem. Its graph has *lowered* operators: several smaller operators, which can be split in more
-        ways, replace each of them.
+        The search problem. In its graph, several smaller operators, which can be split in more ways, replace each
+        *lowered* operator.
     settings, engine
         The user's settings, and the engine of the framework.
     states

@@ -115,7 +115,7 @@ class Plan:
         Bytes that each worker needs. If `measured` is "memory", these are all buffers, except temporary memory inside
         kernels. If `measured` is "arguments", these are the arguments of the step alone.
     algorithm, optimality
-        The algorithm that found the plan, and a sentence about how close to optimal the plan is known to be.
+        The algorithm that found the plan, and a sentence about how close to optimal the plan is.
     search_seconds, search_bytes
         Duration of the search, and peak memory of the exact search's tables. 0 for a loaded plan.
     fingerprint
@@ -128,7 +128,7 @@ class Plan:
     undescribed
         Name of an operator without a description -> the cost of replicating it (`undescribed="replicate"`).
     lines
-        Name of an operator -> its line in the user's program, `file:line`, if known. Not saved.
+        Name of an operator -> its line in the user's program, `file:line`, if known. This attribute is not saved.
     """
 
     workers: int

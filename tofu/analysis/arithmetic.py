@@ -1,7 +1,7 @@
 """Count the arithmetic operations of an operator. A simulation predicts the time of the operator's kernel from them.
 
-- Each function and arithmetic operator is one operation for each element that it computes. A reduction adds one for
-  each element that it reduces.
+- Each function and arithmetic operator is one operation for each element that it computes. A reduction is one operation
+  for each element that it reduces.
 - A value that does not depend on a variable, such as a mean that is subtracted from each element, is counted once for
   all values of the variable.
 - `where(position(v) == x, value, 0)` selects one element. Kernels look this element up, so only one value of v is

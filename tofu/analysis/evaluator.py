@@ -181,7 +181,7 @@ def _write_expression(expression: sympy.Expr, code_by_symbol: Mapping[ExtentSymb
 
 
 class _NoIntegerError(Exception):
-    """A division of lengths left a remainder."""
+    """Error for a division of lengths that leaves a remainder."""
 
 
 def _divide(numerator: int, denominator: int, text: str) -> int:

@@ -30,7 +30,7 @@ from tofu.tdl.walk import walk
 
 
 class NotLinearError(Exception):
-    """An output is not linear in a sum. The message is the reason."""
+    """Error for an output that is not linear in a sum. The message states the reason."""
 
 
 def find_variables(value: Value) -> frozenset[str]:

@@ -80,7 +80,7 @@ class ModelRequest(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the file and, for JAX, of the step in the file."""
+        """The name of the file. For JAX, the name of the step follows."""
 
     @property
     def settings(self) -> Settings:

@@ -89,7 +89,7 @@ class Operator:
     Attributes
     ----------
     forward
-        For a backward operator, the number of the forward operator, if the framework provides it.
+        For a backward operator, the number of the forward operator, if the framework provides this number.
     stateful
         True if the operator reads a hidden state that the forward operator saved. Both operators must be split alike.
     mutates
@@ -228,7 +228,7 @@ class Graph:
 
     @cached_property
     def updates(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of tensors that must be split alike: a variable and its gradient, or a value and its replacement."""
+        """Pairs of tensors that must be split alike, such as a variable and its gradient, or its next value."""
         gradients = ((variable, self.gradients[variable]) for variable in sorted(self.updated))
         carried_values = ((carry.tensor, value) for carry in self.carries for value in carry.values)
         return (*gradients, *sorted(self.next_values.items()), *carried_values)

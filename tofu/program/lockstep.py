@@ -44,7 +44,7 @@ class ProgramValue:
 
 
 class Compute(NamedTuple):
-    """An instruction: each worker computes its part of an operator. Inputs and outputs are positions in `Lockstep.values`."""
+    """An instruction by which workers compute an operator. Inputs and outputs are positions in `Lockstep.values`."""
 
     operator: int
     inputs: tuple[int, ...]

@@ -23,7 +23,8 @@ class PieceSource(NamedTuple):
     """A region of an input, which a fetch (a node that reads from other workers) copies to a `Piece` of its output.
 
     The region begins at `begin` in input number `input`. `along` maps each dimension of the input to a dimension of the
-    piece, or to -1 for a dimension of length 1 that the piece lacks. All other dimensions of the piece have length 1.
+    piece, or to -1 if the piece lacks the dimension. The region then has length 1 along it. All other dimensions of the
+    piece have length 1.
     """
 
     input: int

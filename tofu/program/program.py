@@ -78,7 +78,7 @@ class Program:
 
     @cached_property
     def transit(self) -> frozenset[Entry]:
-        """The outputs of nodes that are not shards: regions read from other workers, padded copies and partial results."""
+        """All outputs of nodes except shards: regions read from other workers, padded copies and partial results."""
         return frozenset(pick_entries(self.tables, self.tables.transit_entry))
 
     @cached_property

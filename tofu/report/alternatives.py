@@ -30,7 +30,7 @@ class Alternative:
         Bytes that the plan transfers in a training step; None if no such plan exists.
     change
         The additional cost, relative to the present plan: 0.05 is 5 % more. The cost is bytes, or seconds if the
-        interconnect has several levels. It may be negative if the present plan follows hints or a memory limit.
+        interconnect has several levels. The change may be negative if the present plan follows hints or a memory limit.
     remark
         A sentence about how close to optimal the plan is, or why no such plan exists.
     """

@@ -34,7 +34,7 @@ class Device(Protocol):
 
     @property
     def facts(self) -> Mapping[str, int | str]:
-        """Title of a row below the sum -> bytes or text."""
+        """Title of a row below the row with the sum -> bytes or text."""
 
     @property
     def needed_bytes(self) -> int:
@@ -49,8 +49,7 @@ class MemoryComparison(ABC):
     heading
         The title of the first column.
     legend
-        Title of a row -> explanation, which is printed below the table if it has the row. The title "" is for the whole
-        table.
+        Title of a row -> explanation, which is printed if the table has the row. The title "" is for the whole table.
     """
 
     heading: ClassVar[str]

@@ -73,7 +73,7 @@ class Algorithm:
         return solution
 
     def list_orders(self, workers: int) -> tuple[tuple[int, ...], ...]:
-        """Return the orders of the prime factors of `workers` to try. The paper's order, largest first, is first.
+        """Return the orders of the prime factors of `workers` to try. The paper's order is the first.
 
         A search tries up to `MOST_ORDERS` orders, because a split over 2 and then 3 workers may transfer less than a
         split over 3 and then 2.
@@ -84,7 +84,7 @@ class Algorithm:
         return list_orders(factors) if self.is_search else (factors,)
 
     def describe_optimality(self, cost: int, proofs: Sequence[Proof], orders: str = "") -> str:
-        """Return a sentence for the user: how close to optimal a plan with this cost is known to be.
+        """Return a sentence for the user about how close to optimal a plan with this cost is.
 
         `proofs` are lower bounds of the search. If the search tried only some orders of the prime factors of the number
         of workers, `orders` names these.

@@ -51,7 +51,7 @@ def plan_spartan(problem: Problem, hints: Hints, effort: Effort) -> Solution:
 
 
 def plan_equalchop(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Split each operator and tensor once, over all workers, by the paper's search."""
+    """Search like the paper, but in a single round that splits over all workers."""
     return solve_recursively(_for_bytes(problem), resolve_hints(problem, hints), effort)
 
 

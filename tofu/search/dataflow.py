@@ -51,7 +51,7 @@ class Dataflow:
         return tensor in self.shared
 
     def for_layers(self) -> Dataflow:
-        """Return the same edges with other classes, in which the operators of equal layers are equal.
+        """Return the same edges with other classes, in which corresponding operators of equal layers are equal.
 
         These classes ignore parameters, and tensors that depend on parameters alone. Examples are a layer's slice of a
         stack, and a weight in half precision.

@@ -45,8 +45,8 @@ class TransferRules:
         True if a worker reads an element only once for all operators of a phase (csrc/core/cost/sharing.h). Otherwise
         only equal time steps share elements.
     stages_small_sums
-        True if workers compute parts of a small sum that all of them need, and then exchange the parts, as for a large
-        sum. Otherwise each worker reads all addends.
+        True if workers compute parts of a small sum that all of them need, and then exchange these parts, as for a
+        large sum. Otherwise each worker reads all addends.
     relays_in_groups
         True if data cross a level of the interconnect once for each group of workers below the level, as in
         hierarchical collectives. An element for several workers of a group is sent once, and a group adds its partial

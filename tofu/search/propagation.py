@@ -43,7 +43,7 @@ def propagate(
     - A value that a loop passes to the next iteration is split if the next iteration's value is split alike.
     - A loop may take one slice of an input in each iteration, along the split dimension. The next dimension of the input is
       then split instead.
-    - Seeds in `guessed` are split along another dimension if their readers need it.
+    - Seeds in `guessed` are split along another dimension if the operators that read them need another dimension.
     """
     seeds, unsplit, pending = dict(seeds), set[int](), set(guessed)
     given = seeds.keys() - pending

@@ -18,7 +18,7 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 
 def share_axes(graph: Graph, accesses: Sequence[OperatorAccess]) -> tuple[OperatorAccess, ...]:
-    """Return the axes of all operators. If operators must be split alike, only axes that can split all remain."""
+    """Return the axes of all operators. Operators that must be split alike keep only their common axes."""
     groups = [members for members in _group(graph) if len(members) > 1]
     shared = list(accesses)
     align = _Alignment()

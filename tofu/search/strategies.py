@@ -29,7 +29,7 @@ class OperatorDescriptions(Protocol):
         """The descriptions of operators, by the operator's name."""
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return the output shapes that the framework infers, or None. Raise an error if it rejects the inputs."""
+        """Return the output shapes that the framework infers, or None. Raise an error if the inputs are invalid."""
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
         """Return True if an operator draws random numbers although its description does not show it.

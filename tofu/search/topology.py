@@ -83,7 +83,7 @@ def read_arrangement(plan: Plan) -> Arrangement:
 
 @dataclass(frozen=True)
 class Topology:
-    """The levels of the interconnect, from the top."""
+    """The levels of the interconnect, the top level first."""
 
     levels: tuple[Level, ...]
 

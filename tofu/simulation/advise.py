@@ -35,7 +35,7 @@ class TrainingOption:
     ----------
     low, high
         The shortest and the longest seconds of a step on three machines: the machine that the file describes, a machine
-        that computes faster and communicates slower, and the reverse.
+        that computes faster and communicates slower, and a machine that computes slower and communicates faster.
     plan
         The plan, for `tofu.partition(plan=...)`; None for one device.
     refusal

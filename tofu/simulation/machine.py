@@ -67,7 +67,8 @@ class Machine:
     rates
         The speed of a device.
     links
-        The levels of the interconnect, from the top. Empty if a device reads other devices' memory as fast as its own.
+        The levels of the interconnect, the top level first. Empty if a device reads other devices' memory as fast as
+        its own.
     host
         Bytes per second between the host's memory and all devices together; 0 if the devices are the host.
     fetches_overlap

@@ -24,7 +24,7 @@ MOST_CHANGED_ELEMENTS = 12
 
 
 class Compared(IntEnum):
-    """Way in which an output was compared, the most reliable first."""
+    """A way in which an output was compared. More reliable ways come first."""
 
     NUMBERS = 1  # the description, computed with NumPy
     RELATION = 2  # a relation that must hold between inputs and outputs

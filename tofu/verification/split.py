@@ -23,7 +23,7 @@ _REDUCERS: Mapping[str, Callable[..., Any]] = {"Sum": np.sum, "Max": np.max, "Mi
 
 
 class SplitError(Exception):
-    """The parts do not form the whole output."""
+    """Error for parts that do not form the whole output."""
 
 
 def split_range(extent: int, parts: int) -> list[Range]:
