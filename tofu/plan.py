@@ -106,8 +106,8 @@ class Plan:
         Number of reads across each level in a training step. Simultaneous reads of several workers count as one. Empty
         without latencies.
     kept
-        Tensors whose elements a worker keeps until their last use, after it has read them from other workers. Elements
-        of other tensors are read again for each operator.
+        Tensors whose elements a worker keeps until their last use, after it has read them from other workers. Workers
+        read elements of other tensors again for each operator.
     reread
         Tensors whose elements are read again even for operators that could share one read, such as the time steps of a
         recurrent network. Without a memory limit, `kept` and `reread` are empty.
@@ -123,8 +123,8 @@ class Plan:
     inputs
         Name of an input -> its shape. Empty for plans saved without shapes.
     digest
-        A hash of all other saved attributes. If they no longer match the hash, the plan was edited, and `optimality` no
-        longer holds. Empty for plans that Tofu did not find.
+        A hash of all other saved attributes. If the attributes no longer match the hash, the plan was edited, and
+        `optimality` no longer holds. Empty for plans that Tofu did not find.
     undescribed
         Name of an operator without a description -> the cost of replicating it (`undescribed="replicate"`).
     lines
@@ -178,7 +178,7 @@ class Plan:
         return Plan.from_json, (self.to_json(),)
 
     def sealed(self) -> Plan:
-        """Return the plan with `digest`, a hash of its other attributes. After an edit, the hash no longer matches."""
+        """Return the plan with `digest`, a hash of its other attributes. After an edit, the attributes no longer match the hash."""
         return replace(self, digest=self._compute_digest())
 
     @property

@@ -188,7 +188,7 @@ class OperatorAccess:
         local_input_shapes: Sequence[Sequence[int]],
         local_output_shapes: Sequence[Sequence[int]],
     ) -> dict[str, Anything]:
-        """Return attributes with other values on a worker, such as `num_filter` if it computes part of a convolution.
+        """Return attributes with other values on a worker, such as `num_filter` for a part of a convolution.
 
         `local_ranges` has the half-open range of each split axis that the worker computes.
         """

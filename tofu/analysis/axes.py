@@ -192,7 +192,6 @@ class _Evaluation:
         return bound_axes
 
     def _find_region_problems(self, axis: str, outer: Sequence[str] = ()) -> Iterator[str]:
-        """Yield reasons why a part of `axis` computes no contiguous region, if the variables `outer` have length 1."""
         if self.extents[axis] == 1:
             yield f"the extent of {axis} is 1"
             return
@@ -205,7 +204,6 @@ class _Evaluation:
             yield f"no output depends on {axis}"
 
     def _find_copy_problems(self, axis: str, can_be_fetched: bool, outer: Sequence[str] = ()) -> Iterator[str]:
-        """Yield reasons why the kernel would be wrong for a part of `axis`, if the variables `outer` have length 1."""
         description = self.pattern.trace.description
         is_padded = axis in description.pads and not can_be_fetched
         extent = self.extents[axis]

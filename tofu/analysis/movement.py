@@ -21,7 +21,7 @@ Indices = tuple[IndexNumbers, ...] | None
 
 
 class AbsentElement(NamedTuple):
-    """A dimension that a tensor lacks, because it is one slice of the other tensors.
+    """A dimension that a tensor lacks, because the tensor is one slice of the other tensors.
 
     `axis` is the dimension's index variable, and `position` is the slice's index.
     """
@@ -69,7 +69,7 @@ def find_absent(
 
 
 def find_moves(pattern: Pattern, indices_by_tensor: Sequence[list[Indices]]) -> tuple[tuple[Move, ...], ...]:
-    """Return, for each output, the shifted inputs whose sum is the output, or () if the operator does more than shift inputs."""
+    """Return, for each output, the shifted inputs that add up to the output. Return () if the operator does more than shift."""
     description, attributes = pattern.trace.description, pattern.trace.attributes
     moves = []
     for target, elements in enumerate(pattern.moved_elements or (), len(pattern.inputs)):

@@ -45,7 +45,7 @@ class Agreement:
     traffic
         "training" or "inference" -> the bytes that workers read from each other.
     excused
-        Name of a tensor that was not compared -> the reason: random numbers, or an error in the framework.
+        Name of a tensor that was not compared -> the reason, such as random numbers or an error in the framework.
     notes
         Changes that were made to the model for the comparison: shapes, types, dropout.
     seconds

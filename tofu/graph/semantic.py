@@ -93,9 +93,9 @@ class Operator:
     stateful
         True if the operator reads a hidden state that the forward operator saved. Both operators must be split alike.
     mutates
-        The inputs that the operator updates in place, by position.
+        The inputs, by position, that the operator updates in place.
     ignored
-        The inputs of which the operator reads only the shapes, by position.
+        The inputs, by position, whose shapes the operator reads but not their elements.
     annotations
         Names of attributes that do not affect the results.
     sums_gradients
@@ -188,8 +188,8 @@ class Carry:
     tensor
         The tensor that the body of the loop reads.
     values
-        Two tensors: the value for the first iteration, and the value for the next iteration. Both are split like
-        `tensor`.
+        Two tensors: the value for the first iteration, and the value that an iteration passes to the next. Both are
+        split like `tensor`.
     last
         The tensor with the value after the loop. It is split like `tensor`.
     """
@@ -263,7 +263,7 @@ class Graph:
     def named_parts(self) -> tuple[int, ...]:
         """For each operator, the number of the operator whose name a plan prints for it.
 
-        If several operators replace an operator of the model, the last of them has its name.
+        If several operators replace an operator of the model, the last of the several has the replaced operator's name.
         """
         last_part_by_leader = {
             operator.leader: position

@@ -8,11 +8,11 @@ each byte that a worker stores (a Lagrange multiplier of the memory limit). It m
 At price 0, the search replicates whatever saves communication. At a high price, it splits everything, as the paper
 does. Memory falls as the price rises, so bisection finds the lowest price at which the plan fits:
 
-1. Find a plan for each price. The sum above ignores that buffers are reused, so the memory of each plan is measured. 2.
-The plan at the next lower price replicates more tensors and does not fit. Replicate as many of these tensors as fit,
+1. Find a plan for each price. The sum above ignores that buffers are reused, so the memory of each plan is measured.
+2. The plan at the next lower price replicates more tensors and does not fit. Replicate as many of these tensors as fit,
    the smallest first.
-3. If memory is left, workers keep elements that they have read from each other, for later operators. This saves a second
-   transfer, for example in the backward pass.
+3. If memory is left, workers keep elements that they have read from each other, for later operators. This saves a
+   second transfer, for example in the backward pass.
 4. If no plan fits, let operators that share elements from other workers (the time steps of a recurrence) read these
    elements again, for as few tensors as necessary.
 """
@@ -59,7 +59,7 @@ class Point:
 
     @property
     def most_bytes(self) -> int:
-        """The most bytes that any worker needs at one time."""
+        """The peak memory in bytes of the worker that needs most."""
         return max(self.memory.peak_bytes)
 
     @property

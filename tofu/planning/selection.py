@@ -49,7 +49,7 @@ class Selection:
     algorithm, optimality
         The algorithm that found the split, and a sentence about how close to optimal its cost is.
     lower_bound
-        A number of bytes that, as the search has proved, every plan transfers at least. 0 if nothing is proved.
+        The search has proved that every plan transfers at least this number of bytes. 0 if nothing is proved.
     search_bytes
         Peak memory of the exact search.
     claimed_bytes

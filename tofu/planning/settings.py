@@ -134,9 +134,9 @@ class Settings:
     for_training
         True if gradients are needed.
     undescribed
-        What to do with operators without a description: "error", or "replicate" to compute them on every worker.
+        How to treat operators without a description: "error", or "replicate" to compute them on every worker.
     on_infeasible
-        What to do with models that cannot be split over so many workers: "error", or "replicate" to let workers repeat
+        How to treat models that cannot be split over so many workers: "error", or "replicate" to let workers repeat
         computations. "accept" does the same without a warning, for plans that no user asked for.
     cache
         True if plans are remembered, so that a model is only searched once.
@@ -149,7 +149,7 @@ class Settings:
     replicate
         Tensors that a search without a memory limit may replicate: "small" for tensors below 64 KiB, or "free" for any.
     strict_plan
-        True if `plan` must belong to this model. Otherwise the plan is applied if this is possible.
+        True if `plan` must belong to this model. If False, `plan` is applied to any model to which it fits.
     arrangement
         The prime factors of the number of workers, in the order in which this plan must split. None for any order.
     saved
@@ -174,7 +174,7 @@ class Settings:
 
     @property
     def arrangements(self) -> tuple[Arrangement, ...]:
-        """The orders of the factors of `workers` for which to search a plan."""
+        """The orders of the factors of `workers`. A plan is searched for each order."""
         if self.plan is not None:
             return (read_arrangement(self.plan),)
         if self.arrangement is not None:

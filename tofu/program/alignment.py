@@ -46,7 +46,7 @@ class _EntryPiece(NamedTuple):
 
 
 class _Aligner:
-    """A builder of the values of a lockstep program: inputs and outputs of operators, then results and other shards."""
+    """A builder of a lockstep program's values: inputs and outputs of operators, then results and other shards."""
 
     def __init__(self, program: Program, find_shards: Callable[[int], tuple[Box, ...]]) -> None:
         self.program, self.graph, self.nodes = program, program.graph, program.nodes

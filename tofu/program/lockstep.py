@@ -82,7 +82,7 @@ class Transfer:
     """An instruction in which workers read from each other's arrays to assemble a value.
 
     The workers first read `pieces`, and set all other elements to `fill`. If several workers need one sum, each
-    computes a part of the sum. The `copies` are the other parts, which the worker then reads.
+    computes a part of the sum. The workers then read these parts from each other: the `copies`.
     """
 
     output: int

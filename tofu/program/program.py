@@ -110,8 +110,6 @@ class Program:
 
 
 class _Printer:
-    """A printer of programs: %7 is the output of node 7, %7.1 is its second output, and @2 is worker 2."""
-
     def __init__(self, program: Program) -> None:
         self._program = program
         self._graph, self._nodes = program.graph, program.nodes

@@ -101,7 +101,7 @@ def make_choices(
 class NamedChoices:
     """The decisions of a plan, by the names of operators and tensors.
 
-    Smaller operators that replace an operator of the model have one decision, under its name.
+    If smaller operators replace an operator of the model, there is one decision, under the replaced operator's name.
     """
 
     tensors: Mapping[str, DimensionChoice]

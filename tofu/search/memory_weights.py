@@ -1,7 +1,8 @@
 """Weights by which a search under a memory limit counts the bytes of each tensor.
 
-A worker needs most memory when the backward pass begins. Tensors that exist then have weight 1: variables, results, and
-activations that the backward pass reads. The weight of other tensors is the share of the step in which they exist.
+A worker needs most memory when the backward pass begins. All tensors that exist at this time have weight 1: variables,
+results, and activations that the backward pass reads. The weight of other tensors is the share of the step in which
+they exist.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class TransferRules:
         True if workers compute parts of a small sum that all of them need, and then exchange these parts, as for a
         large sum. Otherwise each worker reads all addends.
     relays_in_groups
-        True if data cross a level of the interconnect once for each group of workers below the level, as in
+        True if data for a group of workers cross the level of the interconnect above the group only once, as in
         hierarchical collectives. An element for several workers of a group is sent once, and a group adds its partial
         results before it sends them. Otherwise each worker reads from each other worker.
     repeats_operators

@@ -35,7 +35,7 @@ class Effort:
     progress
         A callback that shows progress.
     start
-        A known plan. The exact search returns no worse plan, unless fixed choices rule out the known plan.
+        A known plan. The exact search returns no worse plan, if its rules allow the known plan.
     """
 
     seconds: float = DEFAULT_SEARCH_SECONDS

@@ -2,8 +2,8 @@
 
 A *stream* is a queue of a device. It runs one task at a time, in the order in which tasks become ready. If tasks demand
 more of a resource (a link, for example) than its capacity, all tasks that use it slow down by the same factor. A task
-is as fast as the slowest of its resources allows. When such a task starts or ends, the ends of all tasks that share its
-resources change. The end of any other task is known when the task starts.
+is as fast as the slowest of its resources allows. When a task with shared resources starts or ends, the ends of all
+tasks that share these resources change. The end of any other task is known when the task starts.
 """
 
 from __future__ import annotations

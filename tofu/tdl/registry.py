@@ -138,19 +138,22 @@ class Registry(Mapping[str, Description]):
         parts of the tensors. The options adapt the kernel to its part.
 
         bound: attributes that depend on the size of the part. Each is mapped to an index variable, whose length on the
-        worker replaces the attribute, or to a function of `Local` that returns the attribute. corrects: index variables
-        whose lengths are used as numbers, as in a mean. Bound attributes must pass the whole length to the kernel.
+        worker replaces the attribute, or to a function of `Local` that returns the attribute.
+        corrects: index variables whose lengths are used as numbers, as in a mean. Bound attributes must pass the whole
+        length to the kernel.
         starts: index variables whose positions are used as numbers. Bound attributes must pass the first position of
-        the part to the kernel. counts: index variables whose positions the operator saves in an output, from which its
-        gradient reads the positions. The kernels of both count positions from the start of the part, so Tofu splits
-        operator and gradient alike. Declare `counts` for both operators. pads: index variables along which the operator
-        reads outside its input, or from an offset. The kernel then receives all elements that the part reads, with the
-        padding, and bound attributes set padding and offset to 0. fill: the value of elements outside a tensor, or a
-        function of the attributes that returns it. Default: 0. needs: for an output, the other outputs that the kernel
-        must also compute. concrete: True if the function needs the lengths in t.shape as integers, as for a reshape. A
-        keyword-only parameter `output_shapes` receives the outputs' shapes. advice: advice for users whose workers have
-        too little memory for the tensors that the operator reads whole. override: True to replace an earlier
-        description of the same name.
+        the part to the kernel.
+        counts: index variables whose positions the operator saves in an output, from which its gradient reads the
+        positions. The kernels of both count positions from the start of the part, so Tofu splits operator and gradient
+        alike. Declare `counts` for both operators.
+        pads: index variables along which the operator reads outside its input, or from an offset. The kernel then
+        receives all elements that the part reads, with the padding, and bound attributes set padding and offset to 0.
+        fill: the value of elements outside a tensor, or a function of the attributes that returns it. Default: 0.
+        needs: for an output, the other outputs that the kernel must also compute.
+        concrete: True if the function needs the lengths in t.shape as integers, as for a reshape. A keyword-only
+        parameter `output_shapes` receives the outputs' shapes.
+        advice: advice for users whose workers have too little memory for the tensors that the operator reads whole.
+        override: True to replace an earlier description of the same name.
 
         >>> registry = Registry()
         >>> @registry.op("my_operator")
