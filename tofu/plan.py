@@ -178,7 +178,7 @@ class Plan:
         return Plan.from_json, (self.to_json(),)
 
     def sealed(self) -> Plan:
-        """Return the plan with `digest`, a hash of its other attributes. After an edit, the attributes no longer match the hash."""
+        """Return the plan with `digest`, a hash of its other attributes, which no longer match the hash after an edit."""
         return replace(self, digest=self._compute_digest())
 
     @property

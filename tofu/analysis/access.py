@@ -29,7 +29,7 @@ class Combine(IntEnum):
 
     @property
     def word(self) -> str:
-        """A word for this way to combine outputs, for printed reports."""
+        """A word that names this way to combine outputs in reports."""
         return ("concatenated", "reduced", "replicated", "summed")[self]
 
 
@@ -133,15 +133,15 @@ class OperatorAccess:
     fetched_axes
         Axes along which the operator only moves elements. If the operator is split along such an axis, no kernel runs:
         workers read the elements directly from each other. An output is the sum of the inputs, each shifted and
-        surrounded by `fill`. The distance is the difference between the lower ends of the input's and the output's
-        rows.
+        surrounded by `fill`. An input is shifted by the difference between the lower ends of its row and the output's
+        row.
     is_always_fetched
         True if the kernel never runs, because the operator only takes a part of a tensor, such as a slice. The rows are
         then valid even if no axis in their terms is split.
     outer_axes
         For each *nested* axis, the axes that must first be split into parts of length 1. For example, a reshape from
-        (6, 4) to (2, 12) reads (a b, c) and writes (a, b c). A part of b is a box of the output only if a has one
-        position.
+        (6, 4) to (2, 12) reads (a b, c) and writes (a, b c). A part of b is a contiguous region of the output only if a
+        has one position.
     description_names
         For each axis, its name in the description, if the names differ.
     undescribed

@@ -1,9 +1,9 @@
 """Recognition of collectives in transfers: all-gathers, reduce-scatters, all-reduces, all-to-alls and slices.
 
 A transfer changes the arrays of all workers. If these arrays are shards of equal size before and after the transfer, a
-chain of collectives may do the same. Each collective runs along an axis of the mesh of workers. The chain is used if it
-transfers no more elements than the pieces of the transfer. All other transfers stay exchanges, in which each worker
-sends pieces to their readers. Examples are borders of windows, moved elements, and overlapping shards.
+chain of collectives may replace the transfer. Each collective runs along an axis of the mesh of workers. The chain is
+used if it transfers no more elements than the pieces of the transfer. All other transfers stay exchanges, in which each
+worker sends pieces to their readers. Examples are borders of windows, moved elements, and overlapping shards.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ class Dataflow:
     futures
         For each operator, a hash of the operators that depend on it over at most three edges.
     forward
-        For each operator of the forward pass, the operators of the forward pass that compute its inputs. All operators
-        count as the forward pass if no backward operator names its forward operator.
+        For each operator of the forward pass, the operators of the forward pass that compute its inputs. If no backward
+        operator names its forward operator, all operators belong to the forward pass.
     followers
         For each operator in `forward`, the operators in `forward` that read its results.
     shared

@@ -147,7 +147,7 @@ def _find_sums(problem: Problem, propagated: Propagated) -> tuple[set[int], set[
 class _Product:
     """A matrix product of the forward pass: an operator that sums over the rows of a weight matrix.
 
-    For rows and for columns, it stores the operator's axis and the matrix's dimension.
+    Its attributes are the operator's axis and the matrix's dimension, for rows and for columns.
     """
 
     operator: int

@@ -1,6 +1,6 @@
 """The input of a search: a graph, the axes along which its operators can be split, and the number of workers.
 
-The native graph has the graph's operators, then an operator for the update of each weight. This operator reads the
+The native graph has the graph's operators, then an operator for the update of each weight. The update reads the
 gradient or the next value, split like the weight (decision 7).
 """
 
@@ -131,8 +131,7 @@ class Problem:
     def ties(self) -> str:
         """Words for the plans that a search covers, such as "that treat equal time steps alike"; "" for all plans.
 
-        A loop's body has one plan, for all iterations. If the loop were unrolled, each iteration could be split
-        differently.
+        The body of a loop has one plan for all iterations. In an unrolled loop, each iteration could have its own plan.
         """
         has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
         loops = " with one layout per loop" if has_loops else ""

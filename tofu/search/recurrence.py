@@ -31,7 +31,7 @@ Key = tuple[object, ...]
 class EqualParts:
     """Families (tuples of numbers) of operators and of tensors that are split alike.
 
-    Each family has two or more members in ascending order. No operator or tensor is in two families.
+    Each family has two or more members in ascending order. An operator or tensor is in at most one family.
     """
 
     operators: tuple[tuple[int, ...], ...]

@@ -1,6 +1,6 @@
 """Predict the time of a kernel from its operations, its bytes and the time of a call.
 
-The time is the sum of two: the time of the call, and the longer of the times for arithmetic and memory traffic (the
+The predicted time is the time of the call, plus the longer of the times for arithmetic and for memory traffic (the
 roofline model). A contraction, such as a matrix product, is fast only if it has enough tiles for all arithmetic units,
 and enough depth (products per element of the result) to fill their pipelines:
 

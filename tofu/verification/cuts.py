@@ -200,7 +200,7 @@ def find_cut(
 ) -> Cut | None:
     """Run all parts of a split. Return the split as a `Cut` if the results of the parts form the whole outputs.
 
-    Only outputs that are True in `is_needed` are compared. Return None if these outputs differ, or if every part
+    Only outputs that are True in `is_needed` are compared. Return None if one of them differs, or if every part
     computes whole outputs. `roles` has the roles of the inputs and of the outputs.
     """
     input_roles, output_roles = roles
