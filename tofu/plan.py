@@ -178,7 +178,7 @@ class Plan:
         return Plan.from_json, (self.to_json(),)
 
     def sealed(self) -> Plan:
-        """Return the plan with `digest`, a hash of its other attributes, which no longer match the hash after an edit."""
+        """Return the plan with `digest`, a hash of its other attributes. After an edit, the two no longer match."""
         return replace(self, digest=self._compute_digest())
 
     @property

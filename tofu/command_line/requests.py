@@ -88,7 +88,7 @@ class ModelRequest(Protocol):
 
     @property
     def states(self) -> int:
-        """The number of arrays that an optimizer stores for each weight. The option `--states` overrides this number."""
+        """The number of arrays that an optimizer stores for each weight. `--states` overrides this number."""
 
     def read(self) -> Task:
         """Read and analyse the model, but do not plan it."""

@@ -64,8 +64,8 @@ def compare_numbers(found: RunNumbers, expected: RunNumbers, cancelled: float = 
     """Return the difference of every tensor in `expected`.
 
     Some gradients are only rounding errors, such as the gradient of a bias before a batch normalisation. So if a
-    gradient is below `cancelled` times the model's largest gradient, its difference is divided by this largest
-    gradient.
+    gradient is below `cancelled` times the model's largest gradient, the gradient's difference is divided by this
+    largest gradient.
     """
     magnitudes = {name: float(np.abs(gradient).max()) for name, gradient in expected.gradients.items()}
     largest = max(magnitudes.values(), default=0.0)

@@ -32,7 +32,7 @@ class Alternative:
         The additional cost, relative to the present plan: 0.05 is 5 % more. The cost is bytes, or seconds if the
         interconnect has several levels. The change may be negative if the present plan follows hints or a memory limit.
     remark
-        A sentence about how close to optimal the plan is, or why no such plan exists.
+        A sentence about how close to optimal the plan is, or about why no such plan exists.
     """
 
     axis: str

@@ -2,8 +2,9 @@
 
 Separate decisions for 96 equal layers take 96 times as long, and nearly all layers end up alike. So a first search
 splits all layers alike. A second search starts from this plan, and splits every second layer alike, because the best
-plan for a chain of equal products may alternate between two splits. The first and last layers cannot have their own
-splits, although these may transfer slightly less. Small graphs are searched without this restriction.
+plan for a chain of equal products may alternate between two splits. The first and last layers cannot have other splits
+than the layers between them, although other splits may transfer slightly less. Small graphs are searched without this
+restriction.
 
 Corresponding operators of repeated layers are found like time steps (`tofu.search.time_steps`), but parameters are
 ignored. These operators are the *seeds*, with the tensors that they read and write. All other operators and tensors are

@@ -297,7 +297,7 @@ class RandomElement(Value):
 
 @dataclass(frozen=True, eq=False)
 class Unread(Value):
-    """An element that the kernel never reads, because it uses only the tensor's shape. Formulas have zero here."""
+    """An element that the kernel never reads, because it uses only the tensor's shape. In formulas, it is zero."""
 
     element: Element
 

@@ -21,7 +21,7 @@ from tofu.tdl.walk import accesses, children
 
 @dataclass(frozen=True)
 class Definition:
-    """An expression for the extent (length) of an index variable. The expression is declared, or inferred from an element."""
+    """An expression for the extent (length) of an index variable, which is declared or inferred."""
 
     extent: sympy.Expr
     is_declared: bool
