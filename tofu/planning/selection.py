@@ -68,7 +68,7 @@ class Selection:
     is_predicted: bool = False
 
     def describe_optimality(self, communication_bytes: int) -> str:
-        """Return a sentence about how close to optimal a plan is that transfers `communication_bytes`."""
+        """Return a sentence about how close a plan that transfers `communication_bytes` is to an optimal plan."""
         claim = self.optimality if self.claimed_bytes in (None, communication_bytes) else AS_GIVEN
         return describe_gap(communication_bytes, 0) or claim if UNPROVED in claim else claim
 

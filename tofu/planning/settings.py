@@ -38,7 +38,7 @@ class Option:
         Function that converts the user's value to the field of `Settings`, or raises TofuError. None is not converted
         if it is the default.
     to_plain, from_plain
-        Functions that convert the field to a value in a JSON file, and from this value. None is not converted.
+        Functions that convert the field to a value in a JSON file, and the value to the field. None is not converted.
     is_of_search
         True if the option controls the search, so that a user cannot pass it together with `plan=`.
     help, metavar, choices
@@ -139,7 +139,7 @@ class Settings:
         How to treat models that cannot be split over so many workers: "error", or "replicate" to let workers repeat
         computations. "accept" does the same without a warning, for plans that no user asked for.
     cache
-        True if plans are remembered, so that a model is only searched once.
+        True if plans are remembered, so that each model is searched only once.
     algorithm, search_seconds
         A name in `tofu.search.algorithms.ALGORITHMS`, and the effort of the exact search (`tofu.partition`).
     topology

@@ -13,7 +13,7 @@ SHARED_KINDS = (TensorKind.PARAMETER, TensorKind.AUXILIARY)
 
 @dataclass(frozen=True)
 class Dataflow:
-    """The edges of a graph in both directions, and classes of equal operators. Operators and tensors are given by number.
+    """The edges of a graph in both directions, and classes of equal operators. Operators and tensors have numbers.
 
     Attributes
     ----------

@@ -70,7 +70,7 @@ class Advice:
 
     @property
     def best(self) -> TrainingOption | None:
-        """The recommended option; None if nothing fits.
+        """The recommended option; None if no option fits into memory.
 
         Of all options that are nearly as fast as the fastest (`LEAST_GAIN`), the recommended option has the fewest
         workers.
