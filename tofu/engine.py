@@ -43,7 +43,7 @@ class Measured:
     worker_bytes
         For each worker, the bytes of the shards and buffers that the backend allocates.
     predicted_bytes
-        For each worker, a prediction of the most bytes in use at one time. None if `worker_bytes` is this number.
+        For each worker, the predicted peak of the bytes in use. None if `worker_bytes` is the peak.
     """
 
     worker_bytes: tuple[int, ...]
@@ -78,7 +78,7 @@ class Backend(Protocol):
         The kind of memory that `measure` counts: "memory" for all buffers, or "arguments" for the step's arguments
         alone.
     unmeasured
-        Words for the memory that `measure` does not count.
+        A phrase for messages that names the memory which `measure` does not count.
     """
 
     measured: str
@@ -116,7 +116,7 @@ class Backend(Protocol):
         """Return the bytes that one device needs if it runs the whole step alone."""
 
     def predict_whole_peak(self, source: Source) -> int:
-        """Return a prediction of the most bytes in use at one time, if one device runs the whole step alone."""
+        """Return the predicted peak of the bytes in use if one device runs the whole step alone."""
 
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int] | None:
         """Return the bytes that each operator's kernel reads and writes on a worker. Keys are numbers of operators.

@@ -70,7 +70,7 @@ def find_engine(model: Any) -> Registration | None:
 
 
 def _is_made_by_mxnet(model: Any) -> bool:
-    """Return True for a function of MXNet that does not name its module, such as mx.sym.FullyConnected."""
+    """Return True for a function of MXNet without a module name, such as mx.sym.FullyConnected."""
     symbols = getattr(sys.modules.get("mxnet"), "symbol", None)
     return symbols is not None and getattr(symbols, getattr(model, "__name__", ""), None) is model
 

@@ -90,7 +90,7 @@ class InternalError(RuntimeError):
 
 
 def raise_together(error: type[TofuError], headline: str, problems: Iterable[str]) -> None:
-    """Raise one `error` that lists all `problems` below a headline. Do nothing if there are no problems."""
+    """Raise one `error` that lists all `problems` below a headline, if there are any."""
     lines = list(problems)
     if lines:
         raise error("\n".join([headline, *(f"  - {line}" for line in lines)]))
@@ -99,8 +99,8 @@ def raise_together(error: type[TofuError], headline: str, problems: Iterable[str
 def find_similar_names(name: str, known: Collection[str]) -> list[str]:
     """Return up to three of the `known` names that the user may have meant by `name`.
 
-    If `name` is "weight", names such as "folder/weight" come first. Names with similar spelling follow. If there are
-    none, names that contain `name` follow.
+    If `name` is "weight", names such as "folder/weight" come first. Names with similar spelling come next or, if none
+    exist, names that contain `name`.
     """
     names_in_folders = [known_name for known_name in known if known_name.endswith(f"/{name}")]
     near = dict.fromkeys([*names_in_folders, *get_close_matches(name, known)])
@@ -125,7 +125,7 @@ def suggest_several(name: str, known: Collection[str]) -> str:
 
 
 def explain_call(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator for a public function. A call with wrong arguments then raises an error that shows `example`."""
+    """Return a decorator for public functions: a call with wrong arguments raises an error that shows `example`."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = signature(function)

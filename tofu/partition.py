@@ -98,7 +98,7 @@ def advise(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     model
         A model for `tofu.partition`, or the partitioned model that it returned.
     *arguments
-        The machine, as in `tofu.simulate`. For a JAX step, pass its example arguments before the machine.
+        The machine, as in `tofu.simulate`. For a JAX step, pass the example arguments first, then the machine.
     **options
         `workers`, the numbers of devices to try. The default is 2, 4, 8, ... up to the devices of the machine.
         For an MXNet symbol, also the options of `tofu.simulate`.
@@ -106,7 +106,7 @@ def advise(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     Returns
     -------
     Advice
-        The simulated plans, the fastest that fits into the memory first. It prints as a table.
+        The simulated plans, printed as a table. Plans that fit into memory come first, sorted by speed.
     """
     engine = _find_engine("advise", model, 'tofu.advise(step, (state, batch), "8xH100")')
     return engine.load("simulation").advise(model, *arguments, **options)

@@ -87,13 +87,12 @@ class Task:
     whole_accesses
         For each operator of the step's own graph, the axes along which it can be split.
     problem
-        The search problem. In its graph, some operators are *lowered*: replaced by several smaller operators that can
-        be split in more ways.
+        The search problem. In its graph, several smaller operators, which can be split in more ways, replace each
+        *lowered* operator.
     settings, engine
         The user's settings, and the engine of the framework.
     states
-        Number of arrays that the optimizer keeps for each weight. Plans within a memory limit leave room for these
-        arrays.
+        Number of arrays that the optimizer keeps for each weight. A memory limit counts these arrays, too.
     """
 
     source: Source
@@ -104,7 +103,7 @@ class Task:
     states: int = 0
 
     def measure(self, choices: Choices) -> Measured:
-        """Return the memory that each worker needs if the step is split by `choices`. The optimizer's arrays count, too."""
+        """Return the memory that each worker needs if the step is split by `choices`, with the optimizer's arrays."""
         restored, backend = self.restore_whole_operators(choices), self.engine.backend
         measured = backend.measure(self.source, restored)
         predicted = backend.predict_peak(lambda: backend.build(self.source, write_program(restored)))
@@ -145,7 +144,7 @@ class Partition:
     task
         The training step that was planned.
     selection
-        The search's result, for the graph in which smaller operators replace some operators.
+        The result of the search, whose graph has smaller operators in place of some operators.
     """
 
     choices: Choices
@@ -175,7 +174,7 @@ class Partition:
 
     @property
     def searched(self) -> Choices:
-        """The result of the search. In its graph, smaller operators replace some operators."""
+        """The decisions of the search, whose graph has smaller operators in place of some operators."""
         return self.selection.choices
 
     @property
@@ -230,7 +229,7 @@ def build_partition(task: Task, selection: Selection, observe: Observer, seconds
 
 @collect_rarely()
 def build_execution(partition: Partition, observe: Observer) -> Any:
-    """Write the program of all workers and build the execution graph. Raise InternalError if a check of either fails."""
+    """Write the program of all workers and build the execution graph. Raise InternalError if one of them is wrong."""
     backend, plan = partition.task.engine.backend, partition.plan
     program = observe("program", write_program(partition.choices))
     if is_checked():
@@ -246,7 +245,7 @@ def build_execution(partition: Partition, observe: Observer) -> Any:
 def describe(
     task: Task, selection: Selection, choices: Choices, cost: _core.Cost, worker_bytes: tuple[int, ...], seconds: float
 ) -> Plan:
-    """Return the plan for these choices, in which operators and tensors have names instead of numbers."""
+    """Return these choices as a plan, which refers to operators and tensors by name instead of number."""
     problem, named, graph = choices.problem, name_choices(choices), task.source.graph
     level_bytes, level_waits = count_levels(choices)
     arrangement = selection.choices.problem.arrangement

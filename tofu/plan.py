@@ -2,8 +2,8 @@
 
 A plan splits in *rounds*, one for each prime factor of the number of workers (some baselines have a single round). For
 example, 8 workers are three rounds of two parts. Each round splits a tensor along a dimension. It splits an operator
-along an *axis*, such as the batch or the output channels. A round may also replicate a tensor or an operator: each part
-then has all of it.
+along an *axis*, such as the batch or the output channels. A round may also replicate a tensor or an operator, so that
+each part has the whole tensor or operator.
 
 A plan prints as a table and can be saved as JSON. It refers to tensors and operators by name, so you can read it, edit
 it and apply it again. The plan's fingerprint identifies the model that it was made for.
@@ -51,7 +51,7 @@ AxisChoice = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class Undescribed:
-    """An operator without a valid description, and the cost of computing it whole on every worker.
+    """The cost of an operator without a valid description, which every worker computes whole.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Undescribed:
     fetched_bytes
         Bytes that workers read from each other for this operator in one training step.
     work_share
-        The share of this operator, from 0 to 1, in the bytes that all operators read and write on one device.
+        The bytes that this operator reads and writes on one device, divided by the bytes of all operators.
     """
 
     reason: str
@@ -97,25 +97,25 @@ class Plan:
         The bytes that each round adds to `communication_bytes`. Negative if a round saves bytes.
     level_bytes
         The bytes that cross each level of the interconnect, the top level first, as a number for each round. Bytes
-        between two workers belong to the first round that puts these workers into different parts. In JAX, all workers
-        in one part count as one worker. Empty for plans saved without this attribute.
+        between two workers belong to the first round that puts these workers into different parts. In JAX, bytes for
+        several workers of one part are counted once. Empty for plans saved without this attribute.
     bandwidths, latencies
-        Bytes per second of each level, and microseconds before a read across each level begins, if the search used
-        them.
+        Bytes per second of each level, and microseconds before a read across it begins. Empty if the search did not use
+        such numbers.
     level_waits
-        Number of reads across each level in a training step. Reads of all workers at the same time are one read. Empty
+        Number of reads across each level in a training step. Simultaneous reads of several workers count as one. Empty
         without latencies.
     kept
-        Tensors whose elements a worker keeps until their last use, after it has read them from other workers. Elements
-        of other tensors are read again for each operator.
+        Tensors whose elements a worker keeps until their last use, after it has read them from other workers. Workers
+        read elements of other tensors again for each operator.
     reread
-        Tensors whose elements are read again even for operators that could share them, such as the time steps of a
+        Tensors whose elements are read again even for operators that could share one read, such as the time steps of a
         recurrent network. Without a memory limit, `kept` and `reread` are empty.
     worker_bytes, measured
         Bytes that each worker needs. If `measured` is "memory", these are all buffers, except temporary memory inside
         kernels. If `measured` is "arguments", these are the arguments of the step alone.
     algorithm, optimality
-        The algorithm that found the plan, and a sentence about how close to optimal the plan is known to be.
+        The algorithm that found the plan, and a sentence about how close to optimal the plan is.
     search_seconds, search_bytes
         Duration of the search, and peak memory of the exact search's tables. 0 for a loaded plan.
     fingerprint
@@ -123,12 +123,12 @@ class Plan:
     inputs
         Name of an input -> its shape. Empty for plans saved without shapes.
     digest
-        A hash of all other saved attributes. If they no longer match the hash, the plan was edited, and `optimality` no
-        longer holds. Empty for plans that Tofu did not find.
+        A hash of all other saved attributes. If the attributes no longer match the hash, the plan was edited, and
+        `optimality` no longer holds. Empty for plans that Tofu did not find.
     undescribed
         Name of an operator without a description -> the cost of replicating it (`undescribed="replicate"`).
     lines
-        Name of an operator -> its line in the user's program, `file:line`, if known. Not saved.
+        Name of an operator -> its line in the user's program, `file:line`, if known. This attribute is not saved.
     """
 
     workers: int
@@ -161,7 +161,7 @@ class Plan:
 
     @property
     def communication_seconds(self) -> float | None:
-        """Seconds that workers communicate in one training step, if no two transfers overlap. None without `bandwidths`."""
+        """Seconds of communication in one training step, if no two transfers overlap. None without `bandwidths`."""
         if not self.bandwidths:
             return None
         transfers, waits = (
@@ -178,7 +178,7 @@ class Plan:
         return Plan.from_json, (self.to_json(),)
 
     def sealed(self) -> Plan:
-        """Return the plan with `digest`, a hash of its other attributes. After an edit, the hash no longer matches."""
+        """Return the plan with `digest`, a hash of its other attributes. After an edit, the two no longer match."""
         return replace(self, digest=self._compute_digest())
 
     @property

@@ -43,7 +43,6 @@ def read_text(path: str | Path) -> str:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file. O_NONBLOCK is set, because a pipe would wait for another process."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -136,7 +135,7 @@ def read_mapping(value: Any, what: str, read: Callable[[Any, str], T]) -> dict[s
 
 
 def read_object(value: Any, what: str, known: Collection[str]) -> Mapping[str, Any]:
-    """Return a JSON object if all its fields are in `known`."""
+    """Return `value` if it is a JSON object whose fields are all in `known`."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{what} is {show(value)}, not an object with fields")
     for name in value:

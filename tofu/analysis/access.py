@@ -29,7 +29,7 @@ class Combine(IntEnum):
 
     @property
     def word(self) -> str:
-        """A word for this way to combine outputs, for printed reports."""
+        """A word that names this way to combine outputs in reports."""
         return ("concatenated", "reduced", "replicated", "summed")[self]
 
 
@@ -49,11 +49,11 @@ class Row(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A dimension that one tensor of an operator lacks and the others have.
+    """A dimension that the other tensors of an operator have, but one tensor lacks.
 
     For example, the inputs of a stack lack the dimension `dimension` of the output: each input is a single slice along
-    it. `row` is the range of this dimension that a part accesses, counted from the slice. The part accesses the tensor
-    if the range contains 0.
+    it. `row` is the range of this dimension that a part accesses, minus the position of the slice. The part accesses
+    the tensor if the range contains 0.
     """
 
     dimension: int
@@ -96,7 +96,7 @@ class OutputAccess:
     absent
         A dimension of the inputs that the output lacks, or None.
     has_zero_terms
-        True if all sums in the output's formula are sums of zeros when the inputs are zero.
+        True if zero inputs make all terms of the sums in the output's formula zero.
     """
 
     rows: tuple[Row, ...]
@@ -127,20 +127,21 @@ class OperatorAccess:
     elementwise
         True if each output element depends only on the same element of each input.
     rejected
-        All other index variables, each with the reason why the operator cannot be split along it.
+        All index variables along which the operator cannot be split, each with the reason.
     is_random
         True if the operator draws random numbers, so that two workers would compute different results.
     fetched_axes
-        Axes along which the operator only moves elements. If it is split along such an axis, no kernel runs: workers
-        read the elements directly from each other. An output is the sum of the inputs, each shifted and surrounded by
-        `fill`. The distance is the difference between the lower ends of the input's and the output's rows.
+        Axes along which the operator only moves elements. If the operator is split along such an axis, no kernel runs:
+        workers read the elements directly from each other. An output is the sum of the inputs, each shifted and
+        surrounded by `fill`. An input is shifted by the difference between the lower ends of its row and the output's
+        row.
     is_always_fetched
         True if the kernel never runs, because the operator only takes a part of a tensor, such as a slice. The rows are
         then valid even if no axis in their terms is split.
     outer_axes
         For each *nested* axis, the axes that must first be split into parts of length 1. For example, a reshape from
-        (6, 4) to (2, 12) reads (a b, c) and writes (a, b c). A part of b is a box of the output only if a has one
-        position.
+        (6, 4) to (2, 12) reads (a b, c) and writes (a, b c). A part of b is a contiguous region of the output only if a
+        has one position.
     description_names
         For each axis, its name in the description, if the names differ.
     undescribed
@@ -176,7 +177,7 @@ class OperatorAccess:
         return "; ".join(reasons[:MOST_REASONS]) + more if reasons else "its results have no dimensions"
 
     def with_description_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
-        """Return `ranges`, a mapping of axes, with the names that the axes have in the operator's description."""
+        """Return the mapping `ranges`, with each axis renamed to its name in the operator's description."""
         if self.description_names is None:
             return ranges
         return {self.description_names[axis]: value for axis, value in ranges.items() if axis in self.description_names}
@@ -187,9 +188,9 @@ class OperatorAccess:
         local_input_shapes: Sequence[Sequence[int]],
         local_output_shapes: Sequence[Sequence[int]],
     ) -> dict[str, Anything]:
-        """Return the attributes that differ on a worker, such as `num_filter` if it computes a part of a convolution.
+        """Return attributes with other values on a worker, such as `num_filter` for a part of a convolution.
 
-        `local_ranges` is the worker's half-open range of each split axis.
+        `local_ranges` has the half-open range of each split axis that the worker computes.
         """
         local_ranges = self.with_description_names(local_ranges)
         local = Local(self.attributes, self.variable_extents, local_ranges, local_input_shapes, local_output_shapes)

@@ -1,10 +1,11 @@
 """Count the arithmetic operations of an operator. A simulation predicts the time of the operator's kernel from them.
 
-- Each function and arithmetic operator is one operation for each element that it computes. A reduction adds one for
-  each element that it reduces.
-- A value that does not depend on a variable, such as a mean that is subtracted from each element, counts once for all
-  values of the variable.
-- `where(position(v) == x, value, 0)` selects one element. Kernels look this element up, so only one value of v counts.
+- Each function and arithmetic operator is one operation for each element that it computes. A reduction is one operation
+  for each element that it reduces.
+- A value that does not depend on a variable, such as a mean that is subtracted from each element, is counted once for
+  all values of the variable.
+- `where(position(v) == x, value, 0)` selects one element. Kernels look this element up, so only one value of v is
+  counted.
 
 A *contraction* is a sum of products in which each factor is used several times, such as a matrix product or a
 convolution. Kernels keep the factors near the arithmetic units and run at the units' speed. All other kernels wait for
@@ -38,8 +39,7 @@ class Operations:
     """The number of arithmetic operations: `per_point` operations for each combination of values of `variables`.
 
     For a sum of products, `depth` lists the variables that are summed over. For each factor of the product, `reuse`
-    lists the variables that the factor does not depend on. A kernel reads the factor once for all values of these
-    variables.
+    lists the variables that the factor does not depend on: a kernel reads the factor once for all their values.
     """
 
     per_point: int

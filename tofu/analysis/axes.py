@@ -6,9 +6,9 @@ this module compares the description at the whole shapes with the description at
 rejected if anything else differs. Most axes (`Pattern.plain_axes`) need no comparison. Operators that only move
 elements need no kernel (`movement`).
 
-If several variables index one dimension, a part of an inner variable is a box only within one position of the outer
-variables. The inner variable is then a *nested* axis: it can be split only if the outer ones were split into parts of
-length 1.
+If several variables index one dimension, a part of the inner variable is a contiguous range only if the outer variables
+are fixed. The inner variable is then a *nested* axis: it can be split only if the outer variables were split into parts
+of length 1.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class _Evaluation:
     """The analysis of an operator at given shapes.
 
     Tensors are numbered, inputs first. `tensor_indices[tensor][dimension]` has the indices by which the description
-    reads or writes this dimension. `moved_indices` has the same for operators that only move elements, with None for a
-    dimension that is read whole.
+    reads or writes this dimension. `moved_indices` has these indices for operators that only move elements, and None
+    for a dimension that is read whole.
     """
 
     def __init__(self, signature: Signature, input_shapes: Shapes, output_shapes: Shapes) -> None:
@@ -106,10 +106,6 @@ class _Evaluation:
         )
 
     def _judge_variables(self) -> tuple[dict[str, str], tuple[str, ...], dict[str, tuple[str, ...]]]:
-        """Return the variables that cannot be split (with reasons), the fetched axes, and the nested axes.
-
-        A fetched axis needs no kernel. Nested axes come with their outer axes.
-        """
         rejected = dict(self.pattern.rejected)
         fetched_axes = []
         nested_axes = {}
@@ -196,7 +192,6 @@ class _Evaluation:
         return bound_axes
 
     def _find_region_problems(self, axis: str, outer: Sequence[str] = ()) -> Iterator[str]:
-        """Yield reasons why a part of `axis` computes no box of an output, if the variables `outer` have length 1."""
         if self.extents[axis] == 1:
             yield f"the extent of {axis} is 1"
             return
@@ -209,7 +204,6 @@ class _Evaluation:
             yield f"no output depends on {axis}"
 
     def _find_copy_problems(self, axis: str, can_be_fetched: bool, outer: Sequence[str] = ()) -> Iterator[str]:
-        """Yield reasons why the kernel would be wrong for a part of `axis`, if the variables `outer` have length 1."""
         description = self.pattern.trace.description
         is_padded = axis in description.pads and not can_be_fetched
         extent = self.extents[axis]
@@ -266,7 +260,6 @@ class _Evaluation:
             return None
 
     def _find_known(self, changed: Set[str]) -> Set[str]:
-        """Return the variables in `changed` whose lengths the kernel reads from its tensors' shapes, as in Flatten."""
         trace = self.pattern.trace
         follows_shapes = trace.description.concrete and not trace.attributes and len(changed) > 1
         return changed if follows_shapes else changed & self.bound_axes

@@ -107,10 +107,6 @@ _Evaluated = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 def _compile(
     pattern: Pattern, definitions: Sequence[sympy.Expr], expressions: Sequence[sympy.Expr]
 ) -> Callable[[Sequence[int], Mapping[str, int]], _Evaluated]:
-    """Compile a function of `sizes` and `overrides` (see `Evaluator.evaluate`).
-
-    The function returns the lengths of all index variables, and the values of `definitions` and of `expressions`.
-    """
     trace = pattern.trace
     tensor_extents = [extent for tensor in trace.tensors for extent in tensor.extents]
     tensor_extents += [extent for output in trace.output_extents for extent in output]
@@ -185,7 +181,7 @@ def _write_expression(expression: sympy.Expr, code_by_symbol: Mapping[ExtentSymb
 
 
 class _NoIntegerError(Exception):
-    """A division of lengths left a remainder."""
+    """Error for a division of lengths that leaves a remainder."""
 
 
 def _divide(numerator: int, denominator: int, text: str) -> int:

@@ -5,8 +5,8 @@ if the output only adds, subtracts or negates the sum, and multiplies or divides
 summed axis.
 
 A term that is added to the sum, such as a bias, is an *addend*. Each worker would add it once. So an addend is allowed
-only if it is a multiple of an input that is used nowhere else. Then one worker reads this input, and all others read
-zeros.
+only if it is a multiple of an input that is used nowhere else. One worker then reads this input, and all others read
+zeros instead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tofu.tdl.walk import walk
 
 
 class NotLinearError(Exception):
-    """The error for an output that is not linear in a sum. The message is the reason."""
+    """Error for an output that is not linear in a sum. The message states the reason."""
 
 
 def find_variables(value: Value) -> frozenset[str]:
@@ -102,8 +102,8 @@ def is_zero(value: Value) -> bool:
 class MovedElement(NamedTuple):
     """An input element that an operator copies to an output.
 
-    If `chosen` is (variable, number), the element is copied only where the index variable is this number. The output is
-    zero elsewhere.
+    If `chosen` is (variable, number), only output elements at which the variable has this number get the copy. All
+    others are zero.
     """
 
     element: Element
@@ -141,7 +141,7 @@ def _read_choice(condition: Value) -> tuple[str, int] | None:
 
 
 def find_factors(value: Value) -> frozenset[int]:
-    """Return the numbers of the inputs that are factors of `value`: it is zero if one of them is zero everywhere."""
+    """Return the numbers of the inputs that are factors of the product `value`."""
     if isinstance(value, Element):
         return frozenset((value.tensor.position,))
     if isinstance(value, Reduction) and value.reducer == "Sum":

@@ -1,8 +1,8 @@
 """Recognition of operators that only move elements: concatenation, slices, padding and stacks.
 
 Such an operator shifts each input by a fixed distance. Workers can therefore read the shifted elements directly from
-each other, without the operator's kernel. Often the kernel cannot compute a part of the output. For example, it cannot
-concatenate a part of the joined dimension, because it counts positions from the start of the part.
+each other, without the operator's kernel. The kernel often cannot compute a part of the output: it counts positions
+from the start of the part, for example in a concatenation.
 
 The inputs of a stack have one dimension less than the output: each input is one slice of the output.
 """
@@ -21,7 +21,7 @@ Indices = tuple[IndexNumbers, ...] | None
 
 
 class AbsentElement(NamedTuple):
-    """A dimension that a tensor lacks, because the tensor is one slice of the others.
+    """A dimension that a tensor lacks, because the tensor is one slice of the other tensors.
 
     `axis` is the dimension's index variable, and `position` is the slice's index.
     """
@@ -34,10 +34,12 @@ class AbsentElement(NamedTuple):
 def find_absent(
     pattern: Pattern, indices_by_tensor: Sequence[list[Indices]], extents: Mapping[str, int]
 ) -> tuple[AbsentElement | None, ...] | None:
-    """Return, for each tensor, a dimension that it lacks. Return None if the operator does more than shift its inputs.
+    """Return, for each tensor, the dimension that it lacks or None.
+
+    Return None instead if the operator does more than shift its inputs.
 
     For example, each input of a stack lacks a dimension of the output. Inputs come first, then outputs. `extents` has
-    the lengths of index variables. Along a variable of length 1, nothing may be shifted. Pass {} to allow all shifts.
+    the lengths of index variables. Along a variable of length 1, no input may be shifted. Pass {} to allow all shifts.
     """
     if pattern.moved_elements is None:
         return None
@@ -67,7 +69,7 @@ def find_absent(
 
 
 def find_moves(pattern: Pattern, indices_by_tensor: Sequence[list[Indices]]) -> tuple[tuple[Move, ...], ...]:
-    """Return, for each output, the shifted inputs whose sum is the output, or () if the operator does more than shift inputs."""
+    """Return the shifted inputs whose sum is each output. Return () if the operator does more than shift inputs."""
     description, attributes = pattern.trace.description, pattern.trace.attributes
     moves = []
     for target, elements in enumerate(pattern.moved_elements or (), len(pattern.inputs)):
@@ -87,11 +89,6 @@ def find_moves(pattern: Pattern, indices_by_tensor: Sequence[list[Indices]]) -> 
 def _find_absent_element(
     source: list[Indices], target: list[Indices], chosen: tuple[str, int] | None, extents: Mapping[str, int]
 ) -> tuple[AbsentElement | None, AbsentElement | None] | None:
-    """Compare the indices of an input, `source`, with the indices of an output, `target`.
-
-    Return the dimension that the input lacks, and the dimension that the output lacks. At least one is None. Return
-    None if the indices differ in any other way.
-    """
     if chosen is None:
         return (None, None) if _are_shifted(source, target, extents) else None
     axis, position = chosen

@@ -69,14 +69,14 @@ class OutputPattern:
     Attributes
     ----------
     summed_axes
-        Axes that are summed over: a part of such an axis gives a partial result. `reducer`, such as "Sum", combines
-        them.
+        Axes that are summed over. Each part of such an axis yields a partial result, and `reducer`, such as "Sum",
+        combines these results.
     moving_axes
         Axes that the position of an output element depends on.
     is_written
         False if the framework's kernel never writes the output.
     has_zero_terms
-        True if all sums in the output's formula are sums of zeros when the inputs are zero.
+        True if zero inputs make all terms of the sums in the output's formula zero.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -96,11 +96,11 @@ class Pattern:
     rejected
         The index variables that cannot be split, each with the reason.
     addend_axes
-        For an input, by number, the axes along which only one part reads the input, and all other parts read zeros.
+        Number of an input -> the axes along which only one part reads the input. All other parts read zeros.
     value_extents
         The lengths that are used as numbers, as in a mean.
     plain_axes
-        Axes that can be split without a change of any other length, stride or offset.
+        Axes that can be split without any change of other lengths, strides and offsets.
     moved_elements
         For each output, the input elements whose sum is an element of the output. None if the operator does more than
         move elements.
@@ -211,10 +211,6 @@ def _analyse_output(
 
 
 def _has_zero_terms(trace: Trace, output: Output, is_scatter_sum: bool) -> bool:
-    """Return True if all sums in the output's formula are sums of zeros when the inputs are zero.
-
-    Sums over axes in `starts` are ignored: a kernel knows the first position of its part, and can leave out terms.
-    """
     if output.value is None:
         return True
     starts = trace.description.starts

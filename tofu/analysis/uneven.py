@@ -13,16 +13,16 @@ NEUTRAL = {"Sum": 0, "Prod": 1}
 
 
 def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
-    """Return the numbers of the axes whose parts may overlap.
+    """Return the positions in `access.axes` of the axes that can be split into overlapping parts.
 
-    If the operator sums over the axis, one worker replaces the shared elements by zeros. So zeros must add nothing to
-    the sum. Each position along the axis must read one slice of each input, not a window as in a convolution.
+    In a sum over such an axis, zeros must add nothing, because one worker replaces the shared elements by zeros. Each
+    position along the axis must read one slice of each input, not a window as in a convolution.
     """
     return tuple(axis for axis in range(len(access.axes)) if _may_overlap(access, axis))
 
 
 def find_neutral(access: OperatorAccess, axis: int) -> int | None:
-    """Return the number that replaces shared elements (0 for a sum), or None if workers may use them twice."""
+    """Return the number that replaces shared elements (0 for a sum), or None if both workers may use them."""
     neutral_numbers = {
         NEUTRAL.get(output.reducer) for output in access.outputs if output.combine[axis] is Combine.REDUCE
     }
@@ -30,7 +30,7 @@ def find_neutral(access: OperatorAccess, axis: int) -> int | None:
 
 
 def find_dimension(rows: tuple[Row, ...], axis: int) -> int | None:
-    """Return the dimension whose index is `axis` alone, without stride or offset, or None."""
+    """Return the dimension that `axis` alone indexes, without stride or offset, or None."""
     return next((d for d, row in enumerate(rows) if row == Row(((axis, 1),), 0, 1)), None)
 
 

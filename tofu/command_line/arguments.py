@@ -26,7 +26,7 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def read_bandwidths(text: str | None) -> Topology | None:
-    """Return the interconnect for two bandwidths, `10e9,50e9`, or from the JSON file whose path is `text`."""
+    """Return the interconnect that `text` describes: two bandwidths such as `10e9,50e9`, or the path of a JSON file."""
     if text is None:
         return None
     try:

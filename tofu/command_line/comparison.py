@@ -1,4 +1,4 @@
-"""`python -m tofu compare`: compare Tofu's plans of a model with hand-made ones."""
+"""`python -m tofu compare`: compare Tofu's plans of a model with hand-made plans."""
 
 from __future__ import annotations
 

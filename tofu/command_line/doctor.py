@@ -28,7 +28,7 @@ NVRTC = (
 
 
 class Finding(NamedTuple):
-    """Result of one check. `remedy` is empty if nothing has to be done."""
+    """The result of one check. `remedy` is empty if the user has to do nothing."""
 
     subject: str
     found: str

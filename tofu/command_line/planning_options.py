@@ -83,7 +83,7 @@ def takes(options: tuple[Decorator, ...]) -> Decorator:
 
 
 def pop_planning(command_options: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
-    """Remove the planning options from the options of a command. Return them as arguments for `tofu.partition`.
+    """Remove the planning options from a command's options. Return these options as arguments for `tofu.partition`.
 
     The first result is the number of workers, or None if only the plan of `--plan` has the number. The second has all
     other arguments.

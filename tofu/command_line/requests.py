@@ -80,7 +80,7 @@ class ModelRequest(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the file and, for JAX, of the step in the file."""
+        """The name of the file. For JAX, the name of the step follows."""
 
     @property
     def settings(self) -> Settings:
@@ -88,7 +88,7 @@ class ModelRequest(Protocol):
 
     @property
     def states(self) -> int:
-        """The number of arrays that an optimizer stores for each weight; `--states` overrides it."""
+        """The number of arrays that an optimizer stores for each weight. `--states` overrides this number."""
 
     def read(self) -> Task:
         """Read and analyse the model, but do not plan it."""
@@ -100,7 +100,7 @@ class ModelRequest(Protocol):
         """Return the same request with the number of workers `workers`."""
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Simulate several ways to train on `machine`, with each of the numbers of workers in `counts`.
+        """Simulate several ways to train on `machine`, for each number of workers in `counts`.
 
         The optimizer stores `states` arrays for each weight. Before each way is planned, `report` is called with its
         name.
@@ -110,7 +110,7 @@ class ModelRequest(Protocol):
         """Run the model on one device and on all workers, and compare. `own` has options of one engine alone."""
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Make Tofu's plans and hand-made plans. Return a function that prints them.
+        """Make Tofu's plans and hand-made plans. Return a function that prints all of them.
 
         Before each plan is made, `report` is called with its name.
         """
@@ -124,9 +124,10 @@ def takes_model(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a decorator that adds the argument MODEL and the planning options to a command.
 
-    The command receives a `ModelRequest` instead. If it supports one engine only, pass the engine as `only`, and advice
-    for users of other engines as `instead`. `stores=False` leaves out `--uneven` and `--donate`, which decide how the
-    arguments of a JAX step are stored. `context` is passed to the engine's `read_request`.
+    The command receives a `ModelRequest` with the values of all these options. If it supports one engine only, pass the
+    engine as `only`, and advice for users of other engines as `instead`. `stores=False` leaves out `--uneven` and
+    `--donate`, which decide how the arguments of a JAX step are stored. `context` is passed to the engine's
+    `read_request`.
     """
     options: tuple[Decorator, ...] = (MODEL, *PLANNING) if only == JAX else (MODEL, SHAPE, *PLANNING, UNROLL)
     if only != MXNET:

@@ -38,7 +38,7 @@ VERIFYING: tuple[Decorator, ...] = (
 
 
 class HasProblems(Protocol):
-    """Result of verifying one case."""
+    """The result of one verified case."""
 
     @property
     def case(self) -> Any:
@@ -87,5 +87,5 @@ def print_outcome(
 
 
 def list_explained_cuts(results: Iterable[Any]) -> list[str]:
-    """List the splits that kernels compute correctly but that Tofu does not offer, with the reasons."""
+    """List the splits that kernels compute correctly, but that Tofu rejects, with the reasons."""
     return [f"{missing.op}: {missing.cut}: {reason}" for result in results for missing, reason in result.explained]

@@ -1,4 +1,4 @@
-"""The result of `python -m tofu verify MODEL`: numbers on several workers, compared with one device."""
+"""The result of `python -m tofu verify MODEL`, which compares a run on several workers with a run on one device."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Results of a model on several workers, compared with one device.
+    """Differences between the results of a model on several workers and on one device.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Agreement:
     traffic
         "training" or "inference" -> the bytes that workers read from each other.
     excused
-        Name of a tensor that was not compared -> the reason: random numbers, or a mistake of the framework.
+        Name of a tensor that was not compared -> the reason, such as random numbers or an error in the framework.
     notes
         Changes that were made to the model for the comparison: shapes, types, dropout.
     seconds

@@ -33,7 +33,7 @@ class RunNumbers:
 
 @dataclass(frozen=True)
 class Difference:
-    """The largest difference of a tensor between two runs, as a share of the tensor's largest magnitude."""
+    """The largest difference of a tensor between two runs, divided by the largest magnitude in the tensor."""
 
     kind: str
     name: str
@@ -63,8 +63,9 @@ def relative_error(found: Array, expected: Array, least: float = TINIEST) -> flo
 def compare_numbers(found: RunNumbers, expected: RunNumbers, cancelled: float = CANCELLED) -> tuple[Difference, ...]:
     """Return the difference of every tensor in `expected`.
 
-    Some gradients are only rounding errors, such as the gradient of a bias before a batch normalisation. So the
-    difference of a gradient below `cancelled` times the model's largest gradient is divided by the largest gradient.
+    Some gradients are only rounding errors, such as the gradient of a bias before a batch normalisation. So if a
+    gradient is below `cancelled` times the model's largest gradient, the gradient's difference is divided by this
+    largest gradient.
     """
     magnitudes = {name: float(np.abs(gradient).max()) for name, gradient in expected.gradients.items()}
     largest = max(magnitudes.values(), default=0.0)

@@ -1,6 +1,6 @@
 """Layers of a model, which are the rows of a printed plan.
 
-A layer consists of the operators that one line of the user's program computes in one part of the model. If the lines
+A layer consists of the operators that come from one line of the user's program, in one part of the model. If the lines
 are unknown, a layer is a forward operator with its gradient.
 """
 
@@ -61,6 +61,6 @@ def is_backward(operator: Operator) -> bool:
 
 
 def choose_main_operator(operators: Sequence[Operator], count_points: Callable[[Operator], int]) -> Operator:
-    """Return the forward operator that computes most. It represents the layer in a printed plan."""
+    """Return the forward operator with the most computation, which represents the layer in a printed plan."""
     forward = [operator for operator in operators if not is_backward(operator)] or operators
     return max(forward, key=count_points) if len(forward) > 1 else forward[0]

@@ -50,7 +50,8 @@ class Tensor:
         The number of times that a training step transfers the tensor: 1, or the iterations of the loop that contains
         it.
     addends
-        For a sum over iterations of a loop, the number of iterations that are summed before each transfer; otherwise 1.
+        For a sum over a loop's iterations, the number of iterations whose results are added before each transfer;
+        otherwise 1.
     """
 
     name: str
@@ -69,7 +70,7 @@ class Tensor:
 
     @property
     def moved_item_bytes(self) -> int:
-        """The bytes per element that a step transfers, in all iterations of the loop that contains the tensor."""
+        """The bytes per element that a step transfers, summed over the iterations of the loop with the tensor."""
         return self.item_bytes * self.times
 
     @property
@@ -88,13 +89,13 @@ class Operator:
     Attributes
     ----------
     forward
-        For a backward operator, the number of the forward operator, if the framework provides it.
+        For a backward operator, the number of the forward operator, if the framework provides this number.
     stateful
-        True if the operator reads a hidden state that the forward operator saved. Both must be split alike.
+        True if the operator reads a hidden state that the forward operator saved. Both operators must be split alike.
     mutates
-        The inputs that the operator updates in place, by position.
+        The inputs, by position, that the operator updates in place.
     ignored
-        The inputs of which the operator reads only the shapes, by position.
+        The inputs, by position, whose shapes the operator reads but not their elements.
     annotations
         Names of attributes that do not affect the results.
     sums_gradients
@@ -187,8 +188,8 @@ class Carry:
     tensor
         The tensor that the body of the loop reads.
     values
-        Two tensors: the value for the first iteration, and the value for the next iteration. Both are split like
-        `tensor`.
+        Two tensors: the value for the first iteration, and the value that an iteration passes to the next. Both are
+        split like `tensor`.
     last
         The tensor with the value after the loop. It is split like `tensor`.
     """
@@ -207,12 +208,12 @@ class Graph:
     outputs
         The numbers of the tensors that the model returns.
     gradients
-        Argument -> its gradient, as numbers of tensors. Two arguments may have the same gradient.
+        Number of an argument -> number of its gradient. Two arguments may have the same gradient.
     updated
         The numbers of the arguments that an optimizer updates after the step. Each is split like its gradient.
     next_values
-        Variable -> the tensor with its value after the step, if the step itself computes this value. Both are split
-        alike.
+        Number of a variable -> number of the tensor with its value after the step, if the step itself computes this
+        value. Both tensors are split alike.
     carries
         The values that loops pass from one iteration to the next. The graph contains the body of a loop once.
     """
@@ -227,14 +228,14 @@ class Graph:
 
     @cached_property
     def updates(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of tensors that must be split alike: a variable and its gradient, or a value and its replacement."""
+        """Pairs of tensors that must be split alike, such as a variable and its gradient, or its next value."""
         gradients = ((variable, self.gradients[variable]) for variable in sorted(self.updated))
         carried_values = ((carry.tensor, value) for carry in self.carries for value in carry.values)
         return (*gradients, *sorted(self.next_values.items()), *carried_values)
 
     @cached_property
     def results(self) -> frozenset[int]:
-        """The numbers of all outputs, gradients, and new values of variables and of values that loops pass on."""
+        """The results: outputs, gradients, next values of variables, and values for the next iteration of a loop."""
         carried_values = (value for carry in self.carries for value in carry.values)
         return frozenset((*self.outputs, *self.gradients.values(), *self.next_values.values(), *carried_values))
 
@@ -260,9 +261,9 @@ class Graph:
 
     @cached_property
     def named_parts(self) -> tuple[int, ...]:
-        """For each operator, the number of the operator under whose name a plan lists it.
+        """For each operator, the number of the operator whose name a plan prints for it.
 
-        If several operators replace an operator of the model, the last of them has its name.
+        If several operators replace an operator of the model, the last of the several has the replaced operator's name.
         """
         last_part_by_leader = {
             operator.leader: position
@@ -323,5 +324,5 @@ class Graph:
 
 
 def make_label(*values: object) -> int:
-    """Return a number that is the same for equal `values`, also in another process."""
+    """Return a number that is the same for equal `values` in all processes."""
     return int.from_bytes(hashlib.blake2b(repr(values).encode(), digest_size=8).digest(), "little")

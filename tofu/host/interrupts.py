@@ -1,4 +1,4 @@
-"""Let SIGTERM end a program like Ctrl-C, and delay both while a block completes."""
+"""Let SIGTERM end a program like Ctrl-C, and delay both signals until a `with` block is complete."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def _numpy_has_deprecated_name(name: str) -> bool:
 
 
 def check_flavours() -> None:
-    """Raise ImportError if MXNet for CPUs and MXNet for CUDA are both installed: they overwrite each other's files."""
+    """Raise ImportError if MXNet for CPUs and MXNet for CUDA are both installed: their files have equal names."""
     if _is_installed("mxnet") and _is_installed("mxnet-cu112"):
         raise ImportError(
             "mxnet and mxnet-cu112 are both installed, and have overwritten each other's files: pip uninstall mxnet mxnet-cu112, then "
@@ -114,7 +114,7 @@ def import_native_layer() -> None:
 
 
 def prepare() -> None:
-    """Do everything that must be done before MXNet is imported."""
+    """Prepare Python for the import of MXNet: NumPy's names and the CUDA libraries."""
     restore_numpy_names()
     check_flavours()
     load_cuda_libraries()

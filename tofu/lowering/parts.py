@@ -76,7 +76,8 @@ class Parts:
     ) -> None:
         """Add the last part, which has the name and the outputs of the whole operator.
 
-        Pass `outputs` if the part's kernel writes only some of the outputs, and no operator reads the others.
+        Pass `outputs` if the part's kernel writes only some outputs of the whole operator, and no operator reads the
+        rest.
         """
         outputs = self.whole.outputs if outputs is None else outputs
         name = self.whole.name
@@ -106,8 +107,8 @@ class Lowering:
     expand
         Function that adds the smaller operators to a `Parts` object.
     as_whole
-        Function that returns the operator to run if it is not replaced. This operator lists all inputs that the kernel
-        updates.
+        Function that returns the operator to run if it is not replaced, with all inputs that its kernel updates listed
+        in `mutates`.
     in_inference
         Function that converts the operator's attributes to its attributes in inference.
     is_possible

@@ -115,11 +115,6 @@ def _can_be_split(
 
 
 def _find_layout(access: OperatorAccess, position: int, axes: AxisChoice) -> DimensionChoice:
-    """Return how to split an input so that each worker stores exactly the region that it reads.
-
-    `axes` has the axis that the operator is split along in each round. The result has a dimension of the input, or
-    None.
-    """
     rows = access.inputs[position].rows
     dimension_by_axis = {access.axes[axis]: dimension for dimension, row in enumerate(rows) for axis, _ in row.terms}
     return tuple(None if axis is None else dimension_by_axis.get(axis) for axis in axes)

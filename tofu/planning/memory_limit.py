@@ -9,12 +9,12 @@ At price 0, the search replicates whatever saves communication. At a high price,
 does. Memory falls as the price rises, so bisection finds the lowest price at which the plan fits:
 
 1. Find a plan for each price. The sum above ignores that buffers are reused, so the memory of each plan is measured.
-2. The plan at the next lower price replicates more tensors and is too large. Replicate as many of these tensors as fit,
+2. The plan at the next lower price replicates more tensors and does not fit. Replicate as many of these tensors as fit,
    the smallest first.
-3. If memory is left, workers keep elements that they have read from each other, for later operators. This saves a second
-   transfer, for example in the backward pass.
-4. If no plan fits, let operators that share such elements (the time steps of a recurrence) read them again, for as few
-   tensors as necessary.
+3. If memory is left, workers keep elements that they have read from each other, for later operators. This saves a
+   second transfer, for example in the backward pass.
+4. If no plan fits, let operators that share elements from other workers (the time steps of a recurrence) read these
+   elements again, for as few tensors as necessary.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Point:
 
     @property
     def most_bytes(self) -> int:
-        """The most bytes that any worker needs at one time."""
+        """The peak memory in bytes of the worker that needs most."""
         return max(self.memory.peak_bytes)
 
     @property
@@ -75,9 +75,10 @@ def measure_plan(choices: Choices, measure: Measure) -> Point:
 
 @dataclass
 class Tradeoff:
-    """Plans for one model that trade memory for communication. A search finds the best plan for each price of memory.
+    """Plans for one model that trade memory for communication. Each is the best plan for one price of a byte of memory.
 
-    `effort` limits the time of a search. The searches at the highest price and at price 0 get `whole_effort` instead.
+    `effort` limits the time of each search, except the searches at the highest price and at price 0: `whole_effort`
+    limits these two.
     """
 
     problem: Problem
@@ -108,7 +109,6 @@ class Tradeoff:
         return self._add(self._solve(self.problem.with_memory_price(held_price * unit, split), self.effort).choices)
 
     def _solve_with_all(self, restrict: Callable[[Problem], Problem]) -> Solution:
-        """Search the best plan. First add the best plan without overlapping parts, in case the search runs out of time."""
         even = self.problem.split_evenly()
         if even is not None:
             self._add(self._solve(restrict(even), self.whole_effort).choices)
@@ -124,7 +124,7 @@ class Tradeoff:
         return point
 
     def keep_regions(self, point: Point, tensors: Sequence[int]) -> Point:
-        """Add a variant of the plan `point`, in which workers keep what they read of `tensors` for all later operators."""
+        """Add a variant of the plan `point`, in which workers keep elements of `tensors` after reading them."""
         return self._add(replace(point.choices, kept=tuple(sorted(tensors))))
 
     def try_more_prices(self) -> None:
@@ -218,7 +218,7 @@ def have_same_layouts(first: Point, second: Point) -> bool:
 
 
 def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
-    """Explain what does not fit, by how many bytes, and how many workers would be enough."""
+    """Explain by how many bytes the plan exceeds the limit, and how many workers would be enough."""
     point = min(tradeoff.points, key=lambda point: point.most_bytes)
     worker = point.memory.peak_bytes.index(point.most_bytes)
     problem, workers = point.choices.problem, len(point.memory.peak_bytes)

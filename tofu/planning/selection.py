@@ -40,20 +40,20 @@ NO_PART_OF_THE_KEY = (
 
 @dataclass(frozen=True)
 class Selection:
-    """The selected split of all operators and tensors, and how close to optimal it is known to be.
+    """The selected split of all operators and tensors, with proofs of how close to optimal its cost is.
 
     Attributes
     ----------
     choices
-        How each operator and tensor is split. In this graph, smaller operators may replace an operator of the model.
+        How each operator and tensor is split. Smaller operators may replace an operator of the model.
     algorithm, optimality
         The algorithm that found the split, and a sentence about how close to optimal its cost is.
     lower_bound
-        A number of bytes that every plan must transfer, as proved by the search. 0 if nothing is proved.
+        The search has proved that every plan transfers at least this number of bytes. 0 if nothing is proved.
     search_bytes
         Peak memory of the exact search.
     claimed_bytes
-        The bytes that a passed or remembered plan claims to transfer. If they are wrong, `optimality` is dropped.
+        The bytes that a passed or remembered plan claims to transfer. If this number is wrong, `optimality` is dropped.
     is_predicted
         True if a memory limit was checked with predicted memory. Such plans are not remembered, because predictions
         depend on more than the cache key.
@@ -68,7 +68,7 @@ class Selection:
     is_predicted: bool = False
 
     def describe_optimality(self, communication_bytes: int) -> str:
-        """Return a sentence about how close to optimal a plan that transfers `communication_bytes` is known to be."""
+        """Return a sentence about how close a plan that transfers `communication_bytes` is to an optimal plan."""
         claim = self.optimality if self.claimed_bytes in (None, communication_bytes) else AS_GIVEN
         return describe_gap(communication_bytes, 0) or claim if UNPROVED in claim else claim
 
@@ -81,8 +81,8 @@ def select_plan(
 ) -> Selection:
     """Select how to split all operators and tensors of `graph`.
 
-    `problem` is the search problem. In its graph, smaller operators may replace an operator of `graph`. `measure`
-    returns the memory that a split needs. If some workers would only repeat computations of others, log a warning.
+    In the graph of `problem`, smaller operators may replace an operator of `graph`. `measure` returns the memory that a
+    split needs. If some workers would only repeat computations of others, log a warning.
     """
     selection = _select(graph, problem, settings, progress, measure)
     unfed = explain_unsplit_round(selection.choices) if settings.on_infeasible == "replicate" else ""
@@ -141,10 +141,6 @@ def _search_within(
 
 
 def _take_smallest(tradeoffs: Sequence[Tradeoff], limit: int, settings: Settings) -> Selection:
-    """Return the plan that needs the least memory, and warn that its predicted memory exceeds the limit.
-
-    Raises InfeasibleError if its counted memory exceeds the limit, too.
-    """
     points = [point for tradeoff in tradeoffs for point in tradeoff.points]
     best = min(points, key=lambda point: (point.most_bytes, point.cost))
     if not best.is_predicted or max(best.memory.worker_bytes) > limit:
@@ -281,7 +277,6 @@ def check_limit(plan: Plan, settings: Settings, measure: Callable[[], Measured])
 
 
 def _take_forward_part(plan: Plan, graph: Graph) -> Plan | None:
-    """Return the forward part of a training plan if `graph` is the same model in inference, else None."""
     inputs = {tensor.name: tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT}
     has_all = plan.tensors.keys() >= graph.tensor_index.keys() and plan.operators.keys() >= graph.operator_index.keys()
     if graph.is_training or not has_all or inputs != plan.inputs:
@@ -300,7 +295,7 @@ def _follows(choice: ChoiceArray, fixed: Sequence[int]) -> bool:
 
 
 def remember_plan(plan: Plan, problem: Problem, settings: Settings) -> None:
-    """Remember the plan found for `problem` with these settings, so that no search is needed next time."""
+    """Store the plan found for `problem` with these settings, so that the next call needs no search."""
     # Drop the source lines. They refer to tracebacks, which would stay in memory.
     _plans[_cache_key(plan.fingerprint, problem, settings)] = replace(plan, lines={})
 

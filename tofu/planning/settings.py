@@ -38,9 +38,9 @@ class Option:
         Function that converts the user's value to the field of `Settings`, or raises TofuError. None is not converted
         if it is the default.
     to_plain, from_plain
-        Functions that convert the field to a value in a JSON file, and this value back. None is not converted.
+        Functions that convert the field to a value in a JSON file, and the value to the field. None is not converted.
     is_of_search
-        True if the option controls the search, so it excludes `plan=`.
+        True if the option controls the search, so that a user cannot pass it together with `plan=`.
     help, metavar, choices
         Texts of the command line option. If `help` is empty, this table defines no command line option.
     """
@@ -87,7 +87,7 @@ def read_plan(plan: Any) -> Plan:
 
 
 def read_choice(name: str, choices: Sequence[str], error: type[TofuError], value: Any) -> str:
-    """Return a value that is one of several words."""
+    """Return `value` if it is one of `choices`. Otherwise raise `error`."""
     if not isinstance(value, str) or value not in choices:
         raise error(f"{name}= must be one of {', '.join(map(repr, choices))}, not {show(value)}.")
     return str(value)
@@ -134,26 +134,26 @@ class Settings:
     for_training
         True if gradients are needed.
     undescribed
-        What to do with operators without a description: "error", or "replicate" to compute them on every worker.
+        How to treat operators without a description: "error", or "replicate" to compute them on every worker.
     on_infeasible
-        What to do with models that cannot be split over so many workers: "error", or "replicate" to let workers repeat
-        computations. "accept" does the same as "replicate" without a warning, for plans that no user asked for.
+        How to treat models that cannot be split over so many workers: "error", or "replicate" to let workers repeat
+        computations. "accept" does the same without a warning, for plans that no user asked for.
     cache
-        True if plans are remembered, so that a model is only searched once.
+        True if plans are remembered, so that each model is searched only once.
     algorithm, search_seconds
         A name in `tofu.search.algorithms.ALGORITHMS`, and the effort of the exact search (`tofu.partition`).
     topology
         The levels of the interconnect. If set, plans minimise seconds instead of bytes.
     memory_limit
-        Bytes that each worker may use. If set, the plan replicates tensors while this memory lasts.
+        Bytes that each worker may use. If set, the plan replicates as many tensors as fit.
     replicate
         Tensors that a search without a memory limit may replicate: "small" for tensors below 64 KiB, or "free" for any.
     strict_plan
-        True if `plan` must belong to this model. Otherwise the plan is applied if this is possible.
+        True if `plan` must belong to this model. If False, `plan` is applied to any model to which it fits.
     arrangement
         The prime factors of the number of workers, in the order in which this plan must split. None for any order.
     saved
-        A plan saved with these settings. It replaces a search if it belongs to the model.
+        A plan saved with these settings, which is used instead of a search if it belongs to the model.
     """
 
     workers: int
@@ -174,7 +174,7 @@ class Settings:
 
     @property
     def arrangements(self) -> tuple[Arrangement, ...]:
-        """The orders of the factors of `workers` for which to search a plan."""
+        """The orders of the factors of `workers`. A plan is searched for each order."""
         if self.plan is not None:
             return (read_arrangement(self.plan),)
         if self.arrangement is not None:
@@ -199,8 +199,8 @@ class Settings:
     def over(self, workers: int) -> Settings:
         """Return the settings for another number of workers.
 
-        Options that only apply to the present number are dropped: `plan`, `topology`, `memory_limit`, and hints that
-        list a choice for each round.
+        Options that only apply to the present number of workers are dropped: `plan`, `topology`, `memory_limit`, and
+        hints that list a choice for each round.
         """
         hints = {name: hint for name, hint in (self.hints or {}).items() if not isinstance(hint, tuple)}
         return replace(self, workers=workers, hints=hints, plan=None, topology=None, memory_limit=None)

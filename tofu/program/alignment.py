@@ -22,7 +22,8 @@ def align_workers(program: Program, factors: Sequence[int], find_shards: Callabl
     """Convert a program to instructions that all workers run together.
 
     `find_shards` returns the region of a tensor that each worker stores. Raises InternalError if an operator's arrays
-    differ in shape between workers, or if workers fill a region with different numbers.
+    differ in shape between workers, or if two workers fill the elements outside a transfer's pieces with different
+    numbers.
     """
     return _Aligner(program, find_shards).run(tuple(factors))
 
@@ -38,11 +39,6 @@ class _EntryRead(NamedTuple):
 
 
 class _EntryPiece(NamedTuple):
-    """A region of the array that worker `reader` assembles: the sum of the regions in `reads`.
-
-    The region becomes a `TransferPiece` when it is known which values contain the regions in `reads`.
-    """
-
     reader: int
     begin: Shape
     extent: Shape
@@ -50,7 +46,7 @@ class _EntryPiece(NamedTuple):
 
 
 class _Aligner:
-    """A builder of the values of a lockstep program: inputs and outputs of operators, then results and other shards."""
+    """A builder of a lockstep program's values: inputs and outputs of operators, then results and other shards."""
 
     def __init__(self, program: Program, find_shards: Callable[[int], tuple[Box, ...]]) -> None:
         self.program, self.graph, self.nodes = program, program.graph, program.nodes
@@ -235,7 +231,6 @@ class _Aligner:
             yield _EntryPiece(node.worker, piece.begin, piece.extent, tuple(reads))
 
     def _is_partial_sum(self, entry: Entry, tensor: int, entries: EntryByWorker) -> bool:
-        """Return True if an output of a node is a part of a sum that one worker computes for several workers."""
         node = self.nodes[entry.node]
         if node.id != tensor or not self._is_new_fetch(entry):
             return False

@@ -1,4 +1,4 @@
-"""Attributes of operators that have another value on a worker, such as `num_filter`."""
+"""Attributes of operators, such as `num_filter`, that have another value on a worker than in the graph."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Rows = npt.NDArray[np.int32]
 def worker_attributes(
     choices: Choices, phases: Sequence[Phase], workers_by_operator: Mapping[int, Sequence[int]] | None = None
 ) -> tuple[list[dict[str, str]], Rows]:
-    """Return a table of attributes that differ on a worker, and the table's row for each operator and worker.
+    """Return a table of attributes that differ from the graph's, and the table's row for each operator and worker.
 
-    Row 0 of the table is empty: all attributes are as in the graph. If `workers_by_operator` is passed, the row is -1
-    for workers that it does not list.
+    Row 0 is empty: no attribute differs. If `workers_by_operator` is passed, the row is -1 for workers that it does not
+    list.
     """
     problem = choices.problem
     workers = prod(problem.factors)

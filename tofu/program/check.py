@@ -28,8 +28,8 @@ def is_checked() -> bool:
 def check_program(program: Program, communication_bytes: int | None = None) -> None:
     """Raise InternalError if a program breaks a rule, or does not transfer `communication_bytes`.
 
-    A node computes an operator, or is a *fetch*: it copies *pieces* of other nodes' outputs into a new array. The main
-    rules:
+    A node computes an operator, or is a *fetch*, which copies *pieces* of other nodes' outputs into a new array. The
+    main rules:
 
     - A node comes after the nodes that it reads. Only fetches read from other workers.
     - A piece is inside both arrays, at the same position of the tensor.
@@ -143,10 +143,10 @@ def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
-    """Return the fetches whose pieces leave gaps in the new array.
+    """Return the fetches whose pieces leave gaps in the new array, except for two kinds of gaps.
 
-    Two kinds of gaps are allowed. A fetch without pieces adds zeros to a sum. An operator's result may be zero outside
-    its pieces, such as the gradient of a slice.
+    A fetch without pieces adds zeros to a sum. An operator's result may be zero outside its pieces, such as the
+    gradient of a slice.
     """
     node_count = len(tables.node_kind)
     first_entry = tables.entry_node.searchsorted(np.arange(node_count))

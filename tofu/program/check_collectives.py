@@ -39,7 +39,6 @@ class _Mesh:
         self.digits = [tuple(map(int, index)) for index in np.ndindex(*factors)]
 
     def list_groups(self, axis: int) -> Iterator[list[int]]:
-        """Yield each worker's group along an axis: the workers with the same coordinates along all other axes."""
         stride, factor = prod(self.factors[axis + 1 :]), self.factors[axis]
         for worker, digits in enumerate(self.digits):
             first = worker - digits[axis] * stride

@@ -1,9 +1,9 @@
 """Recognition of collectives in transfers: all-gathers, reduce-scatters, all-reduces, all-to-alls and slices.
 
 A transfer changes the arrays of all workers. If these arrays are shards of equal size before and after the transfer, a
-chain of collectives may do the same. Each collective runs along an axis of the mesh of workers. The chain is used if it
-transfers no more elements than the pieces of the transfer. All other transfers, such as borders of windows, moved
-elements, and overlapping shards, stay exchanges: each piece is sent from its owner to its reader.
+chain of collectives may replace the transfer. Each collective runs along an axis of the mesh of workers. The chain is
+used if it transfers no more elements than the pieces of the transfer. All other transfers stay exchanges, in which each
+worker sends pieces to their readers. Examples are borders of windows, moved elements, and overlapping shards.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Round:
 
     @property
     def source_extent(self) -> Shape:
-        """The shape of the box in the array that is read."""
+        """The shape of each box in the array that is read."""
         return tuple(1 if d < 0 else self.extent[d] for d in self.along)
 
 
@@ -110,7 +110,7 @@ Collective: TypeAlias = "Slice | AllGather | AllToAll | ReduceScatter | AllReduc
 
 
 def recognize(program: Lockstep, transfer: Transfer) -> tuple[Collective, ...]:
-    """Return the collectives that carry out a transfer."""
+    """Return the collectives by which workers carry out a transfer."""
     chain = _find_collectives(program, transfer)
     if chain is not None:
         return chain
@@ -188,7 +188,7 @@ def _find_value_layout(program: Lockstep, value: ProgramValue) -> Layout | None:
 
 
 def find_layout(boxes: Sequence[Box], shape: Shape, factors: Sequence[int]) -> Layout | None:
-    """Return how a tensor of this shape must be split so that the workers' shards are `boxes`.
+    """Return the layout (how a tensor of this shape is split) for which the workers' shards are `boxes`.
 
     Return None if `boxes` are not shards of equal size.
     """
@@ -232,10 +232,6 @@ def _covers(pieces: Sequence[TransferPiece], boxes: Sequence[Box]) -> bool:
 
 
 def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...] | None:
-    """Return the axes along which workers have partial results for the same box of the tensor, or None.
-
-    Return None if the partial results are for different boxes, or if only some workers' results are reduced.
-    """
     digits = list(np.ndindex(*program.factors))
     boxes = program.values[transfer.inputs[0]].boxes
     reduced: set[int] = set()
@@ -266,7 +262,6 @@ def find_scatters(source_layout: Sequence[int], output_layout: Layout) -> list[t
 
 
 def _splits_in_order(layout: Sequence[int], output_layout: Layout, axis: int) -> bool:
-    """Return False if the dimension that `axis` splits in the output must first be split by another axis."""
     dimension = output_layout[axis]
     return dimension not in layout[axis + 1 :] and all(
         (layout[before] == dimension) == (output_layout[before] == dimension) for before in range(axis)

@@ -56,16 +56,16 @@ def write_program(choices: Choices, *, inference: bool = False) -> PlannedProgra
 class Outlines:
     """Short forms of the program that each worker runs in a training step. Workers with equal outlines share one.
 
-    An outline lists a worker's nodes, without the regions that they read from other workers. It also says when other
+    An outline lists a worker's nodes, without the regions that they read from other workers. It also records when other
     workers read each output (`csrc/core/program/outline.h`). Outlines take much less time and memory than the program
     of many workers.
 
     Attributes
     ----------
     kinds
-        All different nodes, encoded as a program.
+        All distinct nodes, encoded as a program.
     codes
-        All different outlines.
+        All distinct outlines.
     workers
         For each worker, the number of its outline.
     """
@@ -76,7 +76,7 @@ class Outlines:
 
     @property
     def workers_by_operator(self) -> Mapping[int, Sequence[int]]:
-        """For each operator, the workers from which the nodes in `kinds` are taken."""
+        """For each operator, the workers whose nodes are in `kinds`. Other workers run equal nodes."""
         tables = read_tables(self.kinds)
         is_copy = tables.node_kind == NodeKind.OPERATOR
         found: dict[int, list[int]] = {}

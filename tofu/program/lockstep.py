@@ -34,7 +34,7 @@ class ProgramValue:
 
     @property
     def shape(self) -> Shape:
-        """The shape of the array, equal on all workers. An array may be larger than its box."""
+        """The shape of the array, which is equal on all workers. It may be larger than a worker's box."""
         return tuple(max(end - begin for begin, end in bounds) for bounds in zip(*self.boxes, strict=True))
 
     @property
@@ -44,7 +44,7 @@ class ProgramValue:
 
 
 class Compute(NamedTuple):
-    """An instruction: each worker computes its part of an operator. Inputs and outputs are positions in `Lockstep.values`."""
+    """An instruction by which workers compute an operator. Inputs and outputs are positions in `Lockstep.values`."""
 
     operator: int
     inputs: tuple[int, ...]
@@ -64,7 +64,7 @@ class Read(NamedTuple):
 
 
 class TransferPiece(NamedTuple):
-    """A region of the array that worker `reader` assembles. Its elements are the sum of the regions in `reads`."""
+    """A region of the array that worker `reader` assembles: the elementwise sum of the regions in `reads`."""
 
     reader: int
     begin: Shape
@@ -81,8 +81,8 @@ class TransferPiece(NamedTuple):
 class Transfer:
     """An instruction in which workers read from each other's arrays to assemble a value.
 
-    The workers first read `pieces`. Elements outside all pieces become `fill`. If several workers need one sum, each
-    computes a part of the sum. The workers then read each other's parts: the `copies`.
+    The workers first read `pieces`, and set all other elements to `fill`. If several workers need one sum, each
+    computes a part of the sum. The workers then read these parts from each other: the `copies`.
     """
 
     output: int
@@ -119,7 +119,7 @@ class Lockstep:
         For each operator, by number, the instruction that computes it. An operator that only moves elements may have
         none, because a transfer computes its output.
     transfers
-        For each value, the transfer that computes it. Other values are arguments or outputs of operators.
+        Value -> the transfer that computes it. All other values are arguments or outputs of operators.
     results
         The values that the program returns.
     """
@@ -146,7 +146,7 @@ class Lockstep:
         )
 
     def find_transfer_sources(self, value: int) -> Iterator[int]:
-        """Yield the arguments and operators' outputs from which transfers compute `value`, without another operator."""
+        """Yield the arguments and operators' outputs from which transfers alone compute `value`."""
         transfer = self.transfers.get(value)
         if transfer is None:
             yield value

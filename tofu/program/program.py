@@ -19,7 +19,7 @@ Layout = tuple[int, ...]
 
 @dataclass(frozen=True)
 class OutputShards:
-    """A result of a program: the tensor, and how it is split. Each worker returns its shard."""
+    """A tensor that a program returns, and how the tensor is split. Each worker returns its shard."""
 
     tensor: int
     layout: Layout
@@ -67,18 +67,18 @@ class Program:
 
     @cached_property
     def output_entries(self) -> tuple[Entry, ...]:
-        """The arrays of all results on all workers. Arrays that no node reads follow."""
+        """The arrays of all results on all workers, followed by other arrays that no node reads."""
         return pick_entries(self.tables, self.tables.output_entry)
 
     @cached_property
     def results(self) -> tuple[tuple[Entry, ...], ...]:
-        """For each of `outputs`, the shard on each worker."""
+        """For each tensor in `outputs`, the shard on each worker."""
         ends = range(self.workers, (len(self.outputs) + 1) * self.workers, self.workers)
         return tuple(self.output_entries[end - self.workers : end] for end in ends)
 
     @cached_property
     def transit(self) -> frozenset[Entry]:
-        """The outputs of nodes that are not shards: regions read from other workers, padded copies and partial results."""
+        """All outputs of nodes except shards: regions read from other workers, padded copies and partial results."""
         return frozenset(pick_entries(self.tables, self.tables.transit_entry))
 
     @cached_property
@@ -110,8 +110,6 @@ class Program:
 
 
 class _Printer:
-    """A printer of programs. It writes %7 for the output of node 7, %7.1 for its second output, and @2 for worker 2."""
-
     def __init__(self, program: Program) -> None:
         self._program = program
         self._graph, self._nodes = program.graph, program.nodes

@@ -59,12 +59,12 @@ class ProgramTables:
 
     @cached_property
     def entry_output(self) -> Column:
-        """For each entry, its number among the outputs of its node."""
+        """For each entry, its position among the outputs of its node."""
         return np.arange(len(self.entry_node)) - np.searchsorted(self.entry_node, self.entry_node)
 
     @cached_property
     def source_node(self) -> Column:
-        """For each *source*, a region that a fetch reads: the number of the node that is the fetch."""
+        """For each *source* (a region that a fetch reads), the number of the fetch's node."""
         node: Column = self.piece_node[self.source_piece]
         return node
 
@@ -75,7 +75,7 @@ class ProgramTables:
         return entry
 
     def find_entry_tensors(self, operator_outputs: Sequence[Sequence[int]]) -> Column:
-        """Return the tensor of each entry. `operator_outputs` has the output tensors of each operator."""
+        """Return, for each entry, the tensor to which it belongs. `operator_outputs` has each operator's outputs."""
         first_output = np.cumsum([0, *map(len, operator_outputs)])
         outputs = np.array([tensor for tensors in operator_outputs for tensor in tensors], np.int64)
         tensors: Column = self.node_id[self.entry_node]

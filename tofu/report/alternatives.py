@@ -25,14 +25,14 @@ class Alternative:
     Attributes
     ----------
     axis, meaning
-        The axis, and what it splits: "dimension 1" of the operator's result, for example, or "summed over".
+        The axis, and what it splits: for example "dimension 1" of the operator's result, or "summed over".
     communication_bytes
         Bytes that the plan transfers in a training step; None if no such plan exists.
     change
         The additional cost, relative to the present plan: 0.05 is 5 % more. The cost is bytes, or seconds if the
-        interconnect has several levels. It may be negative if the present plan follows hints or a memory limit.
+        interconnect has several levels. The change may be negative if the present plan follows hints or a memory limit.
     remark
-        A sentence that states how good the plan provably is, or why no such plan exists.
+        A sentence about how close to optimal the plan is, or about why no such plan exists.
     """
 
     axis: str
@@ -108,7 +108,7 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
 
 
 def choose_layers(layers: Sequence[LayerRow], most: int) -> list[LayerRow]:
-    """Return the layers that transfer most bytes, but only one of several with equal shapes and splits.
+    """Return the layers that transfer most bytes, but only one of several layers with equal shapes and splits.
 
     The layers are in the order of the model.
     """

@@ -16,7 +16,7 @@ from tofu.search.cost import evaluate
 
 
 class LayerTransfer(NamedTuple):
-    """Bytes of one tensor that workers read from each other in a phase of a training step.
+    """The bytes of one tensor that workers read from each other in one phase of a training step.
 
     If `is_result` is True, the tensor is a result of the layer, and workers gather or reduce it. Otherwise the layer
     reads the tensor.
@@ -29,7 +29,7 @@ class LayerTransfer(NamedTuple):
 
 
 class TensorLayout(NamedTuple):
-    """A tensor, and the dimension that each round of the plan splits. None in `layout` means that the round replicates."""
+    """A tensor, and how a plan splits it. `layout` has a dimension for each round, or None for replicated."""
 
     name: str
     shape: tuple[int, ...]
@@ -54,7 +54,7 @@ class LayerRow:
     forward, backward
         For each round, the axis along which `operator` and `gradient` are split.
     parameters
-        The parameters that no earlier layer reads.
+        The parameters that this layer is the first to read.
     transfers
         Bytes that the layer's operators, and the updates of its parameters, read from other workers.
     """
@@ -128,7 +128,7 @@ def list_layers(partition: Partition) -> list[LayerRow]:
 
 
 def find_operator(partition: Partition, name: str) -> str:
-    """Return `name` if it is the name of an operator, or else the operator that represents the layer `name`."""
+    """Return `name` if an operator has this name, or else the operator that represents the layer `name`."""
     if name in partition.graph.operator_index:
         return name
     return next(layer.operator for layer in list_layers(partition) if layer.name == name)
@@ -161,10 +161,6 @@ def _first_readers(partition: Partition) -> dict[int, list[int]]:
 
 
 def _find_owners(partition: Partition) -> dict[int, int]:
-    """Map each number in a plan's cost to the operator with which its bytes are listed.
-
-    The cost has a number for each operator of the program, then for each update of a tensor.
-    """
     graph, program_graph = partition.graph, partition.problem.graph
     owner_by_group = {}
     for position, named in enumerate(program_graph.named_parts):

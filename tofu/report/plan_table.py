@@ -31,7 +31,7 @@ CAPTION = "Each plan splits all other layers as is best for this split. These pl
 
 
 def choose_rows(layers: list[LayerRow], most: int | None) -> tuple[list[LayerRow], list[LayerRow]]:
-    """Choose at most `most` layers for a table. Return the layers at its top and at its end.
+    """Choose at most `most` layers for a table. Return the layers at the table's top and at its end.
 
     Layers without transfers and parameters are dropped first, then layers in the middle.
     """
@@ -108,7 +108,7 @@ def format_choice(choice: Sequence[object]) -> str:
 
 
 def alternatives_table(partition: Partition, layer: str) -> Table:
-    """Return a table of the best plans that split `layer` along each of its axes, each from a short search."""
+    """Return a table with the best plan, from a short search, for each axis along which `layer` can be split."""
     check_layer(layer, partition.graph)
     layer = find_operator(partition, layer)
     alternatives, plan = find_alternatives(partition, layer), partition.plan

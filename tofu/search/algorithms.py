@@ -38,8 +38,8 @@ class Algorithm:
     run
         Function that finds a plan. Hints (splits that the user fixes) override the algorithm's own decisions.
     guarantee
-        A statement about every plan of the algorithm, such as a rule that it follows. Printed with what the search
-        proves.
+        A statement about every plan of the algorithm, such as a rule that each plan follows. It is printed with the
+        search's proofs.
     is_search
         True if the algorithm tries several orders of the prime factors of the number of workers, and can respect a
         memory limit. False for baselines.
@@ -58,10 +58,10 @@ class Algorithm:
     ) -> Solution:
         """Find a plan for a problem.
 
-        If a round of the cheapest plan replicates all operators, the problem is solved again without replicated
-        operators, and nothing is proved. If nothing can be split in a round, raise InfeasibleError, unless `replicates`
-        is true: workers then repeat computations. Also raises InfeasibleError if the algorithm does not apply to the
-        model, and PlanError if hints are impossible.
+        If a round of the cheapest plan replicates all operators, a second search replicates none, and proves nothing.
+        If nothing can be split in a round, raise InfeasibleError, unless `replicates` is true: workers then repeat
+        computations. Also raises InfeasibleError if the algorithm does not apply to the model, and PlanError if hints
+        are impossible.
         """
         solution = self.run(problem, hints or {}, effort).apply_to(problem)
         unsplit_round = explain_unsplit_round(solution.choices)
@@ -73,7 +73,7 @@ class Algorithm:
         return solution
 
     def list_orders(self, workers: int) -> tuple[tuple[int, ...], ...]:
-        """Return the orders of the prime factors of `workers` to try. The paper's order, largest first, is first.
+        """Return the orders of the prime factors of `workers` to try. The paper's order is the first.
 
         A search tries up to `MOST_ORDERS` orders, because a split over 2 and then 3 workers may transfer less than a
         split over 3 and then 2.
@@ -84,10 +84,10 @@ class Algorithm:
         return list_orders(factors) if self.is_search else (factors,)
 
     def describe_optimality(self, cost: int, proofs: Sequence[Proof], orders: str = "") -> str:
-        """Return a sentence for the user: how close to optimal a plan with this cost is known to be.
+        """Return a sentence for the user about how close to optimal a plan with this cost is.
 
-        `proofs` are lower bounds of the search. If the search left out some orders of splits over the prime factors of
-        the number of workers, `orders` names the others.
+        `proofs` are lower bounds of the search. If the search tried only some orders of the prime factors of the number
+        of workers, `orders` names these.
         """
         if cost == 0:
             return describe_gap(cost, 0)
@@ -145,9 +145,9 @@ def find_algorithm(name: Any) -> Algorithm:
 
 
 def choose_proof(cost: int, proofs: Sequence[Proof]) -> Proof | None:
-    """Return the proof that says most about a plan with this cost, or None.
+    """Return the strongest proof for a plan with this cost, or None.
 
-    Ignore lower bounds above the cost: they are for smaller sets of plans, without this plan.
+    Lower bounds above the cost are ignored, because they are for smaller sets of plans, without this plan.
     """
     usable = [proof for proof in proofs if proof is proofs[0] or (proof.lower_bound or 0) <= cost]
     return max(usable, key=lambda proof: proof.lower_bound or 0, default=None)

@@ -51,7 +51,7 @@ def plan_spartan(problem: Problem, hints: Hints, effort: Effort) -> Solution:
 
 
 def plan_equalchop(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Split each operator and tensor once, over all workers, by the paper's search."""
+    """Search like the paper, but in a single round that splits over all workers."""
     return solve_recursively(_for_bytes(problem), resolve_hints(problem, hints), effort)
 
 
@@ -75,10 +75,6 @@ def _for_bytes(problem: Problem) -> Problem:
 
 
 def _find_reducing_axes(problem: Problem) -> list[set[int]]:
-    """Return, for each operator, the axes along which it computes partial sums that another operator reads.
-
-    Operators that must be split alike get the same axes.
-    """
     graph = problem.graph
     read = {*graph.results, *(t for operator in graph.operators for t in operator.inputs)}
     kept = {t for t in read if not graph.tensors[t].is_inner}

@@ -22,7 +22,7 @@ ChoiceArray = npt.NDArray[np.int32]
 class FixedChoices(NamedTuple):
     """Decisions that a search may not change: in each round, an operator's axis or a tensor's dimension.
 
-    The value FREE leaves a round to the search. Operators and tensors that are left out are free in all rounds.
+    The value FREE leaves a round to the search. Operators and tensors that are not listed are free in all rounds.
     """
 
     operators: dict[int, list[int]]
@@ -51,8 +51,8 @@ class Choices:
         the dimension along which it splits tensor t. -1 means replicated. After the graph's operators, `operators` has
         the updates of weights.
     kept
-        Tensors whose elements a worker keeps until their last use, after it has read them from other workers. It keeps
-        elements of other tensors only for a group of operators, such as equal time steps.
+        Tensors whose elements a worker keeps until their last use, after it has read them from other workers. A worker
+        keeps elements of other tensors only for a group of operators, such as equal time steps.
     reread
         Tensors whose elements are read from other workers again for each operator.
     """
@@ -69,7 +69,7 @@ class Choices:
         return {"operators": self.operators, "tensors": self.tensors, "kept": self.kept, "reread": self.reread}
 
     def layout(self, tensor: int) -> list[int]:
-        """Return the dimension of a tensor that each round splits, -1 for none."""
+        """Return the dimension along which each round splits a tensor, or -1 for a round that replicates."""
         return [int(dimension) for dimension in self.tensors[tensor]]
 
     def is_same(self, other: Choices) -> bool:
@@ -89,7 +89,7 @@ def make_choices(
     kept: Sequence[int] = (),
     reread: Sequence[int] = (),
 ) -> Choices:
-    """Collect decisions for all operators and tensors of a graph. The update of a weight is split like the weight."""
+    """Build `Choices` from decisions for all operators and tensors. A weight's update is split like the weight."""
     rows, layouts = (
         np.array(numbers, np.int32).reshape(len(numbers), len(problem.factors)) for numbers in (operators, tensors)
     )
@@ -99,9 +99,9 @@ def make_choices(
 
 @dataclass(frozen=True)
 class NamedChoices:
-    """The decisions of a plan by the names of operators and tensors.
+    """The decisions of a plan, by the names of operators and tensors.
 
-    Smaller operators that replace an operator of the model have one decision, under its name.
+    If smaller operators replace an operator of the model, there is one decision, under the replaced operator's name.
     """
 
     tensors: Mapping[str, DimensionChoice]

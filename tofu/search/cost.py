@@ -26,7 +26,7 @@ def evaluate(choices: Choices) -> _core.Cost:
 
 
 def price(choices: Choices) -> int:
-    """Return the number that a search minimises: bytes, or nanoseconds if bandwidths are known."""
+    """Return the number that a search minimises: bytes transferred, or nanoseconds if bandwidths are known."""
     problem = choices.problem
     with refuse_excess(problem):
         return _core.evaluate(

@@ -13,7 +13,7 @@ SHARED_KINDS = (TensorKind.PARAMETER, TensorKind.AUXILIARY)
 
 @dataclass(frozen=True)
 class Dataflow:
-    """The edges of a graph in both directions, and classes of equal operators. Operators and tensors are numbers.
+    """The edges of a graph in both directions, and classes of equal operators. Operators and tensors have numbers.
 
     Attributes
     ----------
@@ -26,14 +26,14 @@ class Dataflow:
     signatures
         For each operator, a number for its kind and the parameters that it reads.
     futures
-        For each operator, a hash of the operators that depend on it, up to three steps away.
+        For each operator, a hash of the operators that depend on it over at most three edges.
     forward
-        For each operator of the forward pass, the operators of the forward pass that compute its inputs. All operators
-        count as the forward pass if no backward operator names its forward operator.
+        For each operator of the forward pass, the operators of the forward pass that compute its inputs. If no backward
+        operator names its forward operator, all operators belong to the forward pass.
     followers
         For each operator in `forward`, the operators in `forward` that read its results.
     shared
-        Parameters and auxiliary states. Operators that read different ones are not equal.
+        Parameters and auxiliary states. Operators that read different parameters or states are not equal.
     """
 
     graph: Graph
@@ -51,7 +51,7 @@ class Dataflow:
         return tensor in self.shared
 
     def for_layers(self) -> Dataflow:
-        """Return the same edges with other classes, in which the operators of equal layers are equal.
+        """Return the same edges with other classes, in which corresponding operators of equal layers are equal.
 
         These classes ignore parameters, and tensors that depend on parameters alone. Examples are a layer's slice of a
         stack, and a weight in half precision.

@@ -17,7 +17,7 @@ MOST_NAMES = 3  # in a message
 
 
 def explain_unsplit_round(choices: Choices) -> str:
-    """Explain why a round of a plan splits no operator, so that workers repeat computations. Return "" for other plans."""
+    """Explain why a round splits no operator, so that workers repeat computations. Return "" without such a round."""
     problem = choices.problem
     split = choices.operators[: len(problem.graph.operators)]
     for number in range(len(problem.factors)):
@@ -27,7 +27,7 @@ def explain_unsplit_round(choices: Choices) -> str:
 
 
 def check_random_operators(choices: Choices, draws: Callable[[Operator], bool]) -> None:
-    """Raise InfeasibleError if several workers compute the same part of an operator that draws random numbers.
+    """Raise InfeasibleError if two workers compute the same part of an operator that draws random numbers.
 
     `draws` returns True for such an operator. For example, Dropout draws none in inference.
     """
@@ -92,7 +92,6 @@ def _say_workers(count: int) -> str:
 
 
 def _axes_left(choices: Choices, rounds: int) -> Iterator[tuple[int, str, str, bool]]:
-    """Yield each axis: its length after `rounds` rounds, the operator, the name, True if parts may be unequal."""
     problem = choices.problem
     for position, (operator, access) in enumerate(zip(problem.graph.operators, problem.accesses, strict=True)):
         uneven = problem.native.uneven_axes(position)

@@ -1,8 +1,8 @@
 """Two plans that people make by hand, for any graph: data parallelism, and Megatron-LM's plan for Transformers.
 
 Each plan splits a few tensors and follows these splits through the operators (`tofu.search.propagation`). Everything
-else is replicated, with two exceptions that are split in the cheapest way: head gradients, and the loss after a product
-that is split by classes.
+else is replicated, except head gradients and the loss after a product that is split by classes. These two are split in
+the cheapest way.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def plan_megatron(problem: Problem, hints: Mapping[str, Any], effort: Effort) ->
     - query, key and value with the output of the attention, split by heads, and
     - the two products of each feed-forward block.
 
-    Products at the end of the model are split by columns. Lookup tables are also split by columns, and all workers get
-    their whole results. Everything else is replicated. Raises InfeasibleError if there is no pair, or a product without
-    a pair.
+    Products at the end of the model are split by columns. Lookup tables are also split by columns, and every worker
+    gets the complete result of a lookup. Everything else is replicated. Raises InfeasibleError if the model has no
+    pair, or a product that is in no pair.
     """
     pairs = _find_pairs(problem)
     propagated = propagate(problem, {**pairs.weights, **pairs.tables}, pairs.lookups)
@@ -147,7 +147,7 @@ def _find_sums(problem: Problem, propagated: Propagated) -> tuple[set[int], set[
 class _Product:
     """A matrix product of the forward pass: an operator that sums over the rows of a weight matrix.
 
-    The operator's axis and the matrix's dimension are stored for rows and for columns.
+    Its attributes are the operator's axis and the matrix's dimension, for rows and for columns.
     """
 
     operator: int
@@ -237,7 +237,6 @@ def _find_lookup_tables(problem: Problem, products: Collection[int]) -> tuple[di
 
 
 def _find_matrices(problem: Problem) -> list[tuple[int, int, Any]]:
-    """Return each read of a learned matrix in the forward pass, as (operator, weight, axis of the weight's rows)."""
     graph, workers = problem.graph, prod(problem.factors)
     return [
         (position, t, read.rows)
@@ -253,10 +252,6 @@ def _find_matrices(problem: Problem) -> list[tuple[int, int, Any]]:
 def _reach_rows(
     problem: Problem, product: _Product, products: Mapping[int, _Product], readers: Readers
 ) -> tuple[dict[int, int], int | None]:
-    """Follow a split along a product's columns through the graph, up to the products that sum over it.
-
-    Return the split dimension of each tensor on the way. Also return the operator that cannot be split, if any.
-    """
     reached = split_outputs(problem, product.operator, product.column_axis)
     waiting = list(reached)
     while waiting:

@@ -29,9 +29,10 @@ SPECIAL = {"...": "...", "-": "None", "None": "None"}
 def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
     """Convert hints to decisions that a search may not change.
 
-    The hint for a tensor is a dimension, and the hint for an operator is the name of an axis. A hint is valid for all
-    rounds, or lists a choice for each round. None replicates. Ellipsis leaves the round to the search, which replicates
-    if every split would make the later choices impossible. Raises PlanError with the reasons if hints are impossible.
+    The hint for a tensor is a dimension, and the hint for an operator is the name of an axis. A single value is valid
+    for all rounds, and a list has a value for each round. None means replicated, and Ellipsis lets the search decide.
+    The search then replicates if every split makes the choices of later rounds impossible. Raises PlanError with the
+    reasons if hints are impossible.
     """
     fixed = FixedChoices({}, {})
     problems = []
@@ -108,10 +109,6 @@ def _dimension_number(problem: Problem, tensor: int, dimension: Any) -> int:
 
 
 def _find_infeasible(problem: Problem, kind: Kind, position: int, rounds: Sequence[int]) -> str:
-    """Return the reason if a sequence of fixed choices is impossible, else "". Stop at the first round that is free.
-
-    Users may replicate anything except operators that draw random numbers.
-    """
     may_replicate = kind == "tensor" or not problem.accesses[position].is_random
     for number, choice in enumerate(rounds):
         if choice == FREE:
@@ -157,8 +154,8 @@ def _explain_infeasible(
 def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     """Convert names in a plan to numbers of operators and tensors. Raise PlanError with everything that does not fit.
 
-    The plan's fingerprint is not checked. If smaller operators replace an operator of the plan, they are split like it.
-    Tensors between them are split in the cheapest way, unless the plan names them.
+    The plan's fingerprint is not checked. Smaller operators that replace an operator of the plan are split like this
+    operator. Tensors between them are split in the cheapest way, unless the plan names them.
     """
     if tuple(plan.factors) != problem.factors:
         raise PlanError(

@@ -1,7 +1,8 @@
 """Weights by which a search under a memory limit counts the bytes of each tensor.
 
-A worker needs most memory when the backward pass begins. Tensors that exist then have weight 1: variables, results, and
-activations that the backward pass reads. The weight of other tensors is the share of the step in which they exist.
+A worker needs most memory when the backward pass begins. All tensors that exist at this time have weight 1: variables,
+results, and activations that the backward pass reads. The weight of other tensors is the share of the step in which
+they exist.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from tofu.graph import Graph, Phase, TensorKind
 def weigh_tensors(graph: Graph) -> list[float]:
     """Return the weight of each tensor's bytes, from 0 to 1.
 
-    The cost counts a tensor of a loop in every iteration. But its memory is needed once, so its weight is divided by
-    the number of iterations.
+    The cost counts a loop's tensor in every iteration, but the tensor needs memory only once. So its weight is divided
+    by the number of iterations.
     """
     count = len(graph.operators)
     turn = next((o for o, operator in enumerate(graph.operators) if operator.phase is not Phase.FORWARD), count)

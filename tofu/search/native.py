@@ -36,7 +36,7 @@ class TransferRules:
     splits_equally
         True if all parts of a dimension or axis must be equally long.
     overlaps
-        True if a length without equal parts may be split into rounded-up parts, which overlap
+        True if a length that has no equal parts may be split into longer parts, which overlap
         (tofu/analysis/uneven.py). Otherwise such a dimension is replicated.
     overlaps_given
         The arguments of the step whose parts may overlap: "none", "needed" (arguments without equal parts that are too
@@ -45,14 +45,14 @@ class TransferRules:
         True if a worker reads an element only once for all operators of a phase (csrc/core/cost/sharing.h). Otherwise
         only equal time steps share elements.
     stages_small_sums
-        True if a small sum that all workers need is computed in parts, which are then exchanged, like a large sum.
-        Otherwise each worker reads all addends.
+        True if workers compute parts of a small sum that all of them need, and then exchange these parts, as for a
+        large sum. Otherwise each worker reads all addends.
     relays_in_groups
-        True if data cross a level of the interconnect once for each group of workers below the level, as in
+        True if data for a group of workers cross the level of the interconnect above the group only once, as in
         hierarchical collectives. An element for several workers of a group is sent once, and a group adds its partial
         results before it sends them. Otherwise each worker reads from each other worker.
     repeats_operators
-        True if all workers may repeat a cheap operator, if its results may be replicated. A cheap operator computes no
+        True if all workers may repeat a cheap operator whose results may be replicated. A cheap operator computes no
         more elements than its tensors have.
     ties_layers
         True if repeated layers are planned once (tofu/search/repeated_layers.py), for graphs of many small operators.
@@ -172,7 +172,7 @@ def check_counts(graph: Graph, workers: int) -> None:
 
 
 def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _core.Graph:
-    """Return a native graph in which equal operators must be split alike. Equal tensors must also be split alike."""
+    """Return a native graph in which equal operators, and equal tensors, must be split alike."""
     tied = native.copy()
     first = {operator: family[0] for part in parts for family in part.operators for operator in family}
     tied.share_choices(
@@ -299,9 +299,9 @@ def _add_update(native: _core.Graph, graph: Graph, variable: int, needed: int) -
 
 
 def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> frozenset[int]:
-    """Return the operators that the graph's results depend on, directly or through a state.
+    """Return the operators on which the graph's results depend, directly or through a state.
 
-    The results of all other operators are inputs whose values kernels never read.
+    Kernels never read the values that all other operators compute.
     """
     wanted = set(graph.results)
     live: set[int] = set()

@@ -1,6 +1,6 @@
 """The input of a search: a graph, the axes along which its operators can be split, and the number of workers.
 
-The native graph has the graph's operators, then an operator for the update of each weight. This operator reads the
+The native graph has the graph's operators, then an operator for the update of each weight. The update reads the
 gradient or the next value, split like the weight (decision 7).
 """
 
@@ -43,7 +43,7 @@ class Problem:
         The prime factors of the number of workers in order, and the interconnect's bandwidths if a search minimises
         time instead of bytes.
     equal
-        The equal time steps of recurrences. Their operators share what they read from other workers.
+        The equal time steps of recurrences. Equal operators share the elements that they read from other workers.
     native
         The graph in the native code's format. Equal operators may be split differently, because plans in files may do
         so.
@@ -52,11 +52,11 @@ class Problem:
     rules
         The rules by which the engine splits and transfers data.
     layers
-        The repeated layers that a search splits alike, if the engine asks for this.
+        The repeated layers that a search splits alike, if `rules.ties_layers` is True.
     period
-        The distance between two layers that are split alike.
+        The distance between two layers that are split alike: 1 for all layers, 2 for every second layer.
     tied_steps
-        The equal time steps that a search splits alike. Hints may separate some of them.
+        The equal time steps that a search splits alike. Some may be missing because of hints.
     always_ties
         True if all repeated layers are split alike.
     """
@@ -80,7 +80,7 @@ class Problem:
 
     @property
     def search_graph(self) -> _core.Graph:
-        """The graph that the native code searches, with equal time steps and repeated layers tied together."""
+        """The native code's input: the graph in which equal time steps, and repeated layers, must be split alike."""
         return self.make_search_graph(self.tied_steps, self.layers)
 
     def count_points(self, operator: Operator) -> int:
@@ -113,8 +113,8 @@ class Problem:
     def with_fixed_choices(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
         """Return a copy in which equal operators may be split differently if their fixed choices differ.
 
-        If equal layers are fixed differently, all layers may differ. A choice that is fixed in one time step is valid
-        for all equal steps, except steps with another fixed choice.
+        If equal layers have different fixed choices, all layers may be split differently. A choice that is fixed in one
+        time step is valid for all equal steps, except steps with another fixed choice.
         """
         layers = self.layers
         asked = ((layers.operators, operators), (layers.tensors, tensors))
@@ -129,10 +129,9 @@ class Problem:
 
     @property
     def ties(self) -> str:
-        """Words for the plans that a search covers, such as "that treat equal time steps alike"; "" if it covers all.
+        """Words for the plans that a search covers, such as "that treat equal time steps alike"; "" for all plans.
 
-        A loop's body has one plan, for all iterations. If the loop were unrolled, each iteration could be split
-        differently.
+        The body of a loop has one plan for all iterations. In an unrolled loop, each iteration could have its own plan.
         """
         has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
         loops = " with one layout per loop" if has_loops else ""
@@ -156,7 +155,7 @@ class Problem:
         return replace(self, native=native, make_search_graph=make_search_graph, rules=rules)
 
     def split_evenly(self) -> Problem | None:
-        """Return a copy in which shards do not overlap if the tensor can be split into equal shards.
+        """Return a copy in which a tensor's shards do not overlap if the tensor can be split into equal shards.
 
         Fewer plans remain, so a search that runs out of time finds a better plan. Return None if nothing changes.
         """

@@ -20,9 +20,9 @@ from tofu.search.problem import Problem
 
 @dataclass
 class Propagated:
-    """The operators and tensors that become split, each with the axis or dimension.
+    """The split operators and tensors, each with its axis or dimension.
 
-    `short` lists tensors for which this dimension is shorter than the number of workers.
+    `short` lists tensors whose split dimension is shorter than the number of workers.
     """
 
     operators: dict[int, int] = field(default_factory=dict)
@@ -35,15 +35,15 @@ def propagate(
 ) -> Propagated:
     """Follow the splits of some tensors, `seeds` (tensor -> dimension), through all operators in order.
 
-    - An operator is split along the axis along which most bytes of its inputs are split. Then this axis also splits the
-      parameters that it reads.
+    - An operator is split along the axis along which most bytes of its inputs are split. This axis then also splits the
+      parameters that the operator reads.
     - An operator is not split if no axis moves along a split dimension, or if the axis is shorter than the number of
       workers.
     - Splits do not continue through the results of operators in `gathered`.
-    - A value that a loop passes to the next iteration is split if the next value is split alike.
+    - A value that a loop passes to the next iteration is split if the next iteration's value is split alike.
     - A loop may take one slice of an input in each iteration, along the split dimension. The next dimension of the input is
       then split instead.
-    - Seeds in `guessed` are split along another dimension if their readers need it.
+    - Seeds in `guessed` are split along another dimension if the operators that read them need another dimension.
     """
     seeds, unsplit, pending = dict(seeds), set[int](), set(guessed)
     given = seeds.keys() - pending
@@ -166,18 +166,18 @@ def can_split_along(access: OperatorAccess, axis: int, parts: int) -> bool:
 
 
 def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
-    """Return output -> split dimension, for the outputs that are split if the operator is split along `axis`."""
+    """Return a map from output to split dimension, if the operator is split along `axis`. Whole outputs are missing."""
     outputs = zip(problem.graph.operators[operator].outputs, problem.accesses[operator].outputs, strict=True)
     dimensions = {t: find_main_dimension(w.rows, axis) for t, w in outputs if w.combine[axis] is Combine.CONCAT}
     return {t: dimension for t, dimension in dimensions.items() if dimension is not None}
 
 
 def find_main_dimension(rows: Sequence[Row], axis: int) -> int | None:
-    """Return the dimension whose index (a row of `rows`) has the largest coefficient of `axis`, or None."""
+    """Return the dimension in whose row `axis` has the largest coefficient, or None."""
     reach = {d: abs(factor) for d, row in enumerate(rows) for a, factor in row.terms if a == axis}
     return max(reach, key=lambda d: reach[d]) if reach else None
 
 
 def find_main_axis(row: Row) -> int | None:
-    """Return the axis with the largest coefficient in `row` (the index of a dimension), or None."""
+    """Return the axis with the largest coefficient in `row`, or None."""
     return max(row.terms, key=lambda term: abs(term[1]))[0] if row.terms else None

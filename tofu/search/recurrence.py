@@ -1,8 +1,8 @@
 """Equal time steps of a recurrence, which are planned once (section 5.1).
 
-A recurrence is a part of a graph that repeats in each time step and depends on the previous step. Corresponding
-operators of equal steps form a *family* and are split alike, as are the tensors between them. `tofu.search.time_steps`
-finds the equal steps of the forward pass. Further families are
+A recurrence is a part of a graph that each time step repeats, with results of the previous step as inputs.
+Corresponding operators of equal steps form a *family* and are split alike, as are the tensors between them.
+`tofu.search.time_steps` finds the equal steps of the forward pass. Further families are
 - equal forward operators that read corresponding results, such as a loss for each step,
 - equal forward operators whose results corresponding operators read, such as an embedding for each step,
 - backward operators of corresponding forward operators, and
@@ -29,9 +29,9 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True)
 class EqualParts:
-    """Families of operators, and of tensors, that are split alike. Operators and tensors are numbers.
+    """Families (tuples of numbers) of operators and of tensors that are split alike.
 
-    Each family has two or more members in ascending order. No operator or tensor is in two families.
+    Each family has two or more members in ascending order. An operator or tensor is in at most one family.
     """
 
     operators: tuple[tuple[int, ...], ...]
@@ -65,7 +65,7 @@ class EqualParts:
         return EqualParts(tuple(split(self.operators, operators)), tuple(split(self.tensors, tensors)))
 
     def for_graph(self, graph: Graph, other: Graph) -> EqualParts:
-        """Return the same families for another graph of the model. Operators and tensors are found by name."""
+        """Return the same families for another graph of the model, which uses the same names."""
 
         def carry(
             families: tuple[tuple[int, ...], ...], named: Sequence[Operator | Tensor], index: Mapping[str, int]
@@ -84,7 +84,7 @@ NO_PARTS = EqualParts((), ())
 
 
 def find_equal_parts(graph: Graph) -> EqualParts:
-    """Find the equal time steps of a graph: parts that repeat and depend on each other in order.
+    """Find equal time steps in a graph, and return the families of operators and tensors that correspond in them.
 
     The time is linear for each recurrence.
 
@@ -237,7 +237,7 @@ def _is_outside(dataflow: Dataflow, tensor: int, members: set[int]) -> bool:
 
 
 def join_families(sets: Iterable[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    """Join sets of numbers that have a member in common. Sets of one member are left out."""
+    """Join sets of numbers that have a member in common, and drop sets of one member."""
     parent: dict[int, int] = {}
 
     def root(member: int) -> int:

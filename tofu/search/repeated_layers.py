@@ -2,14 +2,15 @@
 
 Separate decisions for 96 equal layers take 96 times as long, and nearly all layers end up alike. So a first search
 splits all layers alike. A second search starts from this plan, and splits every second layer alike, because the best
-plan for a chain of equal products may alternate between two splits. The first and last layers cannot differ, although
-this may transfer slightly less. Small graphs are searched without this restriction.
+plan for a chain of equal products may alternate between two splits. The first and last layers cannot have other splits
+than the layers between them, although other splits may transfer slightly less. Small graphs are searched without this
+restriction.
 
 Corresponding operators of repeated layers are found like time steps (`tofu.search.time_steps`), but parameters are
 ignored. These operators are the *seeds*, with the tensors that they read and write. All other operators and tensors are
-then compared by colour refinement: two of them keep one colour only if they are of one kind, and if their neighbours in
-the same roles have the same colours. In this way, the states of an optimizer belong to the layer of their gradient.
-Each refinement takes linear time.
+then compared by colour refinement: two of them keep the same colour only if both are of one kind, and if their
+neighbours in the same roles have the same colours. For example, an optimizer's states then belong to the layer of their
+gradient. Each refinement takes linear time.
 """
 
 from __future__ import annotations
@@ -68,7 +69,6 @@ def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], perio
 
 
 def _describe_kind(graph: Graph, operator: Operator, access: OperatorAccess) -> tuple[object, ...]:
-    """Describe an operator without the positions of slices, which differ from layer to layer."""
     tensors = [graph.tensors[t] for t in (*operator.inputs, *operator.outputs)]
     rows = [part.rows for part in access.inputs] + [part.rows for part in access.outputs]
     regions = tuple(tuple((row.terms, row.upper - row.lower) for row in part) for part in rows)
@@ -104,11 +104,6 @@ def _find_seeds(dataflow: Dataflow, period: int) -> dict[int, Seed]:
 def _complete_end(
     dataflow: Dataflow, seeds: Mapping[int, Seed], pairs: Sequence[tuple[int, int]], shift: int, period: int
 ) -> dict[int, Seed]:
-    """Return the seeds that are missing in the first or the last layer, because a step may begin inside a layer.
-
-    `pairs` are operators of a layer with the corresponding operators at the end, which is `shift` layers further. Their
-    producers and readers correspond if they are of one kind.
-    """
     operators, kinds = dataflow.graph.operators, dataflow.kinds
     found: dict[int, Seed] = {}
     inner = {o for o, _ in pairs}
@@ -190,7 +185,6 @@ def _number(descriptions: Sequence[object]) -> list[int]:
 
 
 def _list_counted(dataflow: Dataflow, elementwise: frozenset[int]) -> list[bool]:
-    """Return, for each tensor, False if refinement ignores it: a single element, or a partial sum over the layers."""
     graph, is_counted = dataflow.graph, []
     for tensor, (producer, _), readers in zip(graph.tensors, dataflow.producers, dataflow.readers, strict=True):
         is_link = (

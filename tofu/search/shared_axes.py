@@ -1,9 +1,9 @@
 """Common axes for operators that must be split alike.
 
-The smaller operators that replace an operator of the model (its *parts*) must be split alike. So must a forward
-operator and the gradient that uses its state. Such operators get the same axes in the same order. The description of a
-part may have other names of axes, so its axes are named after the dimensions of the whole operator. Along an axis that
-an operator lacks, all workers compute the same.
+The smaller operators that replace an operator of the model (its *parts*) must be split alike. A forward operator and
+the gradient that uses its state must also be split alike. Such operators get the same axes in the same order. The
+description of a part may have other names of axes, so the part's axes are renamed after the dimensions of the whole
+operator. An operator that lacks an axis is replicated along this axis.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 
 def share_axes(graph: Graph, accesses: Sequence[OperatorAccess]) -> tuple[OperatorAccess, ...]:
-    """Return the axes of all operators. Operators that must be split alike keep only axes along which all can be split."""
+    """Return the axes of all operators. Operators that must be split alike keep only their common axes."""
     groups = [members for members in _group(graph) if len(members) > 1]
     shared = list(accesses)
     align = _Alignment()
@@ -89,7 +89,7 @@ def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
     """Rename the axes of an operator after the dimensions that they index.
 
     `names` lists the names of the inputs' dimensions, then of the outputs' dimensions. An axis is dropped if it indexes
-    dimensions of different names, or if another axis has the same name.
+    dimensions of different names, or if another axis gets the same name.
     """
     access = without_nested_axes(access)
     found: list[set[str]] = [set() for _ in access.axes]
@@ -110,12 +110,12 @@ def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
 
 
 def without_nested_axes(access: OperatorAccess) -> OperatorAccess:
-    """Keep only the axes of an operator that can be split before any other axis."""
+    """Drop the axes that can be split only after another axis."""
     return restrict_axes(access, [axis for axis in access.axes if axis not in access.outer_axes])
 
 
 def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
-    """Keep only these `axes` of an operator, in this order.
+    """Keep only the axes of an operator that are in `axes`, in the order of `axes`.
 
     A nested axis is also dropped if one of its outer axes (`OperatorAccess.outer_axes`) is dropped.
     """

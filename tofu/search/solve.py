@@ -35,7 +35,7 @@ class Effort:
     progress
         A callback that shows progress.
     start
-        A known plan. If the exact search may find this plan, its result is no worse.
+        A known plan. The exact search returns no worse plan, if its rules allow the known plan.
     """
 
     seconds: float = DEFAULT_SEARCH_SECONDS
@@ -43,7 +43,7 @@ class Effort:
     start: Choices | None = None
 
     def take(self, share: float) -> Effort:
-        """Return a copy with a share, from 0 to 1, of the time."""
+        """Return a copy with the time limit multiplied by `share`, a number from 0 to 1."""
         return replace(self, seconds=share * self.seconds)
 
     def start_from(self, start: Choices | None) -> Effort:
@@ -72,8 +72,8 @@ class Proof:
     Attributes
     ----------
     lower_bound
-        A number of bytes that each of these plans must transfer; 0 if no search ended. None if the search cannot prove
-        such a number.
+        A number of bytes that each of these plans transfers at least. 0 if no search has ended, None if the search can
+        prove no such number.
     among
         Words for the plans, such as " among plans that treat each repeated layer alike". Empty for all plans.
     """
@@ -84,7 +84,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Solution:
-    """The decisions of a plan, and the proofs of the search. The proof for the largest set of plans is first.
+    """The decisions of a plan, and the proofs of the search, the proof for the largest set of plans first.
 
     `held_bytes` is the peak memory of the exact search.
     """
@@ -99,7 +99,7 @@ class Solution:
 
 
 def combine_proofs(solutions: Sequence[Solution]) -> tuple[Proof, ...]:
-    """Return the smallest lower bound of several solutions, for each set of plans with a bound in every solution."""
+    """Return the smallest lower bound for each set of plans, if every solution has a bound for this set."""
     bounds = [{proof.among: proof.lower_bound for proof in solution.proofs} for solution in solutions]
     covered = [among for among in (bounds[0] if bounds else ()) if all(among in bound for bound in bounds)]
     return tuple(Proof(_find_least([bound[among] for bound in bounds]), among) for among in covered)
@@ -111,7 +111,7 @@ def _find_least(bounds: Sequence[int | None]) -> int | None:
 
 
 def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solution:
-    """Find the best plan over all rounds together, with a proof or a lower bound (csrc/core/search/exact.h).
+    """Find the best plan over all rounds together, with a lower bound of the cost (csrc/core/search/exact.h).
 
     In graphs with repeated layers, a first search splits all layers alike. A second search starts from this plan, and
     splits every second layer alike. Raises PlanError if fixed choices contradict each other, and InfeasibleError if the

@@ -29,7 +29,7 @@ class OperatorDescriptions(Protocol):
         """The descriptions of operators, by the operator's name."""
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return the output shapes that the framework infers, or None. Raise an error if the framework refuses the inputs."""
+        """Return the output shapes that the framework infers, or None. Raise an error if the inputs are invalid."""
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
         """Return True if an operator draws random numbers although its description does not show it.
@@ -45,7 +45,7 @@ def find_strategies(
 
     Raises UndescribedOperatorError with all operators that have no description. Raises UnsupportedError if a
     description does not cover an operator's attributes, and DescriptionError if a description contradicts the shapes.
-    With `undescribed="replicate"`, every worker computes such operators whole instead.
+    With `undescribed="replicate"`, every worker computes these operators whole, and no error is raised.
     """
     check_descriptions(graph, framework.descriptions, undescribed)
     cache: dict[tuple[object, ...], OperatorAccess] = {}
@@ -144,7 +144,6 @@ def _without_ignored(access: OperatorAccess, ignored: Sequence[int]) -> Operator
 
 
 def _without_fetched_axes(access: OperatorAccess) -> OperatorAccess:
-    """Drop the axes along which workers would read elements from outside a loop directly into its body."""
     if not access.fetched_axes:
         return replace(access, is_always_fetched=False)
     reason = "its inputs and outputs get new values at different rates, so no fetch can replace its copies"

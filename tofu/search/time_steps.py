@@ -1,20 +1,20 @@
 """Search for the time steps of an unrolled recurrence in a graph, and for equal steps (section 5.1).
 
 **Anchors.** In each step, a recurrence repeats an operator that reads the same parameters. These operators are the
-*anchors* if each depends on the previous one. The n-th anchor belongs to step n. Operators that neither precede nor
-follow some anchor are dropped.
+*anchors* if each depends on the previous one. The n-th anchor belongs to step n. An operator is dropped if there is an
+anchor to or from which the operator has no path.
 
 **Steps.** Let d(x) be the number of anchors that depend on an operator x, and a(x) the number of anchors that x depends
 on. Step t of T has
 - every operator x with d(x) = T - t and a(x) >= max(t - 1, 1), which is between anchor t and anchor t + 1, and
 - every operator whose results only step t reads, such as the product with the step's input.
 
-Operators with other readers, such as a loss, belong to no step. The last step has no anchor at its end. Its operators
-are those that correspond to operators of another step.
+Operators with other readers, such as a loss, belong to no step. No anchor ends the last step, so its operators are
+found by comparison with the operators of another step.
 
 **Equal steps.** Two steps are equal if their operators correspond one-to-one: with equal signatures, corresponding
-inputs, and states from the same number of steps ago. Some inputs may come from any operator: initial states, inputs of
-steps, and states from a step that is not equal.
+inputs, and states from the same number of steps ago. Any operator may compute initial states, inputs of steps, and
+states from a step that is not equal.
 
 Each candidate recurrence takes linear time.
 """
@@ -32,7 +32,7 @@ Correspondence = dict[int, int]  # operator of one step -> the corresponding ope
 
 @dataclass(frozen=True)
 class Chain:
-    """A recurrence. `steps` has the time step, from 1, of each operator. `anchors` has one operator for each step."""
+    """A recurrence. `steps` maps each operator to its time step, from 1. `anchors` has one operator for each step."""
 
     anchors: tuple[int, ...]
     steps: dict[int, int]
@@ -62,7 +62,7 @@ class EqualSteps:
 
 
 def find_time_steps(dataflow: Dataflow) -> Iterator[tuple[Chain, list[EqualSteps]]]:
-    """Yield each recurrence of a graph, with the sets of time steps that are equal.
+    """Yield each recurrence of a graph, with its sets of equal time steps.
 
     An operator is in at most one recurrence.
     """
@@ -109,7 +109,6 @@ def _count_anchors_after(dataflow: Dataflow, anchors: Sequence[int]) -> dict[int
 def _count_along(
     order: Iterable[int], neighbours: Mapping[int, Sequence[int]], numbers: Mapping[int, int]
 ) -> dict[int, int]:
-    """Return the largest anchor number on the paths to each operator. `neighbours` come before it in `order`."""
     reached: dict[int, int] = {}  # the largest number, with the operator itself included
     counts: dict[int, int] = {}
     for position in order:
@@ -255,10 +254,6 @@ class _Comparison:
     def _match_readers(
         self, counterpart: Correspondence, back: Correspondence, reference: int, step: int
     ) -> list[tuple[int, int]] | None:
-        """Return the pairs of readers that must correspond, or None if a reader has no counterpart.
-
-        If several readers are equal, only one pair of them is returned at a time.
-        """
         operators = self.dataflow.graph.operators
         certain: list[tuple[int, int]] = []
         alike: list[tuple[int, int]] = []
@@ -334,7 +329,6 @@ class _Comparison:
     def _state(
         self, equal: EqualSteps, step: int, slot: tuple[int, int], class_of: dict[int, int], local: dict[int, int]
     ) -> tuple[int, int, int] | None:
-        """Return how many steps ago a state was computed, and by which operator; None if by any operator."""
         producer, output = self._producer(equal, step, slot)
         made = self.chain.steps.get(producer, 0)
         if not self._is_state(producer, step) or class_of[made] != class_of[step] or producer not in local:

@@ -7,9 +7,9 @@ communication instead of bytes:
       sum over the levels of (bytes that cross the level) / (bytes per second of the level)
     + sum over the levels of (reads that cross the level) x (latency of the level)
 
-All workers read at the same time, so a read counts once, and a sum in two stages twice. Neighbouring rounds of equal
-bandwidth and latency are one level. In engines that relay (`TransferRules.relays_in_groups`), workers below a level
-count as one worker.
+All workers read at the same time, so their reads count as one, and a sum in two stages counts as two reads.
+Neighbouring rounds of equal bandwidth and latency are one level. If `TransferRules.relays_in_groups` is set, workers in
+the same group below a level count as one worker.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Level:
     bytes_per_second
         The bandwidth of the level: all bytes that cross it, from all workers, in one second.
     workers
-        The number of groups of workers that the level connects, within each group of the level above. If it is None on
-        all levels, each level is one prime factor of the number of workers, and the search finds the best order.
+        The number of groups that the level connects, within each group of the level above. If this is None on all
+        levels, each level is one prime factor of the number of workers, and the search finds the best order.
     microseconds
         The time before a read across the level begins.
     """
@@ -83,7 +83,7 @@ def read_arrangement(plan: Plan) -> Arrangement:
 
 @dataclass(frozen=True)
 class Topology:
-    """The levels of the interconnect, from the top."""
+    """The levels of the interconnect, the top level first."""
 
     levels: tuple[Level, ...]
 
@@ -100,7 +100,7 @@ class Topology:
         return [{name: value for name, value in level.items() if value is not None} for level in named]
 
     def arrange(self, workers: int) -> tuple[Arrangement, ...]:
-        """Return all ways to split over `workers` workers in rounds that follow the levels.
+        """Return all sequences of rounds that split over `workers` workers and follow the levels.
 
         Raises PlanError if `workers` is not the product of the levels' numbers of groups.
         """

@@ -35,11 +35,11 @@ class TrainingOption:
     ----------
     low, high
         The shortest and the longest seconds of a step on three machines: the machine that the file describes, a machine
-        that computes faster and communicates slower, and the reverse.
+        that computes faster and communicates slower, and a machine that computes slower and communicates faster.
     plan
         The plan, for `tofu.partition(plan=...)`; None for one device.
     refusal
-        The error if no plan of this kind exists. Then `simulation` is None.
+        The error if no plan of this kind exists; `simulation` is then None.
     """
 
     workers: int
@@ -63,17 +63,17 @@ class TrainingOption:
 
 @dataclass(frozen=True)
 class Advice:
-    """All ways to train that were simulated, the fastest that fits first."""
+    """All simulated ways to train. Ways that fit into memory come first, sorted by speed."""
 
     machine: Machine
     options: tuple[TrainingOption, ...]
 
     @property
     def best(self) -> TrainingOption | None:
-        """The recommended option; None if nothing fits.
+        """The recommended option; None if no option fits into memory.
 
-        Several options may be nearly as fast as the fastest (`LEAST_GAIN`). The one with the fewest workers is
-        recommended.
+        Of all options that are nearly as fast as the fastest (`LEAST_GAIN`), the recommended option has the fewest
+        workers.
         """
         fitting = [option for option in self.options if option.fits]
         if not fitting:

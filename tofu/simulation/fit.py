@@ -1,7 +1,7 @@
 """Compute the speed of kernels from measurements, by least squares with rates of at least zero.
 
-The squared error of a kernel is divided by its seconds. With absolute errors, only the longest kernels would count, and
-with relative errors, only the many short ones.
+The squared error of a kernel is divided by its seconds. With absolute errors, only the longest kernels would count;
+with relative errors, only the many short kernels.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Sample(NamedTuple):
         The kind of the kernel (`tofu.simulation.kernels.name_kind`).
     contracted, other
         Operations of contractions, such as matrix products, and all other operations. For a fetch (a copy from other
-        workers), the bytes that it adds to other bytes, and the number of contiguous runs of elements that it copies.
+        workers), the bytes of partial results that it adds up, and the number of contiguous runs of elements that it
+        copies.
     size
         Bytes that the kernel reads and writes.
     """
@@ -58,7 +59,7 @@ def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, KernelRat
 def fit(samples: Sequence[Sample], cache: int) -> KernelRates:
     """Compute the rates that best explain the samples of one kind of kernel, without outliers.
 
-    Outliers are usually numbers near zero, or odd sizes for which the framework runs another kernel.
+    Usual reasons for outliers are numbers near zero, and odd sizes for which the framework runs another kernel.
     """
     features = np.array([[1, *sample[1:4], max(0, sample.size - cache)] for sample in samples], np.float64)
     seconds = np.array([max(sample.seconds, 1e-7) for sample in samples])

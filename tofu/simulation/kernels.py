@@ -1,13 +1,13 @@
 """Predict the time of a kernel from its operations, its bytes and the time of a call.
 
-The time is the time of the call, plus the time of the arithmetic or of the memory traffic, whichever is longer (the
+The predicted time is the time of the call, plus the longer of the times for arithmetic and for memory traffic (the
 roofline model). A contraction, such as a matrix product, is fast only if it has enough tiles for all arithmetic units,
 and enough depth (products per element of the result) to fill their pipelines:
 
     efficiency = tiles / (units * ceil(tiles / units)) * depth / (depth + half_depth)
 
 A tile is a block of elements of the result with `LONGEST_DEPTH` products each. If the result has few elements,
-libraries divide longer sums.
+libraries divide longer sums into several tiles.
 
 A machine's file may have rates that were fitted to measurements of some kinds of kernels. For these kinds the time is
 
@@ -61,7 +61,7 @@ class Rates:
     ----------
     contracted, other
         Operations per second, by type of the result: in contractions such as matrix products, and in other arithmetic.
-        Types that are missing are as fast as "float32".
+        A type that is missing is as fast as "float32".
     memory
         Bytes per second of the device's memory.
     call, call_of_several
@@ -70,7 +70,7 @@ class Rates:
         The number of arithmetic units, the elements of a tile, and the depth at which contractions reach half their
         speed. If `units` is 0, all contractions run at full speed.
     cache
-        Bytes of the cache near a processor. Further bytes take longer.
+        Bytes of the cache near a processor. Bytes of a kernel beyond this number take longer.
     measured
         Kind of kernel (`name_kind`) -> its measured rates.
     """
@@ -92,7 +92,7 @@ class Rates:
         return operations / (peak * self._find_efficiency(elements, depth))
 
     def compute(self, operations: float, dtype: str) -> float:
-        """Return the seconds of arithmetic outside of contractions."""
+        """Return the seconds of `operations` that are not in contractions."""
         return operations / self.other.get(dtype, self.other["float32"])
 
     def _find_efficiency(self, elements: int, depth: int) -> float:

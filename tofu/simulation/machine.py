@@ -36,12 +36,14 @@ NO_LIMIT = 1 << 62
 
 @dataclass(frozen=True)
 class Link:
-    """A level of the interconnect. It divides the devices, or each part of the level above, into `parts` parts.
+    """A level of the interconnect.
+
+    The top level divides the devices into `parts` parts. Each lower level divides each part of the level above.
 
     Attributes
     ----------
     bytes_per_second
-        Bandwidth at which one part reads from the other parts, while they read from it at the same speed.
+        Bandwidth at which one part reads from all other parts, while all parts read at the same time.
     seconds
         Latency: the seconds before the first byte arrives.
     shared
@@ -65,7 +67,8 @@ class Machine:
     rates
         The speed of a device.
     links
-        The levels of the interconnect, from the top. Empty if a device reads other devices' memory as fast as its own.
+        The levels of the interconnect, the top level first. Empty if a device reads other devices' memory as fast as
+        its own.
     host
         Bytes per second between the host's memory and all devices together; 0 if the devices are the host.
     fetches_overlap
@@ -98,7 +101,7 @@ class Machine:
         return self.memory_bytes - self.reserved_bytes
 
     def level_of(self, a: int, b: int) -> int:
-        """Return the level of the interconnect that devices `a` and `b` use: the highest one that separates them."""
+        """Return the level of the interconnect between devices `a` and `b`: the highest level that separates them."""
         part_size = self.devices
         for level, link in enumerate(self.links):
             part_size //= link.parts
@@ -107,7 +110,7 @@ class Machine:
         return len(self.links) - 1
 
     def part_of(self, device: int, level: int) -> int:
-        """Return the number of the part that contains `device`, among all parts into which levels 0 to `level` divide."""
+        """Return the number of the part that contains `device`, if levels 0 to `level` divide the machine."""
         return device // (self.devices // prod(link.parts for link in self.links[: level + 1]))
 
     def scale(self, name: str, factor: float) -> Machine:

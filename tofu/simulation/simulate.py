@@ -67,13 +67,13 @@ def check_devices(workers: int, machine: Machine) -> None:
 
 
 def simulate_partition(partition: Partition, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
-    """Simulate a partitioned model. The result also has the memory that each worker needs."""
+    """Simulate a partitioned model. The result includes the memory that each worker needs."""
     worker_bytes = measure_partition(partition, states)
     return simulate(partition.program, machine, states=states, worker_bytes=worker_bytes)
 
 
 def measure_partition(partition: Partition, states: int = DEFAULT_STATES) -> tuple[int, ...]:
-    """Return the most bytes that each worker needs at one time, including the optimizer's `states` arrays for each weight."""
+    """Return each worker's peak memory in bytes, including the optimizer's `states` arrays for each weight."""
     state_bytes = count_state_bytes(partition.choices, states)
     peak_bytes = partition.task.engine.backend.predict_peak(lambda: partition.training) or partition.plan.worker_bytes
     return tuple(map(sum, zip(peak_bytes, state_bytes, strict=True)))
@@ -86,7 +86,7 @@ def simulate_one_device(task: Task, machine: Machine, states: int = DEFAULT_STAT
 
 
 def measure_one_device(task: Task, states: int = DEFAULT_STATES) -> int:
-    """Return the most bytes that one device needs at one time if it runs the whole model, including optimizer states."""
+    """Return the peak memory in bytes of one device that runs the whole model, including optimizer states."""
     graph = task.source.graph
     return task.engine.backend.predict_whole_peak(task.source) + states * sum(
         tensor.size_bytes for position, tensor in enumerate(graph.tensors) if position in graph.updated

@@ -1,6 +1,7 @@
 """Make the tasks that a simulation runs: the kernels, fetches (copies from other workers) and weight updates of a program.
 
-A *resource*, such as a link or a processor, has a capacity. Tasks that share it slow down if together they demand more.
+A *resource*, such as a link or a processor, has a capacity. Tasks that share a resource slow down if together they
+demand more than its capacity.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Tasks:
     waits_for
         For each task, the tasks that must end before it starts.
     shares
-        Task -> the resources that it shares, and how much of each it uses.
+        Task -> the resources that it shares with other tasks, and how much of each resource it uses.
     capacity
         The capacity of each resource.
     """

@@ -80,7 +80,7 @@ class Simulation:
 
     @property
     def waiting_share(self) -> float:
-        """Share of a step in which a worker computes nothing, as the mean of all workers."""
+        """Share of a step in which a worker computes nothing, averaged over all workers."""
         return max(0.0, 1 - float(self.compute_seconds.mean()) / max(self.seconds, 1e-30))
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ class Simulation:
         return "\n".join(lines)
 
     def to_trace(self) -> str:
-        """Return the timeline as JSON for chrome://tracing and Perfetto. Each worker has a row for kernels and one for fetches."""
+        """Return the timeline as JSON for chrome://tracing and Perfetto, with two rows for each worker."""
         events: list[dict[str, Any]] = [
             {"ph": "M", "name": "process_name", "pid": worker, "args": {"name": f"worker {worker}"}}
             for worker in range(self.workers)

@@ -68,12 +68,13 @@ class Work:
     size
         Bytes that the node reads and writes.
     rows, added
-        For a fetch, the number of contiguous runs of elements that it copies, and the bytes that it adds to other
-        bytes.
+        For a fetch, the number of contiguous runs of elements that it copies, and the bytes of partial results that it
+        adds up.
     times
         Number of times that the node runs in a step.
     is_computed_elsewhere
-        True if no kernel runs for the node, because the kernels that read its results compute them.
+        True if no kernel runs for the node, because the kernels that read the node's results also compute these
+        results.
     """
 
     kinds: tuple[str, ...]
@@ -88,7 +89,7 @@ class Work:
     is_computed_elsewhere: npt.NDArray[np.bool_]
 
     def take_seconds(self, rates: Rates, workers: int) -> Floats:
-        """Return the seconds of each node on a device, if it need not share links or processors."""
+        """Return the seconds of each node on a device, without other tasks that use the same links or processors."""
         call = np.where(self.is_computed_elsewhere, 0.0, rates.call if workers == 1 else rates.call_of_several)
         contracted, other = (
             self._look_up([getattr(computed, name) for computed in self.computed]) for name in ("contracted", "other")
@@ -204,7 +205,7 @@ class Update(NamedTuple):
 
 
 def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
-    """Return the updates of all shards of parameters that an optimizer makes after the step."""
+    """Return the updates that an optimizer makes after the step, one for each shard of a parameter."""
     graph, tables = program.graph, program.tables
     outputs = [output.tensor for output in program.outputs]
     output_by_gradient = {outputs[position]: position for position in range(program.n_model_outputs, len(outputs))}
@@ -223,7 +224,7 @@ class Sources(NamedTuple):
     """A table of the blocks of elements that fetches read.
 
     Its columns are the fetch (`node`), the worker that stores the block (`owner`), the block's bytes (`size`), its
-    contiguous runs of elements (`rows`), and the bytes that the fetch adds to another block (`added`).
+    contiguous runs of elements (`rows`), and the block's bytes if the fetch adds it to another block (`added`).
     """
 
     node: Column

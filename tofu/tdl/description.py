@@ -20,7 +20,7 @@ Format: TypeAlias = Callable[[object], Anything]
 
 
 def keep_value(value: object, default: object = None) -> Anything:
-    """Return `value` unchanged. `parse` is this function if the framework's attributes are Python values already."""
+    """Return `value` unchanged. This is `parse` if the framework's attributes are Python values already."""
     return value
 
 
@@ -28,8 +28,8 @@ def keep_value(value: object, default: object = None) -> Anything:
 class Description:
     """A description of an operator: a function that returns a formula for each output.
 
-    The function takes the operator's tensors and attributes. `Registry.op` creates descriptions. Its docstring explains
-    the attributes that are not listed here.
+    The function takes the operator's tensors and attributes. `Registry.op` creates descriptions, and its docstring
+    explains all attributes that are missing here.
 
     Attributes
     ----------
@@ -40,7 +40,8 @@ class Description:
     star
         The name of `*inputs` if the operator takes any number of further inputs, else None.
     defaults
-        The operator's attributes (such as `axis`) with their default values. REQUIRED stands for no default.
+        The operator's attributes (such as `axis`) with their default values. REQUIRED marks an attribute without a
+        default.
     parse
         Function that converts an attribute from the framework's format, such as a string, to a Python value.
     format
@@ -74,7 +75,7 @@ class Description:
         return self.names[0]
 
     def parse_attributes(self, attributes: Mapping[str, object]) -> dict[str, Anything]:
-        """Convert an operator's attributes to Python values. Ignore unknown attributes, and add default values for missing ones."""
+        """Convert an operator's attributes to Python values. Ignore unknown attributes, and add the default values."""
         parsed: dict[str, Anything] = {}
         for name, default in self.defaults.items():
             if name not in attributes:

@@ -168,7 +168,7 @@ class Index(ArithmeticOperators):
 
 
 class Value(ArithmeticOperators):
-    """A formula for a number, which depends on index variables. Its parts are other values."""
+    """A formula for a number that depends on index variables. The operands are other values."""
 
     def __getitem__(self, key: object) -> NoReturn:
         raise DescriptionError(
@@ -192,7 +192,7 @@ class Position(Value):
 
 @dataclass(frozen=True, eq=False)
 class WholeDimension:
-    """An index that depends on data, written `Any`. The analysis assumes that the whole dimension is read.
+    """An index that depends on data, written `Any` in descriptions. The analysis assumes a read of the whole dimension.
 
     `Any(value)` also states the value of the index. Only the interpreter needs this value.
     """
@@ -202,7 +202,7 @@ class WholeDimension:
     def __call__(
         self, position: Operand, first: Index | int | None = None, extent: Index | int | None = None
     ) -> WholeDimension | AnyOf:
-        """Return an index with the value `position`. The analysis assumes that the whole dimension is read.
+        """Return an index with the value `position`. The analysis assumes a read of the whole dimension.
 
         If `first` and `extent` are passed, the index is `first + position`. The analysis then assumes that only the
         `extent` elements from `first` on are read.
@@ -253,7 +253,7 @@ class Element(Value):
 
 @dataclass(frozen=True, eq=False)
 class TensorSlice:
-    """A slice such as `t[b, :, :]`, an argument of an opaque function. None stands for `:` in `indices`."""
+    """A slice such as `t[b, :, :]`, which is passed to an opaque function. None stands for `:` in `indices`."""
 
     tensor: Tensor
     indices: tuple[AnyIndex | None, ...]
@@ -269,7 +269,7 @@ class Call(Value):
 
 @dataclass(frozen=True, eq=False)
 class Reduction(Value):
-    """A sum, maximum, minimum or product over index variables. `extents` are the lengths of their ranges, if declared."""
+    """A sum, maximum, minimum or product over index variables. `extents` has their lengths, if declared."""
 
     reducer: str
     variables: tuple[str, ...]
@@ -280,7 +280,7 @@ class Reduction(Value):
 
 @dataclass(frozen=True, eq=False)
 class OpaqueElement(Value):
-    """An element of the result of an opaque function, whose formula the description does not show."""
+    """An element of the result of an opaque function: a computation without a formula in the description."""
 
     function: Callable[..., object] | None
     name: str
@@ -297,7 +297,7 @@ class RandomElement(Value):
 
 @dataclass(frozen=True, eq=False)
 class Unread(Value):
-    """An element of a tensor of which the framework's kernel uses only the shape. In formulas, the element is zero."""
+    """An element that the kernel never reads, because it uses only the tensor's shape. In formulas, it is zero."""
 
     element: Element
 

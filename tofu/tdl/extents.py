@@ -1,7 +1,7 @@
 """Extents of index variables: the lengths of their ranges.
 
-A description declares an extent, or Tofu infers it from a read `t[i, ...]` whose index is the variable alone. For
-example, `t[i, j + 1]` implies that the extent of i is `t.shape[0]`.
+A description declares an extent, or Tofu infers the extent from a tensor element that is read, if an index is the
+variable alone. For example, `t[i, j + 1]` implies that the extent of i is `t.shape[0]`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tofu.tdl.walk import accesses, children
 
 @dataclass(frozen=True)
 class Definition:
-    """An expression for the extent of an index variable, either declared in the description or inferred from a read."""
+    """An expression for the extent (length) of an index variable, which is declared or inferred."""
 
     extent: sympy.Expr
     is_declared: bool
@@ -95,7 +95,7 @@ class _Definitions:
 def define_extents(
     outputs: Sequence[Output], output_extents: Sequence[Sequence[ExtentSymbol]]
 ) -> dict[str, tuple[Definition, ...]]:
-    """Return all definitions of the extent of each index variable. Raise DescriptionError if a variable has none."""
+    """Return all definitions of each index variable's extent. Raise DescriptionError if a variable has none."""
     definitions = _Definitions()
     for output, extents in zip(outputs, output_extents, strict=True):
         for variable in output.variables:

@@ -22,7 +22,7 @@ Coordinate: TypeAlias = Index | WholeDimension
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """An output of a traced description. The element at `coordinates` is `value`, for all values of `variables`.
+    """An output of a traced description. For all values of `variables`, the element at `coordinates` is `value`.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Output:
 
 
 class Form:
-    """An output as a description states it, perhaps for any number of dimensions."""
+    """An output as a description states it. The number of dimensions may still be open."""
 
     def trace(self, rank: int) -> Output:
         """Return the formula of the output for `rank` dimensions."""
@@ -51,8 +51,6 @@ class Form:
 
 @dataclass(frozen=True)
 class _Dimensions(Form):
-    """An output whose elements the lambda `body` computes. If `body` is None, the kernel never writes the output."""
-
     groups: tuple[tuple[str, ...], ...]
     body: Callable[..., Operand] | None
     extents: Mapping[str, Index | int] | None
@@ -127,8 +125,8 @@ def output(pattern: str, body: Callable[..., Operand], extents: Mapping[str, Ind
 def unwritten(pattern: str, extents: Mapping[str, Index | int] | None = None, is_scratch: bool = False) -> Form:
     """Describe an output that the kernel never writes, or fills with zeros, such as the gradient of a label.
 
-    For example, `unwritten("b *s")`. With `is_scratch=True`, the output is scratch memory: the kernel may write
-    anything to it, and no other operator reads it.
+    An example is `unwritten("b *s")`. With `is_scratch=True`, the output is scratch memory: the kernel may write
+    anything there, and no other operator reads the output.
     """
     return _Dimensions(_parse_pattern(pattern), None, extents, find_place(), is_scratch)
 
@@ -142,8 +140,8 @@ def scatter(
     """Describe an output to which values are added: `scatter(lambda b, y, ky: ((b, y * 2 + ky - 1), value), extents={"ky": 3})`.
 
     The lambda returns the coordinates of an output element, and a value to add to this element. Elements without values
-    are zero. Values outside the output are dropped. If the lambda ends in `*s`, pass the number of all its variables as
-    `rank`, or list all of them: `names="b c y0 y1 d0 d1"`.
+    are zero. Values outside the output are dropped. If the lambda ends in `*s`, pass the number of its variables as
+    `rank`, or the names of all its variables: `names="b c y0 y1 d0 d1"`.
     """
     variables = list_variables(read_parameters(body), "scatter", "rank", rank, names)
     return _Scatter(body, extents, variables, find_place())

@@ -35,7 +35,7 @@ def find_numpy_function(name: str) -> Callable[..., Anything]:
 
 
 def elementwise(name: str, function: Callable[..., Anything]) -> Callable[..., Value]:
-    """Return a new element-wise function for descriptions. To compute it, the interpreter calls `function` with NumPy arrays."""
+    """Return a new element-wise function for descriptions. The interpreter calls `function` with NumPy arrays."""
     if hasattr(np, name) or _FUNCTIONS_BEYOND_NUMPY.setdefault(name, function) is not function:
         raise ValueError(f"the element-wise function {name} exists already")
     return _make_function(name)
@@ -95,7 +95,7 @@ def position(index: Index | int) -> Value:
 def extent(variable: str) -> Index:
     """Return the length of the range of an index variable.
 
-    A description needs it to declare the length of another variable's range: extents={"ci": data.shape[1] //
+    A description can use this length to declare the length of another variable's range: extents={"ci": data.shape[1] //
     extent("g")}.
     """
     return Index(extent_symbol(f"{variable}.extent"))
@@ -110,7 +110,7 @@ def merge(*variables: Index) -> Index:
 
 
 def unread(element: Element) -> Value:
-    """Mark an element as never read by the kernel, which uses only the shape of the tensor.
+    """Mark an element that the kernel never reads, because the kernel uses only the shape of the tensor.
 
     Tofu then passes each worker an array of arbitrary numbers.
     """

@@ -44,7 +44,7 @@ MOST_POINTS = 2**24
 
 
 class TooManyPointsError(TofuError):
-    """The error for shapes at which the interpreter would need too much memory."""
+    """Error for shapes at which the interpreter would need too much memory."""
 
 
 _REDUCERS: dict[str, Anything] = {"Sum": np.sum, "Max": np.max, "Min": np.min, "Prod": np.prod}

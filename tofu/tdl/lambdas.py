@@ -33,7 +33,7 @@ class Parameters:
 
 
 def read_parameters(function: Callable[..., object]) -> Parameters:
-    """Return the parameters of a lambda. Leave out those with a default such as `d=d`, which are no index variables."""
+    """Return the parameters of a lambda that are index variables: all without a default such as `d=d`."""
     code = getattr(function, "__code__", None)
     if code is None:
         raise DescriptionError(f"{find_place()}: a lambda over index variables is expected, not {function!r}")
@@ -51,7 +51,8 @@ def list_variables(
     """Return the index variables of a lambda.
 
     If the lambda ends in `*s`, the user must pass the number of variables, `count`, or all `names`, such as "b c y0
-    y1". `of` and `option` are for error messages: the function that takes the lambda, and its argument for `count`.
+    y1". Error messages name `of`, the function that takes the lambda, and `option`, this function's argument for
+    `count`.
     """
     if names is None:
         if parameters.star is not None and count is None:

@@ -1,4 +1,4 @@
-"""The part of an operator that one worker (device) computes, for attributes that depend on the size of this part."""
+"""The part of an operator that one worker (device) computes. Some attributes of the operator depend on its size."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Local:
     Attributes
     ----------
     attributes
-        The attributes of the operator on one device.
+        The attributes of the whole operator.
     asked
         The index variables whose extents the function has read so far.
     asked_shapes
@@ -79,7 +79,7 @@ class Local:
         return self._extents[variable]
 
     def has(self, variable: str) -> bool:
-        """Return True if the description uses this index variable. Attributes may decide this."""
+        """Return True if the description uses this index variable, which may depend on the attributes."""
         return variable in self._extents
 
     def is_split(self, variable: str) -> bool:

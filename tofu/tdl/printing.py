@@ -76,7 +76,7 @@ def format_description(
 
 
 class Printer:
-    """A printer of formulas. `variables` is the order in which the terms of an index are printed."""
+    """A printer of formulas. The terms of an index are printed in the order of `variables`."""
 
     def __init__(self, variables: Collection[str]) -> None:
         self._positions = {name: position for position, name in enumerate(variables)}

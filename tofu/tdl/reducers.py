@@ -35,8 +35,8 @@ def Sum(  # noqa: N802
 ) -> Value:
     """Return the sum of `body` over all values of its index variables.
 
-    If the lambda ends in `*s`, pass the number of all its variables as `ndim`, or list all of them: `names="b y0 y1"`.
-    With `names=""` there are no variables, and the sum is `body`.
+    If the lambda ends in `*s`, pass the number of its variables as `ndim`, or the names of all its variables: `names="b
+    y0 y1"`. With `names=""` there are no variables, and the sum is `body`.
     """
     return _reduce("Sum", body, ndim, extents, names)
 
@@ -78,8 +78,9 @@ class OpaqueResult:
 class Opaque:
     """A computation that the description does not show (section 4.1): f = Opaque(); f(matrix[b, :, :])[i, j].
 
-    The operator can be split along index variables in the arguments (here b), but not along variables that index the
-    result (i and j). The interpreter calls `function` with an array for each slice and a number for each element.
+    The operator can be split along index variables of the arguments (b in the example), but not along variables that
+    index the result (i and j). The interpreter calls `function` with an array for each slice and a number for each
+    element.
     """
 
     def __init__(self, function: Callable[..., object] | None = None, name: str = "opaque") -> None:
@@ -87,12 +88,12 @@ class Opaque:
         self.name = name
 
     def __call__(self, *arguments: Operand | TensorSlice) -> OpaqueResult:
-        """Return the result, from which the description takes elements. Arguments are slices `t[b, :, :]` or numbers."""
+        """Return a result that can be indexed. Arguments are slices `t[b, :, :]` or numbers."""
         return OpaqueResult(self, tuple(a if isinstance(a, TensorSlice) else as_value(a) for a in arguments))
 
 
 class Random:
-    """A random number for each output element, as in `Random()(probability[i])`."""
+    """A source of random numbers: `Random()(probability[i])` is a random number for each output element."""
 
     def __call__(self, *arguments: Operand) -> Value:
         """Return a random number whose distribution depends on `arguments`."""

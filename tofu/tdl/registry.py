@@ -69,7 +69,7 @@ class Registry(Mapping[str, Description]):
 
     @property
     def built_in(self) -> frozenset[str]:
-        """The names of the operators whose descriptions come with `package`. Users may have registered more."""
+        """The names of the operators that `package` describes. Users may have registered more operators."""
         self._load()
         return self._built_in
 
@@ -137,21 +137,22 @@ class Registry(Mapping[str, Description]):
         If an operator is split, the framework's kernel runs on each worker, and computes one part of the result from
         parts of the tensors. The options adapt the kernel to its part.
 
-        bound: attributes that depend on the size of the part. The value is an index variable, whose length on the
-        worker replaces the attribute, or a function of `Local` that returns the attribute.
-        corrects: index variables whose lengths are used as numbers, as in a mean, if bound attributes pass the whole
+        bound: attributes that depend on the size of the part. Each is mapped to an index variable, whose length on the
+        worker replaces the attribute, or to a function of `Local` that returns the attribute.
+        corrects: index variables whose lengths are used as numbers, as in a mean. Bound attributes must pass the whole
         length to the kernel.
-        starts: index variables whose positions are used as numbers, if bound attributes pass the first position of the
-        part to the kernel.
-        counts: index variables whose positions the operator saves in an output, or its gradient reads from there. Both
-        kernels count positions from the start of the part, so Tofu splits both alike. Declare `counts` for both.
+        starts: index variables whose positions are used as numbers. Bound attributes must pass the first position of
+        the part to the kernel.
+        counts: index variables whose positions the operator saves in an output, from which its gradient reads the
+        positions. The kernels of both count positions from the start of the part, so Tofu splits operator and gradient
+        alike. Declare `counts` for both operators.
         pads: index variables along which the operator reads outside its input, or from an offset. The kernel then
         receives all elements that the part reads, with the padding, and bound attributes set padding and offset to 0.
         fill: the value of elements outside a tensor, or a function of the attributes that returns it. Default: 0.
         needs: for an output, the other outputs that the kernel must also compute.
         concrete: True if the function needs the lengths in t.shape as integers, as for a reshape. A keyword-only
         parameter `output_shapes` receives the outputs' shapes.
-        advice: what to do if a worker has too little memory for the tensors that the operator reads whole.
+        advice: advice for users whose workers have too little memory for the tensors that the operator reads whole.
         override: True to replace an earlier description of the same name.
 
         >>> registry = Registry()

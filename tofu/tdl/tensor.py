@@ -23,8 +23,8 @@ from tofu.tdl.place import find_place
 class Tensor:
     """An input of a description: `t[i, j + 1]` is an element, `t.shape[d]` a length, `t.ndim` the number of dimensions.
 
-    A description is called once for all shapes, so lengths are symbols. They are numbers if the description is
-    registered with op(..., concrete=True).
+    A description is called once for all shapes, so lengths are symbols. With op(..., concrete=True), lengths are
+    numbers.
     """
 
     def __init__(

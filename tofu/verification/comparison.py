@@ -1,4 +1,4 @@
-"""Count how many elements of each output were compared, and in which way: with numbers, a relation, or results of parts.
+"""Count the compared elements of each output, for each way of comparison: by numbers, a relation, or results of parts.
 
 An output is not compared if the comparison would not notice errors in it.
 """
@@ -24,7 +24,7 @@ MOST_CHANGED_ELEMENTS = 12
 
 
 class Compared(IntEnum):
-    """Way in which an output was compared, the most reliable first."""
+    """A way in which an output was compared. More reliable ways come first."""
 
     NUMBERS = 1  # the description, computed with NumPy
     RELATION = 2  # a relation that must hold between inputs and outputs
@@ -47,7 +47,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """A count of compared elements: `cells` elements of an output were compared in the way `kind`."""
+    """The number, `cells`, of elements of an output that were compared in one way, `kind`."""
 
     output: int
     kind: Compared
@@ -57,19 +57,19 @@ class Comparison:
 def find_kind(comparisons: Iterable[Comparison]) -> Compared:
     """Return the least reliable way in which outputs were compared.
 
-    `UNWRITTEN` is returned only if there was no other way.
+    `UNWRITTEN` is returned only if no output was compared in another way.
     """
     kinds = {comparison.kind for comparison in comparisons if comparison.cells}
     return max(kinds - {Compared.UNWRITTEN}, default=Compared.UNWRITTEN if kinds else Compared.NOTHING)
 
 
 def count_numbers(expected: Array, output: Array) -> int:
-    """Count the elements that a comparison covers: all except those that are NaN in both arrays."""
+    """Count the elements that a comparison covers: all elements that are not NaN in both arrays."""
     return int(output.size - (np.isnan(expected) & np.isnan(output)).sum()) if output.dtype.kind == "f" else output.size
 
 
 def count_overwritten(output: Array, left: Array) -> int:
-    """Count the wrong elements of an output that the kernel should leave unchanged or fill with zeros.
+    """Count the nonzero elements that a kernel wrote to an output which it should leave unchanged or fill with zeros.
 
     `left` is True for elements that the kernel left unchanged.
     """
@@ -79,7 +79,7 @@ def count_overwritten(output: Array, left: Array) -> int:
 def count_related(
     relation: Relation, inputs: Sequence[Array], outputs: Sequence[Array], number: int, tolerance: float
 ) -> int:
-    """Estimate how many wrong elements of output `number` a relation would notice.
+    """Estimate the number of elements of output `number` in which a relation would notice an error.
 
     The function changes a sample of the elements, and counts how often the relation fails.
     """

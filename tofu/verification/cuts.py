@@ -1,8 +1,8 @@
 """Search for all ways to split an operator, by running the framework's kernel, without any description.
 
 A *cut* divides each input along a dimension, or passes the whole input. All combinations are tried, with attributes
-unchanged or reduced to the size of a part. A cut is kept if the outputs of its parts give the whole outputs:
-concatenated, added, by their maximum, or because each part computes the whole.
+unchanged or reduced to the size of a part. A cut is kept if the outputs of its parts can be combined into the whole
+outputs: by concatenation, sum or maximum, or because each part computes the whole.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Geometry:
-    """A possible way to split a forward operator. The parts may still compute wrong numbers.
+    """A way to split a forward operator, whose parts have valid shapes but may compute wrong numbers.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Geometry:
     base, splits
         Each of `splits` divides the length `base` into parts. Longer dimensions are divided in the same ratios.
     shrunk
-        Numbers in the operator's attributes that are divided in the same ratios, too.
+        Numbers in the operator's attributes that are also divided in the same ratios.
     pieces
         The shapes of the parts' outputs, by split and part.
     """
@@ -135,7 +135,7 @@ def _cuts_equal_shapes_alike(shapes: Sequence[Shape], inputs: Dimensions) -> boo
 
 
 def list_splits(extent: int) -> tuple[Split, ...]:
-    """Divide an extent into two parts, with either part larger, and into three. A wrong cut may pass a single split."""
+    """Return splits of an extent into two parts (either is larger) and into three. A wrong cut may pass one split."""
     halves = {extent // 2, (extent + 1) // 2} if extent % 2 or extent == 2 else {extent // 2 - 1, extent // 2 + 1}
     return (
         *(((0, half), (half, extent)) for half in sorted(halves)),
@@ -178,7 +178,6 @@ def infer_part(forward: Kernel, geometry: Geometry, split: int, part: int) -> tu
 
 
 def _find_concatenated_dimension(whole: Shape, pieces: Sequence[Shape]) -> int | None:
-    """Return the dimension along which `pieces` form `whole`; None if all shapes are equal, and -1 if there is none."""
     if all(piece == whole for piece in pieces):
         return None
     for d, extent in enumerate(whole):
@@ -201,7 +200,7 @@ def find_cut(
 ) -> Cut | None:
     """Run all parts of a split. Return the split as a `Cut` if the results of the parts form the whole outputs.
 
-    Only outputs that are True in `is_needed` are compared. Return None if these outputs differ, or if every part
+    Only outputs that are True in `is_needed` are compared. Return None if one of them differs, or if every part
     computes whole outputs. `roles` has the roles of the inputs and of the outputs.
     """
     input_roles, output_roles = roles

@@ -12,7 +12,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 class Kernel(Protocol):
-    """An operator with its inputs and outputs. It can also run with other inputs and attributes."""
+    """An operator with its inputs and outputs, which can also run with other inputs and attributes."""
 
     @property
     def op(self) -> str:

@@ -1,6 +1,6 @@
 """Find splits that a kernel computes correctly, but that the description of the operator does not offer as an axis.
 
-Each engine lists the known splits of this kind, with explanations.
+Each engine explains the known splits of this kind in a list.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tofu.verification.cuts import Cut
 
 @dataclass(frozen=True)
 class Missing:
-    """A split of the operator `op` that works, but that its description does not offer."""
+    """A split of the operator `op` that works, but that the operator's description does not offer."""
 
     op: str
     cut: Cut
@@ -58,7 +58,7 @@ def _without_overlap(combine: Combine) -> Combine:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The reason why some splits are not offered.
+    """The reason why descriptions do not offer some working splits.
 
     `op` is a regular expression for the operator's name, and `pattern` a regular expression for the printed cut.
     """
@@ -71,7 +71,7 @@ class Explanation:
 def separate_explained(
     splits: Iterable[Missing], explanations: Sequence[Explanation]
 ) -> tuple[tuple[Missing, ...], tuple[tuple[Missing, str], ...]]:
-    """Return the splits without a known reason, and the splits with a known reason, each with the reason."""
+    """Return two tuples: the splits without an explanation, and the other splits, each with its explanation."""
     unexplained, explained = [], []
     for split in splits:
         matching = (e for e in explanations if re.fullmatch(e.op, split.op) and re.match(e.pattern, repr(split.cut)))

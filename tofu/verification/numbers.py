@@ -15,7 +15,7 @@ class Numbers:
     """A description of random numbers from `low` to below `high`. They are integers if `is_whole` is True.
 
     If `is_index` is True, the numbers are positions in a dimension of extent `high`. If `is_length` is True, the
-    numbers are lengths, which may be as large as `high`.
+    numbers are lengths up to `high`, which is then included.
     """
 
     low: float
@@ -81,7 +81,7 @@ def whole(low: int, high: int, *shape: int) -> Numbers:
 
 
 def rounded(*shape: int) -> Numbers:
-    """Describe integers with many repetitions."""
+    """Describe integers of which many are equal."""
     return whole(-2, 3, *shape)
 
 

@@ -27,7 +27,7 @@ def _find_tolerance(dtype: str) -> float:
 
 @dataclass(frozen=True)
 class StrategyReport:
-    """Result of running one operator in parts along one axis.
+    """The result of running an operator in parts along one axis.
 
     Attributes
     ----------
@@ -64,16 +64,17 @@ class NodeReport:
     Attributes
     ----------
     description_error
-        The largest error of the description's numbers. None if the operator is random or has no formula. Then `checked`
+        The largest error of the description's numbers. None if the operator is random or has no formula; `checked` then
         states what was checked instead.
     refused
         The reason why the description does not cover these attributes, or "".
     is_elementwise, is_opaque
-        True if each output element depends on one element of each input; True if the description has no formula.
+        `is_elementwise` is True if each output element depends on one element of each input. `is_opaque` is True if the
+        description has no formula.
     outputs
         The outputs that need a comparison. Scratch memory is left out.
     compared
-        How many elements of each output were compared, and in which way.
+        For each output, the number of compared elements and the way in which they were compared.
     """
 
     op: str
@@ -130,7 +131,7 @@ class Report:
 
     @staticmethod
     def of_problem(op: str, problem: str) -> Report:
-        """Return the report for an operator that could not be verified, with the problem."""
+        """Return a report that only states the problem because of which an operator could not be verified."""
         return Report(op, (), (), (NodeReport(op, None, "not verified", (), (), (problem,)),))
 
     @property

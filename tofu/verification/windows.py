@@ -30,7 +30,7 @@ class Windows:
     step: int
 
     def find_region(self, part: Range) -> Range:
-        """Return the first input row that a part of the output reads, and the row after the last.
+        """Return the first input row that a part of the output reads, and the row after the last row.
 
         Both rows may be outside the input.
         """
@@ -50,7 +50,7 @@ class WindowGeometry(Geometry):
         The name of an attribute and a position in it, such as one side of a padding. This number is set to zero for each
         part. None if no attribute changes.
     fill
-        If `zeroed` is set, each part receives input rows that include the padding. The padding has this value.
+        The value of the padding. If `zeroed` is set, each part receives input rows that include the padding.
     """
 
     windows: tuple[Windows | None, ...] = ()
