@@ -143,3 +143,10 @@ def test_scalar_outputs_need_numpy_shapes():
         tofu.partition(net, 2, on_infeasible="replicate", data=(4, 3))
     with mx.util.np_shape(True):
         tofu.partition(net, 2, on_infeasible="replicate", data=(4, 3))
+
+
+def test_a_concatenation_without_an_axis_names_the_remedy():
+    x, y = (mx.sym.Variable(name).as_np_ndarray() for name in "xy")
+    joined = mx.sym.np.concatenate([x, y], axis=None)
+    with pytest.raises(tofu.UnsupportedError, match=r"use axis=0, on x\.reshape\(-1\)"):
+        tofu.partition(joined, ngpus=2, for_training=False, x=(4, 3), y=(2, 3)).planned()

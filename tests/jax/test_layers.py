@@ -86,6 +86,6 @@ def test_tied_layers_train_as_on_one_device(tied_layers):
     model = transformer(LEAST_LAYERS + 1, **SIZES)
     with in_double_precision():
         state, data = make_arguments(model)
-        made = tofu.jax.partition(model.step, 4, (state, data), search_seconds=1)
-        assert "repeated layer alike" in made.plan.optimality
+        made = tofu.jax.partition(model.step, 4, (state, data))
+        assert made.plan.optimality.endswith("among plans that treat every second repeated layer alike")
         check_training(made, model.step, state, data)

@@ -63,6 +63,11 @@ def test_layers_are_tied_less_and_less_unless_they_are_always_tied():
     for always_ties, periods in ((False, [1, 2, None]), (True, [1])):
         listed = replace(problem, always_ties=always_ties).list_attempts({}, {})
         assert [attempt.period if attempt.layers.operators else None for attempt in listed] == periods
+    weights = {f"weight{layer}": [layer % 2] * 2 for layer in range(10)}
+    alternating = {problem.graph.tensor_index[name]: choices for name, choices in weights.items()}
+    for always_ties, periods in ((False, [2, None]), (True, [2])):
+        listed = replace(problem, always_ties=always_ties).list_attempts({}, alternating)
+        assert [attempt.period if attempt.layers.operators else None for attempt in listed] == periods
 
 
 @pytest.mark.parametrize("period", [1, 2, 3])

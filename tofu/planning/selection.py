@@ -206,10 +206,10 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     best = min(candidates, key=lambda solution: price(solution.choices))
     cost = price(best.choices)
     proofs = combine_proofs(proving)
-    proof = choose_proof(cost, proofs)
+    bound = (choose_proof(cost, proofs) or Proof(0)).lower_bound or 0
     optimality = algorithm.describe_optimality(cost, proofs, _describe_orders(problems, len(proving)))
     held = max((solution.held_bytes for solution in proving), default=0)
-    return Selection(best.choices, algorithm.name, optimality, proof.lower_bound or 0 if proof else 0, held)
+    return Selection(best.choices, algorithm.name, optimality, bound, held)
 
 
 def _is_nearly_optimal(solution: Solution) -> bool:

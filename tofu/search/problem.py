@@ -58,7 +58,9 @@ class Problem:
     tied_steps
         The equal time steps that a search splits alike. Some may be missing because of hints.
     always_ties
-        True if all repeated layers are split alike.
+        True if all repeated layers are split alike. If hints distinguish them, every second layer is split alike.
+    find_layers
+        Function that returns the repeated layers for a `period`.
     """
 
     graph: Graph
@@ -72,6 +74,7 @@ class Problem:
     period: int = PERIOD
     tied_steps: EqualParts = NO_PARTS
     always_ties: bool = False
+    find_layers: Callable[[int], EqualParts] = lambda period: NO_PARTS
 
     @property
     def factors(self) -> tuple[int, ...]:
@@ -99,15 +102,15 @@ class Problem:
         layers, the problem itself is the only variant.
         """
         tied = self.with_fixed_choices(operators, tensors)
-        if tied.layers.operators:
-            layers = find_repeated_layers(self.graph, self.accesses, 1).refine(_list_kinds(self.accesses))
-            alike = replace(self, layers=layers, period=1).with_fixed_choices(operators, tensors)
-            if alike.layers.operators:
-                yield alike
-                if self.always_ties:
-                    return
-        yield tied
-        if tied.layers.operators:
+        if not tied.layers.operators:
+            yield tied
+            return
+        alike = replace(self, layers=self.find_layers(1), period=1).with_fixed_choices(operators, tensors)
+        if alike.layers.operators:
+            yield alike
+        if not (self.always_ties and alike.layers.operators):
+            yield tied
+        if not self.always_ties:
             yield replace(tied, layers=NO_PARTS)
 
     def with_fixed_choices(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
@@ -226,11 +229,24 @@ def make_problem(
     kinds = _list_kinds(accesses)
     equal = (find_equal_parts(graph) if equal is None else equal).refine(kinds)
     ties_layers = rules.ties_layers and equal == NO_PARTS
-    layers = find_repeated_layers(graph, accesses).refine(kinds) if ties_layers else NO_PARTS
+
+    @cache
+    def find_layers(period: int) -> EqualParts:
+        return find_repeated_layers(graph, accesses, period).refine(kinds) if ties_layers else NO_PARTS
+
     native = build_native_graph(graph, accesses, equal, rules, factors)
     make_search_graph = cache(partial(tie_equal_parts, native, graph))
     return Problem(
-        graph, accesses, Arrangement(tuple(factors)), equal, native, make_search_graph, rules, layers, tied_steps=equal
+        graph,
+        accesses,
+        Arrangement(tuple(factors)),
+        equal,
+        native,
+        make_search_graph,
+        rules,
+        layers=find_layers(PERIOD),
+        tied_steps=equal,
+        find_layers=find_layers,
     )
 
 

@@ -46,10 +46,6 @@ class Effort:
         """Return a copy with the time limit multiplied by `share`, a number from 0 to 1."""
         return replace(self, seconds=share * self.seconds)
 
-    def start_from(self, start: Choices | None) -> Effort:
-        """Return a copy in which the search starts from the plan `start`."""
-        return replace(self, start=start)
-
 
 DEFAULT_EFFORT = Effort()
 

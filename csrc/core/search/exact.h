@@ -46,7 +46,7 @@ constexpr int kOnlyFine = std::numeric_limits<int>::max();
 struct ExactLimits {
   double seconds = 60;
   size_t max_table_entries = size_t{1} << 22;  // entries of an elimination table, 18 bytes each
-  double processor_seconds = 0;                // 0 stands for kMostSlowness times two processors
+  double processor_seconds = 0;                // 0: derived from `seconds` and kMostSlowness
   double max_bytes = 0x1p31;   // bytes of the problem, and of the tables of an elimination
   int max_fine_rounds = 3;     // grids of more rounds are also searched by coarse grids and classes
   bool refines_start = false;  // improve the given plan; leave out coarse grids

@@ -246,7 +246,7 @@ class Tabulation {
   }
 
   int64_t Repeat(int64_t bytes, int64_t count) const {
-    return bytes < ceiling_ / count ? bytes * count : ceiling_;
+    return bytes <= ceiling_ / count ? bytes * count : ceiling_;
   }
 
   /*! \brief Return true if two readers may ask for equal regions at a cost. */
