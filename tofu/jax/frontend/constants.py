@@ -34,14 +34,17 @@ class _ConstantCopier:
         if isinstance(value, core.ClosedJaxpr) and (value.consts or _has_constants(value.jaxpr)):
             if id(value) not in self._copies:
                 constants = list(map(self._copy_once, value.consts))
-                self._copies[id(value)] = core.ClosedJaxpr(self.copy(value.jaxpr), constants)
+                self._copies[id(value)] = core.ClosedJaxpr(self._copy_equations(value.jaxpr), constants)
             return self._copies[id(value)]
-        if isinstance(value, core.Jaxpr) and _has_constants(value):
-            params = ({name: self.copy(x) for name, x in equation.params.items()} for equation in value.eqns)
-            return value.replace(
-                eqns=[equation.replace(params=new) for equation, new in zip(value.eqns, params, strict=True)]
-            )
-        return value
+        return self._copy_equations(value) if isinstance(value, core.Jaxpr) else value
+
+    def _copy_equations(self, jaxpr: core.Jaxpr) -> core.Jaxpr:
+        if not _has_constants(jaxpr):
+            return jaxpr
+        params = ({name: self.copy(x) for name, x in equation.params.items()} for equation in jaxpr.eqns)
+        return jaxpr.replace(
+            eqns=[equation.replace(params=new) for equation, new in zip(jaxpr.eqns, params, strict=True)]
+        )
 
     def _copy_once(self, value: Any) -> Any:
         if id(value) not in self._copies:
