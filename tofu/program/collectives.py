@@ -114,10 +114,10 @@ def recognize(program: Lockstep, transfer: Transfer) -> tuple[Collective, ...]:
     chain = _find_collectives(program, transfer)
     if chain is not None:
         return chain
-    shape = program.values[transfer.output].shape
-    reducer = transfer.reducer if transfer.is_sum else None
-    first = Exchange(find_rounds(transfer.pieces), shape, transfer.fill, reducer)
-    copies = (Exchange(find_rounds(transfer.copies), shape, continues=True),) if transfer.copies else ()
+    shape, pattern = program.values[transfer.output].shape, transfer.pattern
+    reducer = pattern.reducer if pattern.is_sum else None
+    first = Exchange(find_rounds(pattern.pieces), shape, pattern.fill, reducer)
+    copies = (Exchange(find_rounds(pattern.copies), shape, continues=True),) if pattern.copies else ()
     return (first, *copies)
 
 
@@ -127,10 +127,10 @@ def _find_collectives(program: Lockstep, transfer: Transfer) -> tuple[Collective
         return None
     source = program.values[transfer.inputs[0]]
     dimensions = tuple(range(len(output.boxes[0])))
-    reads = (read for piece in transfer.pieces for read in piece.reads)
+    reads = (read for piece in transfer.pattern.pieces for read in piece.reads)
     if source.tensor != output.tensor or any(read.along != dimensions for read in reads):
         return None
-    find_collectives = _find_reducing_collectives if transfer.is_sum else _find_moving_collectives
+    find_collectives = _find_reducing_collectives if transfer.pattern.is_sum else _find_moving_collectives
     return find_collectives(program, transfer, source, output)
 
 
@@ -138,13 +138,13 @@ def _find_moving_collectives(
     program: Lockstep, transfer: Transfer, source: ProgramValue, output: ProgramValue
 ) -> tuple[Collective, ...] | None:
     source_layout, output_layout = (_find_value_layout(program, value) for value in (source, output))
-    if source_layout is None or output_layout is None or not _covers(transfer.pieces, output.boxes):
+    if source_layout is None or output_layout is None or not _covers(transfer.pattern.pieces, output.boxes):
         return None
     chain = find_chain(source_layout, output_layout, program.factors)
     if chain is None:
         return None
     received = program.count * count_received(chain, prod(source.shape), program.factors)
-    return tuple(chain) if received <= transfer.remote_elements else None
+    return tuple(chain) if received <= transfer.pattern.remote_elements else None
 
 
 def _find_reducing_collectives(
@@ -157,9 +157,9 @@ def _find_reducing_collectives(
     source_layout, output_layout = (_find_value_layout(program, value) for value in (source, output))
     if source_layout is None or output_layout is None:
         received = program.count * _count_received_by_reduction(elements, (), reduced_axes, factors)
-        if source.boxes != output.boxes or received > transfer.remote_elements:
+        if source.boxes != output.boxes or received > transfer.pattern.remote_elements:
             return None
-        return (AllReduce(reduced_axes, transfer.reducer),)
+        return (AllReduce(reduced_axes, transfer.pattern.reducer),)
     partial_layout = [PARTIAL if axis in reduced_axes else d for axis, d in enumerate(source_layout)]
     scatters = find_scatters(partial_layout, output_layout)
     dimension_by_axis = dict(scatters)
@@ -176,10 +176,10 @@ def _find_reducing_collectives(
             _count_received_by_reduction(elements, scatters, all_reduced_axes, factors)
             + count_received(chain, reduced_elements, factors)
         )
-        if received > transfer.remote_elements:
+        if received > transfer.pattern.remote_elements:
             return None
-    reduce_scatters = (ReduceScatter(axis, dimension, transfer.reducer) for axis, dimension in scatters)
-    all_reduces = (AllReduce(all_reduced_axes, transfer.reducer),) if all_reduced_axes else ()
+    reduce_scatters = (ReduceScatter(axis, dimension, transfer.pattern.reducer) for axis, dimension in scatters)
+    all_reduces = (AllReduce(all_reduced_axes, transfer.pattern.reducer),) if all_reduced_axes else ()
     return (*reduce_scatters, *all_reduces, *chain)
 
 
@@ -235,7 +235,7 @@ def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...]
     digits = list(np.ndindex(*program.factors))
     boxes = program.values[transfer.inputs[0]].boxes
     reduced: set[int] = set()
-    for piece in transfer.pieces:
+    for piece in transfer.pattern.pieces:
         first_owner = piece.reads[0].owner
         for read in piece.reads:
             if boxes[read.owner] != boxes[first_owner]:
@@ -244,7 +244,7 @@ def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...]
             reduced.update(axis for axis, (first, digit) in enumerate(digit_pairs) if digit != first)
     axes = tuple(sorted(reduced))
     addend_count = prod(program.factors[axis] for axis in axes)
-    for piece in transfer.pieces:
+    for piece in transfer.pattern.pieces:
         addends = {tuple(digits[read.owner][axis] for axis in axes) for read in piece.reads}
         if not len(addends) == len(piece.reads) == addend_count:
             return None

@@ -7,7 +7,7 @@ before the loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any
@@ -32,6 +32,7 @@ from tofu.program.collectives import Collective, Layout, recognize
 from tofu.program.lockstep import Compute, Lockstep
 from tofu.program.parts import list_shards
 from tofu.search.choices import REPLICATED
+from tofu.search.geometry import find_shards
 
 
 class SpmdProgram:
@@ -56,20 +57,29 @@ class SpmdProgram:
     @cached_property
     def lockstep(self) -> Lockstep:
         """The instructions that all workers run together."""
-        return align_workers(self._planned, self.problem.factors, lambda tensor: list_shards(self.choices, tensor))
+        return align_workers(
+            self._planned,
+            self.problem.factors,
+            lambda tensor: find_shards(self.problem, tensor, self.choices.layout(tensor)),
+        )
 
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
         """The collectives that transfer each value. Keys are the numbers of values in the `Lockstep` program."""
-        transfers = self.lockstep.transfers
-        collectives_by_value = {value: recognize(self.lockstep, transfer) for value, transfer in transfers.items()}
-        if is_checked():
-            if self.lockstep.moved_bytes > self._planned.remote_bytes:
-                raise InternalError(
-                    f"Transfers move {self.lockstep.moved_bytes} bytes, and the program {self._planned.remote_bytes}."
-                )
-            for value, collectives in collectives_by_value.items():
-                check_collectives(self.lockstep, transfers[value], collectives)
+        lockstep = self.lockstep
+        if is_checked() and lockstep.moved_bytes > self._planned.remote_bytes:
+            raise InternalError(
+                f"Transfers move {lockstep.moved_bytes} bytes, and the program {self._planned.remote_bytes}."
+            )
+        collectives_by_kind: dict[Hashable, tuple[Collective, ...]] = {}
+        collectives_by_value: dict[int, tuple[Collective, ...]] = {}
+        for value, transfer in lockstep.transfers.items():
+            kind = lockstep.find_kind(transfer)
+            if kind not in collectives_by_kind:
+                collectives_by_kind[kind] = recognize(lockstep, transfer)
+                if is_checked():
+                    check_collectives(lockstep, transfer, collectives_by_kind[kind])
+            collectives_by_value[value] = collectives_by_kind[kind]
         return collectives_by_value
 
     @cached_property
