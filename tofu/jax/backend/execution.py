@@ -28,11 +28,12 @@ class Scope:
     Attributes
     ----------
     values
-        Shards, regions from other workers, and partial results, by number in the `Lockstep` program.
+        Shards, regions from other workers, and partial results. Keys are value numbers of the `Lockstep` program.
     sums
-        Partial sums of loops that have not ended, by number of the summed value in the step.
+        Partial sums that loops are still adding to. Keys are value numbers of the step.
     separate_sums
-        Stacks with one sum for each iteration of an inner loop, by number of the summed value. A later loop reads them.
+        Arrays with one sum for each iteration of an inner loop, which a later loop reads. Keys are value numbers of the
+        step.
     """
 
     program: SpmdProgram
