@@ -1,4 +1,4 @@
-"""Run the commands of `python -m tofu` for a JAX step, which is named FILE.py:STEP. Most commands need no devices."""
+"""Run the commands of `python -m tofu` on a JAX step, named FILE.py:STEP. Most commands need no devices."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class StepRequest:
     engine: Engine
 
     states = 0
-    """The number of arrays that an optimizer outside of the step keeps for each weight: none."""
+    """The number of arrays that an optimizer outside of the step stores per weight. There is no such optimizer."""
 
     @property
     def name(self) -> str:

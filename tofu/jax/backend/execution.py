@@ -50,7 +50,7 @@ class Scope:
                 self._run_equation(item)
 
     def get_array(self, value: int) -> Any:
-        """Return an array by its number in the `Lockstep` program. If the array is not stored yet, transfer it."""
+        """Return an array by its number in the `Lockstep` program. Transfer the array if that has not happened yet."""
         if value not in self.values:
             inputs = list(map(self.get_array, self.program.lockstep.transfers[value].inputs))
             collectives = self.program.collectives[value]

@@ -60,7 +60,7 @@ class SpmdProgram:
 
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
-        """The collectives that transfer each value. Keys are the numbers of values in the `Lockstep` program."""
+        """For each value that workers transfer, its collectives. Keys are value numbers of the `Lockstep` program."""
         transfers = self.lockstep.transfers
         collectives_by_value = {value: recognize(self.lockstep, transfer) for value, transfer in transfers.items()}
         if is_checked():
@@ -104,7 +104,7 @@ class SpmdProgram:
         return jax.jit(function, in_shardings=ins, out_shardings=outs, donate_argnums=tuple(donated))
 
     def function(self, mesh: Mesh) -> Callable[..., list[Any]]:
-        """Return the function that computes the results. Jit it with `shardings` and `result_shardings`."""
+        """Return the function that computes the results, to be jitted with `shardings` and `result_shardings`."""
         self.workers.scatters_sums = scatters_sums(list(mesh.devices.flat))  # before anything is traced
         mapped = self.map_over_mesh(mesh)
 
@@ -148,7 +148,7 @@ class SpmdProgram:
             ]
 
     def find_compute(self, equation: Equation) -> Compute | None:
-        """Return the instruction for an equation, or None if its results are only transferred or not needed."""
+        """Return the instruction for an equation. Return None if its results are only transferred or not needed."""
         return self.lockstep.computes.get(self._operator_by_origin[id(equation)])
 
     def uneven_arguments(self, mesh: Mesh) -> dict[int, UnevenSharding]:

@@ -116,7 +116,7 @@ class UnevenSharding:
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard on a device of this process. `index` is its region of the array. `replica_id` numbers equal shards."""
+    """A shard on a device of this process. `index` is its region of the array. Copies have different `replica_id`s."""
 
     device: Any
     index: tuple[slice, ...]

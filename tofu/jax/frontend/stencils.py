@@ -28,8 +28,8 @@ def extend_window(
 ) -> Operand | None:
     """Return an array that contains a window at `begins`. The other elements may have any values.
 
-    New equations are added before `equation`. Return None unless an element-wise computation from arrays of the shape
-    `shape` produces the window.
+    New equations are added before `equation`. Return None unless the window is computed by element-wise operations from
+    slices of arrays of the shape `shape`.
     """
     if isinstance(window, Literal):
         return None
@@ -54,7 +54,7 @@ class _Search:
         self.padded: list[int] = []
 
     def run(self, window: int) -> bool:
-        """Find out how to compute a window from shifted arrays. Return False if this saves nothing."""
+        """Search for a way to compute a window from shifted arrays. Return False if this saves nothing."""
         waiting, seen = [window], {window}
         while waiting and len(seen) <= MOST_EQUATIONS:
             for operand in self._expand(waiting.pop()):
@@ -127,5 +127,5 @@ def _move(moves: Sequence[_Move], shape: Shape, x: Any) -> Any:
 
 
 def pad(room: Sequence[tuple[int, int]], x: Any) -> Any:
-    """Add zeros around an array, or remove elements if a number is negative."""
+    """Add zeros around an array. `room` has two numbers for each dimension. Negative numbers remove elements."""
     return lax.pad(x, np.zeros((), x.dtype), [(low, high, 0) for low, high in room]) if any(map(any, room)) else x

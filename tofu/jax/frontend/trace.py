@@ -124,7 +124,7 @@ def read_jaxpr(closed: core.ClosedJaxpr, *, is_planned: bool = True) -> Step:
 class StepBuilder:
     """A builder of the equations of a step or loop body.
 
-    `in_reverse` maps a value and reversed dimensions to the reversed value (`reversals.py`).
+    `in_reverse` has values that are already reversed, by original value and reversed dimensions (`reversals.py`).
     """
 
     def __init__(self, *, is_planned: bool = True) -> None:
@@ -224,7 +224,7 @@ class StepBuilder:
     def substitute(
         self, equation: Equation, function: Callable[..., Any], operands: Sequence[Operand], scope: str | None = None
     ) -> list[Operand]:
-        """Trace a function of operands, and add its equations with the line of `equation`. Return its results."""
+        """Trace a function of `operands`. Add its equations with the line of `equation`, and return its results."""
         types = map(self.find_type, operands)
         shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type) for type_ in types]
         closed, first_added = jax.make_jaxpr(function)(*shapes), len(self.equations)

@@ -20,7 +20,7 @@ HEADS_FIRST = 1
 
 
 def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
-    """Return a kernel with a split rule that runs an equation, which is cuDNN's attention or its gradient.
+    """Convert an equation that calls cuDNN's attention, or its gradient, to a kernel with a split rule.
 
     `shapes` are the shapes of the operands.
     """

@@ -13,7 +13,7 @@ from tofu.errors import DescriptionError
 from tofu.search.shared_axes import without_nested_axes
 
 Dimension: TypeAlias = "tuple[str, int] | tuple[()]"
-"""The axis that splits a dimension, and the number of elements for each position of the axis. () if none splits it."""
+"""The axis that splits a dimension, and the number of elements per position of the axis. () if no axis splits it."""
 Dimensions: TypeAlias = tuple[Dimension, ...]
 Shape: TypeAlias = tuple[int, ...]
 
@@ -50,7 +50,7 @@ class SplitRule:
 
     @property
     def attributes(self) -> dict[str, tuple[Dimensions, ...]]:
-        """The rule as attributes of an operator, for the description in `tdl_ops.jax.kernels`."""
+        """The rule as attributes of an operator, which the description in `tdl_ops.jax.kernels` reads."""
         return {"split_inputs": self.inputs, "split_outputs": self.outputs}
 
     def keep(self, axes: Collection[str]) -> SplitRule:
