@@ -41,11 +41,11 @@ class JaxFrontEnd:
         return None
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
-        """Return False, because JAX operators have no hidden random state. They compute random numbers from keys."""
+        """Return False, because JAX operators have no hidden random state."""
         return False
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
-        """Return False, because JAX operators have no hidden random state. They compute random numbers from keys."""
+        """Return False, because JAX operators have no hidden random state."""
         return False
 
 

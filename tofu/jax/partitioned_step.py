@@ -281,8 +281,8 @@ class PartitionedStep:
     def check_replicas(self) -> bool:
         """Return True if JAX can prove that all devices with the same shard store the same numbers.
 
-        The step is traced once more, with `check_vma` of `jax.shard_map`. A result of False does not mean that the
-        numbers differ: JAX has no proof for arrays that are assembled from several regions, such as unequal shards.
+        The step is traced once more, with `check_vma` of `jax.shard_map`. Even if the result is False, the numbers may
+        be the same: JAX has no proof for arrays that are assembled from several regions, such as unequal shards.
         """
         return self._program.check_replicas(self.mesh)
 

@@ -58,9 +58,8 @@ def unflatten_values(
 ) -> Any:
     """Build a tree of a given structure that has `leaves`, for example shardings, in place of its arrays.
 
-    Functions, strings and other values that are not arrays are *static leaves*. `restore` returns the value to put in
-    place of a static leaf. Error messages call the tree `name`. Raise UnsupportedError if a class in it accepts only
-    arrays.
+    `restore` returns the value to put in place of each static leaf, such as a function. Error messages call the tree
+    `name`. Raise UnsupportedError if a class in it accepts only arrays.
     """
     try:
         return structure.unflatten(leaves, restore)

@@ -229,8 +229,7 @@ def _pack(
 def _find_unplaced(buffers: Sequence[Buffer], spaces: Iterable[list[Buffer]], length: int) -> list[Buffer]:
     """Return the buffers that cannot use the memory of results.
 
-    Each list in `spaces` has buffers that share memory: first a result, then buffers that use its memory at other
-    times. The largest buffer chooses first. It takes the smallest space that is large enough and free.
+    Each list in `spaces` has buffers that share the memory of a result. The first buffer is the result itself.
     """
     spaces = sorted(spaces, key=lambda space: space[0].size)
     sizes = [space[0].size for space in spaces]

@@ -182,8 +182,7 @@ def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
 def _find_maximum(array: Any, axis_names: tuple[str, ...]) -> Any:
     """Return the maximum over devices, or NaN if any number is NaN.
 
-    XLA ignores NaN in a maximum over CPU devices. So this function compares the numbers as integers, and NaN becomes
-    the largest integer.
+    XLA ignores NaN on CPUs. So this function compares numbers as integers, among which NaN is the largest.
     """
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
         return _reduce_in_parts(jnp.max, array, axis_names)

@@ -259,8 +259,7 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
 def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
     """Clamp the indices of a gather, even if `mode` promises that they are in bounds.
 
-    `jax.vmap` turns dynamic slices into gathers with this promise, although indices may be out of bounds. XLA may then
-    compile a slice without a clamp.
+    `jax.vmap` of dynamic slices makes this promise, although indices may be out of bounds, and XLA may rely on it.
     """
     dimensions, slice_sizes = parameters["dimension_numbers"].start_index_map, parameters["slice_sizes"]
     last_start = np.array([shape[d] - slice_sizes[d] for d in dimensions])
@@ -321,10 +320,7 @@ def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 def _find_begins(
     call: LocalCall, shape: Sequence[int], window_sizes: Sequence[int], starts: Sequence[Any]
 ) -> list[Any]:
-    """Return the start of a window, relative to the worker's shard. The start may be outside the shard.
-
-    As in JAX, a window that is partly outside the complete array is first moved inside.
-    """
+    """Return the start of a window, relative to the worker's shard. The start may be outside the shard."""
     complete_extents, split_dimensions = call.find_complete_extents(), call.split_dimensions
     index_dtype = jnp.int64 if any(jnp.result_type(start) == jnp.int64 for start in starts) else jnp.int32
     begins = []
@@ -336,7 +332,6 @@ def _find_begins(
 
 
 def _read_along(array: Any, dimension: int, begin: Any, size: int) -> tuple[Any, Any]:
-    """Read `size` elements along a dimension. Also return a mask, which is False for positions outside the array."""
     position, extent = begin + jnp.arange(size, dtype=begin.dtype), array.shape[dimension]
     shape = [size if d == dimension else 1 for d in range(array.ndim)]
     is_inside = ((position >= 0) & (position < extent)).reshape(shape)

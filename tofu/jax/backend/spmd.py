@@ -116,8 +116,7 @@ class SpmdProgram:
     def map_over_mesh(self, mesh: Mesh, is_checked: bool = False) -> Any:
         """Return the program under `jax.shard_map`, as a function of complete arrays.
 
-        If `is_checked` is True, JAX raises TypeError or ValueError unless it can prove that workers with the same shard
-        compute the same numbers.
+        If `is_checked` is True, JAX raises TypeError or ValueError unless it can prove that replicas are equal.
         """
         specs = [sharding.spec for sharding in self.shardings(mesh)]
         result_specs = [sharding.spec for sharding in self.result_shardings(mesh)]
@@ -126,8 +125,7 @@ class SpmdProgram:
     def check_replicas(self, mesh: Mesh) -> bool:
         """Return True if JAX can prove that workers with the same shard compute the same numbers.
 
-        This function only traces the program. JAX's check fails if it also compiles some primitives, which become
-        loops.
+        The program is traced but not compiled. JAX's check fails when it compiles some primitives, which become loops.
         """
         try:
             jax.eval_shape(self.map_over_mesh(mesh, is_checked=True), *self.argument_structs(mesh))

@@ -115,9 +115,8 @@ def find_lookup(
 ) -> KnownLookup | None:
     """Find the known positions of a gather or scatter. Return None if no position is known.
 
-    `indices` have a position for each of `dimensions` of the operand. Each slice has the shape `sizes`, until its
-    `collapsed` dimensions are removed. `batched` maps batch dimensions of the operand to batch dimensions of the
-    indices.
+    `indices` has a position for each of `dimensions`. A slice has the extents `sizes`, before its `collapsed`
+    dimensions are removed. `batched` maps batch dimensions of the operand to batch dimensions of the indices.
     """
     shape = builder.find_type(operand).shape
     partial = (d for d in range(len(shape)) if d not in dimensions and d not in batched and sizes[d] < shape[d])
@@ -169,10 +168,7 @@ def write_at(
     strides: Sequence[int],
     join: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
-    """Put `update` at regularly spaced positions of `operand`.
-
-    If `join` is passed, it combines old and new elements.
-    """
+    """Put `update` at regular positions of `operand`. If `join` is passed, it combines old and new elements."""
     sizes, extents = update.shape, operand.shape
     ends = [begin + stride * (size - 1) + 1 for begin, stride, size in zip(begins, strides, sizes, strict=True)]
     around = zip(begins, ends, strides, extents, strict=True)
@@ -189,10 +185,7 @@ def select_window(
     moved: Any,
     strides: Sequence[int] | None = None,
 ) -> Any:
-    """Return `operand` with the elements of `moved` in a window.
-
-    If `join` is passed, it combines old and new elements.
-    """
+    """Return `operand` with a window from `moved`. If `join` is passed, it combines old and new elements."""
     is_inside = np.bool_(True)
     strides = strides or [1] * len(begins)
     for d, (begin, stride, size, extent) in enumerate(zip(begins, strides, sizes, operand.shape, strict=True)):

@@ -61,7 +61,7 @@ def hoist_sums(step: Step) -> Step | None:
 class _Hoister:
     """A pass that moves sums out of the loops of a step.
 
-    If a sum moves, `current_by_old` maps the old result of the loop to the new one. `count` counts the moved sums.
+    If a sum moves, `current_by_old` maps the old result of the loop to the new one.
     """
 
     types: list[ValueType]
@@ -238,8 +238,7 @@ class _LoopBody:
     ) -> Sequence[Operand] | None:
         """Return the operands in which an equation is linear, or None if the equation cannot move.
 
-        An equation can move if its other operands are equal in all iterations. Equations that compute these other
-        operands are added to `hoisted_sum`.
+        An equation can move if its other operands are equal in all iterations. Add their equations to `hoisted_sum`.
         """
         name, inputs = equation.primitive.name, equation.inputs
         if name in RESHAPING or name in ADDING:
@@ -263,10 +262,7 @@ class _LoopBody:
         return None
 
     def _hoist_operand(self, operand: Operand, moved_equations: dict[int, Equation], body_values: _BodyValues) -> bool:
-        """Return True if an operand is equal in all iterations.
-
-        Add the equations that compute it to `moved_equations`.
-        """
+        """Return True if an operand is equal in all iterations. Add its equations to `moved_equations`."""
         if isinstance(operand, Literal) or operand not in self._values_inside:
             return True
         equation = body_values.equation_by_result.get(operand)

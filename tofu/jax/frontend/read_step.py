@@ -40,8 +40,8 @@ from tofu.validation import show, show_with_type
 class Native:
     """A traced step with everything that the backend needs to run it.
 
-    `tensor_of` maps the number of each value of the step to the number of a tensor of the graph. `names` has a name for
-    each leaf of the arguments, even for leaves that are not arrays.
+    `tensor_of` maps value numbers of the step to tensor numbers of the graph. `names` has a name for each leaf of the
+    arguments, also for leaves that are not arrays.
     """
 
     step: Step
@@ -228,10 +228,7 @@ def divide_step(source: Source, workers: int) -> Source | None:
 
 
 def _rewrite(source: Source, step: Step, find_operator_name: Callable[[Equation], str | None]) -> Source:
-    """Replace the step of a source by a rewritten step. Tensors and operators of the original step keep their names.
-
-    `find_operator_name` returns the name of an original operator, and None for a new operator.
-    """
+    """Replace the step of a source by a rewritten step. Tensors and operators of the original step keep their names."""
     native: Native = source.native
     names = [native.name_tensor(source.graph, number) for number in step.inputs]
     graph, tensor_of = make_graph(step, names, count_state(source))

@@ -71,7 +71,6 @@ class _Search:
         return value, frozenset(dimensions if self.builder.types[value].shape else ())
 
     def run(self, wanted: Reversed) -> bool:
-        """Search the equations before a reversed value. Return False if there are more than `MOST_EQUATIONS`."""
         waiting, seen = [wanted], {wanted}
         while waiting and len(seen) <= MOST_EQUATIONS:
             for following in self._expand(waiting.pop()):

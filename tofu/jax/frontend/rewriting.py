@@ -64,7 +64,7 @@ def check_undivided(step: Step) -> None:
 
 
 def complete(builder: StepBuilder, equation: Equation) -> Equation:
-    """Replace literals and parameters that the primitive's description does not cover, by adding equations."""
+    """Add equations for literals and parameters that the primitive's description does not cover."""
     return _without_literals(builder, _without_dimension_order(builder, equation))
 
 

@@ -105,7 +105,7 @@ class Structure:
         return jax.tree.unflatten(self.tree, leaves)
 
     def strip_static(self) -> Any:
-        """Return a value that shows the structure without its static leaves, for comparisons."""
+        """Return a value with which structures can be compared. It leaves out the values of static leaves."""
         static, positions = dict(self.static), count()
 
         def visit(tree: Any) -> Any:

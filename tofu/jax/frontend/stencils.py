@@ -26,10 +26,10 @@ MOST_EQUATIONS = 256  # the search ends after this many equations before an upda
 def extend_window(
     builder: StepBuilder, window: Operand, begins: Sequence[int], shape: Shape, equation: Equation
 ) -> Operand | None:
-    """Return an array that contains a window at `begins`. The other elements may have any values.
+    """Return an array of the shape `shape` that contains a window at `begins`. Other elements may have any values.
 
-    New equations are added before `equation`. Return None unless the window is computed by element-wise operations from
-    slices of arrays of the shape `shape`.
+    New equations are added before `equation`. Return None unless the window is computed from slices, element by
+    element.
     """
     if isinstance(window, Literal):
         return None
@@ -54,7 +54,6 @@ class _Search:
         self.padded: list[int] = []
 
     def run(self, window: int) -> bool:
-        """Search for a way to compute a window from shifted arrays. Return False if this saves nothing."""
         waiting, seen = [window], {window}
         while waiting and len(seen) <= MOST_EQUATIONS:
             for operand in self._expand(waiting.pop()):

@@ -124,7 +124,7 @@ def read_jaxpr(closed: core.ClosedJaxpr, *, is_planned: bool = True) -> Step:
 class StepBuilder:
     """A builder of the equations of a step or loop body.
 
-    `in_reverse` has values that are already reversed, by original value and reversed dimensions (`reversals.py`).
+    `in_reverse` stores reversed values (`reversals.py`). Its keys are the original value and the reversed dimensions.
     """
 
     def __init__(self, *, is_planned: bool = True) -> None:

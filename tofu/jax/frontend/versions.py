@@ -125,10 +125,7 @@ def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
 
 
 def find_platform(equation: JaxprEqn) -> int:
-    """Return the index of the case that `lax.platform_dependent` runs on this machine.
-
-    A case for None fits any platform.
-    """
+    """Return the index of the case that `lax.platform_dependent` runs here. A case for None fits any platform."""
     cases = equation.params["platforms"]
     platforms = {jax.default_backend(), jax.devices()[0].platform}
     matching = (n for n, names in enumerate(cases) if names is not None and platforms.intersection(names))

@@ -1,7 +1,7 @@
 """Replace reads and writes at known positions by slices and selects (`lax.select`).
 
-JAX's gather, scatter, dynamic slice and dynamic update take positions at run time. Even if the positions are known when
-the step is traced, a plan cannot use them, and workers would transfer more elements than they need.
+JAX's gather, scatter, dynamic slice and dynamic update take positions at run time. A plan cannot know these positions,
+so workers would transfer more elements than they need.
 """
 
 from __future__ import annotations
@@ -174,8 +174,8 @@ def rewrite_concatenation(
 ) -> Sequence[Operand] | None:
     """Replace a concatenation of slices, such as `jnp.roll(x, 1)`, by a select between shifted copies of the array.
 
-    Without this, a slice of one row would be transferred twice, because it cannot be split. A piece that fills more
-    than half of the result may also be computed from slices. Return None for other concatenations.
+    A slice of one row cannot be split, so its elements would be transferred twice. A piece that fills more than half of
+    the result may also be computed from slices. Return None for other concatenations.
     """
     if not 2 <= len(equation.inputs) <= MOST_SLICES:
         return None
@@ -229,10 +229,6 @@ def _extend_pieces(
 
 
 def _find_slice(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand, int, int]:
-    """If an operand is a slice along dimension `d`, return the sliced array, and the begin and end of the slice.
-
-    Otherwise return the operand itself, from begin to end.
-    """
     maker = builder.find_producer(operand)
     if maker is not None and maker.primitive.name == "slice" and set(maker.params["strides"] or (1,)) == {1}:
         (source,) = maker.inputs

@@ -58,7 +58,7 @@ class KernelCall:
 
     @cached_property
     def compiled(self) -> Callable[..., Sequence[Any]]:
-        """The jitted kernel, for calls with concrete arrays."""
+        """The jitted kernel, for calls that JAX does not trace."""
         compiled: Callable[..., Sequence[Any]] = jax.jit(without_shard_maps(self.run))
         return compiled
 
@@ -176,6 +176,6 @@ def is_differentiable(value: Any) -> bool:
 
 
 def merge(is_replaced: Iterable[bool], replacements: Iterable[Any], values: Iterable[Any]) -> list[Any]:
-    """Return a copy of `values` in which each element whose `is_replaced` is True becomes the next replacement."""
+    """Replace the values whose `is_replaced` is True by the replacements, in order."""
     remaining = iter(replacements)
     return [next(remaining) if is_new else value for is_new, value in zip(is_replaced, values, strict=True)]

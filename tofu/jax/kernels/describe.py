@@ -27,8 +27,6 @@ from tofu.tdl import Description
 
 PLAIN = (bool, int, float, str)
 _formulas: dict[str, tuple[Any, ...]] = {}
-"""For each operator name, the code, closure, defaults and options of the formula that was registered."""
-
 
 def describe(
     description: str | Callable[..., Any], *, name: str = "", concrete: bool = False

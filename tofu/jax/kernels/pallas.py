@@ -34,10 +34,10 @@ MOST_POSITIONS = 1 << 20
 
 @dataclass(frozen=True)
 class _FollowedDimension:
-    """The dimension of an array along which a kernel's blocks move when the position on a grid axis increases.
+    """The dimension of an array along which a kernel's blocks move with a grid axis.
 
-    Positions are grouped by `positions` neighbors. From one group to the next, the blocks move by `elements` elements.
-    If `elements` is 0, all groups use the same blocks.
+    The axis is divided into groups of `positions` positions. From one group to the next, the blocks move by `elements`
+    elements. If `elements` is 0, all groups use the same blocks.
     """
 
     positions: int
@@ -216,8 +216,8 @@ def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, A
 def _match_stride(blocks: np.ndarray[Any, Any]) -> tuple[int, int] | None:
     """Divide the positions of a grid axis into equal groups that use separate blocks, or all the same blocks.
 
-    `blocks` has a row of block numbers for each position. Return the size of the smallest such groups, and the
-    difference of block numbers between neighboring groups. Return None if there are no such groups.
+    `blocks` has a row of block numbers for each position. Return the size of the smallest groups, and the difference of
+    block numbers between neighboring groups. Return None if there are no such groups.
     """
     size = len(blocks)
     for positions in (n for n in range(1, size // 2 + 1) if size % n == 0):

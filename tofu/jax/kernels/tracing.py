@@ -41,7 +41,10 @@ def tracing_step() -> Iterator[None]:
 
 @contextmanager
 def within_kernel() -> Iterator[None]:
-    """Return a context for the body of a described function. The body runs other described functions as usual."""
+    """Return a context for the body of a described function.
+
+    In this context, other described functions run as usual.
+    """
     if not _is_tracing.get():
         yield
         return

@@ -34,7 +34,7 @@ LOOP_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
 
 
 DATA_BY_WIDE_KEY: dict[int, tuple[int, ...]] = {}
-"""The data of random keys with more than 64 bits. The keys of this table are hashes, and zeros have the hash 0."""
+"""A map from hashes to the data of random keys with more than 64 bits. A key of zeros has the hash 0."""
 
 
 @dataclass(frozen=True)
