@@ -39,7 +39,7 @@ class StepRequest:
     engine: Engine
 
     states = 0
-    """The number of arrays that an optimizer outside of the step stores per weight. There is no such optimizer."""
+    """The number of arrays per weight that an optimizer stores outside of the step. JAX steps need none."""
 
     @property
     def name(self) -> str:

@@ -37,7 +37,7 @@ class JaxFrontEnd:
     lowerings = LOWERINGS
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return None, because the planner computes these shapes itself, from a formula for each operator."""
+        """Return None, because the planner itself computes the shapes of shards, from a formula for each operator."""
         return None
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
@@ -76,7 +76,7 @@ class JaxBackend:
         return Measured(tuple(held_bytes.tolist()))
 
     def predict_peak(self, build: Callable[[], SpmdProgram]) -> tuple[int, ...] | None:
-        """Predict the most bytes that each worker uses at one time. Return None if `predicts_peak` is False."""
+        """Predict the peak memory of each worker in bytes. Return None if `predicts_peak` is False."""
         if not self.predicts_peak:
             return None
         execution = build()

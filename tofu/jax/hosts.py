@@ -24,9 +24,9 @@ from tofu.plan import Plan
 from tofu.search.topology import Level, Topology
 
 HOST_BYTES_PER_SECOND = 12.5e9
-"""Rate at which a host receives data from other hosts, 100 Gbit/s. Used if the user passes no topology."""
+"""Bytes per second that a host receives from other hosts (100 Gbit/s), unless the user passes a topology."""
 DEVICE_BYTES_PER_SECOND = 200e9
-"""Rate at which a device receives data from other devices of its host. Used if the user passes no topology."""
+"""Bytes per second that a device receives from other devices of its host, unless the user passes a topology."""
 
 
 def list_devices(workers: int) -> list[Any]:

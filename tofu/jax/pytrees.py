@@ -73,10 +73,9 @@ def unflatten_values(
 
 
 def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
-    """Return True if the tensor `name` may be split along the dimensions `steps`, or False if a hint contradicts.
+    """Return True if the user's hints allow a plan to split the tensor `name` along the dimensions `steps`.
 
-    `steps` has the dimension that each round of the plan splits. A hint is a single dimension for all rounds, or such a
-    list.
+    `steps` has one dimension for each round of the plan. A hint is a single dimension for all rounds, or such a list.
     """
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)
@@ -85,10 +84,9 @@ def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) ->
 def copy_layouts(
     partition: Partition, source: Source, pairs: Sequence[tuple[int, int]]
 ) -> Mapping[str, DimensionChoice]:
-    """Return hints with which `source` is planned to store values like an already planned step.
+    """Return hints with which `source` stores values like an already planned step.
 
-    Each of the `pairs` has the number of a value in `source`, and the number of the value in the planned step that it
-    copies.
+    Each of the `pairs` has the number of a value in `source`, and the number of a value in the planned step.
     """
     native, planned = source.native, partition.source.native
     return {
@@ -98,11 +96,10 @@ def copy_layouts(
 
 
 def make_state_hints(source: Source, partition: Partition, part: Callable[[Any], Any]) -> Mapping[str, DimensionChoice]:
-    """Return hints with which the first argument of a step is stored like the state of an already planned step.
+    """Return hints with which a step stores its first argument like the state of an already planned step.
 
-    `part` is a function from the state to the part that the first argument has, or to the complete state. Raise
-    ShapeError if trees, shapes or types differ. Raise UnsupportedError if the part has arrays that are not in the
-    state.
+    `part` is a function that selects the first argument from this state. Raise ShapeError if trees, shapes or types
+    differ. Raise UnsupportedError if `part` returns arrays that are not in the state.
     """
     native, planned = source.native, partition.source.native
     numbers, state = _trace_part(planned, part)

@@ -29,7 +29,7 @@ CHEAP = read_names("""
     integer_pow iota is_finite le loop_cell lt max min mul ne neg nextafter not or pad population_count reduce_precision rev round
     select_n shift_left shift_right_arithmetic shift_right_logical sign slice split square sub transpose xor
 """)
-"""Cheap operations, which XLA fuses into all their readers."""
+"""Cheap operations, which XLA may fuse into several readers."""
 COSTLY = read_names("""
     acos acosh asin asinh atan atan2 atanh cbrt cos cosh digamma div erf erf_inv erfc exp exp2 expm1 gather lgamma log log1p logistic
     pow rem rsqrt sin sinh sqrt tan tanh
@@ -63,7 +63,7 @@ class Buffer:
         return other in self.over and other.last == self.first
 
     def shift(self, moments: int) -> Buffer:
-        """Return a copy of the buffer that is in use at a later time. `moments` is the difference."""
+        """Return a copy of the buffer that is in use `moments` units of time later."""
         return Buffer(self.size, self.first + moments, self.last + moments)
 
 
@@ -95,7 +95,7 @@ class Operation:
 
 
 def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """Map each value to the operation that computes it, and to the operations that read it. Return both maps."""
+    """Return two maps: from each value to the operation that computes it, and to the operations that read it."""
     makers = {value: n for n, operation in enumerate(operations) for value in operation.makes}
     readers: dict[int, list[int]] = {}
     for n, operation in enumerate(operations):
@@ -128,8 +128,8 @@ def _join(operation: Operation, fused_operations: Mapping[int, Operation]) -> Op
 class _Fusion:
     """A choice of the operations that XLA fuses.
 
-    A *root* is an operation whose results are stored in memory. `roots[n]` maps each root within which XLA computes
-    operation n to True or False: True if the root reads an element of operation n's result more than once.
+    A *root* is an operation whose results are stored in memory. XLA computes operation n within the roots in
+    `roots[n]`. The entry for a root is True if this root reads an element of operation n's result more than once.
     """
 
     def __init__(self, operations: list[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> None:

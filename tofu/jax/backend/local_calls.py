@@ -94,7 +94,7 @@ class LocalCall:
         return evaluate(replace(self.equation, params={**self.parameters, **replaced}), operands)
 
     def pick(self, name: str, default: Any) -> list[Any]:
-        """Return the value of the attribute `name` on this worker as a list of numbers, or `default` if it has none."""
+        """Return this worker's value of the attribute `name`, or `default` if there is none, as a list of numbers."""
         rows = [attributes.get(name, default) for attributes in self.attributes_by_worker]
         return self.workers.pick([row if isinstance(row, tuple) else (row,) for row in rows])
 
@@ -259,7 +259,8 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
 def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
     """Clamp the indices of a gather, even if `mode` promises that they are in bounds.
 
-    `jax.vmap` of dynamic slices makes this promise, although indices may be out of bounds, and XLA may rely on it.
+    `jax.vmap` of dynamic slices makes this promise for indices that may be out of bounds, and XLA relies on the
+    promise.
     """
     dimensions, slice_sizes = parameters["dimension_numbers"].start_index_map, parameters["slice_sizes"]
     last_start = np.array([shape[d] - slice_sizes[d] for d in dimensions])

@@ -70,7 +70,7 @@ class PlanRow:
 
 
 class PlanComparison:
-    """A comparison of Tofu's plans for a step with *peers*, plans made by hand. All are compiled by XLA."""
+    """A comparison of Tofu's plans for a step with *peers*, plans made by hand. XLA compiles all plans."""
 
     def __init__(
         self, step: Callable[..., Any], source: Source, arguments: Arguments, settings: Settings, devices: Sequence[Any]

@@ -54,7 +54,7 @@ class KnownLookup:
     Attributes
     ----------
     known
-        The known positions, by dimension of the array.
+        The known positions. Keys are dimensions of the array.
     rest
         The index arrays for other dimensions of the array. Their last dimension has extent 1.
     batches

@@ -120,10 +120,9 @@ class _HoistedSum:
     Attributes
     ----------
     summed_equations
-        Equations that stay in the loop, by result. The loop will sum their results.
+        Equations that stay in the loop. The loop will sum their results.
     moved_equations
-        Equations that move out, and run after the loop, by result. They compute the sum of `summand` from the loop's
-        sums.
+        Equations that will run after the loop. They compute the sum of `summand` from the sums of the loop.
     separate_sums
         A sum that moves out of an inner loop, for each value that the inner loop stacks.
     has_product

@@ -28,6 +28,7 @@ from tofu.tdl import Description
 PLAIN = (bool, int, float, str)
 _formulas: dict[str, tuple[Any, ...]] = {}
 
+
 def describe(
     description: str | Callable[..., Any], *, name: str = "", concrete: bool = False
 ) -> Callable[[Any], Described]:

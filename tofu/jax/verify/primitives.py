@@ -38,7 +38,7 @@ class VerifiedEquation:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """A message for each result that differs from the primitive's, or if the description rejects the equation."""
+        """Messages about results that differ from the primitive's, or about a description that rejects the equation."""
         refused = [f"refused: {self.report.refused}"] if self.report.refused else []
         split = [
             f"split {strategy.axis}: {text}"
