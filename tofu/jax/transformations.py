@@ -168,8 +168,8 @@ def make_transformable(
 def choose_settings(partition: Partition, source: Source) -> Settings:
     """Return the settings for planning `source`, the derivative or the `jax.vmap` of a planned step.
 
-    Hints in these settings make `source` store each argument in the same way as the planned step does. There are no
-    hints for arguments with a batch dimension, which the planned step does not have.
+    Hints in these settings make `source` store each argument in the same way as the planned step does. Arguments to
+    which `jax.vmap` adds a batch dimension get no hint.
     """
     native, transformed = partition.source.native, source.native
     numbers = list(zip(transformed.step.inputs, native.step.inputs, strict=False))

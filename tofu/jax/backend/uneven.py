@@ -87,7 +87,7 @@ class UnevenSharding:
 
     @cached_property
     def join_whole(self) -> Any:
-        """The jitted function `join`, for an array that is replicated or sharded equally."""
+        """The jitted function `join`. Its operand may be replicated."""
         return jax.jit(self.join, out_shardings=self.joined)
 
     @cached_property

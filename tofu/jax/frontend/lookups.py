@@ -92,7 +92,7 @@ class KnownLookup:
         return lax.rev(part, reversed_) if reversed_ else part
 
     def write(self, array: Any, part: Any, join: Callable[[Any, Any], Any] | None = None) -> Any:
-        """Put `part` at the known positions of an array. If `join` is passed, it combines old and new elements."""
+        """Return `array` with `part` at the known positions. If `join` is passed, it combines old and new elements."""
         part = self.reverse_decreasing(part)
         if part.shape == array.shape:
             return part if join is None else join(array, part)
@@ -168,7 +168,7 @@ def write_at(
     strides: Sequence[int],
     join: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
-    """Put `update` at regular positions of `operand`. If `join` is passed, it combines old and new elements."""
+    """Return `operand` with `update` at regular positions. If `join` is passed, it combines old and new elements."""
     sizes, extents = update.shape, operand.shape
     ends = [begin + stride * (size - 1) + 1 for begin, stride, size in zip(begins, strides, sizes, strict=True)]
     around = zip(begins, ends, strides, extents, strict=True)

@@ -190,7 +190,10 @@ class _LoopBody:
         return hoisted_sum if is_sum and hoisted_sum.has_product else None
 
     def _analyze_summand(self, value: Operand, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues) -> bool:
-        """Return True if the sum of a value can move out of the loop. Add the equations to move to `hoisted_sum`."""
+        """Return True if the sum of a value can move out of the loop.
+
+        Add the equations that must move to `hoisted_sum`.
+        """
         if not isinstance(value, int) or self._read_counts[value] != 1:
             return False
         if value in self._moved_values or value in self._summed_equations:

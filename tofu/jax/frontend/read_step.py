@@ -46,7 +46,7 @@ class Native:
 
     step: Step
     original: Step
-    """The step before Tofu rewrote its equations to save communication."""
+    """The step before sums were moved out of its loops, and before its operators were divided into blocks."""
     jaxpr: core.ClosedJaxpr
     """The step as JAX traced it, for derivatives. It takes and returns flat lists of arrays."""
     tensor_of: Mapping[int, int]

@@ -93,7 +93,7 @@ class Structure:
         return [list(islice(remaining, child.num_leaves)) for child in self.children()]
 
     def pick(self, leaves: Sequence[T]) -> list[T]:
-        """Return the elements for arrays from a list with one element per leaf."""
+        """Return a list without its elements for static leaves. `leaves` has one element per leaf."""
         static = dict(self.static)
         return [leaf for n, leaf in enumerate(leaves) if n not in static]
 
