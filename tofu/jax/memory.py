@@ -112,7 +112,7 @@ class StepMemory(MemoryComparison):
 
     @property
     def largest(self) -> StepDeviceMemory:
-        """The worker that needs the most memory. All workers need the same."""
+        """Any worker, because all workers need the same memory."""
         return self.worker
 
 

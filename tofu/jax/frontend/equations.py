@@ -207,7 +207,7 @@ class LoopCarry:
 
 @dataclass(frozen=True)
 class LoopSum:
-    """A result that one or more loops sum, as seen from one of these loops.
+    """The sum of a result over one or more loops, as seen from one of these loops.
 
     Attributes
     ----------

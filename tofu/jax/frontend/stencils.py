@@ -84,7 +84,6 @@ class _Search:
         return ()
 
     def _find_moves(self, maker: Equation) -> Sequence[_Move] | None:
-        """Return the shifts of a sliced array, or None if they would transfer many elements outside the slice."""
         extents, starts = self.builder.find_type(maker.inputs[0]).shape, maker.params["start_indices"]
         strides = maker.params["strides"] or (1,) * len(extents)
         moves = []

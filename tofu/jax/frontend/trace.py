@@ -195,7 +195,7 @@ class StepBuilder:
         line: Line = UNKNOWN_LINE,
         checkpoint: int | None = None,
     ) -> list[Operand]:
-        """Add the equations of a jaxpr, called with `arguments`. Return its results."""
+        """Add the equations of a jaxpr that is called with `arguments`. Return its results."""
         values: dict[Any, Operand] = dict(zip(jaxpr.invars, arguments, strict=True))
         values.update(zip(jaxpr.constvars, map(self.add_constant, constants), strict=True))
         for eqn in jaxpr.eqns:

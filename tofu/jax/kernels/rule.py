@@ -64,9 +64,9 @@ class SplitRule:
     def differentiate(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> SplitRule:
         """Return the rule of the kernel's gradient (vector-Jacobian product).
 
-        `inputs` is True for each input whose gradient is requested, and `outputs` for each output that has a cotangent.
-        The gradient can be split along the same axes. If an axis does not split an input, the input's gradient is a sum
-        over this axis.
+        `inputs` is True for each input whose gradient is requested. `outputs` is True for each output that has a
+        cotangent. The gradient can be split along the same axes. If an axis does not split an input, the input's
+        gradient is a sum over this axis.
         """
         cotangent_groups = tuple(group for group, is_used in zip(self.outputs, outputs, strict=True) if is_used)
         gradient_groups = tuple(group for group, is_used in zip(self.inputs, inputs, strict=True) if is_used)
@@ -132,7 +132,6 @@ def _list_numbers(numbers: Iterable[int]) -> str:
 
 
 def _parse_dimensions(part: str, text: str) -> list[str]:
-    """Return the names of an array's dimensions. For the dimension `(h _)`, the name is "(h"."""
     if part.strip() in ("", "()"):
         return []
     dimensions = []
