@@ -1,4 +1,4 @@
-"""Change a symbol for a comparison: use double precision, remove dropout, and avoid kernels that MXNet gets wrong."""
+"""Change a symbol for a comparison: use double precision, remove dropout, and avoid kernels that compute wrong."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Change = Callable[[str, dict[str, str]], dict[str, str]]  # (operator type, attr
 def widen_types(symbol: Any) -> Any:
     """Return a copy of the symbol that computes in float64 instead of float32 and float16.
 
-    An operator that MXNet has only in float32 keeps this type. Its inputs and outputs are cast.
+    Operators that MXNet has only in float32 still compute in float32. Their inputs and outputs are cast.
     """
 
     def widen(op: str, attributes: dict[str, str]) -> dict[str, str]:
@@ -80,9 +80,9 @@ def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
 def split_readers(symbol: Any) -> Any:
     """Return a copy of the symbol in which no output has more than seven readers.
 
-    MXNet adds the gradients of eight or more readers in place, and some of its kernels do this incorrectly. So each
-    group of seven readers reads its own copy of the output. The copies get different attributes, because MXNet would
-    merge equal nodes.
+    If an output has eight or more readers, MXNet adds their gradients in place, and some of its kernels do this
+    incorrectly. So each group of seven readers reads its own copy of the output. The copies get different attributes,
+    because MXNet would merge equal nodes.
     """
     model = json.loads(symbol.tojson())
     nodes, states = model["nodes"], set(symbol.list_auxiliary_states())
@@ -103,9 +103,9 @@ def split_readers(symbol: Any) -> Any:
 
 
 def avoid_blocked_layouts(symbol: Any) -> Any:
-    """Return a copy of the symbol in which each LRN is followed by a slice that selects all elements.
+    """Return a copy of the symbol with a slice of all elements after each LRN.
 
-    On CPUs, a convolution may write a gradient in oneDNN's blocked format. The gradient of LRN would read it wrong. The
+    On CPUs, a convolution may write a gradient in oneDNN's blocked format, which the gradient of LRN reads wrong. The
     gradient of a slice is always in row-major order.
     """
     model = json.loads(symbol.tojson())
