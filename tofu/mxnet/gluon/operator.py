@@ -135,7 +135,7 @@ class PartitionedOperator:
     def count_before_parameters(self, differentiated: Collection[str]) -> int:
         """Count the inputs in `differentiated` that come before the block's first trained parameter.
 
-        Autograd records one array, the *anchor*, in place of all parameters. The anchor is recorded after as many
+        Autograd records one array, the *anchor*, in place of all parameters. The anchor comes after this number of
         inputs, because autograd orders the backward passes of several calls by the positions of their inputs.
         """
         trained = set(self._list_trained())

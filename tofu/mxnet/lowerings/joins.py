@@ -5,7 +5,7 @@ slice, and to the worker that reads it. A concatenation of slices becomes one op
 
     concat(x[7:8], x[0:7]) -> y[i] = x[i + 7] + x[i - 1], where elements outside x are zero
 
-This operator needs no kernel, because each worker copies its shard of `y` from the shards of `x`.
+This operator needs no kernel, because workers assemble `y` from the shards of `x`.
 """
 
 from __future__ import annotations
