@@ -122,7 +122,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
         return self if is_everything(key) else self.tensor.gather()[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Set the elements that `key` selects. If these are not all elements, a whole copy on the host is changed first."""
+        """Set the elements that `key` selects. To set only some elements, a whole copy on the host is changed."""
         if value is self:
             return
         if is_everything(key) and isinstance(value, ShardedArray):

@@ -163,7 +163,7 @@ class ShardedTensor:
         return mx.nd.array(whole[tuple(slice(*span) for span in region)], dtype=self.dtype)
 
     def gather(self, out: Any | None = None) -> Any:
-        """Copy the shards into the whole array `out`, or into a new array on the host if `out` is None. Return the array."""
+        """Copy the shards into the whole array `out`, by default a new array on the host, and return it."""
         if out is not None and out.stype != "default":
             self.gather().tostype(out.stype).copyto(out)
             return out

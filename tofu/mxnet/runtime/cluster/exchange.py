@@ -34,7 +34,7 @@ def write_shards(array: ParameterArray, tensor: ShardedTensor) -> None:
 
 
 def describe_layouts(arrays: Mapping[int, ParameterArray]) -> tuple[dict[int, ShardedTensor], str]:
-    """Return, for each array, a tensor that is split like it. Also return a text to compare the splits between machines."""
+    """Return a tensor that is split like each array, and a text by which machines compare their splits."""
     layouts = {index: array.layout.zeros_like() for index, array in arrays.items()}
     lines = []
     for index, layout in layouts.items():

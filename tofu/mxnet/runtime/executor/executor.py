@@ -164,9 +164,8 @@ class Executor:
         """Run the backward pass, and write the gradients to `grad_dict` or add them, depending on `grad_req`.
 
         `out_grads` has the gradient of every output that is not a loss. As in MXNet, labels and other arguments may be
-        set between forward and backward. If no forward pass has run, this method runs one first. Training and inference
-        are two modes. Raise TofuError if the last forward pass ran in the other mode, and an operator computes other
-        numbers in that mode.
+        set between forward and backward. If no forward pass has run, this method runs one first. Raise TofuError if the
+        last forward pass was for the other mode (training or inference), and an operator computes other numbers there.
         """
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)
@@ -253,7 +252,7 @@ class Executor:
         aux_params: Mapping[str, Any] | None = None,
         allow_extra_params: bool = False,
     ) -> None:
-        """Copy parameters by name into the whole arrays, and convert their types. All names and shapes are checked first."""
+        """Copy parameters by name into the whole arrays, and convert their types. Check all names and shapes first."""
         arguments = [(self.arg_dict, name, value, "arguments") for name, value in arg_params.items()]
         states = [(self.aux_dict, name, value, "auxiliary states") for name, value in (aux_params or {}).items()]
         parameters = [*arguments, *states]
