@@ -291,9 +291,9 @@ def warn_of_sparse_storage(symbol: Any) -> None:
 
 
 def warn_of_data_parallel_group(frame: Any) -> None:
-    """Log a warning, the first time that an `mx.mod.Module` binds the symbol to several contexts.
+    """Log a warning, only once, if an `mx.mod.Module` binds the symbol to several contexts.
 
-    `frame` is the Python frame of the caller. If the caller is a Module, the frame has it.
+    `frame` is the Python frame of the caller, which may belong to a Module.
     """
     group = frame.f_locals.get("self")
     if isinstance(group, DataParallelExecutorGroup) and group.contexts[1:] and not group.execs:
