@@ -74,8 +74,8 @@ class Frontier:
     def __str__(self) -> str:
         """Return a table with a row for each plan.
 
-        The last column names the tensors that the plan replicates, or keeps in memory, but the plan one row above does
-        not.
+        The last column compares the plan with the row above. It names tensors that only this plan replicates or keeps
+        in memory.
         """
         rows = [
             ("", "memory per worker", "of the smallest", "moved per step", "of the first", "replicated", "kept", "new")

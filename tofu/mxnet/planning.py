@@ -73,8 +73,8 @@ def read_task(
 def _list_forms(symbol: Any, settings: Settings) -> list[SymbolForm]:
     """Return the possible choices of operators to replace: RNN operators, or operators such as cumsum.
 
-    If the settings have a plan, blocks replace the same operators as in the plan. Otherwise, an operator with a hint is
-    not replaced by blocks.
+    If the settings have a plan, operators such as cumsum are replaced as in the plan. Otherwise, operators with a hint
+    are not replaced.
     """
     unroll = find_unroll(settings) if has_recurrences(symbol) else "never"
     unroll_choices = {"never": (False,), "always": (True,), "cheaper": (False, True)}[unroll]
@@ -99,9 +99,9 @@ def _choose_form(
     read: Callable[[SymbolForm], Source],
     analyse: Callable[[Source], Task],
 ) -> Task:
-    """Return the task for the form of the symbol whose plan has the least communication.
+    """Plan each form of the symbol, and return the task with the cheapest plan.
 
-    If the interconnect is known, the fastest plan is chosen instead. Blocks replace an operator only if the best plan
+    The cost is communication, or time if the interconnect is known. Blocks replace an operator only if the best plan
     distributes them over the workers.
     """
     best_task, best_form, best_plan = first_task, AS_WRITTEN, _plan_form(first_task)

@@ -69,11 +69,11 @@ def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shape
 def advise(
     symbol: Any, machine: Any, *, workers: Sequence[int] = (), states: int = DEFAULT_STATES, **shapes: Sequence[int]
 ) -> Advice:
-    """Find the best number of devices to train a model on a machine, and the plan. The result prints as a table.
+    """Simulate a model on several numbers of devices, to find the best number. The result prints as a table.
 
-    `workers` has the numbers of devices to try. The default is 2, 4, 8, ... up to the machine's number. For a
-    partitioned symbol, hints are used, but its number of workers, plan, interconnect and memory limit are ignored.
-    Other arguments and errors are as in `simulate`.
+    `workers` has the numbers of devices to try. The default is 2, 4, 8, ... up to the machine's number. The hints of a
+    partitioned symbol are used, but its number of workers, plan, interconnect and memory limit are ignored. Other
+    arguments and errors are as in `simulate`.
     """
     settings = symbol.settings.over(ONE_WORKER) if isinstance(symbol, PartitionedSymbol) else read_settings(ONE_WORKER)
     model = _read_model(symbol, shapes, list_keyword_arguments(advise))

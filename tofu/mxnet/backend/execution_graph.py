@@ -62,8 +62,7 @@ class ExecutionGraph:
     def keeping_gradients(self) -> ExecutionGraph:
         """A copy of this graph in which the next forward pass does not overwrite the gradients.
 
-        Two kinds of gradients may still be overwritten: if two arguments share a gradient, and if the forward pass
-        itself computes it.
+        This does not protect gradients that two arguments share, or that the backward pass does not compute.
         """
         begin, end = (count * self.workers for count in (self.n_model_outputs, len(self.outputs)))
         handle, positions = _mxnet.keep_outputs(self.symbol.handle.value, begin, end)
@@ -73,7 +72,7 @@ class ExecutionGraph:
 
     @cached_property
     def forward_boundary(self) -> int:
-        """The number of nodes to run until all outputs of the model are computed."""
+        """The number of nodes that must run to compute all outputs of the model."""
         return int(_mxnet.boundary(self.symbol.handle.value, self.n_model_outputs * self.workers))
 
 

@@ -1,4 +1,4 @@
-"""Measure the time of whole training steps, and the time that MXNet spends in them outside of kernels.
+"""Measure the time of whole training steps, and the time of a step that MXNet spends outside of kernels.
 
 A kernel takes longer in a step than alone, because less of its input is in the cache. This command writes the
 measurements to FILE, as JSON:
@@ -64,8 +64,8 @@ def measure_processors() -> float:
 class MeasuredStep(NamedTuple):
     """Measurements of a training step.
 
-    `nodes` is the number of operators on each worker. `seconds` is the time without weight updates. The `updates`
-    weight updates take `update_seconds` together.
+    `nodes` is the number of operators on each worker. `seconds` is the time without weight updates. `update_seconds` is
+    the time of all weight updates, and `updates` is their number.
     """
 
     nodes: float

@@ -79,9 +79,10 @@ def excuse_defects(partition: Partition, comparison: ComparedRuns, tolerance: fl
 
 
 def measure_traffic(partition: Partition, workers_run: Run, trains: bool) -> dict[str, Traffic]:
-    """Count the bytes that workers transfer in training and in inference: in the graph, and in the run.
+    """Count the bytes that workers transfer, in training and in inference.
 
-    For training, the result also has the bytes that the plan predicts.
+    The bytes are counted in the graph and in the run. For training, the result also has the bytes that the plan
+    predicts.
     """
     graph_bytes = count_traffic(build_inference(partition).symbol).remote_bytes
     inference = {"inference": Traffic(None, graph_bytes, workers_run.inference_bytes)}

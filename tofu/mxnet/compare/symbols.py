@@ -42,7 +42,7 @@ def widen_types(symbol: Any) -> Any:
 
 
 def list_single(symbol: Any) -> list[str]:
-    """Return the names of the operators in the symbol that MXNet can only compute in float32."""
+    """Return the names of the operators that MXNet can only compute in float32."""
     return [node["name"] for node in json.loads(symbol.tojson())["nodes"] if node["op"] in SINGLE_PRECISION_OPERATORS]
 
 

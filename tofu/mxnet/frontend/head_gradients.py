@@ -23,7 +23,7 @@ def find_head(name: str) -> int | None:
 
 
 def list_head_gradients(graph: Graph) -> dict[int, str]:
-    """Return a mapping: number of an output -> name of the variable for its gradient."""
+    """Return the name of the variable for each output's gradient, by number of the output."""
     names = (tensor.name for tensor in graph.tensors if tensor.kind is TensorKind.HEAD_GRADIENT)
     return {output: name for name in names if (output := find_head(name)) is not None}
 

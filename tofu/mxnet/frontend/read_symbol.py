@@ -44,7 +44,7 @@ GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
 
 @dataclass(frozen=True)
 class SymbolForm:
-    """A choice of operators to replace, because the new operators can be split in more ways.
+    """A choice of operators to replace by others that can be split in more ways.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ def read_graph(
     updated
         Names of the differentiated arguments that an optimizer updates.
     form
-        The operators to replace, so that they can be split in more ways.
+        The operators to replace by others that can be split in more ways.
 
     Raises
     ------

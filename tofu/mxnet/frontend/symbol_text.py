@@ -22,7 +22,7 @@ PYTHON_BOOLEANS = {"true": "True", "false": "False"}
 def in_plain_form(symbol: Any) -> Any:
     """Return the same model with dense storage, without `ctx_group`, and with booleans written as True and False.
 
-    In MXNet, `ctx_group` decides on which device an operator runs. Tofu's plan decides this.
+    In MXNet, `ctx_group` decides on which device an operator runs. In Tofu, the plan decides this.
     """
     symbol = with_dense_storage(symbol)
     if not any(_simplify_attributes(attributes) != attributes for attributes in symbol.attr_dict().values()):

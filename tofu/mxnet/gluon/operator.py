@@ -200,7 +200,7 @@ class PartitionedOperator:
 
     @property
     def is_awaited(self) -> bool:
-        """True if a backward pass has run or may still run, after which `settle` must copy gradients."""
+        """True if `settle` must still copy the gradients of a backward pass, which may not have run yet."""
         return bool(self.finished) or not all(bound.is_free for bound in self._executors)
 
     def settle(self) -> None:

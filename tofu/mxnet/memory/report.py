@@ -90,7 +90,7 @@ class DeviceMemory:
 
     @property
     def at_peak(self) -> dict[str, int]:
-        """Bytes at the peak by kind of memory, with the sum `planned_bytes`. "idle" is the unused part of the pool."""
+        """Kind of memory -> bytes at the peak. The sum is `planned_bytes`. "idle" is the unused part of the pool."""
         pooled = self.uses[:, self.peak].tolist() if self.nodes else [0] * len(USES)
         parts = {
             "parameters": self.parameters_bytes,

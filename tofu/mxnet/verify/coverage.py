@@ -63,7 +63,7 @@ def read_operator_sets() -> dict[str, list[str]]:
 
 
 def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Coverage:
-    """Count how many of the operators `names` are described, and how many of them `entries` records as verified."""
+    """Count how many of the operators `names` are described, and how many are verified according to `entries`."""
     recorded = [entries[name] for name in names if name in entries]
     return Coverage(
         total=len(names),
@@ -77,7 +77,7 @@ def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Cove
 
 
 def count_kinds(entries: Iterable[RecordEntry | None]) -> dict[str, int]:
-    """Count the operators by the way in which their outputs were compared, such as "nothing"."""
+    """Count the operators by the way in which their outputs were compared ("nothing" if they were not)."""
     kinds = Counter(entry.compared if entry is not None and entry.is_verified else _NOTHING for entry in entries)
     return {str(kind): kinds[str(kind)] for kind in Compared}
 

@@ -108,14 +108,14 @@ class VerifiedNode:
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> list[Array] | None:
-        """Run the kernel with other attributes and inputs. Return its outputs, or None if MXNet refuses the inputs."""
+        """Run the kernel with other attributes and inputs. Return its outputs, or None if MXNet refuses the call."""
         try:
             return self.run(write_attributes(values), inputs, output_shapes)[0]
         except KERNEL_ERRORS:
             return None
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """Return the output shapes for other attributes and input shapes, or None if MXNet refuses these."""
+        """Return the output shapes for other attributes and input shapes, or None if MXNet refuses them."""
         try:
             inferred = _mxnet.infer_operator(self.op, write_attributes(values), shapes)
         except RuntimeError:

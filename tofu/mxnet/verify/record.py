@@ -58,9 +58,9 @@ class RecordEntry:
     cells
         For each way of comparison, the number of elements that were compared in the built-in cases.
     missed
-        Outputs of which no element was compared in any case. Scratch memory is left out.
+        Outputs that were never compared, except scratch memory.
     reason
-        The reason if the numbers of the description were not compared, else "".
+        The reason why the numbers of the description were not compared, or "" if they were.
     signatures
         Number of verified signatures.
     """
@@ -151,7 +151,7 @@ def _is_current(op: str, entry: RecordEntry) -> bool:
 def digest_of(op: str) -> str:
     """Return a hash of all code that the description of `op` uses, or "" if there is no description.
 
-    Comments, docstrings and paths do not change the hash. It stays the same if other operators are added, or if a
+    Comments, docstrings and paths do not change the hash. It also stays the same if other operators are added, or if a
     function moves to another line or file.
     """
     description = DESCRIPTIONS.get(op)

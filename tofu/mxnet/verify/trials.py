@@ -36,7 +36,7 @@ class Failure:
 class Trials:
     """Numbers of variants that were verified or refused, and the smallest variant that failed.
 
-    A variant counts as refused if MXNet is known to compute it wrong, or ends its process.
+    A variant counts as refused if MXNet refuses it, ends its process, or is known to compute it wrong.
     """
 
     verified: int

@@ -73,7 +73,7 @@ class ShardedTensor:
         return self._arrays
 
     def matches(self, other: ShardedTensor) -> bool:
-        """Return True if another tensor has the same shape, type, devices and shards' regions as this one."""
+        """Return True if another tensor has the same shape, type and devices, and is split in the same way."""
         attributes = ("shape", "dtype", "regions", "contexts")
         return all(getattr(self, attribute) == getattr(other, attribute) for attribute in attributes)
 
@@ -129,7 +129,7 @@ class ShardedTensor:
         return list(shards.items())
 
     def scatter(self, whole: Any) -> None:
-        """Copy `whole`, an NDArray or anything that NumPy can read, into the shards, and convert its type.
+        """Copy `whole` into the shards, and convert its type. `whole` is an NDArray or anything that NumPy can read.
 
         To save memory, a memory-mapped file is read in small pieces.
         """
@@ -276,7 +276,7 @@ def merge_dimensions(shape: Sequence[int], region: Region) -> tuple[tuple[int, .
 
 
 def count_writes(array: Any) -> int:
-    """Return how many writes to an NDArray MXNet has counted, after waiting for them."""
+    """Wait for all writes to an NDArray, and return how many MXNet has counted."""
     array.wait_to_read()
     return int(_mxnet.array_version(array.handle.value))
 

@@ -115,7 +115,7 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
 
 
 def check_belongs(parameters: Seal | None, states: Seal | None, parameter_path: str, state_path: str) -> None:
-    """Raise TofuError if a file of optimizer states belongs to another checkpoint than a file of parameters."""
+    """Raise TofuError if the files of parameters and of optimizer states are from different checkpoints."""
     if parameters is None or states is None:
         return
     parameter_steps, state_steps = parameters.facts.steps, states.facts.steps

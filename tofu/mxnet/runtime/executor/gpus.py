@@ -53,8 +53,8 @@ def _find_model(context: Any) -> tuple[str, int]:
 def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
     """Raise OutOfMemoryError if a GPU has too little free memory for its workers.
 
-    Otherwise, MXNet would fail in the first run. Memory in MXNet's cache is freed first. The needed memory includes the
-    bytes that MXNet adds when it rounds up the sizes of arrays.
+    Without this check, MXNet would fail in the first run. Memory in MXNet's cache is freed first. The needed memory
+    includes the bytes that MXNet adds when it rounds up the sizes of arrays.
     """
     if all(context.device_type != "gpu" for context in contexts):
         return

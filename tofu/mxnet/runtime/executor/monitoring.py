@@ -52,8 +52,8 @@ class MonitoredShards:
 def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None], monitor_all: bool = False) -> None:
     """Call `callback` with the name of each tensor that an executor computes, and a pointer to the whole array.
 
-    The callback must free the array. If `monitor_all` is True, it is also called for the inputs of each operator,
-    before the outputs.
+    The callback must free the array. If `monitor_all` is True, `callback` is also called for the inputs of each
+    operator, before the outputs.
     """
     _install_callback(executor, lambda name, _, handle: callback(name, handle), monitor_all)
 
@@ -63,7 +63,7 @@ def watch_operators(
 ) -> None:
     """Call a Gluon hook for each whole tensor, with the tensor's name, its operator, and a pointer to the array.
 
-    A variable has no operator. With `monitor_all`, the hook sees variables as inputs of other operators.
+    Variables have no operator, so the hook only sees them as inputs of operators (with `monitor_all`).
     """
 
     def show(name: bytes, op: str, handle: int) -> None:

@@ -181,10 +181,7 @@ class ShardedExecutor:
             self.variables[name].scatter(gradients[output])
 
     def backward(self, is_train: bool = True) -> None:
-        """Start the backward pass.
-
-        If the forward pass has not run, or not in this mode, run it first.
-        """
+        """Start the backward pass. If needed, first run the forward pass again (see `prepare_backward`)."""
         self.prepare_backward(is_train)
         with uninterrupted():
             self._has_unread_results = self._is_forward_overwritten = True

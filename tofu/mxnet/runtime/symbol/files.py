@@ -41,7 +41,7 @@ def _load_text(json_str: str) -> Any:
 
 
 def read_symbol(path: str) -> Any:
-    """Return the symbol in a file, partitioned as it was when it was saved. Raise TofuError for a damaged file."""
+    """Return the symbol in a file: a partitioned symbol if one was saved. Raise TofuError for a damaged file."""
     saved_version = MXNET_VERSION
     try:
         text = read_text(path)

@@ -315,6 +315,6 @@ class PartitionedSymbol(DerivedSymbols):
 
 
 def load_json(text: str) -> Any:
-    """Return the symbol in a JSON text, partitioned as it was when it was saved. Raise TofuError for damaged text."""
+    """Return the symbol in a JSON text: a partitioned symbol if one was saved. Raise TofuError for damaged text."""
     saved = read_partition(text)
     return load_whole(text) if saved is None else PartitionedSymbol(*saved)
