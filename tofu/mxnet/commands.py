@@ -32,7 +32,7 @@ from tofu.validation import MOST_WORKERS
 
 @dataclass(frozen=True)
 class SymbolRequest:
-    """A model on the command line: the symbol from a file, the shapes of its inputs, and the planning options."""
+    """A model on the command line: the symbol, the shapes of its inputs, and the planning options."""
 
     name: str
     symbol: Any

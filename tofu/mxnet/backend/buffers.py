@@ -21,7 +21,7 @@ Variables = tuple[dict[str, Shape], dict[str, int]]  # name -> shape, name -> MX
 
 
 def list_shard_shapes(problem: Problem, tensor: int, layout: Sequence[int]) -> list[Shape]:
-    """Return the shape of each worker's shard of `tensor`. `layout` lists the dimensions to split, one for each round."""
+    """Return the shape of each worker's shard of `tensor`. `layout` has the dimension to split in each round."""
     return [tuple(int(end - begin) for begin, end in box) for box in find_shards(problem, tensor, layout)]
 
 

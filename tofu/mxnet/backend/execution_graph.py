@@ -37,8 +37,8 @@ _REDUCERS = ("Sum", "Max", "Min", "Prod")  # numbered as in csrc/core/program/pi
 class ExecutionGraph:
     """MXNet symbol that runs a model on all workers.
 
-    Its outputs are the shards of each tensor in `outputs`: first the `n_model_outputs` outputs of the model, then
-    gradients.
+    Its outputs are the shards of the tensors in `outputs`. The first `n_model_outputs` tensors are outputs of the
+    model, the others are gradients.
     """
 
     symbol: Any

@@ -73,7 +73,7 @@ def infer_operator_shapes(
 
 
 def shares_state(op: str) -> bool:
-    """Return True if the gradient of `op` reads hidden state of `op`, so that both must be split alike."""
+    """Return True if `op` and its gradient share hidden state, so that both must be split alike."""
     description = DESCRIPTIONS.get(op)
     counts = description is not None and bool(description.counts)
     return counts or bool(_mxnet.operator_info(op)["is_layer_backward"])
@@ -299,7 +299,7 @@ def find_labels(symbol: Any) -> frozenset[str]:
 
 
 def read_training(symbol: Any, shapes: Shapes) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """Return the shapes of a model's inputs and labels, and the names of all other arguments, which are trained.
+    """Return the shapes of a model's inputs and labels, and the names of the arguments to train (all others).
 
     Raise ShapeError if MXNet cannot infer the shape of a label.
     """

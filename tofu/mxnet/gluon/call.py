@@ -87,5 +87,5 @@ def _write_gradient(value: Any, request: int, gradient: Any) -> None:
 
 
 def needs_gradient(array: Any) -> bool:
-    """Return True if autograd needs the gradient of this array, or of an array from which it was computed."""
+    """Return True if autograd needs the gradient of this array, or of an array that it was computed from."""
     return _mxnet.needs_gradient(_read_handle(array))

@@ -45,7 +45,7 @@ class BoundExecutor:
 
     @property
     def is_free(self) -> bool:
-        """True if no recorded call needs this executor for a backward pass, so that another call may use it."""
+        """True if no recorded call needs this executor for a backward pass. Another call may then use it."""
         call = None if self.call is None else self.call()
         return call is None or call.is_done
 
@@ -136,7 +136,7 @@ class PartitionedOperator:
         """Count the inputs in `differentiated` that come before the block's first trained parameter.
 
         Autograd records one array, the *anchor*, in place of all parameters. The anchor comes after this number of
-        inputs, because autograd orders the backward passes of several calls by the positions of their inputs.
+        inputs, because the positions of inputs decide the order of backward passes.
         """
         trained = set(self._list_trained())
         first_trained = next((position for position, name in enumerate(self.names) if name in trained), 0)

@@ -101,7 +101,7 @@ SUMMED_TYPES = ("float32", "float64")
 
 @dataclass(frozen=True)
 class Statistics:
-    """The mean and variance of a tensor, where reduced dimensions have extent 1, and the deviation from the mean."""
+    """The mean and variance of a tensor (reduced dimensions have extent 1), and the deviation from the mean."""
 
     mean: ComposedValue
     deviation: ComposedValue  # with all dimensions

@@ -44,7 +44,7 @@ def reduce_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 def find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
-    """Return the axes along which an operator can be split, and the regions of its inputs that each worker then reads.
+    """Return how an operator can be split: the axes, and the input regions that each worker then reads.
 
     Return None if no description fits. Such an operator is refused later, or computed on every worker.
     """

@@ -153,7 +153,7 @@ def _expand_one_hot(parts: Parts) -> None:
 def _convert_indices(parts: Parts, dtype: str) -> int:
     """Return the indices in the type of the result.
 
-    As in MXNet, fractions of indices are cut off, not rounded, and int64 indices keep only their lower 32 bits.
+    As in MXNet, fractions of indices are cut off. Of int64 indices, only the lower 32 bits are used.
     """
     (indices,) = parts.whole.inputs
     index_type, shape = parts.graph_tensors[indices].dtype, parts.shape(0)
@@ -202,7 +202,7 @@ def _time_attributes(attributes: Attributes) -> dict[str, str]:
 
 
 def pick_by_lengths(attributes: Attributes, shape: tuple[int, ...]) -> dict[str, str]:
-    """Return the attributes of an operator that picks the last step of each sequence, from data of this shape."""
+    """Return attributes for an operator that picks the last step of each sequence, from data of this shape."""
     time = _time_attributes(attributes)
     names = ["b", *(f"i{d}" for d in range(len(shape) - 2))]
     return {**time, "rows": str(shape[int(time["axis"])]), "names": " ".join(names)}

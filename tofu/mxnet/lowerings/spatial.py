@@ -110,7 +110,7 @@ def _resize_names(old_size: Size, new_size: Size, splittable: str) -> tuple[tupl
 def _expand_resize(parts: Parts) -> None:
     """Replace a resize by a resize of the rows and a resize of the columns. In a gradient, the columns are first.
 
-    In a gradient, both are copies of the model's node, because MXNet infers no shapes for a new node of this type.
+    Gradients are copies of the model's node, because MXNet infers no shapes for a new node of this type.
     """
     op, (data, *_) = parts.whole.op, parts.whole.inputs
     old_size, new_size = parts.shape(0)[2:], parts.output_shape(0)[2:]

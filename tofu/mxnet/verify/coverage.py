@@ -171,7 +171,7 @@ def _explain_missing(operator: str) -> str:
 
 
 def results_table(results: Iterable[CaseResult]) -> Table:
-    """Return a table with a row for each operator: how often it was verified, its largest error, and its problems."""
+    """Return a table with a row for each operator: number of verifications, largest error, and problems."""
     rows = (
         (node, 1 + result.trials.verified, bool(result.problems)) for result in results for node in result.report.nodes
     )

@@ -89,6 +89,6 @@ DEFECTS: dict[str, tuple[Callable[[Case], bool], str]] = {
 
 
 def find_defect(case: Case) -> str:
-    """Return a sentence about the mistake that MXNet is known to make in this case, or "" if there is none."""
+    """Return a sentence about the mistake that MXNet makes in this case, or "" if no mistake is known."""
     is_affected, reason = DEFECTS.get(case.op, (lambda case: False, ""))
     return reason if is_affected(case) else ""

@@ -54,9 +54,9 @@ def run_kernel(
 ) -> tuple[list[Array], list[Array]]:
     """Run `op` as in training. Return all outputs, and the inputs, which the kernel may have changed.
 
-    The outputs include hidden outputs. To find elements that the kernel does not write, all outputs are filled with a
-    number first (`PATTERNS`, at position `pattern`). Raises mxnet.MXNetError if MXNet refuses the call, and
-    RuntimeError if the kernel writes beyond an output.
+    The outputs include hidden outputs. First, all outputs are filled with number `pattern` (0 or 1) of `PATTERNS`, to
+    find elements that the kernel does not write. Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if
+    the kernel writes beyond an output.
     """
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPE_NAMES.index(dtype) for dtype in output_dtypes])
     if plain is not None:  # execution graphs use this kernel instead
@@ -133,7 +133,7 @@ def _has_pattern(array: Array, pattern: int) -> Array:
 
 
 def choose_guard_size(dtypes: Iterable[str]) -> int:
-    """Return the number of elements to add behind each output, to see if a kernel writes beyond the output.
+    """Return the number of elements to add behind each output, to detect writes beyond the output.
 
     This number is 0 for oneDNN, which cannot write into part of an array.
     """

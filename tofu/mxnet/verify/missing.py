@@ -80,9 +80,9 @@ ListWindows = Callable[[VerifiedNode, Collection[int], Collection[int], bool], l
 def find_missing(
     case: Case, try_split: TryGeometry = try_geometry, list_windows: ListWindows = list_window_geometries
 ) -> tuple[Missing, ...]:
-    """Return the splits of an operator and of its gradient that work, but that Tofu does not offer.
+    """Return the splits of an operator, and of its gradient, that work but that Tofu does not offer.
 
-    A dimension is not split if an input contains its indices, because a kernel could read outside of its part.
+    If an input has indices of a dimension, the dimension is not split, because a kernel could read outside its part.
     `try_split` tests a split, and `list_windows` lists splits along windows. Both run MXNet's kernels, which may end
     the process.
     """

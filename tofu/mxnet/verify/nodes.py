@@ -61,10 +61,10 @@ class VerifiedNode:
     inputs_after
         The inputs after the run.
     input_roles, output_roles
-        For each input or output, the tensor of the forward operator that it equals, or that it is the gradient of.
+        For each input or output, the tensor of the forward operator that has the same values, or whose gradient it is.
     reused_outputs
-        Positions of the inputs that are outputs of the forward operator, if a second run of the backward operator
-        computes other numbers. Otherwise empty.
+        Empty if a second run of the backward operator computes the same numbers. Otherwise, positions of the inputs
+        that are outputs of the forward operator.
     """
 
     op: str

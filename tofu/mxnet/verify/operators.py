@@ -65,8 +65,8 @@ def verify_operator(
     inputs
         An array for each input and state, or a shape, for random numbers between -1 and 1.
     parts
-        Each axis is split into each of these numbers of parts, except into more parts than it has elements. The parts
-        are uneven.
+        Numbers of parts into which each axis is split. The parts are uneven. Numbers above the length of an axis are
+        skipped.
     wrt
         Positions of the inputs whose gradients are computed. The default is all inputs except states.
     relations

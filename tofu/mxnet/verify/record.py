@@ -149,19 +149,19 @@ def _is_current(op: str, entry: RecordEntry) -> bool:
 
 
 def digest_of(op: str) -> str:
-    """Return a hash of all code that the description of `op` uses, or "" if there is no description.
+    """Return a hash of all code that the description of `op` uses. Without a description, return "".
 
-    Comments, docstrings and paths do not change the hash. It also stays the same if other operators are added, or if a
-    function moves to another line or file.
+    Comments, docstrings and paths do not change the hash. Neither do other operators, nor a move of a function to
+    another line or file.
     """
     description = DESCRIPTIONS.get(op)
     return "" if description is None else _digest_description(Path(description.place.file), description.place.line)
 
 
 def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
-    """Return a hash of the C++ file that defines Tofu's operator `op`, and of the files that it includes.
+    """Return a hash of the C++ file that defines `op`, and of the files that it includes.
 
-    Return "" for an operator of MXNet, or if the C++ files are not installed.
+    Return "" if `op` is an operator of MXNet, or if the C++ files are not installed.
     """
     folder = sources / "nnvm"
     if not op.startswith(_OWN_PREFIX) or not folder.is_dir():

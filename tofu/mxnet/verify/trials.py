@@ -47,7 +47,7 @@ class Trials:
 def verify_apart(sandbox: Sandbox, case: Case) -> Report:
     """Run `verify_case` in another process, the sandbox.
 
-    If the process ends, the case runs again in a new process, because an earlier case may have damaged the memory.
+    If the process ends, perhaps because an earlier case has damaged its memory, the case runs again in a new process.
     Raises ProcessEndedError if even a run of the whole operator ends the process.
     """
     for _ in range(2):

@@ -93,7 +93,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     def invalidate(self) -> None:
         """Mark the values as invalid before the memory of the shards is reused.
 
-        If the user has a view of the whole array, assemble the array first, so that the view keeps its values.
+        If the user has a view of the whole array, assemble the array first, because the view must keep its values.
         """
         if self._is_viewed:
             self._read_shards()

@@ -41,8 +41,8 @@ class ShardedTensor:
     Attributes
     ----------
     source
-        State of the whole array when it was last copied to the shards: the number of writes to it, and its digest or
-        None. If either has changed since, the shards are outdated.
+        State of the whole array when the shards were last copied from it: the number of writes, and the digest or None.
+        If either has changed since, the shards are outdated.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ShardedTensor:
         return self._arrays
 
     def matches(self, other: ShardedTensor) -> bool:
-        """Return True if another tensor has the same shape, type and devices, and is split in the same way."""
+        """Return True if another tensor has the same shape, type, devices and split."""
         attributes = ("shape", "dtype", "regions", "contexts")
         return all(getattr(self, attribute) == getattr(other, attribute) for attribute in attributes)
 
@@ -163,7 +163,7 @@ class ShardedTensor:
         return mx.nd.array(whole[tuple(slice(*span) for span in region)], dtype=self.dtype)
 
     def gather(self, out: Any | None = None) -> Any:
-        """Copy the shards into the whole array `out`, by default a new array on the host, and return it."""
+        """Copy the shards into the whole array `out`. Without `out`, make a new array on the host. Return the array."""
         if out is not None and out.stype != "default":
             self.gather().tostype(out.stype).copyto(out)
             return out

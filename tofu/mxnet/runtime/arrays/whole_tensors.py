@@ -39,7 +39,7 @@ Callback = Callable[[bytes, str, int], None]
 class _NodeOutput(NamedTuple):
     """The tensor that an output of a node belongs to, and the worker that computes the output.
 
-    `is_in_transit` is False for a shard of the tensor, and True for a fetched region or a partial result.
+    `is_in_transit` is True for a fetched region or a partial result, which is no shard of the tensor.
     """
 
     tensor: int
@@ -69,7 +69,7 @@ class MonitoredTensor:
 
 
 class MonitoredTensors:
-    """The computed tensors and the operators of a model, under the names that a monitor receives on one device."""
+    """The computed tensors and the operators of a model, with their names on one device."""
 
     def __init__(self, graph: Graph, native: Any) -> None:
         nodes, input_names = _mxnet.nodes(native.handle.value), _mxnet.monitored_inputs(native.handle.value)

@@ -32,7 +32,7 @@ class Facts:
     """Facts about a checkpoint file, which are stored in the seal.
 
     `steps` is the number of updates that the optimizer had made, or None if there was no optimizer. In a file of
-    optimizer states, `parameters` identifies the file of parameters that was saved at the same time, by its digest.
+    optimizer states, `parameters` is the digest of the parameters' file of the same checkpoint.
     """
 
     steps: int | None = None

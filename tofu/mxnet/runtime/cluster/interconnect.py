@@ -22,10 +22,9 @@ Measure = Callable[[Sequence[Pair]], float]  # total bytes per second of all pai
 class Interconnect:
     """Measured bandwidths between GPUs, and the groups of GPUs that are closely connected.
 
-    `devices` has the numbers of the GPUs, ordered so that fast pairs are neighbours. `pairs[i][j]` is the speed, in
-    bytes per second, at which devices[i] reads from devices[j] while no other GPU reads. `levels` begins with the
-    largest groups. A level has two numbers: how many smaller groups form a group, and the bytes per second of all GPUs
-    together.
+    `devices` has the numbers of the GPUs, ordered so that fast pairs are neighbours. While no other GPU reads,
+    devices[i] reads `pairs[i][j]` bytes per second from devices[j]. `levels` begins with the largest groups. A level
+    has two numbers: the smaller groups in each group, and the bytes per second of all GPUs together.
     """
 
     devices: tuple[int, ...]

@@ -25,7 +25,7 @@ class ArrayAllocator:
     sharded
         Names of the arguments and states that need no whole array, only shards.
     shared
-        Names of the arguments and states that use arrays of another executor, if these fit.
+        Names of the arguments and states that use another executor's arrays if these fit.
     buffer
         MXNet's `shared_buffer`: arrays, by name, that executors for different input shapes share. If an array is too
         small, a larger one replaces it.

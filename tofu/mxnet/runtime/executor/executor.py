@@ -165,7 +165,7 @@ class Executor:
 
         `out_grads` has the gradient of every output that is not a loss. As in MXNet, labels and other arguments may be
         set between forward and backward. If no forward pass has run, this method runs one first. Raise TofuError if the
-        last forward pass was for the other mode (training or inference), and an operator computes other numbers there.
+        last forward pass was for the other mode (training or inference), and this changes the results of an operator.
         """
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)

@@ -104,8 +104,8 @@ def explaining_memory(plan: Plan, contexts: Sequence[Any], activity: str) -> Ite
 def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
     """Collect garbage if the plan needs much of the free memory.
 
-    MXNet's blocks and modules contain reference cycles, which only a collection frees. Raise OutOfMemoryError if the
-    plan needs more memory than the machine has, because the system would kill the process.
+    MXNet's blocks and modules contain reference cycles, which only a collection frees. If the plan needs more memory
+    than the machine has, raise OutOfMemoryError before the system kills the process.
     """
     host_bytes = _count_host_bytes(plan, contexts)
     if host_bytes > SMALL_FRACTION * read_free_bytes() or any(c.device_type != "cpu" for c in contexts):

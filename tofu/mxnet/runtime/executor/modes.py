@@ -43,9 +43,9 @@ def has_two_modes(graph: Graph) -> bool:
 def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
     """Raise TofuError if backward(is_train=False) would not match the results of forward(is_train=False).
 
-    An operator is refused if it computes other results in training, or would draw other random numbers in a second run.
-    RNN is refused, because in inference it saves nothing for a gradient. Dropout is allowed, because it changes nothing
-    in inference.
+    An operator is refused if it computes other results in training, or draws other random numbers in a second run. RNN
+    is refused, because in inference it saves nothing for a gradient. Dropout is allowed, because it changes nothing in
+    inference.
     """
     raise_together(
         TofuError,

@@ -50,7 +50,7 @@ class MonitoredShards:
 
 
 def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None], monitor_all: bool = False) -> None:
-    """Call `callback` with the name of each tensor that an executor computes, and a pointer to the whole array.
+    """Call `callback(name, pointer)` for each tensor that an executor computes. The pointer is to the whole array.
 
     The callback must free the array. If `monitor_all` is True, `callback` is also called for the inputs of each
     operator, before the outputs.
@@ -61,7 +61,7 @@ def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None
 def watch_operators(
     executor: ShardedExecutor, callback: Callable[[bytes, bytes, int], None], monitor_all: bool
 ) -> None:
-    """Call a Gluon hook for each whole tensor, with the tensor's name, its operator, and a pointer to the array.
+    """Call the Gluon hook `callback(name, operator, pointer)` for each whole tensor.
 
     Variables have no operator, so the hook only sees them as inputs of operators (with `monitor_all`).
     """

@@ -57,7 +57,7 @@ class ShardedExecutor:
     shared
         Variables of another executor. A variable's shards are reused if this plan splits it in the same way.
     keeps_gradients
-        If True, gradients share no memory with other tensors, so that they stay valid until the next backward pass.
+        If True, gradients stay valid until the next backward pass, because they share no memory with other tensors.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class ShardedExecutor:
     def prepare_backward(self, is_train: bool = True) -> None:
         """Run the forward pass again if it ran in the other mode, or if a backward pass has overwritten its results.
 
-        The modes are training and inference. Raise TofuError if the second pass would compute other numbers.
+        The modes are training and inference. Raise TofuError if the second run would compute other numbers.
         """
         check_process(self._process_id)
         if self._last_graph is None:

@@ -64,7 +64,7 @@ class SharedParameters:
 
 
 def copy_values(old_tensors: Mapping[str, ShardedTensor], new_tensors: Mapping[str, ShardedTensor]) -> None:
-    """Copy the values of each old tensor to the new tensor of the same name, if their shapes are equal."""
+    """Copy each old tensor's values to the new tensor of the same name, if both have the same shape."""
     for name, new_tensor in new_tensors.items():
         old_tensor = old_tensors.get(name, new_tensor)
         if old_tensor is not new_tensor and old_tensor.shape == new_tensor.shape:

@@ -23,7 +23,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
     Parameters
     ----------
     sym_gen
-        Function that takes the key of a bucket, and returns its symbol, names of data and names of labels.
+        Function that takes the key of a bucket, and returns the symbol, the data names and the label names.
     default_bucket_key
         Key of the bucket with the longest sequences, which is bound first.
     logger, fixed_param_names, state_names

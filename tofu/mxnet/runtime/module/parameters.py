@@ -52,7 +52,7 @@ class LiveParameters(Mapping[str, Any]):
 
 
 class ParameterGroup(NamedTuple):
-    """Tensors to fill (parameters or auxiliary states), and the arrays that a user passed for them by name, or None."""
+    """Parameters or auxiliary states to fill, and the arrays that a user passed for them (None if there are none)."""
 
     arrays: Mapping[str, Any] | None
     tensors: list[Tensor]

@@ -24,7 +24,7 @@ LAZY_FOR_SPARSE = (mx.optimizer.AdaGrad, mx.optimizer.Ftrl)
 def list_read_gradients(
     optimizer: Any, index: Any, gradient: ShardedTensor, has_sparse_weight: bool
 ) -> list[ShardedTensor]:
-    """Return the gradients that a lazy optimizer reads: if all are zero in a row, the weight's row must not change.
+    """Return the gradients that a lazy optimizer reads. Rows in which all are zero must not change in the weight.
 
     Return an empty list for an optimizer that is not lazy. The optimizer LBSGD also reads the sum of earlier gradients.
     """

@@ -193,7 +193,7 @@ def check_same_workers(symbol: Any, ngpus: Any, contexts: Any) -> None:
 def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
     """Return "write", "add" or "null" for each argument in `names`.
 
-    `grad_req` may be one of these words for all arguments, a list with a word for each argument, or a mapping.
+    `grad_req` is one word for all arguments, a list with a word for each argument, or a mapping.
     """
     if isinstance(grad_req, str):
         requests = dict.fromkeys(names, grad_req)

@@ -15,8 +15,7 @@ def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tup
     """Return an MXNet context (a device) for each worker.
 
     If `contexts` is None, the workers use gpu(0), gpu(1), ... if MXNet sees enough GPUs, and cpu(0), cpu(1), ... if it
-    sees none. Raise DeviceError if the number of contexts is wrong, if a device does not exist, or if a device is
-    listed twice.
+    sees none. Raise DeviceError if the number of contexts is wrong, or if a device does not exist or occurs twice.
     """
     if workers < 1:
         raise DeviceError(f"ngpus is {workers}; a model needs at least 1 worker. Use ngpus=1 for the model as it is.")

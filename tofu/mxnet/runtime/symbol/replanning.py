@@ -20,8 +20,8 @@ MOST_PARTITIONS = 4
 class Replanner:
     """The plans that a model has used. When the shapes of inputs change, `find` chooses an old plan or makes a new one.
 
-    `find` tries the plan for the first shapes first. So if the last batch of an epoch is smaller and needs another
-    plan, the next full batch uses the first plan again.
+    `find` tries the plan for the first shapes first. So after a smaller batch that needs another plan, full batches use
+    the first plan again.
     """
 
     def __init__(self) -> None:
