@@ -90,8 +90,7 @@ def partition(
         for single time steps, which can also be split by hidden units. "cheaper" plans both and uses the plan with less
         communication. "never" keeps them.
     **shapes
-        The shape of each input, by name. If they are passed, the search runs now; otherwise it runs when the symbol
-        is bound.
+        The shape of each input, by name. If shapes are passed, the search runs now, otherwise when the symbol is bound.
 
     Returns
     -------

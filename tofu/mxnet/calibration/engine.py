@@ -90,7 +90,7 @@ def measure_step(width: int, layers: int, workers: int) -> MeasuredStep:
 
 
 def make_module(symbol: Any, shapes: Mapping[str, tuple[int, ...]], workers: int) -> tuple[Any, Any]:
-    """Return an MXNet module that trains by SGD with momentum, and a batch for it."""
+    """Return an MXNet module that trains by SGD with momentum, and a batch of data."""
     module_class = mx.mod.Module
     if workers > 1:
         module_class, symbol = Module, partition(symbol, contexts=[mx.cpu(worker) for worker in range(workers)])

@@ -79,8 +79,6 @@ def _replace_roll(node: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
 
 @dataclass(frozen=True)
 class _BlockedOperator:
-    """An operator that is computed in blocks along dimension `axis` of an input of this `shape`."""
-
     op: str
     attributes: Mapping[str, Any]
     shape: tuple[int, ...]

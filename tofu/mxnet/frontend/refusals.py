@@ -116,7 +116,6 @@ def _sets_gamma(operator: Operator) -> bool:
 
 
 def _refuse_fractional_reshapes(graph: Graph) -> None:
-    """Raise UnsupportedError for reshapes that change the number of elements. MXNet rounds a size of -1."""
     shapes = [tensor.shape for tensor in graph.tensors]
     raise_together(
         UnsupportedError,

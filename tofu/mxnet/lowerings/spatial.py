@@ -44,7 +44,6 @@ def _has_smaller_windows(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _list_divisions(parts: Parts, slot: int) -> list[dict[str, str]]:
-    """Return the attributes of operators that divide the sums in windows, one operator for each dimension."""
     attributes = parts.whole.attributes
     shape, is_channels_last = parts.shape(slot), attributes.get("layout") in CHANNELS_LAST
     first_dimension, space = (1, shape[1:-1]) if is_channels_last else (2, shape[2:])

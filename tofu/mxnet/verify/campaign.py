@@ -64,7 +64,7 @@ def verify_cases(
     """Verify cases in their order, `jobs` at a time, and yield a result for each.
 
     After each case, verify `examples` random variants of it. If `search` is True, also search for splits that Tofu does
-    not offer. Before this, import the `modules`, which may register more descriptions.
+    not offer. The `modules` are imported first, because they may register more descriptions.
     """
     if jobs == 1:
         with Sandbox(modules) as sandbox:

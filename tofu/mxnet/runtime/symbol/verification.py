@@ -271,7 +271,6 @@ def _compare_results(
 
 
 def _move_last_bits(setup: _RunSetup) -> Arrays:
-    """Change the last bit of each floating-point number at random, except in arguments such as indices."""
     positions = find_positions(setup.symbol, setup.shapes, {n: v.dtype for n, v in setup.values.items()})
     generator = np.random.RandomState(0)
     changed: dict[str, Array] = {}
