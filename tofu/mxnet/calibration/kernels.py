@@ -1,7 +1,7 @@
 """Measure how long single kernels take, by running small models under MXNet's profiler.
 
-In this program, MXNet runs one operator at a time, in one thread (`calibrate.PROGRAM_ENVIRONMENTS`). It writes the
-measurements to FILE, as JSON:
+In this program, MXNet runs one operator at a time, in one thread (`calibrate.PROGRAM_ENVIRONMENTS`). The program writes
+the measurements to FILE, as JSON:
 
     python -m tofu.mxnet.calibration.kernels FILE
 """

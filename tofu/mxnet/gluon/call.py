@@ -24,7 +24,7 @@ WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes of gradient requests; 0 me
 class BlockCall:
     """A call of a block inside `autograd.record()`. Autograd keeps this object while a backward pass may need it.
 
-    Until then, no other call may use the executor `bound`. Autograd needs the gradients of the inputs in
+    During this time, no other call may use the executor `bound`. Autograd needs the gradients of the inputs in
     `differentiated`.
     """
 

@@ -31,7 +31,7 @@ PAGE_VARIABLE, LARGE_VARIABLE = "MXNET_GPU_MEM_POOL_PAGE_SIZE", "MXNET_GPU_MEM_L
 def round_up(count: int) -> int:
     """Return the bytes that MXNet allocates on a GPU for an array of `count` bytes.
 
-    MXNet rounds up to whole pages, or to multiples of 2 MiB above 2 MiB (src/storage/pooled_storage_manager.h).
+    MXNet rounds up to whole pages. Sizes above 2 MiB become multiples of 2 MiB (src/storage/pooled_storage_manager.h).
     """
     page = int(os.environ.get(PAGE_VARIABLE, PAGE_BYTES))
     large = int(os.environ.get(LARGE_VARIABLE, LARGE_BYTES))

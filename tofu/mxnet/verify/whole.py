@@ -30,7 +30,7 @@ from tofu.verification.split import relative_error
 class WholeComparison:
     """Result of comparing an operator's outputs with its description or with a relation.
 
-    `error` is the largest error of the description, or None if the description was not evaluated. In this case,
+    `error` is the largest error of the description. If the description was not evaluated, `error` is None, and
     `checked` states what was checked instead.
     """
 

@@ -24,7 +24,7 @@ class Interconnect:
 
     `devices` has the numbers of the GPUs, ordered so that fast pairs are neighbours. While no other GPU reads,
     devices[i] reads `pairs[i][j]` bytes per second from devices[j]. `levels` begins with the largest groups. A level
-    has two numbers: the smaller groups in each group, and the bytes per second of all GPUs together.
+    has two numbers: how many smaller groups form a group, and the bytes per second of all GPUs together.
     """
 
     devices: tuple[int, ...]

@@ -180,8 +180,9 @@ class Module(RunningModule):
     def load(cls, prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
         """Return a module from a checkpoint that Tofu or MXNet wrote. The number of workers may differ.
 
-        `kwargs` are arguments of the constructor. By default, a partitioned symbol runs on the workers for which it was
-        saved. Raise TofuError if a file is missing or damaged, or if the files belong to different checkpoints.
+        `kwargs` are arguments of the constructor. Without `ngpus` or `context`, a partitioned symbol runs on the
+        workers for which it was saved. Raise TofuError if a file is missing or damaged, or if the files belong to
+        different checkpoints.
         """
         check_checkpoint(prefix, epoch, ["params", *(["states"] if load_optimizer_states else [])])
         symbol = read_symbol(f"{prefix}-symbol.json")
