@@ -37,8 +37,8 @@ _REDUCERS = ("Sum", "Max", "Min", "Prod")  # numbered as in csrc/core/program/pi
 class ExecutionGraph:
     """MXNet symbol that runs a model on all workers.
 
-    The symbol returns the shards of each tensor in `outputs`. The first `n_model_outputs` tensors are the model's
-    outputs, all others are gradients.
+    Its outputs are the shards of the tensors in `outputs`. The first `n_model_outputs` tensors are outputs of the
+    model, the others are gradients.
     """
 
     symbol: Any
@@ -62,8 +62,7 @@ class ExecutionGraph:
     def keeping_gradients(self) -> ExecutionGraph:
         """A copy of this graph in which the next forward pass does not overwrite the gradients.
 
-        The forward pass may still overwrite a gradient if two arguments share it, or if the backward pass does not
-        compute it.
+        This does not protect gradients that two arguments share, or that the backward pass does not compute.
         """
         begin, end = (count * self.workers for count in (self.n_model_outputs, len(self.outputs)))
         handle, positions = _mxnet.keep_outputs(self.symbol.handle.value, begin, end)
@@ -73,7 +72,7 @@ class ExecutionGraph:
 
     @cached_property
     def forward_boundary(self) -> int:
-        """The number of nodes that run before all outputs of the model are computed."""
+        """The number of nodes that must run to compute all outputs of the model."""
         return int(_mxnet.boundary(self.symbol.handle.value, self.n_model_outputs * self.workers))
 
 
@@ -88,7 +87,7 @@ def build_execution_graph(source: Source, program: PlannedProgram) -> ExecutionG
 
 
 def build_symbol(source: Source, program: PlannedProgram) -> Any:
-    """Build the symbol of `build_execution_graph`."""
+    """Build the symbol for `build_execution_graph`."""
     return wrap_symbol(make_builder(source, program.choices, program.phases, program.reducers).build(program.code))
 
 
@@ -99,10 +98,10 @@ def make_builder(
     reducers: Mapping[int, str],
     workers_by_operator: Mapping[int, Sequence[int]] | None = None,
 ) -> _mxnet.ExecutionGraphBuilder:
-    """Return an object that builds the execution graph of the operators in `phases`.
+    """Return an object that builds the execution graph for the operators in `phases`.
 
-    `reducers` maps a tensor to the function that combines the workers' partial results, such as "Sum". If
-    `workers_by_operator` is passed, each operator is built only for the workers that are listed for it.
+    `reducers` maps a tensor to the function that combines the workers' partial results, such as "Sum".
+    `workers_by_operator` lists the workers that run an operator. By default, all workers run all operators.
     """
     graph = choices.problem.graph
     origins = [find_origin(operator) for operator in graph.operators]
