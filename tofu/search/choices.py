@@ -30,7 +30,7 @@ class FixedChoices(NamedTuple):
 
 
 class NativeChoices(TypedDict):
-    """The decisions of a plan, as keyword arguments of functions in `tofu._core`."""
+    """The decisions of a plan, as the keyword arguments that functions in `tofu._core` (native code) take."""
 
     operators: ChoiceArray
     tensors: ChoiceArray
@@ -51,8 +51,8 @@ class Choices:
         the dimension along which it splits tensor t. -1 means replicated. After the graph's operators, `operators` has
         the updates of weights.
     kept
-        Tensors whose elements a worker keeps until their last use, after it has read them from other workers. A worker
-        keeps elements of other tensors only for a group of operators, such as equal time steps.
+        Tensors of which a worker reads elements from other workers only once, and keeps these elements until their last
+        use. It keeps elements of other tensors only for a group of operators, such as equal time steps.
     reread
         Tensors whose elements are read from other workers again for each operator.
     """
@@ -65,7 +65,7 @@ class Choices:
 
     @property
     def native(self) -> NativeChoices:
-        """The arguments for a function in `tofu._core`."""
+        """The decisions as keyword arguments for functions in `tofu._core`."""
         return {"operators": self.operators, "tensors": self.tensors, "kept": self.kept, "reread": self.reread}
 
     def layout(self, tensor: int) -> list[int]:
@@ -101,7 +101,7 @@ def make_choices(
 class NamedChoices:
     """The decisions of a plan, by the names of operators and tensors.
 
-    If smaller operators replace an operator of the model, there is one decision, under the replaced operator's name.
+    If smaller operators replace an operator of the model, one decision under the operator's name is valid for all.
     """
 
     tensors: Mapping[str, DimensionChoice]

@@ -26,7 +26,7 @@ class Dataflow:
     signatures
         For each operator, a number for its kind and the parameters that it reads.
     futures
-        For each operator, a hash of the operators that depend on it over at most three edges.
+        For each operator, a hash of the operators that read its results, directly or over up to three edges.
     forward
         For each operator of the forward pass, the operators of the forward pass that compute its inputs. If no backward
         operator names its forward operator, all operators belong to the forward pass.

@@ -48,9 +48,9 @@ class TransferRules:
         True if workers compute parts of a small sum that all of them need, and then exchange these parts, as for a
         large sum. Otherwise each worker reads all addends.
     relays_in_groups
-        True if data for a group of workers cross the level of the interconnect above the group only once, as in
-        hierarchical collectives. An element for several workers of a group is sent once, and a group adds its partial
-        results before it sends them. Otherwise each worker reads from each other worker.
+        True for hierarchical collectives: an element that several workers of a group need is sent to the group only
+        once, and a group adds its partial results before it sends them. Otherwise each worker reads from each other
+        worker.
     repeats_operators
         True if all workers may repeat a cheap operator whose results may be replicated. A cheap operator computes no
         more elements than its tensors have.
@@ -301,7 +301,7 @@ def _add_update(native: _core.Graph, graph: Graph, variable: int, needed: int) -
 def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> frozenset[int]:
     """Return the operators on which the graph's results depend, directly or through a state.
 
-    Kernels never read the values that all other operators compute.
+    No kernel ever reads the results of all other operators.
     """
     wanted = set(graph.results)
     live: set[int] = set()

@@ -166,7 +166,7 @@ def can_split_along(access: OperatorAccess, axis: int, parts: int) -> bool:
 
 
 def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
-    """Return a map from output to split dimension, if the operator is split along `axis`. Whole outputs are missing."""
+    """Return the split dimension of each output if the operator is split along `axis`. Whole outputs are left out."""
     outputs = zip(problem.graph.operators[operator].outputs, problem.accesses[operator].outputs, strict=True)
     dimensions = {t: find_main_dimension(w.rows, axis) for t, w in outputs if w.combine[axis] is Combine.CONCAT}
     return {t: dimension for t, dimension in dimensions.items() if dimension is not None}

@@ -86,7 +86,7 @@ NO_PARTS = EqualParts((), ())
 def find_equal_parts(graph: Graph) -> EqualParts:
     """Find equal time steps in a graph, and return the families of operators and tensors that correspond in them.
 
-    The time is linear for each recurrence.
+    Each recurrence takes linear time.
 
     >>> find_equal_parts(Graph((), (), ()))
     EqualParts(operators=(), tensors=())

@@ -8,8 +8,8 @@ restriction.
 
 Corresponding operators of repeated layers are found like time steps (`tofu.search.time_steps`), but parameters are
 ignored. These operators are the *seeds*, with the tensors that they read and write. All other operators and tensors are
-then compared by colour refinement: two of them keep the same colour only if both are of one kind, and if their
-neighbours in the same roles have the same colours. For example, an optimizer's states then belong to the layer of their
+then compared by colour refinement: two of them have the same colour only if they are of the same kind, and their
+neighbours in each role have the same colours. For example, an optimizer's states then belong to the layer of their
 gradient. Each refinement takes linear time.
 """
 

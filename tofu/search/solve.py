@@ -68,7 +68,7 @@ class Proof:
     Attributes
     ----------
     lower_bound
-        A number of bytes that each of these plans transfers at least. 0 if no search has ended, None if the search can
+        Each of these plans transfers at least this number of bytes. 0 if no search has ended, None if the search can
         prove no such number.
     among
         Words for the plans, such as " among plans that treat each repeated layer alike". Empty for all plans.
