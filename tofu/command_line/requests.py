@@ -107,7 +107,7 @@ class ModelRequest(Protocol):
         """
 
     def verify(self, dtype: str | None, seed: int, **own: Any) -> Agreement:
-        """Run the model on one device and on all workers, and compare. `own` has options of one engine alone."""
+        """Run the model on one device and on all workers, and compare. `own` are the options of one engine."""
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
         """Make Tofu's plans and hand-made plans. Return a function that prints all of them.
@@ -116,7 +116,7 @@ class ModelRequest(Protocol):
         """
 
     def report_memory(self, **options: Any) -> MemoryComparison:
-        """Return the memory of a step on one device and on every worker. `options` has options of one engine alone."""
+        """Return the memory of a step on one device and on every worker. `options` are the options of one engine."""
 
 
 def takes_model(
@@ -124,9 +124,9 @@ def takes_model(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a decorator that adds the argument MODEL and the planning options to a command.
 
-    The command receives a `ModelRequest` with the values of all these options. If it supports one engine only, pass the
-    engine as `only`, and advice for users of other engines as `instead`. `stores=False` leaves out `--uneven` and
-    `--donate`, which decide how the arguments of a JAX step are stored. `context` is passed to the engine's
+    The command receives a `ModelRequest` with the values of all these options. If the command supports only one engine,
+    pass this engine as `only`, and advice for users of other engines as `instead`. `stores=False` leaves out `--uneven`
+    and `--donate`, which decide how the arguments of a JAX step are stored. `context` is passed to the engine's
     `read_request`.
     """
     options: tuple[Decorator, ...] = (MODEL, *PLANNING) if only == JAX else (MODEL, SHAPE, *PLANNING, UNROLL)

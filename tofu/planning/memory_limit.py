@@ -64,7 +64,7 @@ class Point:
 
     @property
     def is_predicted(self) -> bool:
-        """True if `most_bytes` is a prediction, False if it is counted."""
+        """True if `most_bytes` is a prediction, False if it is exact."""
         return self.memory.is_predicted
 
 
@@ -77,8 +77,8 @@ def measure_plan(choices: Choices, measure: Measure) -> Point:
 class Tradeoff:
     """Plans for one model that trade memory for communication. Each is the best plan for one price of a byte of memory.
 
-    `effort` limits the time of each search, except the searches at the highest price and at price 0: `whole_effort`
-    limits these two.
+    `whole_effort` limits the time of the searches at the highest price and at price 0, and `effort` that of each other
+    search.
     """
 
     problem: Problem

@@ -81,8 +81,8 @@ class TransferPiece(NamedTuple):
 class Transfer:
     """An instruction in which workers read from each other's arrays to assemble a value.
 
-    The workers first read `pieces`, and set all other elements to `fill`. If several workers need one sum, each
-    computes a part of the sum. The workers then read these parts from each other: the `copies`.
+    The workers first read `pieces`, and set all other elements to `fill`. If several workers need the same sum, each of
+    them computes a part of it. The workers then read these parts from each other: the `copies`.
     """
 
     output: int

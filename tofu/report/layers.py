@@ -29,7 +29,7 @@ class LayerTransfer(NamedTuple):
 
 
 class TensorLayout(NamedTuple):
-    """A tensor, and how a plan splits it. `layout` has a dimension for each round, or None for replicated."""
+    """A tensor, and how a plan splits it. `layout` has the dimension that each round splits; None means replicated."""
 
     name: str
     shape: tuple[int, ...]

@@ -22,7 +22,7 @@ NEVER = float("inf")
 def run_tasks(tasks: Tasks) -> tuple[Floats, Floats]:
     """Return the start and the end of each task, in seconds after the first task's start.
 
-    Takes O((n + dependencies) log n) time, and O(streams) more for each task that shares resources.
+    For n tasks, this takes O((n + dependencies) log n) time, plus O(streams) for each task that shares resources.
     """
     events = _Events(tasks)
     events.run()

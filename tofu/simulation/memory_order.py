@@ -20,7 +20,7 @@ Free = list[tuple[int, int]]  # (bytes, buffer), by bytes
 def order_by_memory(program: Program) -> list[list[int]]:
     """Return, for each node, the nodes that must run before it because they read the old content of its buffers.
 
-    Takes O(n log n) time.
+    For n nodes, this takes O(n log n) time.
     """
     tables = program.tables
     size = program.entry_bytes

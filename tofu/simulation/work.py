@@ -221,10 +221,10 @@ def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
 
 
 class Sources(NamedTuple):
-    """A table of the blocks of elements that fetches read.
+    """The blocks of elements that fetches (copies from other workers) read, as a table.
 
-    Its columns are the fetch (`node`), the worker that stores the block (`owner`), the block's bytes (`size`), its
-    contiguous runs of elements (`rows`), and the block's bytes if the fetch adds it to another block (`added`).
+    The column `node` has the fetch, and `owner` the worker that stores the block. `size` is the block's bytes, and
+    `rows` its number of contiguous runs. `added` is `size` if the fetch adds the block to another block, otherwise 0.
     """
 
     node: Column

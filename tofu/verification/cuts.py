@@ -1,4 +1,4 @@
-"""Search for all ways to split an operator, by running the framework's kernel, without any description.
+"""Find all ways to split an operator by running the framework's kernel. The description is not used.
 
 A *cut* divides each input along a dimension, or passes the whole input. All combinations are tried, with attributes
 unchanged or reduced to the size of a part. A cut is kept if the outputs of its parts can be combined into the whole
@@ -46,14 +46,15 @@ class Cut:
 
 @dataclass(frozen=True)
 class Geometry:
-    """A way to split a forward operator, whose parts have valid shapes but may compute wrong numbers.
+    """A possible way to split a forward operator. The framework accepts the parts, but they may compute wrong numbers.
 
     Attributes
     ----------
     inputs, outputs
         For each tensor, the dimension that is split, or None.
     base, splits
-        Each of `splits` divides the length `base` into parts. Longer dimensions are divided in the same ratios.
+        `splits` has several ways to divide the length `base` into parts. Longer dimensions are divided in the same
+        ratios.
     shrunk
         Numbers in the operator's attributes that are also divided in the same ratios.
     pieces
@@ -68,12 +69,12 @@ class Geometry:
     pieces: tuple[tuple[tuple[Shape, ...], ...], ...] = ()
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Cut out a part of `array`, which has the shape of input `number` of the forward operator."""
+        """Return a part of `array`, which is shaped like input `number` of the forward operator."""
         d = self.inputs[number]
         return array if d is None else array.take(self._range(array.shape[d], split, part), axis=d)
 
     def cut_output(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Cut out a part of `array`, which has the shape of output `number` of the forward operator."""
+        """Return a part of `array`, which is shaped like output `number` of the forward operator."""
         d = self.outputs[number]
         if d is None:
             return array
@@ -87,7 +88,7 @@ class Geometry:
         return np.concatenate(gradients, axis=d)
 
     def cut(self, array: Array, role: Role, split: int, part: int) -> Array:
-        """Cut out a part of `array`, which has the shape of the tensor `role` of the forward operator."""
+        """Return a part of `array`, which is shaped like the tensor `role` of the forward operator."""
         kind, number = role
         return (self.cut_input if kind == "input" else self.cut_output)(number, array, split, part)
 
@@ -135,7 +136,7 @@ def _cuts_equal_shapes_alike(shapes: Sequence[Shape], inputs: Dimensions) -> boo
 
 
 def list_splits(extent: int) -> tuple[Split, ...]:
-    """Return splits of an extent into two parts (either is larger) and into three. A wrong cut may pass one split."""
+    """Return several ways to divide a length into two or three parts, because one way may not reveal a wrong cut."""
     halves = {extent // 2, (extent + 1) // 2} if extent % 2 or extent == 2 else {extent // 2 - 1, extent // 2 + 1}
     return (
         *(((0, half), (half, extent)) for half in sorted(halves)),

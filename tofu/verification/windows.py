@@ -65,7 +65,7 @@ class WindowGeometry(Geometry):
         return (begin, end) if self.zeroed is not None else (max(0, begin), min(extent, end))
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Cut out a part of `array`, which has the shape of input `number` of the forward operator."""
+        """Return a part of `array`, which is shaped like input `number` of the forward operator."""
         d = self.inputs[number]
         if d is None:
             return array
@@ -101,7 +101,7 @@ class WindowGeometry(Geometry):
 def list_window_geometries(
     forward: Kernel, free: Collection[int], indexed: Collection[int], shrinks: bool = True
 ) -> list[Geometry]:
-    """Return ways to split a forward operator's first output along one dimension, in which inputs are read in windows.
+    """Return ways to split the first output along one dimension, for a forward operator that reads inputs in windows.
 
     Only inputs in `free` may be cut. Dimensions with an extent in `indexed` stay whole, because data index into them.
     """
