@@ -106,8 +106,8 @@ class Plan:
         Number of reads across each level in a training step. Simultaneous reads of several workers count as one. Empty
         without latencies.
     kept
-        Tensors of which a worker reads elements from other workers only once, and keeps these elements until their last
-        use. Elements of other tensors are read again for each operator.
+        Tensors that a worker reads from other workers only once: it keeps the elements until their last use. All other
+        tensors are read again for each operator.
     reread
         Tensors whose elements are read again even for operators that could share one read, such as the time steps of a
         recurrent network. Without a memory limit, `kept` and `reread` are empty.

@@ -175,7 +175,7 @@ class OperatorAccess:
         return "; ".join(reasons[:MOST_REASONS]) + more if reasons else "its results have no dimensions"
 
     def with_description_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
-        """Return the mapping `ranges`, with each axis renamed to its name in the operator's description."""
+        """Return `ranges` with the names of the axes that the operator's description uses."""
         if self.description_names is None:
             return ranges
         return {self.description_names[axis]: value for axis, value in ranges.items() if axis in self.description_names}

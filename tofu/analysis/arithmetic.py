@@ -1,4 +1,4 @@
-"""Count the arithmetic operations of an operator. From this number, a simulation predicts the time of its kernel.
+"""Count the arithmetic operations of an operator. From this number, a simulation predicts the kernel's time.
 
 - Each function and arithmetic operator is one operation for each element that it computes. A reduction is one operation
   for each element that it reduces.

@@ -59,9 +59,9 @@ class Algorithm:
         """Find a plan for a problem.
 
         If the cheapest plan has a round in which all operators are replicated, a second search looks for a plan without
-        replicated operators. It proves no lower bound. If a round can split nothing, raise InfeasibleError, or let
-        workers repeat computations if `replicates` is True. Also raises InfeasibleError if the algorithm does not apply
-        to the model, and PlanError if hints are impossible.
+        replicated operators. This search proves no lower bound. If a round can split nothing, raise InfeasibleError, or
+        let workers repeat computations if `replicates` is True. Also raises InfeasibleError if the algorithm does not
+        apply to the model, and PlanError if hints are impossible.
         """
         solution = self.run(problem, hints or {}, effort).apply_to(problem)
         unsplit_round = explain_unsplit_round(solution.choices)

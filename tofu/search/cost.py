@@ -48,7 +48,7 @@ def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def list_worth_keeping(choices: Choices) -> list[int]:
-    """Return the tensors whose elements a worker should keep after reading them from others, for later operators.
+    """Return the tensors that a worker should keep for later operators, after reading elements from other workers.
 
     Tensors that save the most bytes per byte of memory come first. The list is empty if workers always keep such
     elements (`TransferRules.shares_regions`).
@@ -69,8 +69,8 @@ def list_worth_keeping(choices: Choices) -> list[int]:
 def list_worth_rereading(choices: Choices) -> list[int]:
     """Return the tensors whose elements workers may read again for each operator, to save memory.
 
-    The list begins with tensors for which workers then read few additional bytes, as a share. It is empty if
-    `TransferRules.shares_regions` is true.
+    The first tensors cost the fewest additional bytes, relative to the bytes that are read already. The list is empty
+    if `TransferRules.shares_regions` is true.
     """
     problem = choices.problem
     if problem.rules.shares_regions:

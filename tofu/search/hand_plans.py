@@ -73,7 +73,7 @@ def plan_megatron(problem: Problem, hints: Mapping[str, Any], effort: Effort) ->
 
     The first weight of a pair is split by columns and the second by rows, so nothing is transferred between the two
     products. A Transformer has two kinds of pairs:
-    - an attention's products for query, key and value with its output product, split by heads, and
+    - the products for query, key and value, then the output product of the attention, split by heads, and
     - the two products of each feed-forward block.
 
     Products at the end of the model are split by columns. Lookup tables are also split by columns, and every worker
@@ -145,10 +145,7 @@ def _find_sums(problem: Problem, propagated: Propagated) -> tuple[set[int], set[
 
 @dataclass(frozen=True)
 class _Product:
-    """A matrix product of the forward pass: an operator that sums over the rows of a weight matrix.
-
-    Its attributes are the operator's axis and the matrix's dimension, for rows and for columns.
-    """
+    """A matrix product of the forward pass: an operator that sums over the rows of a weight matrix."""
 
     operator: int
     weight: int

@@ -29,9 +29,9 @@ SPECIAL = {"...": "...", "-": "None", "None": "None"}
 def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
     """Convert hints to decisions that a search may not change.
 
-    A hint is the dimension of a tensor, or the name of an operator's axis, and is valid for all rounds. A list is one
-    hint for each round. None replicates. Ellipsis lets the search choose, or replicates if no split leaves the later
-    hints possible. Raises PlanError with the reasons if hints are impossible.
+    A hint for a tensor is a dimension, and a hint for an operator is the name of an axis. A list has one value for each
+    round, and a single value is used in all rounds. None replicates. Ellipsis lets the search choose: it replicates if
+    no split leaves the values for later rounds possible. Raises PlanError with the reasons if hints are impossible.
     """
     fixed = FixedChoices({}, {})
     problems = []

@@ -40,13 +40,12 @@ class Problem:
     graph, accesses
         The semantic graph, and the axes and regions of each operator.
     arrangement
-        The prime factors of the number of workers in order, and the interconnect's bandwidths if a search minimises
-        time instead of bytes.
+        The prime factors of the number of workers, one for each round. Also the interconnect's bandwidths, if a search
+        minimises time instead of bytes.
     equal
         The equal time steps of recurrences. Equal operators share the elements that they read from other workers.
     native
-        The graph in the native code's format. Equal operators may be split differently, because plans in files may do
-        so.
+        The graph in the native code's format. Equal operators may be split differently, because saved plans may do so.
     make_search_graph
         Function that takes equal parts, and returns a native graph in which these are split alike.
     rules
@@ -177,10 +176,9 @@ class Problem:
         return replace(self, native=native, make_search_graph=make_search_graph)
 
     def with_memory_price(self, price: float, split: Collection[int] = ()) -> Problem:
-        """Return a copy in which a plan pays for memory, and only tensors in `split` may not be replicated.
+        """Return a copy in which memory adds to the cost of a plan, and all tensors except `split` may be replicated.
 
-        A plan pays `price` for each byte that a worker stores for the whole step, in the unit that the search
-        minimises.
+        Each byte that a worker stores for the whole step costs `price`, in the unit that the search minimises.
         """
         weights = weigh_tensors(self.graph)
 

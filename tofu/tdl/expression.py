@@ -297,7 +297,7 @@ class RandomElement(Value):
 
 @dataclass(frozen=True, eq=False)
 class Unread(Value):
-    """An element that the kernel never reads, because it uses only the tensor's shape. In formulas, it is zero."""
+    """An element that the kernel never reads, because the kernel uses only the tensor's shape. It counts as zero."""
 
     element: Element
 
