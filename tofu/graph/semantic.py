@@ -228,8 +228,7 @@ class Graph:
 
     @cached_property
     def updates(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of tensors that must be split alike, such as a variable and its gradient, or a variable and its next
-        value."""
+        """Pairs of tensors that must be split alike: a variable and its gradient, or a variable and its next value."""
         gradients = ((variable, self.gradients[variable]) for variable in sorted(self.updated))
         carried_values = ((carry.tensor, value) for carry in self.carries for value in carry.values)
         return (*gradients, *sorted(self.next_values.items()), *carried_values)

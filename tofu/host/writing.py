@@ -48,8 +48,7 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> None:
 
 
 def remove_left_behind(target: str) -> None:
-    """Remove temporary files of ended processes in the folder of `target`. Running processes lock their files, so these
-    are kept."""
+    """Remove the temporary files of ended processes in the folder of `target`. Files of running processes are locked."""
     folder, base_name = os.path.split(target)
     with suppress(OSError):
         for name in os.listdir(folder or "."):

@@ -1,7 +1,6 @@
-"""Conversion of a `Program`, which lists the nodes of each worker, to a `Lockstep` program, in which all workers run together.
+"""Convert a `Program`, with separate nodes for each worker, to a `Lockstep` program, with instructions for all workers.
 
-An *entry* is an output of a node, an array on one worker. A *value* is one array on each worker, so it has an entry for
-each worker.
+An *entry* is an array on one worker: an output of a node. A *value* consists of one entry for each worker.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ def align_workers(program: Program, factors: Sequence[int], find_shards: Callabl
     """Convert a program to instructions that all workers run together.
 
     `find_shards` returns the region of a tensor that each worker stores. Raises InternalError if an operator's arrays
-    differ in shape between workers, or if two workers fill the elements outside a transfer's pieces with different
-    numbers.
+    differ in shape between workers, or if a transfer fills gaps with different numbers on two workers.
     """
     return _Aligner(program, find_shards).run(tuple(factors))
 

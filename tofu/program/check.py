@@ -1,7 +1,7 @@
 """Checks that a program is correct, and an independent count of the bytes that it transfers.
 
-To stay independent, this module imports neither the search nor the analysis. It reads the graph, and the program as
-tables of numbers.
+To stay independent, this module imports neither the search nor the analysis. It reads the graph and the program's
+tables.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def check_program(program: Program, communication_bytes: int | None = None) -> N
     main rules:
 
     - A node comes after the nodes that it reads. Only fetches read from other workers.
-    - A piece is inside both arrays, at the same position of the tensor.
+    - A piece is inside the array that is read, and inside the new array, at the same position of the tensor.
     - The pieces of an array neither overlap nor leave gaps.
     """
     try:

@@ -324,8 +324,8 @@ def _count_received_by_reduction(
 def find_rounds(pieces: Sequence[TransferPiece]) -> tuple[Round, ...]:
     """Divide the boxes that workers send each other into few rounds.
 
-    In a round, each worker sends and receives at most one box. Each sum adds its addends in their order in `pieces`, so
-    that all workers compute bitwise equal sums.
+    In a round, each worker sends and receives at most one box. Addends are added in a fixed order, so that all workers
+    compute bitwise equal sums.
     """
     rounds: list[Round] = []
     for piece in pieces:

@@ -34,7 +34,7 @@ class ProgramValue:
 
     @property
     def shape(self) -> Shape:
-        """The shape of the array, which is equal on all workers. It may be larger than a worker's box."""
+        """The shape of each worker's array. It is equal on all workers, and may be larger than a worker's box."""
         return tuple(max(end - begin for begin, end in bounds) for bounds in zip(*self.boxes, strict=True))
 
     @property
@@ -146,7 +146,9 @@ class Lockstep:
         )
 
     def find_transfer_sources(self, value: int) -> Iterator[int]:
-        """Yield the arguments and operators' outputs from which transfers alone compute `value`."""
+        """Yield the values from which transfers compute `value`, in one step or several: arguments and outputs of
+        operators.
+        """
         transfer = self.transfers.get(value)
         if transfer is None:
             yield value

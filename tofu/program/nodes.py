@@ -72,7 +72,7 @@ class Node:
 
 
 def pick_entries(tables: ProgramTables, rows: Column) -> tuple[Entry, ...]:
-    """Return the outputs of nodes in these rows of the table of entries (`ProgramTables`)."""
+    """Return the outputs of nodes in the rows `rows` of the table of entries (`ProgramTables`)."""
     return tuple(map(Entry, tables.entry_node[rows].tolist(), tables.entry_output[rows].tolist()))
 
 
