@@ -71,7 +71,7 @@ def show_value(value: Any) -> str:
 
 
 def observe_by_environment() -> Observer:
-    """Return an observer that prints the results of some passes: those named in the environment variable TOFU_PRINT."""
+    """Return an observer that prints the results of the passes named in the environment variable TOFU_PRINT."""
     names = os.environ.get("TOFU_PRINT", "").split(",")
     return Observer(frozenset(name.strip() for name in names if name.strip()))
 
@@ -123,10 +123,10 @@ class Task:
         return replace(program, kernel_bytes=self.engine.backend.find_kernel_bytes(program))
 
     def restore_whole_operators(self, choices: Choices) -> Choices:
-        """Return the same choices, but without lowering (replacing by smaller operators) where it is not needed.
+        """Return the same choices with fewer operators *lowered* (replaced by several smaller operators).
 
-        A lowered operator is slower. It is needed only if the operator's own kernel cannot be split as `choices`
-        requires.
+        Lowering makes an operator slower. So an operator stays lowered only if its own kernel cannot be split as
+        `choices` requires.
         """
         front_end, undescribed = self.engine.front_end, self.settings.undescribed
         return restore_whole_operators(self.source.graph, self.whole_accesses, choices, front_end, undescribed)
@@ -139,9 +139,9 @@ class Partition:
     Attributes
     ----------
     choices
-        How each operator and each tensor is split, by number in the graph that runs.
+        The split of each operator and tensor, by number in the graph that runs.
     plan
-        How each operator and each tensor is split, by name, with the number of bytes transferred.
+        The split of each operator and tensor, by name, with the number of bytes transferred.
     task
         The training step that was planned.
     selection

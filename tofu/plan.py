@@ -1,9 +1,9 @@
 """Plans: how each tensor and each operator of a training step is split over the workers (devices).
 
 A plan splits in *rounds*, one for each prime factor of the number of workers (some baselines have a single round). For
-example, 8 workers are three rounds of two parts. Each round splits a tensor along a dimension, and an operator along an
-*axis*, such as the batch or the output channels. A round may also replicate a tensor or an operator: all parts then
-have the same tensor, or compute the same operator.
+example, a plan for 8 workers has three rounds with two parts each. Each round splits a tensor along a dimension, and an
+operator along an *axis*, such as the batch or the output channels. A round may also replicate a tensor or an operator:
+all parts then have the same tensor, or compute the same operator.
 
 A plan prints as a table and can be saved as JSON. It refers to tensors and operators by name, so you can read it, edit
 it and apply it again. The plan's fingerprint identifies its model.
@@ -178,7 +178,7 @@ class Plan:
         return Plan.from_json, (self.to_json(),)
 
     def sealed(self) -> Plan:
-        """Return the plan with `digest`, a hash of its other attributes, which shows later edits."""
+        """Return the plan with `digest`, a hash of all other attributes that shows later edits."""
         return replace(self, digest=self._compute_digest())
 
     @property

@@ -146,9 +146,7 @@ class Lockstep:
         )
 
     def find_transfer_sources(self, value: int) -> Iterator[int]:
-        """Yield the values from which transfers compute `value`, in one step or several: arguments and outputs of
-        operators.
-        """
+        """Yield the values from which transfers compute `value`, in one step or several."""
         transfer = self.transfers.get(value)
         if transfer is None:
             yield value

@@ -34,8 +34,8 @@ class TrainingOption:
     Attributes
     ----------
     low, high
-        The shortest and the longest seconds of a step on three machines: the machine that the file describes, a machine
-        that computes faster and communicates slower, and a machine that computes slower and communicates faster.
+        The shortest and the longest time of a step, in seconds, on three machines: as the file describes it, one that
+        computes faster and communicates slower, and one that computes slower and communicates faster.
     plan
         The plan, for `tofu.partition(plan=...)`; None for one device.
     refusal

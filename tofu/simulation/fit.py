@@ -1,4 +1,4 @@
-"""Compute the speed of kernels from measurements, by least squares with rates of at least zero.
+"""Compute the speed of kernels from measurements, by least squares. No rate can be negative.
 
 The squared error of a kernel is divided by its seconds. With absolute errors, only the longest kernels would count;
 with relative errors, only the many short kernels.

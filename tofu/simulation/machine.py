@@ -78,7 +78,7 @@ class Machine:
     step
         Seconds from the start of a training step to its first kernel.
     slowdown, slowdown_of_several
-        In a training step, a kernel takes this many times longer than alone: on one device, and on several devices.
+        Kernels take this many times longer in a training step than alone: on one device, and on several devices.
     """
 
     name: str

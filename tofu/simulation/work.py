@@ -89,7 +89,7 @@ class Work:
     is_computed_elsewhere: npt.NDArray[np.bool_]
 
     def take_seconds(self, rates: Rates, workers: int) -> Floats:
-        """Return the seconds of each node on a device, without other tasks that use the same links or processors."""
+        """Return the seconds of each node if no other task uses the same links or processors."""
         call = np.where(self.is_computed_elsewhere, 0.0, rates.call if workers == 1 else rates.call_of_several)
         contracted, other = (
             self._look_up([getattr(computed, name) for computed in self.computed]) for name in ("contracted", "other")

@@ -82,7 +82,7 @@ class ArithmeticOperators:
 class Index(ArithmeticOperators):
     """An integer expression such as `2 * i + j` over index variables and extents.
 
-    The operators +, -, * and exact // return an index. All other operators convert the index to a number (`Position`).
+    +, -, *, and // without a remainder return an index. All other operators convert the index to a number (`Position`).
     """
 
     def __init__(self, expression: sympy.Expr) -> None:

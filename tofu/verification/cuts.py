@@ -109,7 +109,7 @@ class Geometry:
 def list_geometries(forward: Kernel, indexed: Collection[int], shrinks: bool = True) -> Iterator[Geometry]:
     """Yield all ways to cut the inputs of a forward operator, if the framework can infer the shapes of every part.
 
-    Dimensions with an extent in `indexed` stay whole, because data index into them.
+    Dimensions with an extent in `indexed` stay whole, because other inputs have positions in them.
     """
     shapes = [array.shape for array in forward.inputs]
     attribute_entries = chain.from_iterable(
