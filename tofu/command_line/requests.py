@@ -76,7 +76,7 @@ STORING: tuple[Decorator, ...] = (
 
 
 class ModelRequest(Protocol):
-    """A model from a file, and the options for its plan. Each engine implements this in its `commands.py`."""
+    """A model from a file, and the options for its plan. Each engine implements this interface in `commands.py`."""
 
     @property
     def name(self) -> str:
@@ -97,13 +97,12 @@ class ModelRequest(Protocol):
         """Plan the model. Each pass of the planner calls `observe`."""
 
     def over(self, workers: int) -> ModelRequest:
-        """Return the same request with the number of workers `workers`."""
+        """Return the same request for `workers` workers."""
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
         """Simulate several ways to train on `machine`, for each number of workers in `counts`.
 
-        The optimizer stores `states` arrays for each weight. Before each way is planned, `report` is called with its
-        name.
+        The optimizer stores `states` arrays for each weight. `report` receives the name of each way before planning.
         """
 
     def verify(self, dtype: str | None, seed: int, **own: Any) -> Agreement:
@@ -112,7 +111,7 @@ class ModelRequest(Protocol):
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
         """Make Tofu's plans and hand-made plans. Return a function that prints all of them.
 
-        Before each plan is made, `report` is called with its name.
+        `report` receives the name of each plan before planning.
         """
 
     def report_memory(self, **options: Any) -> MemoryComparison:

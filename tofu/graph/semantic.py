@@ -263,7 +263,7 @@ class Graph:
     def named_parts(self) -> tuple[int, ...]:
         """For each operator, the number of the operator under whose name a plan lists it.
 
-        If several operators replace an operator of the model, the last of the several has the replaced operator's name.
+        If several operators replace an operator of the model, the last of them has the replaced operator's name.
         """
         last_part_by_leader = {
             operator.leader: position

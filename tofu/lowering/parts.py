@@ -110,7 +110,7 @@ class Lowering:
         Function that converts an operator that is not replaced, so that `mutates` lists all inputs that the kernel
         updates.
     in_inference
-        Function that converts the operator's attributes to its attributes in inference.
+        Function that changes the operator's attributes for inference.
     is_possible
         Function that returns True if the rule applies to an operator with these attributes and inputs.
     """

@@ -77,8 +77,8 @@ def measure_plan(choices: Choices, measure: Measure) -> Point:
 class Tradeoff:
     """Plans for one model that trade memory for communication. Each is the best plan for one price of a byte of memory.
 
-    `whole_effort` limits the time of the searches at the highest price and at price 0, and `effort` that of each other
-    search.
+    `whole_effort` limits the time of the searches at the highest price and at price 0. `effort` limits all other
+    searches.
     """
 
     problem: Problem

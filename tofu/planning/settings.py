@@ -57,7 +57,7 @@ class Option:
 def read_hints(hints: Any) -> Mapping[str, Any]:
     """Return hints, a dictionary from names to splits. Raise PlanError for any other value.
 
-    It is checked later if the model has these names.
+    Names are checked later.
     """
     if not isinstance(hints, Mapping):
         raise PlanError(
@@ -137,7 +137,7 @@ class Settings:
         How to treat operators without a description: "error", or "replicate" to compute them on every worker.
     on_infeasible
         How to treat models that cannot be split over so many workers: "error", or "replicate" to let workers repeat
-        computations. "accept" does the same without a warning, for plans that no user asked for.
+        computations. "accept" is like "replicate" without a warning, for plans that no user asked for.
     cache
         True if plans are remembered, so that each model is searched only once.
     algorithm, search_seconds
