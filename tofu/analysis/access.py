@@ -96,7 +96,7 @@ class OutputAccess:
     absent
         A dimension of the inputs that the output lacks, or None.
     has_zero_terms
-        True if all terms of the sums in the output's formula are zero for zero inputs.
+        True if zero inputs make each term of the formula's sums zero.
     """
 
     rows: tuple[Row, ...]

@@ -2,8 +2,7 @@
 
 - Each function and arithmetic operator is one operation for each element that it computes. A reduction is one operation
   for each element that it reduces.
-- A value that does not depend on a variable, such as a mean that is subtracted from each element, is counted once for
-  all values of the variable.
+- A value that is the same for all values of a variable, such as a mean, is counted only once for them.
 - `where(position(v) == x, value, 0)` selects one element. Kernels look this element up, so only one value of v is
   counted.
 

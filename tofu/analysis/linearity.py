@@ -1,4 +1,4 @@
-"""Check that an output is linear in a sum, so that the sum can be split over workers.
+"""Check that an output is linear in a sum. Only then can the sum be split over workers.
 
 If a sum is split, each worker computes the output with its part of the sum, and the results are added. This is correct
 if the output only adds, subtracts or negates the sum, and multiplies or divides it by factors that do not depend on the

@@ -79,7 +79,7 @@ class OutputPattern:
     is_written
         False if the framework's kernel never writes the output.
     has_zero_terms
-        True if all terms of the sums in the output's formula are zero for zero inputs.
+        True if zero inputs make each term of the formula's sums zero.
     """
 
     dimensions: tuple[Dimension, ...]

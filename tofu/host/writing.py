@@ -1,4 +1,4 @@
-"""Write files so that readers never see half a file, and remove temporary files of processes that have ended."""
+"""Write files so that readers never see half a file. Remove temporary files of ended processes."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class Lowering:
     expand
         Function that adds the smaller operators to a `Parts` object.
     as_whole
-        Function that converts an operator that is not replaced, so that `mutates` lists all inputs that the kernel
+        Function that prepares an operator that is not replaced: `mutates` then lists all inputs that its kernel
         updates.
     in_inference
         Function that changes the operator's attributes for inference.

@@ -134,9 +134,9 @@ class Settings:
     for_training
         True if gradients are needed.
     undescribed
-        How to treat operators without a description: "error", or "replicate" to compute them on every worker.
+        Operators without a description: "error" refuses them, and "replicate" computes them on every worker.
     on_infeasible
-        How to treat models that cannot be split over so many workers: "error", or "replicate" to let workers repeat
+        Models that cannot be split over so many workers: "error" refuses them, and "replicate" lets workers repeat
         computations. "accept" is like "replicate" without a warning, for plans that no user asked for.
     cache
         True if plans are remembered, so that each model is searched only once.

@@ -20,7 +20,7 @@ class Entry(NamedTuple):
 
 
 class PieceSource(NamedTuple):
-    """A region of an input, which a fetch (a node that reads from other workers) copies to a `Piece` of its output.
+    """A region of an input. A fetch (a node that reads from other workers) copies it to a `Piece` of its output.
 
     The region begins at `begin` in input number `input`. `along` maps each dimension of the input to a dimension of the
     piece. It is -1 if the piece lacks this dimension, along which the region then has length 1. Dimensions of the piece

@@ -1,4 +1,4 @@
-"""Checks that a plan gives work to all workers, and that workers do not draw different random numbers for one element."""
+"""Checks that a plan gives work to all workers, and that no two workers draw random numbers for the same element."""
 
 from __future__ import annotations
 

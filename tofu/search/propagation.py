@@ -40,7 +40,7 @@ def propagate(
     - An operator is not split if no axis moves along a split dimension, or if the axis is shorter than the number of
       workers.
     - Splits do not continue through the results of operators in `gathered`.
-    - A value that a loop passes to the next iteration is split if the next iteration's value is split alike.
+    - A value that a loop passes to the next iteration stays split only if the next iteration's value is split alike.
     - A loop may take one slice of an input in each iteration, along the split dimension. The next dimension of the input is
       then split instead.
     - Seeds in `guessed` are split along another dimension if the operators that read them need another dimension.
