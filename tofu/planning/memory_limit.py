@@ -14,7 +14,7 @@ does. Memory falls as the price rises, so bisection finds the lowest price at wh
 3. If memory is left, workers keep elements that they have read from each other, for later operators. This saves a
    second transfer, for example in the backward pass.
 4. If no plan fits, let workers read elements again that they would keep for several operators (the time steps of a
-recurrence). Do so for as few tensors as necessary.
+   recurrence). Do so for as few tensors as necessary.
 """
 
 from __future__ import annotations
