@@ -4,7 +4,7 @@ If a sum is split, each worker computes the output with its part of the sum, and
 if the output only adds, subtracts or negates the sum, and multiplies or divides it by factors that do not depend on the
 summed axis.
 
-A term that is added to the sum, such as a bias, is an *addend*. If each worker added it, the result would have it
+A term that is added to the sum, such as a bias, is an *addend*. If each worker added it, the result would contain it
 several times. So an addend is allowed only if it is a multiple of an input that is used nowhere else. One worker then
 reads this input, and all others read zeros instead.
 """

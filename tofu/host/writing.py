@@ -48,7 +48,7 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> None:
 
 
 def remove_left_behind(target: str) -> None:
-    """Remove the temporary files of ended processes in the folder of `target`. Files of running processes are locked."""
+    """Remove temporary files in the folder of `target`, except files that running processes have locked."""
     folder, base_name = os.path.split(target)
     with suppress(OSError):
         for name in os.listdir(folder or "."):

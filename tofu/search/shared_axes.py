@@ -115,7 +115,7 @@ def without_nested_axes(access: OperatorAccess) -> OperatorAccess:
 
 
 def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
-    """Keep only the axes of an operator that are in `axes`, in the order of `axes`.
+    """Keep only the axes of an operator that `axes` lists, in this order.
 
     A nested axis is also dropped if one of its outer axes (`OperatorAccess.outer_axes`) is dropped.
     """

@@ -22,7 +22,7 @@ Box = tuple[tuple[int, int], ...]
 
 
 class OperatorDescriptions(Protocol):
-    """The interface by which a front end describes a framework's operators."""
+    """The interface to the descriptions of a framework's operators."""
 
     @property
     def descriptions(self) -> Registry:

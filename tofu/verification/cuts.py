@@ -29,7 +29,8 @@ Split = tuple[Range, ...]
 
 @dataclass(frozen=True)
 class Cut:
-    """A way to split an operator: the cut dimension of each tensor, or None, and how outputs are combined."""
+    """A way to split an operator: the dimension of each tensor that is cut (or None), and how the outputs are
+    combined."""
 
     inputs: Dimensions
     outputs: Dimensions
