@@ -29,8 +29,7 @@ Split = tuple[Range, ...]
 
 @dataclass(frozen=True)
 class Cut:
-    """A way to split an operator: the dimension of each tensor that is cut (or None), and how the outputs are
-    combined."""
+    """A way to split an operator: the dimension of each tensor that is cut (or None), and the way to combine outputs."""
 
     inputs: Dimensions
     outputs: Dimensions
