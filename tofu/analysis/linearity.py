@@ -1,8 +1,8 @@
 """Check that an output is linear in a sum. Only then can the sum be split over workers.
 
 If a sum is split, each worker computes the output with its part of the sum, and the results are added. This is correct
-if the output only adds, subtracts or negates the sum, and multiplies or divides it by factors that do not depend on the
-summed axis.
+if the output only adds, subtracts or negates the sum, and multiplies or divides the sum by factors that do not depend
+on the summed axis.
 
 A term that is added to the sum, such as a bias, is an *addend*. If each worker added it, the result would contain it
 several times. So an addend is allowed only if it is a multiple of an input that is used nowhere else. One worker then

@@ -34,8 +34,8 @@ class TrainingOption:
     Attributes
     ----------
     low, high
-        The shortest and the longest time of a step, in seconds, on three machines: as the file describes it, one that
-        computes faster and communicates slower, and one that computes slower and communicates faster.
+        The shortest and the longest time of a step, in seconds, on three machines: the described machine, a machine
+        with faster computation and slower communication, and the reverse.
     plan
         The plan, for `tofu.partition(plan=...)`; None for one device.
     refusal

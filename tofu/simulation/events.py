@@ -1,9 +1,9 @@
 """Simulate a step event by event: compute when each task starts and ends.
 
-A *stream* is a queue of a device. It runs one task at a time, in the order in which tasks become ready. If tasks
-together demand more of a resource, such as a link, than it has, all tasks that use this resource slow down by the same
-factor. A task is as fast as its slowest resource allows. When a task with shared resources starts or ends, the ends of
-all tasks that share these resources change. The end of any other task is known when the task starts.
+A *stream* is a queue of a device. It runs one task at a time, in the order in which tasks become ready. If the tasks
+that use a resource, such as a link, together demand more than its capacity, all of them slow down by the same factor. A
+task is as fast as its slowest resource allows. When a task with shared resources starts or ends, the ends of all tasks
+that share these resources change. The end of any other task is known when the task starts.
 """
 
 from __future__ import annotations

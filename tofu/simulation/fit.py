@@ -30,8 +30,7 @@ class Sample(NamedTuple):
         The kind of the kernel (`tofu.simulation.kernels.name_kind`).
     contracted, other
         Operations of contractions, such as matrix products, and all other operations. For a fetch (a copy from other
-        workers), the bytes of partial results that it adds up, and the number of contiguous runs of elements that it
-        copies.
+        workers), the bytes of partial results that are added, and the number of contiguous runs of elements.
     size
         Bytes that the kernel reads and writes.
     """

@@ -68,8 +68,7 @@ class Work:
     size
         Bytes that the node reads and writes.
     rows, added
-        For a fetch, the number of contiguous runs of elements that it copies, and the bytes of partial results that it
-        adds up.
+        For a fetch, the number of contiguous runs of elements, and the bytes of partial results that are added.
     times
         Number of times that the node runs in a step.
     is_computed_elsewhere

@@ -1,8 +1,8 @@
 """Find all ways to split an operator by running the framework's kernel. The description is not used.
 
 A *cut* divides each input along a dimension, or passes the whole input. All combinations are tried, with attributes
-unchanged or reduced to the size of a part. A cut is kept if the outputs of its parts can be combined into the whole
-outputs: by concatenation, sum or maximum, or because each part computes the whole.
+unchanged or reduced to the size of a part. A cut is kept if the whole outputs are the concatenation, sum or maximum of
+the parts' outputs, or if each part computes the whole outputs.
 """
 
 from __future__ import annotations
