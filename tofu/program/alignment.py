@@ -44,8 +44,6 @@ class _EntryPiece(NamedTuple):
 
 
 class _Aligner:
-    """A builder of a lockstep program's values: inputs and outputs of operators, then results and other shards."""
-
     def __init__(self, program: Program, find_shards: Callable[[int], tuple[Box, ...]]) -> None:
         self.program, self.graph, self.nodes = program, program.graph, program.nodes
         self.find_shards = cache(find_shards)

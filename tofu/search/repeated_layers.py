@@ -38,7 +38,7 @@ PERIOD = 2
 
 Colours: TypeAlias = "npt.NDArray[np.uint64]"
 Seed: TypeAlias = tuple[Any, ...]
-"""Equal for nodes that correspond. For an operator: the recurrence, an operator of its reference step, and the layer."""
+"""A key that corresponding nodes share. For an operator: the recurrence, an operator of the reference step, the layer."""
 
 
 def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], period: int = PERIOD) -> EqualParts:

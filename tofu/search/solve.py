@@ -20,7 +20,7 @@ EFFORT_FOR_EQUAL_LAYERS = 0.5
 """Share of the effort for plans that split all repeated layers alike."""
 
 Progress = Callable[[str, int, int], None]
-"""A function of the stage, the best plan's bytes (-1 before the first) and the lower bound. An error stops the search."""
+"""A function of the stage, the best plan's bytes (-1 before the first) and the lower bound. If it raises an error, the search stops."""
 Result = TypeVar("Result")
 
 
