@@ -1,7 +1,7 @@
 """Checks that a program is correct, and an independent count of the bytes that it transfers.
 
-To stay independent, this module imports neither the search nor the analysis. It reads the graph, and the program as
-tables of numbers.
+To stay independent, this module imports neither the search nor the analysis. It reads the graph and the program's
+tables.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def check_program(program: Program, communication_bytes: int | None = None) -> N
     main rules:
 
     - A node comes after the nodes that it reads. Only fetches read from other workers.
-    - A piece is inside both arrays, at the same position of the tensor.
+    - A piece is inside the array that is read, and inside the new array, at the same position of the tensor.
     - The pieces of an array neither overlap nor leave gaps.
     """
     try:
@@ -143,10 +143,10 @@ def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
-    """Return the fetches whose pieces leave gaps in the new array, except for two kinds of gaps.
+    """Return the fetches whose pieces leave forbidden gaps in the new array.
 
-    A fetch without pieces adds zeros to a sum. An operator's result may be zero outside its pieces, such as the
-    gradient of a slice.
+    Two kinds of gaps are allowed. A fetch without pieces adds zeros to a sum. An operator's result may be zero outside
+    its pieces, such as the gradient of a slice.
     """
     node_count = len(tables.node_kind)
     first_entry = tables.entry_node.searchsorted(np.arange(node_count))

@@ -188,7 +188,7 @@ def _find_value_layout(program: Lockstep, value: ProgramValue) -> Layout | None:
 
 
 def find_layout(boxes: Sequence[Box], shape: Shape, factors: Sequence[int]) -> Layout | None:
-    """Return the layout (how a tensor of this shape is split) for which the workers' shards are `boxes`.
+    """Return the layout (the split of a tensor of this shape) that gives worker w the shard `boxes[w]`.
 
     Return None if `boxes` are not shards of equal size.
     """
@@ -252,7 +252,7 @@ def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...]
 
 
 def find_scatters(source_layout: Sequence[int], output_layout: Layout) -> list[tuple[int, int]]:
-    """Return the axes along which workers reduce-scatter partial results, each with the dimension that it splits."""
+    """Return the axes along which workers reduce-scatter partial results, each with the dimension that is scattered."""
     layout, scatters = list(source_layout), []
     for axis, dimension in enumerate(output_layout):
         if layout[axis] == PARTIAL and dimension != REPLICATED and _splits_in_order(layout, output_layout, axis):
@@ -322,9 +322,10 @@ def _count_received_by_reduction(
 
 
 def find_rounds(pieces: Sequence[TransferPiece]) -> tuple[Round, ...]:
-    """Assign boxes to rounds in which each worker sends and receives at most one box. Use few rounds.
+    """Divide the boxes that workers send each other into few rounds.
 
-    The addends of each piece stay in order, so that all workers compute bitwise equal sums.
+    In a round, each worker sends and receives at most one box. Addends are added in a fixed order, so that all workers
+    compute bitwise equal sums.
     """
     rounds: list[Round] = []
     for piece in pieces:

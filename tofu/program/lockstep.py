@@ -34,7 +34,7 @@ class ProgramValue:
 
     @property
     def shape(self) -> Shape:
-        """The shape of the array, which is equal on all workers. It may be larger than a worker's box."""
+        """The shape of each worker's array. It is equal on all workers, and may be larger than a worker's box."""
         return tuple(max(end - begin for begin, end in bounds) for bounds in zip(*self.boxes, strict=True))
 
     @cached_property
@@ -81,8 +81,8 @@ class TransferPiece(NamedTuple):
 class Pattern:
     """The regions that workers read from each other in a transfer. Alike transfers, as of repeated layers, share a pattern.
 
-    The workers first read `pieces`, and set all other elements to `fill`. If several workers need one sum, each
-    computes a part of the sum. The workers then read these parts from each other: the `copies`.
+    The workers first read `pieces`, and set all other elements to `fill`. If several workers need the same sum, each of
+    them computes a part of it. The workers then read these parts from each other: the `copies`.
     """
 
     pieces: tuple[TransferPiece, ...]
@@ -158,7 +158,7 @@ class Lockstep:
         return transfer.pattern, self.graph.tensors[output.tensor].shape, output.boxes, sources
 
     def find_transfer_sources(self, value: int) -> Iterator[int]:
-        """Yield the arguments and operators' outputs from which transfers alone compute `value`."""
+        """Yield the values from which transfers compute `value`, in one step or several."""
         transfer = self.transfers.get(value)
         if transfer is None:
             yield value

@@ -113,7 +113,7 @@ class ProgramTables:
         return marks
 
     def find_entry_tensors(self, operator_outputs: Sequence[Sequence[int]]) -> Column:
-        """Return, for each entry, the tensor to which it belongs. `operator_outputs` has each operator's outputs."""
+        """Return the tensor to which each entry belongs. `operator_outputs` has the output tensors of each operator."""
         first_output = np.cumsum([0, *map(len, operator_outputs)])
         outputs = np.array([tensor for tensors in operator_outputs for tensor in tensors], np.int64)
         tensors: Column = self.node_id[self.entry_node]

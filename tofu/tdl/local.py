@@ -1,4 +1,4 @@
-"""The part of an operator that one worker (device) computes. Some attributes of the operator depend on its size."""
+"""The part of an operator that one worker (device) computes. The operator's attributes may depend on the part's size."""
 
 from __future__ import annotations
 
