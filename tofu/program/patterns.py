@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,9 @@ import numpy.typing as npt
 from tofu.program.lockstep import Box, Pattern, Read, TransferPiece
 from tofu.program.program import Program
 from tofu.program.tables import Column, expand
+
+Predicate: TypeAlias = "Callable[[Column], npt.NDArray[np.bool_]]"
+"""A function that returns, for each entry, True or False."""
 
 
 class PieceColumns(NamedTuple):
@@ -42,20 +45,23 @@ class PieceColumns(NamedTuple):
 
 @dataclass
 class _Rows:
-    """Rows of the table of pieces, with their readers and what is added to their positions.
+    """Rows of the table of pieces that form a transfer, each with its reader.
 
-    Row `~entry` stands for a piece that reads the whole entry.
+    Row `~entry` stands for a piece that reads the whole entry. `begin_offsets` is added to the pieces' positions, and
+    `source_offsets` to the positions of the regions that they read.
     """
 
     rank: int
     rows: list[Column] = field(default_factory=list)
     readers: list[Column] = field(default_factory=list)
-    offsets: list[Column] = field(default_factory=list)
+    begin_offsets: list[Column] = field(default_factory=list)
+    source_offsets: list[Column] = field(default_factory=list)
 
-    def add(self, rows: Column, reader: Column | int, offset: Column | int = 0) -> None:
+    def add(self, rows: Column, reader: int, begin_offset: Column | int = 0, source_offset: Column | int = 0) -> None:
         self.rows.append(rows)
-        self.readers.append(np.broadcast_to(reader, rows.shape))
-        self.offsets.append(np.broadcast_to(offset, (len(rows), self.rank)))
+        self.readers.append(np.full(len(rows), reader))
+        self.begin_offsets.append(np.broadcast_to(begin_offset, (len(rows), self.rank)))
+        self.source_offsets.append(np.broadcast_to(source_offset, (len(rows), self.rank)))
 
 
 class PatternReader:
@@ -82,64 +88,61 @@ class PatternReader:
         return self._pieces_by_bytes[key]
 
     def list_pieces(
-        self,
-        tensor: int,
-        entries: Column,
-        boxes: Sequence[Box],
-        is_new_fetch: Callable[[Column], npt.NDArray[np.bool_]],
+        self, tensor: int, entries: Column, boxes: Sequence[Box], is_new_fetch: Predicate
     ) -> tuple[PieceColumns, PieceColumns, Column]:
         """Return the pieces and the copies (`Pattern`) by which workers assemble the entries of a value.
 
-        The last result has the entry that each source of the pieces reads. The caller sets `source_input`.
+        The third result has the entry that each source of the pieces belongs to. The caller sets `source_input`.
 
-        `boxes` has the region of the value on each worker. An entry is read as a whole unless `is_new_fetch`.
+        Parameters
+        ----------
+        tensor, entries, boxes
+            The value: its tensor, and the entry and the region of each worker.
+        is_new_fetch
+            Predicate for entries. The pieces of a new fetch become pieces of the transfer. Other entries are read whole.
         """
-        tables, rank = self._tables, self._tables.entry_shape.shape[1]
-        present = entries[entries >= 0]
-        fetches = np.unique(present[is_new_fetch(present)])
-        pieces, copies, owners, source_offsets = _Rows(rank), _Rows(rank), list[int](), list[Column]()
+        rank = self._tables.entry_shape.shape[1]
+        pieces, copies, assembled = _Rows(rank), _Rows(rank), set[int]()
+        fetches = entries[entries >= 0]
+        fetches = fetches[is_new_fetch(fetches)]
         partial_sums = self._find_partial_sums(tensor, entries, fetches, is_new_fetch)
-        assembled = set[int]()
-        is_fetch = set(fetches.tolist())
+        new_fetches = set(fetches.tolist())
         for worker, entry in enumerate(entries.tolist()):
             if entry < 0 or entry in assembled:
                 continue
-            if entry not in is_fetch:
+            if entry not in new_fetches:
                 pieces.add(np.array([~entry]), worker)
                 continue
             assembled.add(entry)
-            rows, reader = self._list_rows(entry), tables.entry_worker[entry]
-            if not partial_sums:
-                pieces.add(rows, reader)
-                continue
-            for row in rows.tolist():
-                partial_sum = partial_sums.get(row)
+            reader, rows = int(self._tables.entry_worker[entry]), self._list_rows(entry)
+            for run in _split_at(rows, partial_sums):
+                partial_sum = partial_sums.get(int(run[0]))
                 if partial_sum is None:
-                    pieces.add(np.array([row]), reader)
+                    pieces.add(run, reader)
                     continue
-                owner = int(tables.entry_worker[partial_sum])
-                box_begin = [begin for begin, _ in boxes[owner]]
-                offset = np.zeros(rank, np.int64)
-                offset[: len(box_begin)] = tables.entry_begin[partial_sum, : len(box_begin)] - box_begin
+                owner = int(self._tables.entry_worker[partial_sum])
+                offset = self._find_offset(partial_sum, boxes[owner])
                 if partial_sum not in assembled:
                     assembled.add(partial_sum)
-                    pieces.add(self._list_rows(partial_sum), owner, offset)
+                    pieces.add(self._list_rows(partial_sum), owner, begin_offset=offset)
                 if owner != worker:
-                    copies.add(np.array([row]), worker)
-                    source_offsets.append(offset[None])
-                    owners.append(owner)
+                    copies.add(run, worker, source_offset=offset)
         piece_columns, source_entries = self._read_columns(pieces)
         copy_columns, _ = self._read_columns(copies)
-        source_begin = copy_columns.source_begin + _join(source_offsets, copy_columns.source_begin)
-        copy_columns = copy_columns._replace(source_begin=source_begin, source_owner=np.array(owners, np.int64))
         return piece_columns, copy_columns, source_entries
+
+    def _find_offset(self, entry: int, box: Box) -> Column:
+        """Return the position of an entry in an array that contains the region `box`."""
+        offset: Column = self._tables.entry_begin[entry].copy()
+        offset[: len(box)] -= np.array([begin for begin, _ in box], np.int64)
+        return offset
 
     def _list_rows(self, fetch: int) -> Column:
         node = self._tables.entry_node[fetch]
         return np.arange(self._tables.first_piece[node], self._tables.first_piece[node + 1])
 
     def _find_partial_sums(
-        self, tensor: int, entries: Column, fetches: Column, is_new_fetch: Callable[[Column], npt.NDArray[np.bool_]]
+        self, tensor: int, entries: Column, fetches: Column, is_new_fetch: Predicate
     ) -> dict[int, int]:
         """Return, for each piece that copies a partial sum of the value, the entry with this sum."""
         tables = self._tables
@@ -186,25 +189,30 @@ class PatternReader:
         is_whole = sources < 0
         stored = sources[~is_whole]
         source_entry = ~sources
-        source_begin, source_along = (
-            np.zeros((len(sources), width), np.int64),
-            np.tile(np.arange(width), (len(sources), 1)),
-        )
+        source_begin = np.zeros((len(sources), width), np.int64)
+        source_along = np.tile(np.arange(width), (len(sources), 1))
         source_entry[~is_whole] = tables.source_entry[stored]
         source_begin[~is_whole], source_along[~is_whole] = tables.source_begin[stored], tables.source_along[stored]
         columns = PieceColumns(
             _join(listed.readers, rows),
             rank,
-            begin + _join(listed.offsets, begin),
+            begin + _join(listed.begin_offsets, begin),
             extent,
             last - first,
             np.zeros_like(source_entry),
             tables.entry_worker[source_entry],
             tables.entry_rank[source_entry],
-            source_begin,
+            source_begin + np.repeat(_join(listed.source_offsets, begin), last - first, axis=0),
             source_along,
         )
         return columns, source_entry
+
+
+def _split_at(rows: Column, separate: Collection[int]) -> Iterator[Column]:
+    """Yield the rows in runs. Each row in `separate` is a run of its own."""
+    is_separate = np.isin(rows, list(separate)) if separate else np.zeros(len(rows), bool)
+    begins = np.flatnonzero(is_separate[1:] | is_separate[:-1]) + 1
+    yield from (run for run in np.split(rows, begins) if run.size)
 
 
 def _join(arrays: Sequence[Column], empty: Column) -> Column:
