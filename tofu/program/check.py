@@ -169,20 +169,23 @@ def _find_pieces_without_sources(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_overlaps(tables: ProgramTables, graph: Graph) -> Column:
-    overlapping_nodes = []
+    """Return the fetches with overlapping pieces. Of fetches with equal pieces, one is examined."""
     end = tables.piece_begin + tables.piece_extent
-    first_piece = np.arange(len(tables.piece_node) - 1)
-    distance = 1
-    while first_piece.size:
-        first_piece = first_piece[first_piece + distance < len(tables.piece_node)]
-        first_piece = first_piece[tables.piece_node[first_piece] == tables.piece_node[first_piece + distance]]
-        second_piece = first_piece + distance
-        overlaps = (tables.piece_begin[first_piece] < end[second_piece]) & (
-            tables.piece_begin[second_piece] < end[first_piece]
-        )
-        overlapping_nodes.append(tables.piece_node[first_piece[overlaps.all(axis=1)]])
-        distance += 1
-    return np.concatenate(overlapping_nodes) if overlapping_nodes else np.empty(0, np.int64)
+    nodes_by_pieces: dict[tuple[bytes, bytes], list[int]] = {}
+    for node in np.unique(tables.piece_node).tolist():
+        rows = slice(tables.first_piece[node], tables.first_piece[node + 1])
+        key = tables.piece_begin[rows].tobytes(), end[rows].tobytes()
+        nodes_by_pieces.setdefault(key, []).append(node)
+    overlapping_nodes: list[int] = []
+    for nodes in nodes_by_pieces.values():
+        first_row, last_row = tables.first_piece[nodes[0]], tables.first_piece[nodes[0] + 1]
+        for row in range(first_row, last_row):
+            following = slice(row + 1, last_row)
+            is_common = (tables.piece_begin[row] < end[following]) & (tables.piece_begin[following] < end[row])
+            if is_common.all(axis=1).any():
+                overlapping_nodes += nodes
+                break
+    return _column(overlapping_nodes)
 
 
 def _find_other_item_sizes(tables: ProgramTables, graph: Graph) -> Column:

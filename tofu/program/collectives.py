@@ -8,7 +8,8 @@ worker sends pieces to their readers. Examples are borders of windows, moved ele
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple, TypeAlias
@@ -75,15 +76,6 @@ class Round:
     along: Shape
     is_local: bool
     moves: dict[int, tuple[int, Shape, Shape]] = field(default_factory=dict)
-
-    @property
-    def kind(self) -> tuple[int, Shape, Shape, bool]:
-        """The properties that all boxes of a round have in common."""
-        return self.input, self.extent, self.along, self.is_local
-
-    def is_free(self, owner: int, reader: int) -> bool:
-        """Return True if worker `owner` can send a box to worker `reader` in this round."""
-        return reader not in self.moves and all(owner != sender for sender, _, _ in self.moves.values())
 
     @property
     def source_extent(self) -> Shape:
@@ -328,17 +320,21 @@ def find_rounds(pieces: Sequence[TransferPiece]) -> tuple[Round, ...]:
     compute bitwise equal sums.
     """
     rounds: list[Round] = []
+    kind_rounds, sending_rounds, receiving_rounds = (defaultdict[Hashable, int](int) for _ in range(3))  # bit per round
     for piece in pieces:
         first_round = 0
         for read in piece.reads:
             kind = read.input, piece.extent, read.along, read.owner == piece.reader
-            for position in range(first_round, len(rounds)):
-                round_ = rounds[position]
-                if round_.kind == kind and round_.is_free(read.owner, piece.reader):
-                    break
+            busy_rounds = sending_rounds[read.owner] | receiving_rounds[piece.reader]
+            free_rounds = (kind_rounds[kind] & ~busy_rounds) >> first_round
+            if free_rounds:
+                position = first_round + (free_rounds & -free_rounds).bit_length() - 1  # the lowest bit
             else:
-                position, round_ = len(rounds), Round(*kind)
-                rounds.append(round_)
-            round_.moves[piece.reader] = read.owner, read.begin, piece.begin
+                position = len(rounds)
+                rounds.append(Round(*kind))
+                kind_rounds[kind] |= 1 << position
+            rounds[position].moves[piece.reader] = read.owner, read.begin, piece.begin
+            sending_rounds[read.owner] |= 1 << position
+            receiving_rounds[piece.reader] |= 1 << position
             first_round = position + 1
     return tuple(rounds)
