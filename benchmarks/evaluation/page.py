@@ -113,9 +113,9 @@ def _list_searches(rows: Sequence[SearchTime]) -> Iterator[str]:
         here = format_seconds(row.seconds) + (f", of {row.states:.2g} states" if row.is_counted else "")
         yield f"| {row.model} | {row.method} | {PAPER.get((row.model, row.method), '')} | {here} | {row.plan} |"
     yield ""
-    yield "The dynamic program (DP) for all rounds at once was not run. Its time is estimated: the number of its states, times the time of a"
-    yield "state in the recursion. As in the paper, a state is a partition of all tensors of a group of operators. The RNN has fewer states"
-    yield "than in the paper, because Tofu merges equal time steps completely."
+    yield "The dynamic program (DP) for all rounds at once was not run. Its time is estimated: the number of its states, times the time of"
+    yield "a state in the recursion. As in the paper, a state is a partition of all tensors of a group of operators. The RNN has fewer"
+    yield "states than in the paper, because Tofu merges equal time steps completely."
 
 
 def _list_sizes() -> Iterator[str]:
@@ -133,7 +133,10 @@ def _list_throughputs(outcomes: Mapping[str, Mapping[str, PolicyOutcome]]) -> It
     yield from _start_table(title, f"model | {' | '.join(policies)}", "throughput.png")
     for name, own in outcomes.items():
         yield f"| {name} | {' | '.join(_format_outcome(own.get(policy), own['ideal']) for policy in policies)} |"
-    yield from ("", "Each cell has the samples per second of 8 devices, the batch, and the share of the ideal. OOM: out of memory.")
+    yield from (
+        "",
+        "Each cell has the samples per second of 8 devices, the batch, and the share of the ideal. OOM: out of memory.",
+    )
 
 
 def _format_outcome(outcome: PolicyOutcome | None, ideal: PolicyOutcome) -> str:

@@ -187,7 +187,7 @@ class _Evaluation:
                     f"{description.place}: the function bound to `{attribute}` of {description.name} raised "
                     f"{type(error).__name__}: {error}"
                 ) from error
-            bound_axes |= set(self.pattern.variables) if local.asked_shapes else local.asked
+            bound_axes |= set(self.pattern.variables) if local.has_read_shapes else local.read_variables
         return bound_axes
 
     def _find_region_problems(self, axis: str, outer: Sequence[str] = ()) -> Iterator[str]:

@@ -145,15 +145,15 @@ def read_compiled(compiled: Any) -> StepDeviceMemory:
 
     XLA's arguments include the step's constants, and XLA's results include a table of addresses.
     """
-    told = compiled.memory_analysis()
+    reported = compiled.memory_analysis()
     return StepDeviceMemory(
         "XLA's count",
-        int(told.argument_size_in_bytes),
+        int(reported.argument_size_in_bytes),
         0,
         0,
-        int(told.output_size_in_bytes),
-        int(told.alias_size_in_bytes),
-        int(told.temp_size_in_bytes),
+        int(reported.output_size_in_bytes),
+        int(reported.alias_size_in_bytes),
+        int(reported.temp_size_in_bytes),
     )
 
 

@@ -120,10 +120,10 @@ class Problem:
         time step is valid for all equal steps, except steps with another fixed choice.
         """
         layers = self.layers
-        asked = ((layers.operators, operators), (layers.tensors, tensors))
+        fixed = ((layers.operators, operators), (layers.tensors, tensors))
         tells_apart = any(
             len({tuple(choices.get(member, ())) for member in family}) > 1
-            for families, choices in asked
+            for families, choices in fixed
             if choices
             for family in families
         )

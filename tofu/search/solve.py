@@ -184,10 +184,10 @@ def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) ->
     The search counts bytes, even if the problem describes an interconnect, and may split equal operators differently.
     Raises PlanError if no plan exists.
     """
-    asked = problem.native, list(problem.factors), fixed.operators, fixed.tensors
+    request = problem.native, list(problem.factors), fixed.operators, fixed.tensors
     with refuse_excess(problem):
         try:
-            result = _core.search_exact(*asked).plan if exactly else _core.search_recursive(*asked)
+            result = _core.search_exact(*request).plan if exactly else _core.search_recursive(*request)
         except (ValueError, RuntimeError) as error:
             raise PlanError(f"The plan cannot be carried out: {restore_names(str(error), problem.graph)}") from error
     return Choices(problem, result.operators, result.tensors)

@@ -133,7 +133,7 @@ def make_builder(
             if origin.node < 0
         },
         {tensor: _REDUCERS.index(reducer) for tensor, reducer in reducers.items()},
-        _list_asked_outputs(choices.problem, phases),
+        _list_requested_outputs(choices.problem, phases),
     )
 
 
@@ -154,19 +154,19 @@ def _add_rewritten(
         index[position] = [found_by_row[row] for row in index[position].tolist()]
 
 
-def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, list[int]]:
+def _list_requested_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, list[int]]:
     graph = problem.graph
     running = [(position, operator) for position, operator in enumerate(graph.operators) if operator.phase in phases]
     read = graph.results.union(*(operator.inputs for _, operator in running))
-    asked: dict[int, list[int]] = {}
+    requested: dict[int, list[int]] = {}
     for position, operator in running:
         if len(operator.outputs) == 1:
             continue
         wanted = {n for n, tensor in enumerate(operator.outputs) if tensor in read}
         if Phase.BACKWARD in phases:
-            wanted.update(find_origin(operator).asked)
+            wanted.update(find_origin(operator).requested)
         needs = problem.accesses[position].description.needs
         wanted = wanted.union(*(needs.get(n, ()) for n in wanted))
         if wanted:
-            asked[position] = [n for n in range(len(operator.outputs)) if n in wanted]
-    return asked
+            requested[position] = [n for n in range(len(operator.outputs)) if n in wanted]
+    return requested

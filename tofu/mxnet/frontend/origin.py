@@ -18,7 +18,7 @@ class Origin:
         Position of this node in MXNet's graph, or -1 if no node is copied.
     rewritten
         New values for some attributes of the node.
-    asked
+    requested
         Outputs that workers must compute even if no operator reads them.
     replaced
         Position of a node that the operator replaces, but does not copy, or -1. Monitors show the name of this node.
@@ -26,7 +26,7 @@ class Origin:
 
     node: int = -1
     rewritten: Mapping[str, str] = field(default_factory=dict)
-    asked: tuple[int, ...] = ()
+    requested: tuple[int, ...] = ()
     replaced: int = -1
 
     @property

@@ -62,7 +62,7 @@ def _request_mean(operator: Operator) -> Operator:
     Otherwise MXNet's kernel would not set a fixed gamma to ones.
     """
     gamma = _written_gamma(operator.attributes)
-    origin = replace(find_origin(operator), asked=gamma)
+    origin = replace(find_origin(operator), requested=gamma)
     return replace(operator, mutates=tuple(sorted({*operator.mutates, *gamma})), origin=origin)
 
 
