@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 from jax import lax
 
-from tofu.jax.backend.local_calls import make_call, read_bits
+from tofu.jax.backend.local_calls import read_bits
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, LoopSum, Operand
 from tofu.jax.frontend.versions import vary
 from tofu.program.lockstep import Compute
@@ -80,8 +80,7 @@ class Scope:
             for shards in self._list_shards(equation):
                 self.get_array(shards)
             return
-        call = make_call(equation, program.choices, compute, program.lockstep.values, program.workers)
-        results = call.run(self._read_operands(equation, compute))
+        results = program.calls.make(equation, compute).run(self._read_operands(equation, compute))
         if equation.loops_summed:
             (number,), (result,) = equation.outputs, results
             self.sums[number] += result.astype(self.sums[number].dtype)

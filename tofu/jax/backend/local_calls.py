@@ -6,7 +6,7 @@ In most cases, the parameters of this call follow from the description of the pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
@@ -115,28 +115,33 @@ class LocalCall:
         return self.workers.take_part(result, boxes)
 
 
-def make_call(
-    equation: Equation,
-    choices: Choices,
-    compute: Compute,
-    values: Sequence[ProgramValue],
-    workers: WorkerSelection,
-) -> LocalCall:
-    """Return a call that computes an equation on the shards of each worker.
+class CallMaker:
+    """Makes the calls by which workers compute the equations of a step on their shards."""
 
-    Raise InternalError if workers need different parameters.
-    """
-    operator = compute.operator
-    access = choices.problem.accesses[operator]
-    inputs, outputs = ([values[number] for number in numbers] for numbers in (compute.inputs, compute.outputs))
-    shard_shapes = [value.shape for value in inputs], [value.shape for value in outputs]
-    attributes_by_worker = [
-        access.worker_attributes(dict(zip(access.axes, part, strict=True)), *shard_shapes)
-        for part in list_parts(choices, operator)
-    ]
-    parameters = share_parameters(equation, attributes_by_worker)
-    repeated = find_repeated_elements(equation, access, count_own_positions(choices, operator))
-    return LocalCall(equation, parameters, attributes_by_worker, [value.boxes for value in outputs], workers, repeated)
+    def __init__(self, choices: Choices, values: Sequence[ProgramValue], workers: WorkerSelection) -> None:
+        self._choices, self._values, self._workers = choices, values, workers
+        self._known_attributes: dict[Hashable, list[dict[str, Any]]] = {}  # equal operators share an access object
+
+    def make(self, equation: Equation, compute: Compute) -> LocalCall:
+        """Return a call of an equation. Raise InternalError if workers need different parameters."""
+        access = self._choices.problem.accesses[compute.operator]
+        attributes_by_worker = self._find_attributes(access, compute)
+        parameters = share_parameters(equation, attributes_by_worker)
+        repeated = find_repeated_elements(equation, access, count_own_positions(self._choices, compute.operator))
+        output_boxes = [self._values[number].boxes for number in compute.outputs]
+        return LocalCall(equation, parameters, attributes_by_worker, output_boxes, self._workers, repeated)
+
+    def _find_attributes(self, access: OperatorAccess, compute: Compute) -> list[dict[str, Any]]:
+        shard_shapes = [
+            tuple(self._values[number].shape for number in numbers) for numbers in (compute.inputs, compute.outputs)
+        ]
+        key = id(access), self._choices.operators[compute.operator].tobytes(), *shard_shapes
+        if key not in self._known_attributes:
+            self._known_attributes[key] = [
+                access.worker_attributes(dict(zip(access.axes, part, strict=True)), *shard_shapes)
+                for part in list_parts(self._choices, compute.operator)
+            ]
+        return self._known_attributes[key]
 
 
 def find_repeated_elements(

@@ -20,6 +20,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from tofu.errors import InternalError
 from tofu.jax.backend.collectives import Workers
 from tofu.jax.backend.execution import Scope
+from tofu.jax.backend.local_calls import CallMaker
 from tofu.jax.backend.uneven import UnevenSharding, find_sharding
 from tofu.jax.frontend.equations import Equation, Literal, as_type
 from tofu.jax.frontend.extrema import find_compared_with_extremum
@@ -62,6 +63,11 @@ class SpmdProgram:
             self.problem.factors,
             lambda tensor: find_shards(self.problem, tensor, self.choices.layout(tensor)),
         )
+
+    @cached_property
+    def calls(self) -> CallMaker:
+        """A maker of the calls by which workers compute equations."""
+        return CallMaker(self.choices, self.lockstep.values, self.workers)
 
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
