@@ -116,7 +116,7 @@ class PatternReader:
             assembled.add(entry)
             reader, rows = int(self._tables.entry_worker[entry]), self._list_rows(entry)
             for run in _split_at(rows, partial_sums):
-                partial_sum = partial_sums.get(int(run[0]))
+                partial_sum = partial_sums.get(int(run[0])) if partial_sums else None
                 if partial_sum is None:
                     pieces.add(run, reader)
                     continue
@@ -210,7 +210,10 @@ class PatternReader:
 
 def _split_at(rows: Column, separate: Collection[int]) -> Iterator[Column]:
     """Yield the rows in runs. Each row in `separate` is a run of its own."""
-    is_separate = np.isin(rows, list(separate)) if separate else np.zeros(len(rows), bool)
+    if not separate:
+        yield rows
+        return
+    is_separate = np.isin(rows, list(separate))
     begins = np.flatnonzero(is_separate[1:] | is_separate[:-1]) + 1
     yield from (run for run in np.split(rows, begins) if run.size)
 
