@@ -195,7 +195,8 @@ def _explain_shape_disagreement(
         local_outputs = [
             region_shape(o.rows, shape, box, access.extents) for o, shape in zip(access.outputs, outputs, strict=True)
         ]
-        attributes = worker_attributes(operator, access, box, local_inputs, local_outputs)
+        changed = access.worker_attributes(dict(zip(access.axes, box, strict=True)), local_inputs, local_outputs)
+        attributes = {**operator.attributes, **changed}
         try:
             inferred = framework.infer_shapes(operator.op, attributes, local_inputs)
         except (ShapeError, RuntimeError) as error:
@@ -203,14 +204,6 @@ def _explain_shape_disagreement(
         if inferred is not None and [tuple(shape) for shape in inferred] != local_outputs:
             return f"the framework infers {inferred} for a part whose outputs should be {local_outputs}"
     return ""
-
-
-def worker_attributes(
-    operator: Operator, access: OperatorAccess, box: Box, local_inputs: Sequence[Shape], local_outputs: Sequence[Shape]
-) -> dict[str, Any]:
-    """Return the attributes of `operator` on the worker that computes the part `box`."""
-    local = dict(zip(access.axes, box, strict=True))
-    return {**operator.attributes, **access.worker_attributes(local, local_inputs, local_outputs)}
 
 
 def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Box:
