@@ -41,7 +41,7 @@ class ExecutionGraphBuilder:
         variables: Sequence[int],
         own_operators: Mapping[int, tuple[str, str, Mapping[str, str], Sequence[int], Sequence[int]]] = ...,
         reducers: Mapping[int, int] = ...,
-        asked_outputs: Mapping[int, Sequence[int]] = ...,
+        requested_outputs: Mapping[int, Sequence[int]] = ...,
     ) -> None: ...
     def build(self, program: npt.NDArray[np.int64]) -> int: ...
     def count_pool_bytes(

@@ -56,12 +56,12 @@ class Measured:
 
     @property
     def is_predicted(self) -> bool:
-        """True if `peak_bytes` is a prediction, False if it is counted."""
+        """True if `peak_bytes` is a prediction, False if it is exact."""
         return self.predicted_bytes is not None
 
 
 class FrontEnd(LowerableOperators, Protocol):
-    """The interface that describes a framework's operators: how to split each, or replace it by smaller operators."""
+    """The interface through which the planner learns how a framework's operators can be split or replaced."""
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
         """Return True if an operator draws random numbers, in training or, if `for_training` is False, in inference."""
@@ -75,10 +75,9 @@ class Backend(Protocol):
     Attributes
     ----------
     measured
-        The kind of memory that `measure` counts: "memory" for all buffers, or "arguments" for the step's arguments
-        alone.
+        The memory that `measure` counts: "memory" for all buffers, or "arguments" for the step's arguments only.
     unmeasured
-        A phrase for messages that names the memory which `measure` does not count.
+        A name, for messages, of the memory that `measure` does not count, such as "workspace".
     """
 
     measured: str
@@ -108,8 +107,8 @@ class Backend(Protocol):
     ) -> None:
         """Raise InternalError if the execution graph `execution` is wrong.
 
-        If the graph shows each worker's memory, compare this memory with `worker_bytes`. Compare the bytes that workers
-        read from each other with `communication_bytes`.
+        Workers must read `communication_bytes` from each other. If the graph shows each worker's memory, this must be
+        `worker_bytes`.
         """
 
     def measure_whole(self, source: Source) -> int:
@@ -119,10 +118,10 @@ class Backend(Protocol):
         """Return the predicted peak of the bytes in use if one device runs the whole step alone."""
 
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int] | None:
-        """Return the bytes that each operator's kernel reads and writes on a worker. Keys are numbers of operators.
+        """Return the bytes that each operator's kernel reads and writes on a worker, by the operator's number.
 
-        If the framework fuses several operators into one kernel, the result has one number for the kernel. Return None if
-        each operator is one kernel.
+        If one kernel computes several operators, only one of the operators has the kernel's bytes. Return None if each
+        operator has its own kernel.
         """
 
 

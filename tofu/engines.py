@@ -17,7 +17,7 @@ from tofu.errors import TofuError
 
 @dataclass(frozen=True)
 class Registration:
-    """An engine in the table.
+    """A framework that Tofu supports.
 
     Attributes
     ----------
@@ -70,7 +70,6 @@ def find_engine(model: Any) -> Registration | None:
 
 
 def _is_made_by_mxnet(model: Any) -> bool:
-    """Return True for a function of MXNet without a module name, such as mx.sym.FullyConnected."""
     symbols = getattr(sys.modules.get("mxnet"), "symbol", None)
     return symbols is not None and getattr(symbols, getattr(model, "__name__", ""), None) is model
 

@@ -90,7 +90,7 @@ class InternalError(RuntimeError):
 
 
 def raise_together(error: type[TofuError], headline: str, problems: Iterable[str]) -> None:
-    """Raise one `error` that lists all `problems` below a headline, if there are any."""
+    """Raise `error` with a headline and a list of `problems`. Do nothing if there are no problems."""
     lines = list(problems)
     if lines:
         raise error("\n".join([headline, *(f"  - {line}" for line in lines)]))
@@ -125,7 +125,7 @@ def suggest_several(name: str, known: Collection[str]) -> str:
 
 
 def explain_call(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator for public functions: a call with wrong arguments raises an error that shows `example`."""
+    """Make a decorator for public functions. A call with wrong arguments then raises an error that shows `example`."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = signature(function)

@@ -10,7 +10,7 @@ MOST_NAMES = 4  # in a list of names
 
 
 def shorten_line(line: str) -> str:
-    """Shorten a source line `file:line`: drop the working directory from the path."""
+    """Drop the working directory from a source line such as `/home/me/train.py:7`."""
     return line.removeprefix(os.path.join(os.getcwd(), ""))
 
 

@@ -41,7 +41,7 @@ WRITTEN_WHEN_BOUND = frozenset(("program", "program-checked", "execution", "chec
 
 @dataclass
 class Observer:
-    """A callback that each pass of the planner calls with its name and its result.
+    """A recorder of the planner's passes. It measures the time of each pass, and prints results on request.
 
     Attributes
     ----------
@@ -66,12 +66,12 @@ class Observer:
 
 
 def show_value(value: Any) -> str:
-    """Return the result of a pass as text, with one line for each item of a sequence."""
+    """Return a value as text. For a sequence, each item is a line."""
     return "\n".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
 
 def observe_by_environment() -> Observer:
-    """Return an observer that prints the results of the passes that TOFU_PRINT lists, separated by commas."""
+    """Return an observer that prints the results of the passes named in the environment variable TOFU_PRINT."""
     names = os.environ.get("TOFU_PRINT", "").split(",")
     return Observer(frozenset(name.strip() for name in names if name.strip()))
 
@@ -85,10 +85,10 @@ class Task:
     source
         The step as a front end has read it.
     whole_accesses
-        For each operator of the step's own graph, the axes along which it can be split.
+        For each operator in the graph of `source`, the axes along which it can be split.
     problem
-        The search problem. In its graph, several smaller operators, which can be split in more ways, replace each
-        *lowered* operator.
+        The search problem. In its graph, some operators are *lowered*: replaced by several smaller operators, which can
+        be split in more ways.
     settings, engine
         The user's settings, and the engine of the framework.
     states
@@ -123,9 +123,10 @@ class Task:
         return replace(program, kernel_bytes=self.engine.backend.find_kernel_bytes(program))
 
     def restore_whole_operators(self, choices: Choices) -> Choices:
-        """Return choices with fewer *lowered* operators (replaced by several smaller operators, which are slower).
+        """Return the same choices with fewer operators *lowered* (replaced by several smaller operators).
 
-        An operator is not replaced if its own kernel can be split as `choices` requires.
+        Lowering makes an operator slower. So an operator stays lowered only if its own kernel cannot be split as
+        `choices` requires.
         """
         front_end, undescribed = self.engine.front_end, self.settings.undescribed
         return restore_whole_operators(self.source.graph, self.whole_accesses, choices, front_end, undescribed)
@@ -138,13 +139,13 @@ class Partition:
     Attributes
     ----------
     choices
-        How each operator and each tensor is split, by number in the graph that runs.
+        The split of each operator and tensor, by number in the graph that runs.
     plan
-        How each operator and each tensor is split, by name, with the number of bytes transferred.
+        The split of each operator and tensor, by name, with the number of bytes transferred.
     task
         The training step that was planned.
     selection
-        The result of the search, whose graph has smaller operators in place of some operators.
+        The selected split, before `Task.restore_whole_operators` changed it.
     """
 
     choices: Choices
@@ -174,12 +175,12 @@ class Partition:
 
     @property
     def searched(self) -> Choices:
-        """The decisions of the search, whose graph has smaller operators in place of some operators."""
+        """The choices in `selection`, before `Task.restore_whole_operators` changed them."""
         return self.selection.choices
 
     @property
     def program(self) -> PlannedProgram:
-        """The program that all workers run. It may be large, so each access builds the program again."""
+        """The program that all workers run. Each access builds it again, because it may be too large to keep."""
         return self.task.write_program(self.choices)
 
     def measure_whole(self) -> int:
@@ -245,7 +246,7 @@ def build_execution(partition: Partition, observe: Observer) -> Any:
 def describe(
     task: Task, selection: Selection, choices: Choices, cost: _core.Cost, worker_bytes: tuple[int, ...], seconds: float
 ) -> Plan:
-    """Return these choices as a plan, which refers to operators and tensors by name instead of number."""
+    """Convert choices to a plan. In choices, operators and tensors have numbers; in a plan, they have names."""
     problem, named, graph = choices.problem, name_choices(choices), task.source.graph
     level_bytes, level_waits = count_levels(choices)
     arrangement = selection.choices.problem.arrangement

@@ -1,12 +1,12 @@
 """Plans: how each tensor and each operator of a training step is split over the workers (devices).
 
 A plan splits in *rounds*, one for each prime factor of the number of workers (some baselines have a single round). For
-example, 8 workers are three rounds of two parts. Each round splits a tensor along a dimension. It splits an operator
-along an *axis*, such as the batch or the output channels. A round may also replicate a tensor or an operator, so that
-each part has the whole tensor or operator.
+example, a plan for 8 workers has three rounds with two parts each. Each round splits a tensor along a dimension, and an
+operator along an *axis*, such as the batch or the output channels. A round may also replicate a tensor or an operator:
+all parts then have the same tensor, or compute the same operator.
 
 A plan prints as a table and can be saved as JSON. It refers to tensors and operators by name, so you can read it, edit
-it and apply it again. The plan's fingerprint identifies the model that it was made for.
+it and apply it again. The plan's fingerprint identifies its model.
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ class Plan:
     step_bytes
         The bytes that each round adds to `communication_bytes`. Negative if a round saves bytes.
     level_bytes
-        The bytes that cross each level of the interconnect, the top level first, as a number for each round. Bytes
-        between two workers belong to the first round that puts these workers into different parts. In JAX, bytes for
-        several workers of one part are counted once. Empty for plans saved without this attribute.
+        For each round, the bytes that cross its level of the interconnect, the top level first. A transfer between two
+        workers belongs to the first round that separates them. In JAX, bytes for several workers of one part are
+        counted once. Empty for plans saved without this attribute.
     bandwidths, latencies
         Bytes per second of each level, and microseconds before a read across it begins. Empty if the search did not use
         such numbers.
@@ -106,8 +106,8 @@ class Plan:
         Number of reads across each level in a training step. Simultaneous reads of several workers count as one. Empty
         without latencies.
     kept
-        Tensors whose elements a worker keeps until their last use, after it has read them from other workers. Workers
-        read elements of other tensors again for each operator.
+        Tensors that a worker reads from other workers only once: it keeps the elements until their last use. All other
+        tensors are read again for each operator.
     reread
         Tensors whose elements are read again even for operators that could share one read, such as the time steps of a
         recurrent network. Without a memory limit, `kept` and `reread` are empty.
@@ -178,7 +178,7 @@ class Plan:
         return Plan.from_json, (self.to_json(),)
 
     def sealed(self) -> Plan:
-        """Return the plan with `digest`, a hash of its other attributes. After an edit, the two no longer match."""
+        """Return the plan with `digest`, a hash of all other attributes that shows later edits."""
         return replace(self, digest=self._compute_digest())
 
     @property

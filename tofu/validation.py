@@ -96,7 +96,7 @@ def read_positive(value: Any, what: str) -> float:
 
 
 def read_not_negative(value: Any, what: str) -> float:
-    """Return `value` as a float if it is a finite number from 0 on."""
+    """Return `value` as a float if it is a finite number, 0 or above."""
     if not _is_number(value):
         raise ValueError(f"{what} is {show(value)}, not a number from 0 on")
     return float(value)

@@ -68,13 +68,13 @@ def read_tables(folder: Path) -> Tables:
 def list_lines(machine: Machine, tables: Tables, folder: Path) -> Iterator[str]:
     yield "# The paper's evaluation, simulated"
     yield ""
-    yield "Written by `make reproduce`. Nothing here was run on GPUs: throughputs and times are predictions of the"
-    yield f"simulator ([docs/simulation.md](../simulation.md)) for {machine.name}, from published numbers:"
+    yield "Written by `make reproduce`. Nothing here was run on GPUs. The [simulator](../simulation.md) predicts throughputs and times for"
+    yield f"the machine {machine.name}. It uses these published numbers:"
     yield ""
     yield from (f"- {source}" for source in machine.sources)
     yield ""
     yield "Commits: " + ", ".join(f"{part} {commit}" for part, commit in read_commits(folder).items()) + "."
-    yield "[Findings](findings.md) explains why some claims do not hold, and has section 4.1."
+    yield "[Findings](findings.md) explains why some claims do not hold."
     yield from _list_claims(list(list_claims(tables.by_model, tables.algorithms)), tables.claims)
     if (folder / SEARCH).exists():
         yield from _list_searches(read_table(folder / SEARCH, SearchTime))
@@ -101,10 +101,10 @@ def _list_claims(claims: Sequence[Claim], changed: Sequence[ClaimOnChangedMachin
         turned = ", ".join(row.change for row in changed if row.claim == claim.claim and row.holds != claim.holds)
         verdict = "yes" if claim.holds else "**no**"
         yield f"| {claim.claim} | {claim.paper} | {claim.ours} | {verdict} | {turned} |"
-    yield from ("", "A range holds within 5 points of the paper's.")
+    yield from ("", "A range holds if it exceeds the paper's range by at most 5 percentage points.")
     if changes := {row.change for row in changed}:
-        yield f"The last column lists changed machines for which the verdict differs. {len(changes)} machines, each with one number"
-        yield "30 % up or down, were simulated; sensitivity.csv has the values."
+        yield f"The evaluation was repeated on {len(changes)} other machines, each with one number 30 % up or down (sensitivity.csv)."
+        yield "The last column lists the changes that change the verdict."
 
 
 def _list_searches(rows: Sequence[SearchTime]) -> Iterator[str]:
@@ -113,9 +113,9 @@ def _list_searches(rows: Sequence[SearchTime]) -> Iterator[str]:
         here = format_seconds(row.seconds) + (f", of {row.states:.2g} states" if row.is_counted else "")
         yield f"| {row.model} | {row.method} | {PAPER.get((row.model, row.method), '')} | {here} | {row.plan} |"
     yield ""
-    yield "The dynamic program for all rounds at once was not run. Its states are counted as the paper counts them (all partitions of all"
-    yield "tensors of a group of operators), and each is taken to cost the same time as a state of the recursion. The RNN has fewer states"
-    yield "than in the paper, because time steps are coalesced with everything in them."
+    yield "The dynamic program (DP) for all rounds at once was not run. Its time is estimated: the number of its states, times the time of"
+    yield "a state in the recursion. As in the paper, a state is a partition of all tensors of a group of operators. The RNN has fewer"
+    yield "states than in the paper, because Tofu merges equal time steps completely."
 
 
 def _list_sizes() -> Iterator[str]:
@@ -133,7 +133,10 @@ def _list_throughputs(outcomes: Mapping[str, Mapping[str, PolicyOutcome]]) -> It
     yield from _start_table(title, f"model | {' | '.join(policies)}", "throughput.png")
     for name, own in outcomes.items():
         yield f"| {name} | {' | '.join(_format_outcome(own.get(policy), own['ideal']) for policy in policies)} |"
-    yield from ("", "Samples per second of 8 devices, the batch, and the share of the ideal. OOM: out of memory.")
+    yield from (
+        "",
+        "Each cell has the samples per second of 8 devices, the batch, and the share of the ideal. OOM: out of memory.",
+    )
 
 
 def _format_outcome(outcome: PolicyOutcome | None, ideal: PolicyOutcome) -> str:
@@ -160,15 +163,15 @@ def _list_groups(rows: Sequence[GroupRow]) -> Iterator[str]:
         numbers = row.group, row.blocks, row.mixed_blocks, row.split_by_batch, row.split_by_channels, row.split_by_both
         yield f"| {' | '.join(map(str, numbers))} | {row.weights_gib:.2f} GiB | {row.activations_gib:.2f} GiB |"
     yield ""
-    yield "The picture shows weights above (output channels vertically, input channels horizontally) and the activations that convolutions"
-    yield 'read below (batch vertically, channels horizontally). A colour is a worker; "xN" counts the blocks with this partition.'
+    yield "The upper row shows weights (output channels vertically, input channels horizontally). The lower row shows the activations that"
+    yield 'convolutions read (batch vertically, channels horizontally). Each color is a worker. "xN" counts the blocks with this partition.'
     first, last = rows[0], rows[-1]
     observations = {
         "batch and channels are both split": any(
             row.split_by_both or (row.split_by_batch and row.split_by_channels) for row in rows
         ),
         "convolutions of one block are split differently": any(row.mixed_blocks for row in rows),
-        "the lowest group fetches more of weights, the highest more of activations": first.weights_gib
+        "the lowest group fetches mostly weights, the highest group mostly activations": first.weights_gib
         > first.activations_gib
         and last.weights_gib < last.activations_gib,
     }

@@ -32,7 +32,7 @@ ExecutionGraphBuilder MakeBuilder(
     std::vector<std::string> tensor_names, std::vector<int> tensor_dtypes,
     std::vector<int64_t> variables,
     const std::unordered_map<int64_t, OwnOperatorFields>& own_operators,
-    const std::unordered_map<int64_t, int>& reducers, AskedOutputs asked_outputs) {
+    const std::unordered_map<int64_t, int>& reducers, RequestedOutputs requested_outputs) {
   ExecutionInput input;
   input.training = training;
   input.operator_nodes = std::move(operator_nodes);
@@ -47,7 +47,7 @@ ExecutionGraphBuilder MakeBuilder(
                                       std::get<2>(own.second), std::get<3>(own.second),
                                       std::get<4>(own.second)};
   }
-  input.asked_outputs = std::move(asked_outputs);
+  input.requested_outputs = std::move(requested_outputs);
   for (const auto& reducer : reducers) {
     input.reducers[reducer.first] = static_cast<Reducer>(reducer.second);
   }
@@ -123,7 +123,7 @@ void RegisterExecution(py::module_* module) {
            py::arg("tensor_dtypes"), py::arg("variables"),
            py::arg("own_operators") = std::unordered_map<int64_t, OwnOperatorFields>(),
            py::arg("reducers") = std::unordered_map<int64_t, int>(),
-           py::arg("asked_outputs") = AskedOutputs())
+           py::arg("requested_outputs") = RequestedOutputs())
       .def(
           "build",
           [](const ExecutionGraphBuilder& builder, const Array<int64_t>& program) {

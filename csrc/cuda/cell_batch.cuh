@@ -117,7 +117,7 @@ struct Batch {
   TOFU_DEVICE void Write(const PartArguments& arguments, const Real* values) const {
     T* target = arguments.Output<T>(0);
     T results[kCells] = {};
-    const bool adds = arguments.requests[0] == kAdditionAsked;
+    const bool adds = arguments.requests[0] == kAdditionRequested;
     if (adds) ReadFrom(target, true, results);
     TOFU_UNROLL
     for (int b = 0; b < kCells; ++b) {

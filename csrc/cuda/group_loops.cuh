@@ -196,7 +196,7 @@ TOFU_DEVICE void MapGroups(const PartArguments& arguments, const Rule& rule) {
     if (group >= num_groups) continue;
     typename Rule::Group prepared[Cells::kGroups];
     PrepareGroups<Cells>(rule, group, prepared);
-    if (arguments.requests[0] != kNothingAsked) {
+    if (arguments.requests[0] != kNothingRequested) {
       MapCells<Members, Cells>(arguments, rule, prepared, group, lane, lanes);
     }
     if (lane != 0) continue;

@@ -15,8 +15,8 @@ constexpr int kMaxPartTensors = 12;
 constexpr int kMaxPartOutputs = 3;
 
 // MXNet's codes of requests for an output: write nothing, or add to the output.
-constexpr int kNothingAsked = 0;
-constexpr int kAdditionAsked = 3;
+constexpr int kNothingRequested = 0;
+constexpr int kAdditionRequested = 3;
 
 /*! \brief The elements of a window along a dimension; see nnvm/parts/pooling.cc. */
 struct Window {
@@ -118,9 +118,9 @@ struct RealType {
 /*! \brief Write or add element `i` of output `output`, as requested. */
 template <typename T, typename Value>
 TOFU_DEVICE void StoreElement(const PartArguments& arguments, int output, Index i, Value value) {
-  if (arguments.requests[output] == kNothingAsked) return;
+  if (arguments.requests[output] == kNothingRequested) return;
   T& target = arguments.Output<T>(output)[i];
-  if (arguments.requests[output] == kAdditionAsked) value = static_cast<Value>(target) + value;
+  if (arguments.requests[output] == kAdditionRequested) value = static_cast<Value>(target) + value;
   target = static_cast<T>(value);
 }
 

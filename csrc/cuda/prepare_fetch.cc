@@ -72,7 +72,7 @@ PiecePart MakePart(const FetchGeometry& geometry, const Piece& piece, int alignm
   PiecePart part;
   const auto shape_of = [&](int64_t input) -> const Extents& { return geometry.inputs[input]; };
   static_cast<StridedPiece&>(part) =
-      LayOut(piece, geometry.shape, shape_of, geometry.element_bytes);
+      MakeStridedPiece(piece, geometry.shape, shape_of, geometry.element_bytes);
   for (const Source& source : piece.sources) part.inputs.push_back(source.input);
   ChooseItem(geometry.element_bytes, alignment, &part);
   return part;
@@ -140,7 +140,7 @@ void Cut(PiecePart piece, const PartLimits& limits, std::vector<PiecePart>* part
 
 /*! \brief Elements of the region outside all pieces, as disjoint boxes without sources. */
 std::vector<Piece> FindFilled(const FetchGeometry& geometry) {
-  std::vector<Box> filled = {WholeBox(geometry.shape)};
+  std::vector<Box> filled = {FullBox(geometry.shape)};
   for (const Piece& piece : geometry.pieces) {
     std::vector<Box> rest;
     for (Box& box : filled) Subtract(std::move(box), piece.box, &rest);

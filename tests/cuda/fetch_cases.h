@@ -75,7 +75,7 @@ inline tofu::cuda::FetchGeometry DrawGeometry(Random* random, int element_bytes)
   for (int64_t d = 0; d < rank; ++d) {
     geometry.shape.push_back(random->Draw(1, d + 1 == rank ? 40 : rank > 4 ? 3 : 6));
   }
-  DrawPieces(random, tofu::WholeBox(geometry.shape), 3, &geometry.pieces);
+  DrawPieces(random, tofu::FullBox(geometry.shape), 3, &geometry.pieces);
   const int64_t margin = random->Draw(0, 1) * 4;
   for (tofu::Piece& piece : geometry.pieces) {
     const int64_t sources = random->Draw(1, random->Draw(0, 2) == 0 ? 11 : 2);

@@ -24,7 +24,7 @@ namespace tofu_gpu {
 namespace {
 
 constexpr int kWrite = 1;  // MXNet's code of a request
-constexpr int kAdd = tofu::cuda::kAdditionAsked;
+constexpr int kAdd = tofu::cuda::kAdditionRequested;
 
 /*! \brief The arrays of a case, without the arrow between inputs and outputs. */
 std::string ArraysOf(const PartCase& part) {

@@ -37,7 +37,7 @@ int ItemBytes(const Extents& region, const Extents& input, const Extents& extent
   FetchGeometry geometry;
   geometry.shape = region;
   geometry.inputs = {input};
-  geometry.pieces = {{tofu::WholeBox(extent), {{0, Extents(region.size(), 0)}}}};
+  geometry.pieces = {{tofu::FullBox(extent), {{0, Extents(region.size(), 0)}}}};
   const FetchTable table = PrepareFetch(geometry, alignment);
   return table.pieces[0].item_bytes;
 }
@@ -170,7 +170,7 @@ void TestTooManyTiles() {
   geometry.element_bytes = 1;
   geometry.shape = {int64_t{1} << 20, (int64_t{1} << 21) + 1};  // odd rows of single bytes
   geometry.inputs = {{int64_t{1} << 20, (int64_t{1} << 21) + 2}};
-  geometry.pieces = {{tofu::WholeBox(geometry.shape), {{0, {0, 1}}}}};
+  geometry.pieces = {{tofu::FullBox(geometry.shape), {{0, {0, 1}}}}};
   CHECK_THROWS(std::invalid_argument, PrepareFetch(geometry, 16), "more than 2^31 tiles");
 }
 

@@ -88,14 +88,15 @@ class LockstepRun:
     def transfer(self, transfer):
         inputs = [self.find(number) for number in transfer.inputs]
         workers = range(self.program.count)
-        result = [np.full(self.find_shape(transfer.output, worker), transfer.fill) for worker in workers]
-        self.read(transfer.pieces, inputs, transfer, result)
-        self.read(transfer.copies, [[array.copy() for array in result]], transfer, result)
+        pattern = transfer.pattern
+        result = [np.full(self.find_shape(transfer.output, worker), pattern.fill) for worker in workers]
+        self.read(pattern.pieces, inputs, pattern, result)
+        self.read(pattern.copies, [[array.copy() for array in result]], pattern, result)
         return result
 
-    def read(self, pieces, inputs, transfer, result):
+    def read(self, pieces, inputs, pattern, result):
         for piece in pieces:
-            together = REDUCERS[transfer.reducer]
+            together = REDUCERS[pattern.reducer]
             read = [self.find_read(inputs[one.input][one.owner], one, piece.extent) for one in piece.reads]
             result[piece.reader][slice_box(piece.begin, piece.extent)] = reduce(together, read)
 

@@ -25,7 +25,7 @@ from tofu.program.collectives import (
     find_rounds,
     recognize,
 )
-from tofu.program.lockstep import Lockstep, ProgramValue, Read, Transfer
+from tofu.program.lockstep import Lockstep, Pattern, ProgramValue, Read, Transfer
 from tofu.program.lockstep import TransferPiece as Piece
 
 SHAPE = (24, 24)
@@ -82,10 +82,14 @@ def make_program(held, wanted, factors, summed=()):
             ]
             begin = tuple(b - a for (a, _), (b, _) in zip(own, common, strict=True))
             pieces.append(Piece(reader, begin, tuple(e - b for b, e in common), tuple(reads)))
-    transfer = Transfer(1, (0,), tuple(pieces))
+    transfer = Transfer(1, (0,), Pattern(tuple(pieces)))
     return Lockstep(
         GRAPH, factors, (ProgramValue(0, held), ProgramValue(0, wanted)), {0: 1}, {}, {1: transfer}, ()
     ), transfer
+
+
+def change(transfer, **attributes):
+    return transfer._replace(pattern=replace(transfer.pattern, **attributes))
 
 
 def list_next_layouts(layout, factors, cells):
@@ -126,7 +130,7 @@ def test_a_chain_is_found_whenever_one_moves_only_needed_elements(factors):
         program, transfer = make_program(split_boxes(held, factors), split_boxes(wanted, factors), factors)
         assert find_layout(program.values[0].boxes, SHAPE, factors) == held
         least = count_least(held, wanted, factors, prod(program.values[0].shape))
-        is_enough = least is not None and program.count * least <= transfer.remote_elements
+        is_enough = least is not None and program.count * least <= transfer.pattern.remote_elements
         collectives = recognize(program, transfer)
         check_collectives(program, transfer, collectives)
         assert isinstance(collectives[0], Exchange) != is_enough, (held, wanted)
@@ -148,7 +152,7 @@ def test_a_chain_is_found_whenever_one_moves_only_needed_elements(factors):
 def test_collectives_are_recognized(held, summed, wanted, expected):
     program, transfer = make_program(split_boxes(held, (2, 2)), split_boxes(wanted, (2, 2)), (2, 2), summed)
     two_stages = isinstance(expected[0], AllReduce)
-    collectives = recognize(program, replace(transfer, copies=transfer.pieces) if two_stages else transfer)
+    collectives = recognize(program, change(transfer, copies=transfer.pattern.pieces) if two_stages else transfer)
     assert list(collectives) == expected
     check_collectives(program, transfer, collectives)
 
@@ -172,14 +176,14 @@ def test_wrong_collectives_are_found(collectives, message):
 
 def test_a_transfer_of_other_elements_is_found():
     program, transfer = make_program(split_boxes((0, 1), (2, 2)), split_boxes((0, REPLICATED), (2, 2)), (2, 2))
-    first, *others = transfer.pieces
+    first, *others = transfer.pattern.pieces
     shifted = first._replace(reads=tuple(read._replace(begin=(3, 3)) for read in first.reads))
     for pieces, message in (
         (others, "the pieces of worker 0 have 144 of 288 elements"),
         ([shifted, *others], "worker 0 reads elements from (3, 3) on for those from (0, 0) on"),
     ):
         with pytest.raises(InternalError) as caught:
-            check_collectives(program, replace(transfer, pieces=tuple(pieces)), [AllGather(1, 1)])
+            check_collectives(program, change(transfer, pieces=tuple(pieces)), [AllGather(1, 1)])
         assert message in str(caught.value)
 
 
@@ -192,9 +196,9 @@ def test_every_collective_is_checked_and_run():
 def test_a_repeated_addend_is_not_a_reduction():
     program, transfer = make_program(split_boxes((REPLICATED, 0), (2, 2)), split_boxes((1, 0), (2, 2)), (2, 2), (0,))
     assert not any(isinstance(collective, Exchange) for collective in recognize(program, transfer))
-    first, *others = transfer.pieces
+    first, *others = transfer.pattern.pieces
     repeated = first._replace(reads=(first.reads[0],) * 2)
-    (exchange,) = recognize(program, replace(transfer, pieces=(repeated, *others)))
+    (exchange,) = recognize(program, change(transfer, pieces=(repeated, *others)))
     assert isinstance(exchange, Exchange)
 
 

@@ -20,7 +20,7 @@ MOST_REASONS = 3  # in a message
 
 
 class Combine(IntEnum):
-    """A way to combine the parts' outputs into the whole output of an operator that is split along an axis."""
+    """A way to compute an operator's whole output from the outputs of its parts."""
 
     CONCAT = 0  # the parts are disjoint regions
     REDUCE = 1  # the parts are partial results, to be reduced
@@ -29,18 +29,18 @@ class Combine(IntEnum):
 
     @property
     def word(self) -> str:
-        """A word that names this way to combine outputs in reports."""
+        """A word for reports, such as "concatenated"."""
         return ("concatenated", "reduced", "replicated", "summed")[self]
 
 
 class Row(NamedTuple):
-    """The range of one dimension of a tensor that a part of an operator reads or writes.
+    """The range of elements that a part of an operator accesses along one dimension of a tensor.
 
-    `terms` has pairs (a, c) of an axis and its coefficient. If the part covers [begin_a, end_a) of each axis a, it
-    accesses
+    The index of the dimension is a sum, such as `2 * i + k`. `terms` lists the axes in the sum as pairs (a, c) of an
+    axis and its coefficient. All other terms together are at least `lower` and below `upper`. If the part's range of
+    each axis a is [begin_a, end_a), the part accesses
         [lower + sum(c * begin_a if c > 0 else c * (end_a - 1)), upper + sum(c * (end_a - 1) if c > 0 else c * begin_a))
-    `lower` and `upper` are the bounds of all other terms of the index. If no axis in `terms` is split, the part
-    accesses the whole dimension.
+    If no axis in `terms` is split, the part accesses the whole dimension.
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -49,11 +49,11 @@ class Row(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A dimension that the other tensors of an operator have, but one tensor lacks.
+    """A dimension that one tensor of an operator lacks, because this tensor is one slice of the others.
 
-    For example, the inputs of a stack lack the dimension `dimension` of the output: each input is a single slice along
-    it. `row` is the range of this dimension that a part accesses, minus the position of the slice. The part accesses
-    the tensor if the range contains 0.
+    For example, each input of a stack is one slice of the output along the output's dimension `dimension`. `row` is the
+    range of slices that a part of the operator accesses, minus the position of this slice. The part accesses this slice
+    if the range contains 0.
     """
 
     dimension: int
@@ -96,7 +96,7 @@ class OutputAccess:
     absent
         A dimension of the inputs that the output lacks, or None.
     has_zero_terms
-        True if zero inputs make all terms of the sums in the output's formula zero.
+        True if zero inputs make each term of the formula's sums zero.
     """
 
     rows: tuple[Row, ...]
@@ -108,7 +108,7 @@ class OutputAccess:
 
 
 class Move(NamedTuple):
-    """An input that an operator shifts by `distances` elements along its dimensions, with zeros outside the input."""
+    """An input that an operator copies to an output, shifted by `distances[d]` elements along each dimension d."""
 
     input: int
     distances: tuple[int, ...]
@@ -133,22 +133,20 @@ class OperatorAccess:
     fetched_axes
         Axes along which the operator only moves elements. If the operator is split along such an axis, no kernel runs:
         workers read the elements directly from each other. An output is the sum of the inputs, each shifted and
-        surrounded by `fill`. An input is shifted by the difference between the lower ends of its row and the output's
-        row.
+        surrounded by `fill`. The shift is the output row's `lower` minus the input row's.
     is_always_fetched
         True if the kernel never runs, because the operator only takes a part of a tensor, such as a slice. The rows are
         then valid even if no axis in their terms is split.
     outer_axes
         For each *nested* axis, the axes that must first be split into parts of length 1. For example, a reshape from
-        (6, 4) to (2, 12) reads (a b, c) and writes (a, b c). A part of b is a contiguous region of the output only if a
+        (6, 4) to (2, 12) reads (a b, c) and writes (a, b c). A part of b is a contiguous region of the input only if a
         has one position.
     description_names
         For each axis, its name in the description, if the names differ.
     undescribed
         The reason why no description applies to the operator, or "".
     moves
-        For each output, the shifted inputs whose sum is the output. () for an operator that does more than shift
-        inputs.
+        For each output, the shifted inputs whose sum is the output. () if the operator does more than shift inputs.
     """
 
     axes: tuple[str, ...]
@@ -177,7 +175,7 @@ class OperatorAccess:
         return "; ".join(reasons[:MOST_REASONS]) + more if reasons else "its results have no dimensions"
 
     def with_description_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
-        """Return the mapping `ranges`, with each axis renamed to its name in the operator's description."""
+        """Return `ranges` with the axes named as in the operator's description."""
         if self.description_names is None:
             return ranges
         return {self.description_names[axis]: value for axis, value in ranges.items() if axis in self.description_names}
@@ -188,7 +186,7 @@ class OperatorAccess:
         local_input_shapes: Sequence[Sequence[int]],
         local_output_shapes: Sequence[Sequence[int]],
     ) -> dict[str, Anything]:
-        """Return attributes with other values on a worker, such as `num_filter` for a part of a convolution.
+        """Return the attributes that differ on one worker, such as `num_filter` for a part of a convolution.
 
         `local_ranges` has the half-open range of each split axis that the worker computes.
         """

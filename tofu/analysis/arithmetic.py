@@ -1,15 +1,13 @@
-"""Count the arithmetic operations of an operator. A simulation predicts the time of the operator's kernel from them.
+"""Count the arithmetic operations of an operator. From this number, a simulation predicts the kernel's time.
 
 - Each function and arithmetic operator is one operation for each element that it computes. A reduction is one operation
   for each element that it reduces.
-- A value that does not depend on a variable, such as a mean that is subtracted from each element, is counted once for
-  all values of the variable.
+- A value that is the same for all values of a variable, such as a mean, is counted only once for them.
 - `where(position(v) == x, value, 0)` selects one element. Kernels look this element up, so only one value of v is
   counted.
 
 A *contraction* is a sum of products in which each factor is used several times, such as a matrix product or a
-convolution. Kernels keep the factors near the arithmetic units and run at the units' speed. All other kernels wait for
-memory.
+convolution. The time of its kernel depends on arithmetic. The time of all other kernels depends on memory.
 """
 
 from __future__ import annotations
@@ -36,10 +34,11 @@ Variables = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Operations:
-    """The number of arithmetic operations: `per_point` operations for each combination of values of `variables`.
+    """A number of arithmetic operations: `per_point` for each combination of values of `variables`.
 
     For a sum of products, `depth` lists the variables that are summed over. For each factor of the product, `reuse`
-    lists the variables that the factor does not depend on: a kernel reads the factor once for all their values.
+    lists the variables that the factor does not depend on. A kernel reads the factor once for all values of these
+    variables.
     """
 
     per_point: int

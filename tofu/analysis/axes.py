@@ -2,8 +2,8 @@
 
 On each worker, the framework's own kernel runs on a part of the tensors. An axis can be split if the kernel then
 computes the same part of the result. The kernel sees only the shapes of its part, and counts positions from zero. So
-this module compares the description at the whole shapes with the description at the shapes of a part. The axis is
-rejected if anything else differs. Most axes (`Pattern.plain_axes`) need no comparison. Operators that only move
+this module evaluates the description at the whole shapes and at the shapes of a part. It rejects the axis if another
+length, a stride or an offset differs. Most axes (`Pattern.plain_axes`) need no comparison. Operators that only move
 elements need no kernel (`movement`).
 
 If several variables index one dimension, a part of the inner variable is a contiguous range only if the outer variables
@@ -57,8 +57,7 @@ class _Evaluation:
     """The analysis of an operator at given shapes.
 
     Tensors are numbered, inputs first. `tensor_indices[tensor][dimension]` has the indices by which the description
-    reads or writes this dimension. `moved_indices` has these indices for operators that only move elements, and None
-    for a dimension that is read whole.
+    reads or writes this dimension.
     """
 
     def __init__(self, signature: Signature, input_shapes: Shapes, output_shapes: Shapes) -> None:
@@ -188,7 +187,7 @@ class _Evaluation:
                     f"{description.place}: the function bound to `{attribute}` of {description.name} raised "
                     f"{type(error).__name__}: {error}"
                 ) from error
-            bound_axes |= set(self.pattern.variables) if local.asked_shapes else local.asked
+            bound_axes |= set(self.pattern.variables) if local.has_read_shapes else local.read_variables
         return bound_axes
 
     def _find_region_problems(self, axis: str, outer: Sequence[str] = ()) -> Iterator[str]:

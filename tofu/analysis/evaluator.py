@@ -28,14 +28,14 @@ class IndexNumbers(NamedTuple):
 
 @dataclass(frozen=True)
 class SignatureNumbers:
-    """The values of a description's expressions at given shapes.
+    """The lengths and indices in a description, as numbers for given shapes.
 
     Attributes
     ----------
     extents
         The length of each index variable's range.
     definitions
-        For each expression that defines a length, the name of the variable and the value of the expression.
+        Pairs of an index variable and the value of an expression for its length. A variable may have several pairs.
     dimensions
         The indices of each dimension of the inputs, then of the outputs.
     """

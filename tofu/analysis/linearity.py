@@ -1,12 +1,12 @@
-"""Check that an output is linear in a sum, so that the sum can be split over workers.
+"""Check that an output is linear in a sum. Only then can the sum be split over workers.
 
 If a sum is split, each worker computes the output with its part of the sum, and the results are added. This is correct
-if the output only adds, subtracts or negates the sum, and multiplies or divides it by factors that do not depend on the
-summed axis.
+if the output only adds, subtracts or negates the sum, and multiplies or divides the sum by factors that do not depend
+on the summed axis.
 
-A term that is added to the sum, such as a bias, is an *addend*. Each worker would add it once. So an addend is allowed
-only if it is a multiple of an input that is used nowhere else. One worker then reads this input, and all others read
-zeros instead.
+A term that is added to the sum, such as a bias, is an *addend*. If each worker added it, the result would contain it
+several times. So an addend is allowed only if it is a multiple of an input that is used nowhere else. One worker then
+reads this input, and all others read zeros instead.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def find_addends(value: Value, axis: str) -> tuple[Value, ...]:
 
 
 def is_zero(value: Value) -> bool:
-    """Return True if `value` is zero whatever the inputs are."""
+    """Return True if `value` is zero for all inputs."""
     if isinstance(value, Call):
         if value.function in ("add", "subtract", "negative"):
             return all(map(is_zero, value.arguments))

@@ -1,8 +1,8 @@
 """Recognition of operators that only move elements: concatenation, slices, padding and stacks.
 
 Such an operator shifts each input by a fixed distance. Workers can therefore read the shifted elements directly from
-each other, without the operator's kernel. The kernel often cannot compute a part of the output: it counts positions
-from the start of the part, for example in a concatenation.
+each other, without the operator's kernel. The kernel often cannot compute a part of the output, because it counts
+positions from the start of the part, for example in a concatenation.
 
 The inputs of a stack have one dimension less than the output: each input is one slice of the output.
 """
@@ -34,12 +34,13 @@ class AbsentElement(NamedTuple):
 def find_absent(
     pattern: Pattern, indices_by_tensor: Sequence[list[Indices]], extents: Mapping[str, int]
 ) -> tuple[AbsentElement | None, ...] | None:
-    """Return, for each tensor, the dimension that it lacks or None.
+    """Find the dimension that each tensor lacks, such as an input of a stack. Inputs come first, then outputs.
 
-    Return None instead if the operator does more than shift its inputs.
+    The result has None for each tensor that lacks no dimension. It is None if the operator does more than shift its
+    inputs.
 
-    For example, each input of a stack lacks a dimension of the output. Inputs come first, then outputs. `extents` has
-    the lengths of index variables. Along a variable of length 1, no input may be shifted. Pass {} to allow all shifts.
+    `extents` has the lengths of index variables. Along a variable of length 1, no input may be shifted. Pass {} to
+    allow all shifts.
     """
     if pattern.moved_elements is None:
         return None

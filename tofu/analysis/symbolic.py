@@ -48,7 +48,10 @@ from tofu.tdl.walk import accesses, walk
 
 @dataclass(frozen=True)
 class Dimension:
-    """All indices of one dimension of a tensor. `is_whole` is True if an index such as `:` reads the whole dimension."""
+    """All indices by which a description accesses one dimension of a tensor.
+
+    `is_whole` is True if one of the indices is `:` or `Any`, which stand for the whole dimension.
+    """
 
     indices: tuple[AffineIndex, ...]
     is_whole: bool
@@ -76,7 +79,7 @@ class OutputPattern:
     is_written
         False if the framework's kernel never writes the output.
     has_zero_terms
-        True if zero inputs make all terms of the sums in the output's formula zero.
+        True if zero inputs make each term of the formula's sums zero.
     """
 
     dimensions: tuple[Dimension, ...]

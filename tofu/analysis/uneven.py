@@ -13,10 +13,10 @@ NEUTRAL = {"Sum": 0, "Prod": 1}
 
 
 def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
-    """Return the positions in `access.axes` of the axes that can be split into overlapping parts.
+    """Return the axes that can be split into overlapping parts, as positions in `access.axes`.
 
-    In a sum over such an axis, zeros must add nothing, because one worker replaces the shared elements by zeros. Each
-    position along the axis must read one slice of each input, not a window as in a convolution.
+    If the operator sums over the axis, one worker replaces the shared elements by zeros, which must add nothing to the
+    sum. Each position along the axis must then read one slice of an input, not a window as in a convolution.
     """
     return tuple(axis for axis in range(len(access.axes)) if _may_overlap(access, axis))
 
@@ -30,7 +30,7 @@ def find_neutral(access: OperatorAccess, axis: int) -> int | None:
 
 
 def find_dimension(rows: tuple[Row, ...], axis: int) -> int | None:
-    """Return the dimension that `axis` alone indexes, without stride or offset, or None."""
+    """Return the dimension whose index is exactly `axis`, or None."""
     return next((d for d, row in enumerate(rows) if row == Row(((axis, 1),), 0, 1)), None)
 
 

@@ -25,8 +25,8 @@ def compare(model_request: ModelRequest, batch: int | None) -> None:
     and FSDP (ZeRO-3), and XLA compiles all plans. The step is not run. If this machine has too few devices, virtual
     CPU devices take their place.
 
-    A row "Tofu within" and the name of a hand-made plan is the best plan that needs no more memory than that plan.
-    --plan adds a row for the plan in a file.
+    Below a hand-made plan, a row "Tofu within ..." shows the best plan that needs no more memory. --plan adds a row for
+    the plan in a file.
 
     \b
     Examples:

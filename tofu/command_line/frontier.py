@@ -32,8 +32,8 @@ def frontier(model_request: Any, plot: Path | None, csv_path: Path | None) -> No
     more memory and saves communication; data parallelism replicates all parameters. Prints the communication and
     the memory of each worker.
 
-    With --memory-limit, the command also prints the row whose plan tofu.partition(..., memory_limit="12GB") uses.
-    With --plan, it also prints the communication and the memory of the plan in that file.
+    With --memory-limit, the command also prints which row tofu.partition(..., memory_limit="12GB") would use. With
+    --plan, it also prints the communication and the memory of the plan in that file.
 
     \b
     Examples:

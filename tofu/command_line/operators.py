@@ -49,10 +49,9 @@ def ops(names: tuple[str, ...], as_json: bool) -> None:
 
     With NAMES, only lists operators whose name contains one of NAMES, or matches a pattern such as "conv*".
 
-    The column "verified" shows what `python -m tofu verify --record` compared with MXNet's kernels. Usually, these
-    are the numbers of the output. For random operators, it is a relation between inputs and outputs. For
-    descriptions that compute no numbers, the combined parts are compared with the whole output. "no" means that
-    nothing was compared, or that the description has changed since.
+    The column "verified" shows how `python -m tofu verify --record` compared the description with MXNet's kernel: by
+    the numbers of the output, by a relation between inputs and outputs (for random operators), or only by the results
+    of running the kernel in parts. "no" means that nothing was compared, or that the description has changed since.
 
     \b
     Examples:
@@ -136,7 +135,7 @@ def verify(
     """Compare Tofu's descriptions with MXNet's own kernels.
 
     A description tells Tofu what an operator computes, and so how it can be split; a strategy is one way to split
-    it. All descriptions are verified, or only those of each OPERATOR and its gradient, in float64.
+    it. Verifies all descriptions, or only those of each OPERATOR and its gradient, in float64.
 
     To verify a model, write `python -m tofu verify model-symbol.json` or `train.py:step`. `python -m tofu
     verify-model --help` describes this.

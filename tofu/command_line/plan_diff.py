@@ -23,8 +23,8 @@ def diff(first: Path, second: Path) -> None:
     """Show the differences between two saved plans.
 
     Prints differences in bytes moved, in memory, and in the split of each operator and tensor. FIRST and SECOND are
-    files from `python -m tofu plan --save`, or with the text of Plan.to_json(). The exit status is 1 if the plans
-    differ.
+    files that `python -m tofu plan --save` wrote, or that contain the text of Plan.to_json(). The exit status is 1 if
+    the plans differ.
 
     \b
     Example:

@@ -23,7 +23,7 @@ def verify_jax(names: Sequence[str], seed: int, missing: bool, jobs: int, as_jso
     """Compare Tofu's descriptions with JAX's own primitives.
 
     A description tells Tofu what a primitive computes, and so how it can be split; a strategy is one way to split
-    it. All descriptions are verified on the CPU, or only those of each PRIMITIVE.
+    it. Verifies all descriptions on the CPU, or only those of each PRIMITIVE.
 
     \b
     Four checks are made for every equation of the built-in cases and of their

@@ -76,7 +76,7 @@ STORING: tuple[Decorator, ...] = (
 
 
 class ModelRequest(Protocol):
-    """A model from a file, and the options for its plan. Each engine implements this in its `commands.py`."""
+    """A model from a file, and the options for its plan. Each engine implements this interface in `commands.py`."""
 
     @property
     def name(self) -> str:
@@ -97,26 +97,25 @@ class ModelRequest(Protocol):
         """Plan the model. Each pass of the planner calls `observe`."""
 
     def over(self, workers: int) -> ModelRequest:
-        """Return the same request with the number of workers `workers`."""
+        """Return the same request for `workers` workers."""
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
         """Simulate several ways to train on `machine`, for each number of workers in `counts`.
 
-        The optimizer stores `states` arrays for each weight. Before each way is planned, `report` is called with its
-        name.
+        The optimizer stores `states` arrays for each weight. `report` receives the name of each way before planning.
         """
 
     def verify(self, dtype: str | None, seed: int, **own: Any) -> Agreement:
-        """Run the model on one device and on all workers, and compare. `own` has options of one engine alone."""
+        """Run the model on one device and on all workers, and compare. `own` are the options of one engine."""
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
         """Make Tofu's plans and hand-made plans. Return a function that prints all of them.
 
-        Before each plan is made, `report` is called with its name.
+        `report` receives the name of each plan before planning.
         """
 
     def report_memory(self, **options: Any) -> MemoryComparison:
-        """Return the memory of a step on one device and on every worker. `options` has options of one engine alone."""
+        """Return the memory of a step on one device and on every worker. `options` are the options of one engine."""
 
 
 def takes_model(
@@ -124,9 +123,9 @@ def takes_model(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a decorator that adds the argument MODEL and the planning options to a command.
 
-    The command receives a `ModelRequest` with the values of all these options. If it supports one engine only, pass the
-    engine as `only`, and advice for users of other engines as `instead`. `stores=False` leaves out `--uneven` and
-    `--donate`, which decide how the arguments of a JAX step are stored. `context` is passed to the engine's
+    The command receives a `ModelRequest` with the values of all these options. If the command supports only one engine,
+    pass this engine as `only`, and advice for users of other engines as `instead`. `stores=False` leaves out `--uneven`
+    and `--donate`, which decide how the arguments of a JAX step are stored. `context` is passed to the engine's
     `read_request`.
     """
     options: tuple[Decorator, ...] = (MODEL, *PLANNING) if only == JAX else (MODEL, SHAPE, *PLANNING, UNROLL)

@@ -1,4 +1,4 @@
-"""Run long verifications of many cases: their common options, and what they print."""
+"""Common options and output of long verifications of many cases."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def print_outcome(
     show: Callable[[Console], None],
     start_seconds: float,
 ) -> None:
-    """Print the results of a verification, with `show` or as JSON, and the time and the memory that it needed.
+    """Print the results of a verification, with `show` or as JSON. Then print the time and the memory that were needed.
 
     `start_seconds` is a value of `time.monotonic`. The memory is the peak of the largest process.
     """

@@ -109,7 +109,8 @@ def advise(
 
     Simulates several ways to train on a machine, each on several numbers of devices: the default plan ("everything
     split"), the plan that replicates as much as memory allows ("replicas within memory"), and data parallelism. Prints
-    them and one device alone as a table, the fastest that fits first. If more devices gain less than 5 %, fewer are recommended.
+    a table of these and of one device alone, the fastest that fits first. Recommends fewer devices if more devices gain
+    less than 5 %.
 
     Each time has a range. One end assumes that the machine computes 30 % faster and moves data 30 % slower than its
     file describes. The other end assumes the reverse.

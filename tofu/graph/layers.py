@@ -28,7 +28,7 @@ def find_layers(graph: Graph) -> list[int]:
 
 
 def name_layers(graph: Graph) -> dict[int, str]:
-    """Return the name of each layer, by the number of the layer's first operator."""
+    """Return the name of each layer. Keys are the numbers of the layers' first operators."""
     first_operators = {position: graph.operators[position] for position in dict.fromkeys(find_layers(graph))}
     short_names = {
         position: _join_words(operator.scope, PurePath(operator.line).name) if operator.find_line else operator.name

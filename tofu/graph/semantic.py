@@ -70,7 +70,7 @@ class Tensor:
 
     @property
     def moved_item_bytes(self) -> int:
-        """The bytes per element that a step transfers, summed over the iterations of the loop with the tensor."""
+        """The bytes that a step transfers for one element, over all iterations of the loop that contains the tensor."""
         return self.item_bytes * self.times
 
     @property
@@ -89,13 +89,13 @@ class Operator:
     Attributes
     ----------
     forward
-        For a backward operator, the number of the forward operator, if the framework provides this number.
+        For a backward operator, the number of its forward operator, if known. Otherwise None.
     stateful
         True if the operator reads a hidden state that the forward operator saved. Both operators must be split alike.
     mutates
         The inputs, by position, that the operator updates in place.
     ignored
-        The inputs, by position, whose shapes the operator reads but not their elements.
+        The inputs, by position, of which the operator reads only the shapes.
     annotations
         Names of attributes that do not affect the results.
     sums_gradients
@@ -228,7 +228,7 @@ class Graph:
 
     @cached_property
     def updates(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of tensors that must be split alike, such as a variable and its gradient, or its next value."""
+        """Pairs of tensors that must be split alike: a variable and its gradient, or a variable and its next value."""
         gradients = ((variable, self.gradients[variable]) for variable in sorted(self.updated))
         carried_values = ((carry.tensor, value) for carry in self.carries for value in carry.values)
         return (*gradients, *sorted(self.next_values.items()), *carried_values)
@@ -261,9 +261,9 @@ class Graph:
 
     @cached_property
     def named_parts(self) -> tuple[int, ...]:
-        """For each operator, the number of the operator whose name a plan prints for it.
+        """For each operator, the number of the operator under whose name a plan lists it.
 
-        If several operators replace an operator of the model, the last of the several has the replaced operator's name.
+        If several operators replace an operator of the model, the last of them has the replaced operator's name.
         """
         last_part_by_leader = {
             operator.leader: position

@@ -1,4 +1,4 @@
-"""Collect garbage less often during planning, which creates millions of objects that stay in use until its end."""
+"""Collect garbage less often during planning, because planning creates millions of objects that stay in use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NEW_OBJECTS = 50_000
 
 @contextmanager
 def collect_rarely() -> Iterator[None]:
-    """Collect garbage only after `NEW_OBJECTS` new objects, unless the user's setting is rarer or off."""
+    """Collect garbage only after `NEW_OBJECTS` new objects, unless the user has set a higher number or none."""
     thresholds = gc.get_threshold()
     if not 0 < thresholds[0] < NEW_OBJECTS:
         yield

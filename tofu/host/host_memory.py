@@ -1,4 +1,4 @@
-"""Find how much memory this process may still use. The machine, the control group and the address space limit it."""
+"""Find how much memory this process may still use. The machine, the control group and the address space set limits."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def map_in_processes(
     start: Callable[..., None] | None = None,
     start_arguments: tuple[Any, ...] = (),
 ) -> Iterator[T]:
-    """Call `function` on each item of `arguments` in `jobs` new processes, and yield the results in order.
+    """Run `map(function, *arguments)` in `jobs` new processes, and yield the results in order.
 
     Each process first calls `start`. If the caller stops iterating, the processes are ended at once.
     """
@@ -41,7 +41,10 @@ def map_in_processes(
 
 @contextmanager
 def hidden_from_interrupts(*other_signals: signal.Signals) -> Iterator[None]:
-    """Block Ctrl-C and other signals in processes that start in the `with` block. This process receives the signals later."""
+    """Block Ctrl-C and other signals in processes that start in the `with` block.
+
+    This process receives the signals after the block.
+    """
     blocked_signals = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, *other_signals))
     try:
         yield

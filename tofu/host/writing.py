@@ -1,4 +1,4 @@
-"""Write files so that readers never see half a file, and remove temporary files of processes that have ended."""
+"""Write files so that readers never see half a file. Remove temporary files of ended processes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> None:
 
 
 def remove_left_behind(target: str) -> None:
-    """Remove temporary files of ended processes in the folder of `target`. Running processes lock their files."""
+    """Remove temporary files in the folder of `target`, except files that running processes have locked."""
     folder, base_name = os.path.split(target)
     with suppress(OSError):
         for name in os.listdir(folder or "."):

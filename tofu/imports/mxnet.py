@@ -1,7 +1,7 @@
 """Make MXNet 1.9.1 importable, and check that Tofu was built for the installed MXNet.
 
 After `import tofu`, `import mxnet` works with NumPy 1.21 to 1.26, because Tofu restores names that NumPy has removed.
-Then MXNet's functions that load files are extended, so that they also load partitioned models.
+Tofu then extends MXNet's functions that load files, so that they also load partitioned models.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class MXNetHook(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the module spec of MXNet, with which Python imports it. Return None for all other modules."""
+        """Return the module spec with which Python imports MXNet. Return None for all other modules."""
         if fullname != "mxnet":
             return None
         spec = PathFinder.find_spec(fullname, path, target)

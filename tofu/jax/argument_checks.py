@@ -16,14 +16,14 @@ from tofu.jax.frontend.versions import Line
 from tofu.validation import show_with_type
 
 WeakTypes: TypeAlias = "tuple[bool, ...]"
-"""For each array or number, True if its type is weak. In JAX, `x * 0.1` has the type of `x`: the type of `0.1` is weak."""
+"""True for each value with a weak type. JAX gives Python numbers a weak type, so that `x * 0.1` has the type of `x`."""
 
 
 def check_leaves(leaves: Sequence[Any], planned_types: Sequence[ValueType], names: Sequence[str]) -> None:
     """Raise ShapeError if an array does not have the planned shape and type.
 
-    Raise UnsupportedError if an array was donated to an earlier call and JAX deleted it. This function runs in every
-    step, so it must be fast.
+    Raise UnsupportedError if JAX deleted an array because it was donated to an earlier call. This function runs in
+    every step, so it must be fast.
     """
     for leaf, planned, name in zip(leaves, planned_types, names, strict=True):
         if not (isinstance(leaf, jax.Array) and leaf.shape == planned.shape and leaf.dtype == planned.dtype):
@@ -62,12 +62,12 @@ def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
 
 
 def list_weak(leaves: Sequence[Any]) -> WeakTypes:
-    """Return True for each leaf with a weak type: a Python number, or an array computed only from Python numbers."""
+    """Return True for each leaf with a weak type: a Python number, or a result computed only from Python numbers."""
     return tuple(bool(getattr(leaf, "weak_type", type(leaf) in NUMBERS and type(leaf) is not bool)) for leaf in leaves)
 
 
 def describe_type_difference(planned: Step, step: Step) -> str:
-    """Compare the types of all values in two traces of a step. Return the first difference, or "" if there is none."""
+    """Describe the first value whose type differs between two traces of a step. Return "" if all types are equal."""
     planned_equations, equations = _list_types(planned), _list_types(step)
     for (_, planned_types), (line, types) in zip(planned_equations, equations, strict=False):
         if planned_types != types:
@@ -78,7 +78,7 @@ def describe_type_difference(planned: Step, step: Step) -> str:
 
 
 def refuse_weak_types(names: Sequence[str], planned: Sequence[ValueType], weak_types: WeakTypes, problem: str) -> None:
-    """Raise ShapeError for arguments that are arrays but must be Python numbers, or the reverse."""
+    """Raise ShapeError, because arguments are arrays where the plan has Python numbers, or the reverse."""
     kind_by_weakness = {True: "a Python number (or computed from such alone)", False: "an array"}
     differences = [
         f"{name} is {kind_by_weakness[is_weak]}, and the step was planned for {kind_by_weakness[type_.weak_type]} of {type_.dtype}"

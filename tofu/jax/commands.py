@@ -1,4 +1,4 @@
-"""Run the commands of `python -m tofu` for a JAX step, which is named FILE.py:STEP. Most commands need no devices."""
+"""Run the commands of `python -m tofu` on a JAX step, named FILE.py:STEP. Most commands need no devices."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class StepRequest:
     engine: Engine
 
     states = 0
-    """The number of arrays that an optimizer outside of the step keeps for each weight: none."""
+    """The number of arrays per weight that an optimizer stores outside of the step. JAX steps need none."""
 
     @property
     def name(self) -> str:
@@ -51,11 +51,11 @@ class StepRequest:
         return analyse(self.source, self.settings, Observer(), self.engine)
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Plan the step. `observe` is called after every pass of the planner."""
+        """Plan the step. The planner calls `observe` after each of its passes."""
         return plan_step(self.source, self.settings, observe, self.engine)
 
     def over(self, workers: int) -> StepRequest:
-        """Return the request for another number of workers. Drop settings that depend on this number."""
+        """Return a copy for another number of workers, without the settings that depend on this number."""
         return replace(self, settings=self.settings.over(workers))
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
@@ -67,7 +67,7 @@ class StepRequest:
         return verify_step(self.file.step, self.file.arguments, self.settings, self.engine, dtype, seed)
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Compile the step with Tofu's plans, data parallelism and FSDP. Return a function that prints a table.
+        """Compile the step with Tofu's plans, data parallelism and FSDP. Return a function that prints the results.
 
         Data parallelism and FSDP split the arguments along the batch dimension, whose size is `batch`.
         """
@@ -82,7 +82,7 @@ class StepRequest:
         return lambda console: print_rows(console, title, rows)
 
     def report_memory(self, **_: Any) -> StepMemory:
-        """Predict the memory of a step. Bytes of temporary values are estimates; all others are exact."""
+        """Predict the memory of a step. The bytes of temporary values are estimates, all other numbers are exact."""
         return predict_memory(self.compile())
 
 
@@ -97,7 +97,7 @@ def read_request(
     needs_devices: bool = False,
     **_: Any,
 ) -> None:
-    """Load a step from a file and call `use` with the request.
+    """Load a step from a file and pass it to `use` as a StepRequest.
 
     Raise TofuError if the file lacks the step or its arguments.
     """

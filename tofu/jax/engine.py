@@ -1,4 +1,4 @@
-"""The JAX engine, through which the planner reads JAX steps and builds programs for them."""
+"""Connect the planner to JAX: read steps, and build the programs that the workers run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Shape = tuple[int, ...]
 
 
 LOWERINGS: Lowerings = {}
-"""Rules that replace an operator by several smaller ones: none, because JAX's primitives are small already."""
+"""Rules that replace an operator by several smaller ones. JAX needs none, because its primitives are small already."""
 
 
 class JaxFrontEnd:
@@ -37,15 +37,15 @@ class JaxFrontEnd:
     lowerings = LOWERINGS
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return None: the planner computes the shapes of shards from the operators' descriptions."""
+        """Return None, because the planner itself computes the shapes of shards, from a formula for each operator."""
         return None
 
     def draws_undescribed(self, operator: Operator, is_whole: bool) -> bool:
-        """Return False: JAX computes random numbers from keys."""
+        """Return False, because JAX operators have no hidden random state."""
         return False
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
-        """Return False: JAX computes random numbers from keys."""
+        """Return False, because JAX operators have no hidden random state."""
         return False
 
 
@@ -66,7 +66,7 @@ class JaxBackend:
         return SpmdProgram(source.native, program)
 
     def measure(self, source: Source, choices: Choices) -> Measured:
-        """Return the bytes that each worker needs for its shards of arguments and constants."""
+        """Return the bytes that each worker needs to store its shards of arguments and constants."""
         problem = choices.problem
         held_bytes = np.zeros(prod(problem.factors), np.int64)
         for tensor in _list_arguments(problem.graph):
@@ -76,7 +76,7 @@ class JaxBackend:
         return Measured(tuple(held_bytes.tolist()))
 
     def predict_peak(self, build: Callable[[], SpmdProgram]) -> tuple[int, ...] | None:
-        """Predict the most bytes that each worker uses at one time. Return None if `predicts_peak` is False."""
+        """Predict the peak memory of each worker in bytes. Return None if `predicts_peak` is False."""
         if not self.predicts_peak:
             return None
         execution = build()
@@ -92,7 +92,7 @@ class JaxBackend:
         """Do nothing, because the planner and `SpmdProgram` already check the program."""
 
     def measure_whole(self, source: Source) -> int:
-        """Return the bytes of all complete arguments and constants."""
+        """Return the bytes of all arguments and constants of the step."""
         return sum(source.graph.tensors[tensor].size_bytes for tensor in _list_arguments(source.graph))
 
     def predict_whole_peak(self, source: Source) -> int:
@@ -100,7 +100,7 @@ class JaxBackend:
         return predict_one_device(source.native).needed_bytes
 
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int]:
-        """Return the bytes that each kernel reads and writes, by operator. A kernel may compute several operators."""
+        """Map operators to the bytes that their kernels read and write. A kernel may compute several operators."""
         return find_kernel_bytes(program)
 
 
@@ -110,7 +110,7 @@ def _list_arguments(graph: Graph) -> list[int]:
 
 JAX = Engine(JaxFrontEnd(), JaxBackend(), replace(COLLECTIVE_RULES, overlaps_given="needed"))
 JAX_LIMITING_ARGUMENTS = replace(JAX, backend=JaxBackend(predicts_peak=False))
-"""The JAX engine for plans whose arguments, without results and temporaries, fit into a memory limit."""
+"""A JAX engine for which a memory limit applies only to arguments and constants, not to results and temporaries."""
 
 
 def make_engine(uneven: str | None) -> Engine:

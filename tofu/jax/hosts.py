@@ -24,9 +24,9 @@ from tofu.plan import Plan
 from tofu.search.topology import Level, Topology
 
 HOST_BYTES_PER_SECOND = 12.5e9
-"""Bandwidth at which a host receives data from other hosts, if the user passes no topology: 100 Gbit/s."""
+"""Bytes per second that a host receives from other hosts (100 Gbit/s), unless the user passes a topology."""
 DEVICE_BYTES_PER_SECOND = 200e9
-"""Bandwidth at which a device receives data from other devices of its host, if the user passes no topology."""
+"""Bytes per second that a device receives from other devices of its host, unless the user passes a topology."""
 
 
 def list_devices(workers: int) -> list[Any]:
@@ -66,7 +66,8 @@ def check_devices(devices: Sequence[Any]) -> None:
 def find_topology(devices: Sequence[Any]) -> Topology | None:
     """Describe the interconnect of the devices by two levels: between hosts, and within a host.
 
-    Return None unless several hosts have equally many devices (two or more), and the devices are listed host by host.
+    Return None if there is only one host, if hosts have different numbers of devices or only one each, or if the
+    devices are not listed host by host.
     """
     processes = list(map(find_process, devices))
     hosts = list(dict.fromkeys(processes))
@@ -82,7 +83,7 @@ def find_topology(devices: Sequence[Any]) -> Topology | None:
 def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
     """Return the bytes that one step transfers between processes.
 
-    `level_bytes` has the bytes transferred at each level of the interconnect, from the top level.
+    `level_bytes` has the bytes that cross each level of the interconnect, the top level first.
     """
     processes = np.vectorize(find_process, otypes=[int])(mesh.devices)
     return sum(
@@ -95,8 +96,8 @@ def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
 class ProcessAgreement:
     """A check that all processes have the same plan and pass the same arguments.
 
-    Each array is checked only when it is first passed to a call or to `place`. An array that is spread over several
-    processes is not checked. All processes must make the same calls in the same order.
+    An array is checked only the first time that it is passed to a call or to `place`. An array that is spread over
+    several processes is not checked. All processes must make the same calls in the same order.
     """
 
     def __init__(self, mesh: Mesh, plan: Plan, names: Sequence[Sequence[str]]) -> None:

@@ -50,7 +50,7 @@ def _keep(leaf: StaticLeaf) -> StaticLeaf:
 
 @dataclass(frozen=True)
 class BoundStage:
-    """A lowered or compiled step whose last argument, `constants`, is already filled in.
+    """A lowered or compiled step that already has its last argument, `constants`.
 
     `stage` is a `jax.stages.Lowered` or `jax.stages.Compiled`. All attributes of `stage` are available here, too.
     """

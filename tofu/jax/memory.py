@@ -62,7 +62,7 @@ class StepDeviceMemory:
 
     @property
     def parts(self) -> dict[str, int]:
-        """The bytes of each row of the table, by label."""
+        """The label and the bytes of each row of the table."""
         return {
             "arguments": self.arguments_bytes,
             "  never read": self.unread_bytes,
@@ -74,7 +74,7 @@ class StepDeviceMemory:
 
     @property
     def total(self) -> tuple[str, int]:
-        """The label and the bytes of the row with the total."""
+        """The label and the bytes of the total."""
         return "needed", self.needed_bytes
 
     @property
@@ -106,13 +106,13 @@ class StepMemory(MemoryComparison):
 
     @property
     def columns(self) -> list[tuple[str, StepDeviceMemory]]:
-        """The columns with their titles: one device, each of several workers, and XLA's count for a compiled step."""
+        """The title and the numbers of each column: one device, each worker and, for a compiled step, XLA's count."""
         devices = (self.one_device, self.worker if self.workers > 1 else None, self.compiled)
         return [(device.name, device) for device in devices if device is not None]
 
     @property
     def largest(self) -> StepDeviceMemory:
-        """The worker that needs the most memory. All workers need the same."""
+        """Any worker, because all workers need the same memory."""
         return self.worker
 
 
@@ -145,15 +145,15 @@ def read_compiled(compiled: Any) -> StepDeviceMemory:
 
     XLA's arguments include the step's constants, and XLA's results include a table of addresses.
     """
-    told = compiled.memory_analysis()
+    reported = compiled.memory_analysis()
     return StepDeviceMemory(
         "XLA's count",
-        int(told.argument_size_in_bytes),
+        int(reported.argument_size_in_bytes),
         0,
         0,
-        int(told.output_size_in_bytes),
-        int(told.alias_size_in_bytes),
-        int(told.temp_size_in_bytes),
+        int(reported.output_size_in_bytes),
+        int(reported.alias_size_in_bytes),
+        int(reported.temp_size_in_bytes),
     )
 
 

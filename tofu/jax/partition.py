@@ -142,8 +142,8 @@ def partition(
     donate_argnums
         The positions of arguments whose memory the step may reuse, as in `jax.jit`.
     uneven
-        Selects the arrays that may be stored in overlapping shards because their extents cannot be divided equally
-        among the devices. `place` and the step return such arrays as `UnevenArray`.
+        Selects the arrays that may be stored in overlapping shards if the devices cannot divide them equally. `place`
+        and the step return such arrays as `UnevenArray`.
 
         - "needed" (default): arrays of 64 KiB and more that have no equal shards, such as weights of 1,024 x 4,096 on 3
           devices. Without overlapping shards, every device would store the complete array.

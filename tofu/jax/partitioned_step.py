@@ -47,7 +47,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def in_planned_precision(method: Method) -> Method:
-    """Make a method run with the value that `jax_enable_x64` had when the step was traced."""
+    """Make a method run with the value that the JAX option `jax_enable_x64` had when the step was traced."""
 
     @wraps(method)
     def run(self: PartitionedStep, *args: Any, **named: Any) -> Any:
@@ -118,7 +118,7 @@ class PartitionedStep:
     def host_bytes(self) -> int:
         """Bytes that one step transfers between hosts, or 0 if one process has all devices.
 
-        The number is an upper bound if the mesh mixes devices of several processes.
+        If the mesh mixes devices of several processes, this is an upper bound.
         """
         return count_host_bytes(self.mesh, self.plan.level_bytes)
 
@@ -210,7 +210,7 @@ class PartitionedStep:
 
     @in_planned_precision
     def lower_leaves(self) -> Any:
-        """Lower the step as a function of a flat list: all arrays in its arguments, then its constants."""
+        """Lower the step as a function of a flat list, which has all arrays in the arguments and then the constants."""
         return self._jitted.lower(*self._program.argument_structs(self.mesh))
 
     @in_planned_precision
@@ -244,15 +244,15 @@ class PartitionedStep:
 
     @in_planned_precision
     def place_part(self, value: Any, argument: int = 1) -> Any:
-        """Store an argument if each process has only some of its rows, such as a part of the batch.
+        """Store an argument whose rows are divided among the processes, such as a batch.
 
         If the plan stores a row in another process, the row is sent there.
 
         Parameters
         ----------
         value
-            The argument, as a tree of arrays. For an array of B rows (dimension 0) and P processes, process n passes
-            rows n B/P up to (n + 1) B/P. Every process passes the same scalars.
+            The rows of this process, as a tree of arrays. For an array of B rows (dimension 0) and P processes, process
+            n passes rows n B/P up to (n + 1) B/P. Every process passes the same scalars.
         argument
             The position of the argument. The default is the second one.
 
@@ -282,7 +282,7 @@ class PartitionedStep:
         """Return True if JAX can prove that all devices with the same shard store the same numbers.
 
         The step is traced once more, with `check_vma` of `jax.shard_map`. Even if the result is False, the numbers may
-        be the same: JAX cannot prove this if arrays are assembled from several regions, such as unequal shards.
+        be the same: JAX has no proof for arrays that are assembled from several regions, such as unequal shards.
         """
         return self._program.check_replicas(self.mesh)
 
@@ -290,7 +290,7 @@ class PartitionedStep:
     def memory_report(self, compile: bool = False) -> StepMemory:
         """Return a table of the memory that each device needs.
 
-        If `compile` is True, XLA also compiles the step, and another column has the bytes that XLA reports.
+        If `compile` is True, XLA compiles the step, and the table also shows the bytes that XLA reports.
         """
         predicted = predict_memory(self.partition)
         if not compile:

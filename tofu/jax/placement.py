@@ -30,7 +30,7 @@ def is_global(value: Any) -> bool:
 
 
 def read_host_value(value: Any) -> Any:
-    """Return a value of this process as a NumPy array. A random key becomes an array of integers."""
+    """Return a value of this process as a NumPy array. Random keys become integers."""
     is_key = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
     return np.asarray(jax.random.key_data(value) if is_key else value)
 
@@ -53,7 +53,7 @@ def place_array(value: Any, sharding: Sharding) -> Any:
 
 
 def place_operand(value: Any, sharding: Sharding) -> Any:
-    """Return an argument in the form that the jitted step takes: placed as planned, and joined if shards overlap.
+    """Place an argument as the jitted step needs it. If shards overlap, store them side by side in one array.
 
     If `jax.jit` can place an array itself, the array is returned unchanged.
     """
@@ -72,7 +72,7 @@ def place_operand(value: Any, sharding: Sharding) -> Any:
 
 
 def place_copy(value: Any, sharding: Sharding) -> Any:
-    """Place a copy of a value, so that a step may reuse the memory of the copy while `value` stays valid.
+    """Place a copy of a value. A step may then reuse the memory of the copy, while `value` stays valid.
 
     JAX itself does not copy an array that is already on a device. On CPUs, it also reads NumPy arrays in place.
     """
@@ -109,7 +109,7 @@ def _join_shards(value: Any, sharding: UnevenSharding) -> Any:
 
 
 def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding], donated: Sequence[int]) -> None:
-    """Copy donated arrays that occur more than once, because JAX can donate an array only once."""
+    """Copy donated arrays that occur several times in `leaves`, because JAX can donate an array only once."""
     kept_positions = set(range(len(leaves))).difference(donated) if donated else ()
     ids_in_use = {id(leaves[position]) for position in kept_positions}
     for position in donated:
@@ -120,10 +120,11 @@ def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding
 
 
 def place_local_rows(name: str, local_rows: Any, planned: ValueType, sharding: Sharding) -> Any:
-    """Place an array of which each process has an equal number of rows (positions of dimension 0).
+    """Place an array whose rows (positions of dimension 0) are divided equally among the processes.
 
-    The first process has the first rows, and so on. Every process passes the same scalars. If the plan stores a row in
-    another process, the row is sent there. Raise ShapeError, with the array's `name`, for an unexpected number of rows.
+    The first process passes the first rows, and so on. Every process passes the same scalars. If the plan stores a row
+    in another process, the row is sent there. Raise ShapeError, with the array's `name`, for an unexpected number of
+    rows.
     """
     shape = planned.shape
     mesh = (sharding.joined if isinstance(sharding, UnevenSharding) else sharding).mesh

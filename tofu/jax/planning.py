@@ -19,7 +19,7 @@ from tofu.search.topology import read_arrangement
 from tofu.validation import MOST_WORKERS
 
 PLANNING_OPTIONS = tuple(name for name in OPTIONS if name != "for_training")
-"""The options of planning. `for_training` is missing, because a step itself shows whether it trains."""
+"""The options of planning. `for_training` is missing, because Tofu sees from a step whether it trains."""
 PARTITION_PARAMETERS = ("donate_argnums", "uneven")
 """Parameters of `tofu.jax.partition` that are not options of planning."""
 STATIC = (
@@ -35,7 +35,7 @@ REPLACEMENTS = {
     "out_shardings": SHARDED,
     "backend": "every step runs under jax.shard_map, with the plan's own collectives",
 }
-"""Advice in error messages, by option of JAX or of another call."""
+"""Options that a step does not accept, with advice for the error message."""
 OTHER_NAMES_OF_WORKERS = ("mesh", "device", "devices", "contexts", "ngpus")
 """Other names for `workers=`, in JAX and in `tofu.partition`."""
 
@@ -54,11 +54,11 @@ def analyse(source: Source, settings: Settings, observe: Observer, engine: Engin
 
 
 def choose_form(source: Source, settings: Settings) -> Source:
-    """Return the form of a step whose plans communicate least.
+    """Return the form of a step that communicates least.
 
     Forms of a step are different graphs that compute the same results. For example, one form moves sums out of loops.
-    If the user passes a plan, return the form that it was made for. Skip forms without the tensors and operators that
-    hints name.
+    If the user passes a plan, return the form that the plan was made for. A form must have all tensors and operators
+    that the user's hints name.
     """
     given = settings.plan or settings.saved
     for form in _list_forms(source, settings):
@@ -77,7 +77,7 @@ def _list_lost(source: Source, form: Source) -> set[str]:
 def _list_forms(source: Source, settings: Settings) -> Iterator[Source]:
     """Yield the forms of a step, the best first.
 
-    Moving sums out of loops never adds communication, but each worker may then have to store a complete sum. So this
+    If sums move out of loops, workers never communicate more, but each worker may have to store a complete sum. So this
     form is used only if tensors may be replicated.
     """
     is_free = settings.replicate == "free" or settings.memory_limit is not None or settings.algorithm == "data-parallel"
@@ -128,10 +128,10 @@ def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
 def plan_on_same_state(
     partition: Partition, name: str, source: Source, part: Callable[[Any], Any], options: dict[str, Any], engine: Engine
 ) -> Partition:
-    """Plan another step for the state of a planned step, so that both steps can use the same arrays.
+    """Plan another step that uses the state of a planned step, so that both steps can use the same arrays.
 
     `part` is a function from this state to the first argument of the other step. `name` is the name of the planned
-    step. Raise ShapeError if shapes or types differ, or PlanError if `options` contradict the shards.
+    step. Raise ShapeError if shapes or types differ, or PlanError if hints in `options` ask for other shards.
     """
     planned = partition.plan
     hints = make_state_hints(source, partition, part)

@@ -56,10 +56,10 @@ def _show_tree(structure: Structure | None) -> str:
 def unflatten_values(
     structure: Structure, leaves: Sequence[Any], name: str, restore: Callable[[StaticLeaf], Any]
 ) -> Any:
-    """Build a tree that has other values, such as shardings, in place of arrays.
+    """Build a tree of a given structure that has `leaves`, for example shardings, in place of its arrays.
 
-    `restore` returns a value for each static leaf. `name` is the name of the tree in error messages. Raise
-    UnsupportedError if a class in the tree accepts only arrays.
+    `restore` returns the value to put in place of each static leaf, such as a function. Error messages call the tree
+    `name`. Raise UnsupportedError if a class in it accepts only arrays.
     """
     try:
         return structure.unflatten(leaves, restore)
@@ -73,10 +73,9 @@ def unflatten_values(
 
 
 def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
-    """Return True unless a hint contradicts a plan that splits the tensor `name` along `steps`.
+    """Return True if the user's hints allow a plan to split the tensor `name` along the dimensions `steps`.
 
-    A plan splits in rounds, and `steps` has a dimension for each round. A hint is one dimension, or a list like
-    `steps`.
+    `steps` has one dimension for each round of the plan. A hint is a single dimension for all rounds, or such a list.
     """
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)
@@ -85,9 +84,9 @@ def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) ->
 def copy_layouts(
     partition: Partition, source: Source, pairs: Sequence[tuple[int, int]]
 ) -> Mapping[str, DimensionChoice]:
-    """Return hints that make a step store values like a planned step.
+    """Return hints with which `source` stores values like an already planned step.
 
-    Each of the `pairs` is the number of a value in `source` and the number of a value in the planned step.
+    Each of the `pairs` has the number of a value in `source`, and the number of a value in the planned step.
     """
     native, planned = source.native, partition.source.native
     return {
@@ -97,10 +96,10 @@ def copy_layouts(
 
 
 def make_state_hints(source: Source, partition: Partition, part: Callable[[Any], Any]) -> Mapping[str, DimensionChoice]:
-    """Return hints that make a step store its first argument like a planned step's state, or like a part of the state.
+    """Return hints with which a step stores its first argument like the state of an already planned step.
 
-    `part` is a function from the state to this part. Raise ShapeError if the part's tree, shapes or types differ from
-    the first argument. Raise UnsupportedError if the part has arrays that are not in the state.
+    `part` is a function that selects the first argument from this state. Raise ShapeError if trees, shapes or types
+    differ. Raise UnsupportedError if `part` returns arrays that are not in the state.
     """
     native, planned = source.native, partition.source.native
     numbers, state = _trace_part(planned, part)

@@ -26,7 +26,7 @@ ONE_WORKER = 1
 def simulate(step: Any, *given: Any) -> Simulation:
     """Predict the time of a step on a machine.
 
-    A partitioned step is simulated on its workers, any other step on one device.
+    A partitioned step is simulated on its workers. Any other step is simulated on one device.
 
     Parameters
     ----------

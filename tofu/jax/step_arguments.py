@@ -42,7 +42,7 @@ class StepArguments:
         self._result_types: dict[WeakTypes, list[ValueType]] = {}
 
     def split(self, values: Sequence[Any]) -> list[list[Any]]:
-        """Divide a list, which has an element for each array, into a list for each argument."""
+        """Divide a list with one element per array into one list per argument."""
         return self._native.arguments_tree.split(values)
 
     def flatten(self, args: Sequence[Any]) -> list[Any]:

@@ -60,7 +60,7 @@ def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
 
 @contextmanager
 def locate_errors(file: Path, action: str) -> Iterator[None]:
-    """Convert errors in a user's file to TofuErrors that show on which line of the file they occurred."""
+    """Convert errors in a user's file to TofuErrors, which show the line of the file."""
     try:
         yield
     except (TofuError, InternalError):

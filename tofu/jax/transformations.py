@@ -48,15 +48,15 @@ class Transformation(Protocol):
 class Pullback:
     """The derivative of a step in reverse mode (vector-Jacobian product).
 
-    `seeded` has the positions of the results whose cotangents are given. `wanted` has the positions of the arguments
-    whose cotangents are computed.
+    It computes the cotangents of the arguments at the positions `wanted` from the cotangents of the results at the
+    positions `seeded`. The *cotangent* of a value is the gradient of a loss with respect to this value.
     """
 
     wanted: tuple[int, ...]
     seeded: tuple[int, ...] = ()
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the derivative as a function of the step's arguments and of cotangents, and the shapes of both."""
+        """Return a function of the step's arguments and of its results' cotangents, and the shapes of both."""
         function = core.jaxpr_as_fun(traced)
 
         def pullback(leaves: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
@@ -76,13 +76,13 @@ class Pullback:
 
 @dataclass(frozen=True)
 class Batch:
-    """A `jax.vmap` of a step. `batched` is True for each array with a leading dimension of extent `size`."""
+    """A `jax.vmap` of a step. `batched` is True for each argument whose first dimension is a batch of extent `size`."""
 
     size: int
     batched: tuple[bool, ...]
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the step as a function of arrays with a batch dimension, and the shapes of these arrays."""
+        """Return the step under `jax.vmap` as a function, and the shapes of its arguments."""
         batched = jax.vmap(
             core.jaxpr_as_fun(traced), [0 if is_batched else None for is_batched in self.batched], axis_size=self.size
         )
@@ -166,10 +166,10 @@ def make_transformable(
 
 
 def choose_settings(partition: Partition, source: Source) -> Settings:
-    """Return the options for planning `source`, a transformation of a planned step.
+    """Return the settings for planning `source`, the derivative or the `jax.vmap` of a planned step.
 
-    The options include hints, so that `source` stores its arguments like the planned step, except arguments with a
-    batch dimension.
+    Hints in these settings make `source` store each argument in the same way as the planned step does. Arguments to
+    which `jax.vmap` adds a batch dimension get no hint.
     """
     native, transformed = partition.source.native, source.native
     numbers = list(zip(transformed.step.inputs, native.step.inputs, strict=False))

@@ -1,7 +1,7 @@
 """Lowerings: rules that replace an operator by several smaller operators, called *parts* (decision 17).
 
-The kernels of the parts can often be split along an important axis along which the operator's own kernel cannot be
-split. Front ends provide the lowerings for a framework's operators.
+The kernels of the parts can often be split along an important axis, although the operator's own kernel cannot. Front
+ends provide the lowerings for a framework's operators.
 """
 
 from tofu.lowering.expansion import lower

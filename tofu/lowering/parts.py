@@ -107,10 +107,10 @@ class Lowering:
     expand
         Function that adds the smaller operators to a `Parts` object.
     as_whole
-        Function that returns the operator to run if it is not replaced, with all inputs that its kernel updates listed
-        in `mutates`.
+        Function that prepares an operator that is not replaced: `mutates` then lists all inputs that its kernel
+        updates.
     in_inference
-        Function that converts the operator's attributes to its attributes in inference.
+        Function that changes the operator's attributes for inference.
     is_possible
         Function that returns True if the rule applies to an operator with these attributes and inputs.
     """
@@ -126,7 +126,7 @@ Lowerings = Mapping[str, Lowering]
 
 
 class LowerableOperators(OperatorDescriptions, Protocol):
-    """The interface by which a front end describes a framework's operators, and how smaller operators can replace them."""
+    """The interface to a framework's operators: how each can be split, and which smaller operators can replace it."""
 
     @property
     def lowerings(self) -> Lowerings:

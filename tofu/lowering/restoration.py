@@ -31,7 +31,7 @@ def restore_whole_operators(
 ) -> Choices:
     """Return choices in which smaller operators replace an operator only if this is necessary.
 
-    `graph` is the graph without replaced operators. `whole_accesses` has the axes along which its operators can be
+    `graph` is the graph before operators were replaced. `whole_accesses` has the axes along which its operators can be
     split. `searched` is the result of the search, in which smaller operators replace every operator that has a
     lowering. Tensors keep their numbers. Raises InternalError if the result transfers more bytes than `searched`.
     """

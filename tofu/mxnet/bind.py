@@ -39,7 +39,7 @@ def bind(
     contexts
         The workers' devices. A partitioned symbol has them already.
     plan
-        A plan to apply instead of searching, as in `tofu.partition`.
+        A plan to use. By default, Tofu searches for a plan.
     fixed
         Names of parameters that are not trained.
     differentiated_inputs
@@ -54,7 +54,7 @@ def bind(
     Returns
     -------
     ShardedExecutor
-        The executor. `variables` maps the names of arguments and auxiliary states to their shards.
+        The executor. `variables` has the shards of arguments and auxiliary states, by name.
 
     Raises
     ------

@@ -32,7 +32,7 @@ from tofu.validation import MOST_WORKERS
 
 @dataclass(frozen=True)
 class SymbolRequest:
-    """A model on the command line: the symbol from a file, the shapes of its inputs, and the planning options."""
+    """A model on the command line: the symbol, the shapes of its inputs, and the planning options."""
 
     name: str
     symbol: Any
@@ -47,7 +47,7 @@ class SymbolRequest:
         return read_trained(self.symbol, self.shapes, self.settings, observe)
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Plan the model, and return the plan with the graph to run. Raise PlanError for one worker.
+        """Plan the model, and return the plan with the graph to run. Raise PlanError if there is only one worker.
 
         `observe` is called after every pass of the planner.
         """
@@ -77,7 +77,7 @@ class SymbolRequest:
         return agreement
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Return a function that prints a table of Tofu's plan, data parallelism, and Megatron's plan."""
+        """Compare Tofu's plan, data parallelism, and Megatron's plan. Return a function that prints the table."""
 
         def make_partition(settings: Settings) -> Partition:
             return plan_task(replace(self, settings=settings).read())
@@ -86,7 +86,7 @@ class SymbolRequest:
         return lambda console: print_plans(console, f"{self.name} on {self.settings.workers} workers", plans)
 
     def report_memory(self, optimizer: tuple[str | None, Mapping[str, Any]]) -> MemoryReport:
-        """Return the memory that training needs. `optimizer` is the optimizer's name and its arguments."""
+        """Return the memory that training needs. `optimizer` is a pair: the optimizer's name and its arguments."""
         states = OptimizerStates(*optimizer)
         if self.settings.workers == 1:
             return report_one_device(self.symbol, self.shapes, states)
@@ -104,7 +104,7 @@ def read_request(
 ) -> None:
     """Read the symbol in the file `model`, and call `use` with a request for this symbol.
 
-    Raise TofuError if the file or the shapes are missing.
+    Raise TofuError if the file does not exist, or if no shapes were passed.
     """
     if not Path(model).is_file():
         raise TofuError(

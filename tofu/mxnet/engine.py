@@ -37,7 +37,7 @@ class MXNetFrontEnd:
 
 
 class MXNetBackend:
-    """Functions that build and check the graph of all workers, which is an MXNet symbol."""
+    """Functions that build and check the MXNet symbol that all workers run."""
 
     measured = "memory"
     unmeasured = "optimizer states and workspace"
@@ -46,7 +46,7 @@ class MXNetBackend:
     measure_whole = predict_whole_peak = staticmethod(measure_one_device)
 
     def measure(self, source: Source, choices: Choices) -> Measured:
-        """Return the bytes that each worker needs, without optimizer states and workspace."""
+        """Return the bytes that each worker needs, not counting optimizer states and workspace."""
         return Measured(measure_workers(source, choices))
 
     def predict_peak(self, build: Callable[[], ExecutionGraph]) -> None:

@@ -55,13 +55,13 @@ class Frontier:
 
     @property
     def smallest_bytes(self) -> int:
-        """The smallest memory per worker of all plans, in bytes."""
+        """The bytes per worker of the plan that needs least memory."""
         return most_bytes(self.points[0])
 
     def best_within(self, limit_bytes: float) -> Plan:
         """Return the plan with the least communication that needs at most `limit_bytes` on every worker.
 
-        Raise InfeasibleError if the limit is below `smallest_bytes`.
+        Raise InfeasibleError if every plan needs more.
         """
         fitting = [plan for plan in self.points if most_bytes(plan) <= limit_bytes]
         if not fitting:
@@ -74,8 +74,8 @@ class Frontier:
     def __str__(self) -> str:
         """Return a table with a row for each plan.
 
-        The last column names the tensors that a plan replicates or keeps in memory, but the plan in the row above does
-        not.
+        The last column compares the plan with the row above. It names tensors that only this plan replicates or keeps
+        in memory.
         """
         rows = [
             ("", "memory per worker", "of the smallest", "moved per step", "of the first", "replicated", "kept", "new")
@@ -106,7 +106,7 @@ class Frontier:
         return "\n".join(lines)
 
     def draw(self, path: str | Path) -> None:
-        """Write a picture of the frontier to a file. The suffix of `path`, such as .png or .svg, selects the format.
+        """Draw the frontier in a picture file. The suffix of `path`, such as .png or .svg, selects the format.
 
         Raise TofuError if matplotlib is not installed, or for another suffix.
         """
@@ -135,7 +135,7 @@ class Frontier:
 
 
 def most_bytes(plan: Plan) -> int:
-    """Return the bytes that the plan needs on the worker with the most memory."""
+    """Return the bytes that the plan needs on the worker that needs most."""
     return max(plan.worker_bytes)
 
 
@@ -174,7 +174,7 @@ def frontier(
 
     Plans with little memory split every tensor. Plans with little communication replicate tensors, as data parallelism
     does. All arguments of the model except its inputs are trained. No array is allocated. The search takes about ten
-    times as long as for one plan.
+    times as long as a search for one plan.
 
     Parameters
     ----------
@@ -215,8 +215,9 @@ def frontier(
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
     """Return the frontier of a symbol that is not partitioned.
 
-    Each round of the search splits the model by one prime factor of the number of workers. Only one order of the
-    factors is tried. Raise PlanError for one worker, or if `settings` name an algorithm that does not search.
+    Each round of the search splits the model by one prime factor of the number of workers. The search tries only one
+    order of the factors. Raise PlanError if there is only one worker, or if the algorithm in `settings` does not
+    search.
     """
     if settings.workers == 1:
         raise PlanError("ngpus is 1; a frontier needs 2 workers or more.")

@@ -47,10 +47,9 @@ def memory_report(
     optimizer_params
         Arguments of the optimizer. By default SGD has a momentum of 0.9, and other optimizers have MXNet's defaults.
     options
-        Further arguments of `tofu.partition`, such as `plan`, `hints` or `algorithm`. They may also be passed by name,
-        like the shapes.
+        Other arguments of `tofu.partition`, such as `plan` or `hints`. They may also be passed by name.
     **shapes
-        The shape of each input, by name. They may be left out for a partitioned symbol that has a plan.
+        The shape of each input, by name. A partitioned symbol with a plan needs none.
 
     Returns
     -------

@@ -50,48 +50,47 @@ def partition(
         The workers' devices, as MXNet contexts. By default they are gpu(0..ngpus-1) if MXNet sees that many GPUs, or
         cpu(0..ngpus-1) if it sees none.
     plan
-        A plan to apply instead of searching. It is a `Plan`, its JSON, or the path of its JSON file. The options
-        `algorithm`, `search_seconds` and `topology`, which are for the search, cannot be combined with it.
+        A plan to use: a `Plan`, its JSON, or the path of its JSON file. By default, Tofu searches for a plan. With a
+        plan, the options `algorithm`, `search_seconds` and `topology` of the search cannot be passed.
     hints
-        Splits that the plan must contain, such as {"fc1_weight": 0}. A tensor's name maps to the dimension to split,
-        an operator's name to the axis. A list has a split for each round. Each *round* splits the model further, by
-        one prime factor of the number of workers.
+        Splits that the plan must contain, such as {"fc1_weight": 0}. The value is the dimension to split for a tensor,
+        and the axis for an operator. The plan splits the model in several *rounds*, one for each prime factor of the
+        number of workers. A list has a value for each round.
     for_training
         If False, plan the model for inference.
     undescribed
-        What to do with operators of which Tofu has no description. "replicate" runs them on every worker. "error"
-        raises an error with their names.
+        Decides about operators that Tofu has no description of. "replicate" runs them on every worker. "error" raises
+        an error with their names.
     on_infeasible
-        What to do if the model cannot be split between so many workers. "replicate" lets some workers compute the same
-        results, with a warning. "error" raises an error with the possible numbers of workers.
+        Decides what happens if the model cannot be split between so many workers. "replicate" lets some workers compute
+        the same results, with a warning. "error" raises an error with the possible numbers of workers.
     cache
         If False, search again even if the same graph was planned before.
     algorithm
-        "exact" finds the best plan and proves that it is the best. "recursive" is the paper's algorithm, which chooses
-        the best split of one round after the other. Other algorithms are baselines to compare with: BASELINES
+        "exact" finds the best plan and proves that it is the best. "recursive" is the paper's algorithm, which finds
+        the best split for one round after the other. Other algorithms are baselines to compare with: BASELINES
         (docs/search.md).
     search_seconds
-        Limit on the effort of the exact search, in seconds. Effort is counted in operations, so that every run finds
+        Approximate time limit of the exact search. Operations are counted instead of seconds, so that every run finds
         the same plan. At the limit, the search returns the best plan found so far, and `plan.optimality` reports how
-        good it is known to be. The costs of all splits are computed even if that exceeds the limit.
+        far this may be from the best plan. The costs of all splits are computed even if this takes longer.
     topology
         Bandwidth of each level of the interconnect, in bytes per second, as a list or in a JSON file
         (docs/search.md). The top level comes first. The search then minimises seconds instead of bytes, and tries
         every order of the rounds.
     memory_limit
-        The largest `plan.worker_bytes` allowed, in bytes or as a text such as "12GB". Any tensor may then be
-        replicated, in all rounds or some, if the memory suffices. Of the plans that fit, the one with the least
-        communication is used. If none fits, the error reports what needs too much memory.
+        The largest `plan.worker_bytes` allowed, in bytes or as a text such as "12GB". If the memory suffices, any
+        tensor may then be replicated, in all rounds or some. Tofu uses the plan with the least communication that fits.
+        If no plan fits, the error reports what needs too much memory.
     replicate
         "small" replicates only tensors below 64 KiB. "free" replicates any tensor if that saves communication, even if
         it needs much memory.
     unroll
-        How to run RNN operators (LSTM, GRU, tanh), which can only be split by batch. "always" replaces them by cells
+        Decides about RNN operators (LSTM, GRU, tanh), which can only be split by batch. "always" replaces them by cells
         for single time steps, which can also be split by hidden units. "cheaper" plans both and uses the plan with less
         communication. "never" keeps them.
     **shapes
-        The shape of each input, by name. If they are passed, the search runs now; otherwise it runs when the symbol
-        is bound.
+        The shape of each input, by name. If shapes are passed, the search runs now, otherwise when the symbol is bound.
 
     Returns
     -------

@@ -39,8 +39,7 @@ def read_task(
     """Read a symbol and find the ways to split each operator. Raise a TofuError if this is impossible.
 
     `differentiated` are the names of the arguments that get gradients. `updated` are the names of the arguments that an
-    optimizer updates. `states` is the number of tensors that the optimizer keeps for each weight, which a memory limit
-    includes.
+    optimizer updates. The optimizer keeps `states` tensors for each weight, which count towards a memory limit.
     """
     observe = observe or observe_by_environment()
     differentiated = differentiated if settings.for_training else ()
@@ -72,11 +71,10 @@ def read_task(
 
 
 def _list_forms(symbol: Any, settings: Settings) -> list[SymbolForm]:
-    """Return the forms of a symbol from which the planner may choose.
+    """Return the possible choices of operators to replace: RNN operators, or operators such as cumsum.
 
-    A form states which operators are replaced: RNN operators (see `unrolled`), or operators such as cumsum (see
-    `blocks`). If the settings have a plan, blocks replace the same operators as in the plan. Otherwise, they replace no
-    operator that has a hint.
+    If the settings have a plan, operators such as cumsum are replaced as in the plan. Otherwise, operators with a hint
+    are not replaced.
     """
     unroll = find_unroll(settings) if has_recurrences(symbol) else "never"
     unroll_choices = {"never": (False,), "always": (True,), "cheaper": (False, True)}[unroll]
@@ -101,9 +99,9 @@ def _choose_form(
     read: Callable[[SymbolForm], Source],
     analyse: Callable[[Source], Task],
 ) -> Task:
-    """Return the task for the form of the symbol whose plan has the least communication.
+    """Plan each form of the symbol, and return the task with the cheapest plan.
 
-    If the interconnect is known, seconds are compared instead. Blocks replace an operator only if the best plan
+    The cost is communication, or time if the interconnect is known. Blocks replace an operator only if the best plan
     distributes them over the workers.
     """
     best_task, best_form, best_plan = first_task, AS_WRITTEN, _plan_form(first_task)
@@ -163,7 +161,7 @@ def read_trained(
     observe: Observer | None = None,
     states: int = 0,
 ) -> Task:
-    """Read a symbol in which every argument except inputs and labels is trained, as `read_task` does."""
+    """Call `read_task` for training: every argument except inputs and labels is trained."""
     refuse_unpartitionable(symbol)
     check_names(symbol, shapes)
     inputs, trained = read_training(symbol, shapes)
@@ -171,7 +169,10 @@ def read_trained(
 
 
 def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Callable[[Task], Partition]:
-    """Return a function that plans a task in the form of the symbol that is best for the task's settings."""
+    """Return a function that plans a task.
+
+    The function first replaces operators of `symbol` if this makes the plan better.
+    """
 
     def plan(task: Task) -> Partition:
         if len(_list_forms(symbol, task.settings)) == 1:
@@ -182,5 +183,5 @@ def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Cal
 
 
 def plan_task(task: Task, progress: Progress | None = None, observe: Observer | None = None) -> Partition:
-    """Plan a task of `read_task`, and return the plan with the graph to run."""
+    """Plan a task that `read_task` returned. Return the plan with the graph to run."""
     return make_partition(task, observe or observe_by_environment(), progress)

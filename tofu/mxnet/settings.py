@@ -16,7 +16,7 @@ UNROLL = ("never", "cheaper", "always")
 class MXNetSettings(Settings):
     """Planning options that a user passed for an MXNet model.
 
-    `unroll` ("never", "cheaper" or "always") says if RNN operators are replaced by cells for single time steps.
+    `unroll` ("never", "cheaper" or "always") decides if cells for single time steps replace RNN operators.
     """
 
     unroll: str = "never"
@@ -27,5 +27,5 @@ MXNET_OPTIONS: Mapping[str, Option] = {**OPTIONS, "unroll": Option(partial(read_
 
 
 def find_unroll(settings: Settings) -> str:
-    """Return the option `unroll`, or "never" if the settings are not for MXNet."""
+    """Return the option `unroll`, or "never" if these settings have no such option."""
     return settings.unroll if isinstance(settings, MXNetSettings) else "never"

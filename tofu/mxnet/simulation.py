@@ -69,11 +69,11 @@ def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shape
 def advise(
     symbol: Any, machine: Any, *, workers: Sequence[int] = (), states: int = DEFAULT_STATES, **shapes: Sequence[int]
 ) -> Advice:
-    """Find the number of devices of a machine on which a model should train, and the plan. The result prints as a table.
+    """Simulate a model on several numbers of devices, to find the best number. The result prints as a table.
 
-    `workers` are the numbers of devices to try, by default the powers of 2 up to the machine's number. The hints of a
-    partitioned symbol apply, but not its number of workers, plan, interconnect and memory limit. The other arguments
-    and the errors are as in `simulate`.
+    `workers` has the numbers of devices to try. The default is 2, 4, 8, ... up to the machine's number. A partitioned
+    symbol keeps its hints, but not its number of workers, plan, interconnect and memory limit. Other arguments and
+    errors are as in `simulate`.
     """
     settings = symbol.settings.over(ONE_WORKER) if isinstance(symbol, PartitionedSymbol) else read_settings(ONE_WORKER)
     model = _read_model(symbol, shapes, list_keyword_arguments(advise))

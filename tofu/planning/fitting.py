@@ -43,7 +43,7 @@ def _list_counts(least: int) -> range:
 
 
 def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
-    """Explain why the model fits on no number of workers that is at least `least`, and what to do.
+    """Explain why the model does not fit on `least` or more workers, and what to do.
 
     A tensor that no operator can split is stored on every worker. If such tensors of one operator take half of the
     limit or more, the message names the operator. Otherwise the message advises a smaller batch.

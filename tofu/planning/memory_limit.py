@@ -13,8 +13,8 @@ does. Memory falls as the price rises, so bisection finds the lowest price at wh
    the smallest first.
 3. If memory is left, workers keep elements that they have read from each other, for later operators. This saves a
    second transfer, for example in the backward pass.
-4. If no plan fits, let operators that share elements from other workers (the time steps of a recurrence) read these
-   elements again, for as few tensors as necessary.
+4. If no plan fits, let workers read elements again that they would keep for several operators (the time steps of a
+   recurrence). Do so for as few tensors as necessary.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Point:
 
     @property
     def is_predicted(self) -> bool:
-        """True if `most_bytes` is a prediction, False if it is counted."""
+        """True if `most_bytes` is a prediction, False if it is exact."""
         return self.memory.is_predicted
 
 
@@ -77,8 +77,8 @@ def measure_plan(choices: Choices, measure: Measure) -> Point:
 class Tradeoff:
     """Plans for one model that trade memory for communication. Each is the best plan for one price of a byte of memory.
 
-    `effort` limits the time of each search, except the searches at the highest price and at price 0: `whole_effort`
-    limits these two.
+    `whole_effort` limits the time of the searches at the highest price and at price 0. `effort` limits all other
+    searches.
     """
 
     problem: Problem

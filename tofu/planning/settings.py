@@ -38,7 +38,7 @@ class Option:
         Function that converts the user's value to the field of `Settings`, or raises TofuError. None is not converted
         if it is the default.
     to_plain, from_plain
-        Functions that convert the field to a value in a JSON file, and the value to the field. None is not converted.
+        Functions that convert the field to a value in a JSON file, and back. None is not converted.
     is_of_search
         True if the option controls the search, so that a user cannot pass it together with `plan=`.
     help, metavar, choices
@@ -55,7 +55,7 @@ class Option:
 
 
 def read_hints(hints: Any) -> Mapping[str, Any]:
-    """Return hints, which split tensors and operators by name. Raise PlanError for any other value.
+    """Return hints, a dictionary from names to splits. Raise PlanError for any other value.
 
     Names are checked later.
     """
@@ -134,10 +134,10 @@ class Settings:
     for_training
         True if gradients are needed.
     undescribed
-        How to treat operators without a description: "error", or "replicate" to compute them on every worker.
+        Operators without a description: "error" refuses them, and "replicate" computes them on every worker.
     on_infeasible
-        How to treat models that cannot be split over so many workers: "error", or "replicate" to let workers repeat
-        computations. "accept" does the same without a warning, for plans that no user asked for.
+        Models that cannot be split over so many workers: "error" refuses them, and "replicate" lets workers repeat
+        computations. "accept" is like "replicate" without a warning, for plans that no user asked for.
     cache
         True if plans are remembered, so that each model is searched only once.
     algorithm, search_seconds
@@ -151,7 +151,7 @@ class Settings:
     strict_plan
         True if `plan` must belong to this model. If False, `plan` is applied to any model to which it fits.
     arrangement
-        The prime factors of the number of workers, in the order in which this plan must split. None for any order.
+        The prime factors of the number of workers, in the order of the plan's rounds. None for any order.
     saved
         A plan saved with these settings, which is used instead of a search if it belongs to the model.
     """
@@ -268,7 +268,7 @@ OPTIONS: Mapping[str, Option] = {
 
 
 def read_options(values: Mapping[str, Any], options: Mapping[str, Option] = OPTIONS) -> dict[str, Any]:
-    """Convert the user's values of options, by name. Raise TofuError for the first wrong value."""
+    """Convert the options that a user passed to fields of `Settings`. Raise TofuError for the first wrong value."""
     return {
         name: None if value is None and DEFAULTS.get(name) is None else options[name].read(value)
         for name, value in values.items()

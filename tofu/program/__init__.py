@@ -1,7 +1,6 @@
 """Programs, which list what every worker (device) runs, in order.
 
-First, a *fetch* copies elements from the memory of several workers. Then the worker computes its part of the operator
-that needs these elements.
+Before a worker computes its part of an operator, a *fetch* copies the needed elements from the memory of other workers.
 """
 
 from tofu import _core

@@ -24,8 +24,7 @@ def worker_attributes(
 ) -> tuple[list[dict[str, str]], Rows]:
     """Return a table of attributes that differ from the graph's, and the table's row for each operator and worker.
 
-    Row 0 is empty: no attribute differs. If `workers_by_operator` is passed, the row is -1 for workers that it does not
-    list.
+    Row 0 has no attributes. If `workers_by_operator` is passed, the row is -1 for workers that it does not list.
     """
     problem = choices.problem
     workers = prod(problem.factors)
@@ -41,8 +40,8 @@ def worker_attributes(
         if signature not in known:
             known[signature] = find_parts(choices, number), {}, np.full(workers, NO_ROW, np.int32)
         boxes, row_by_box, row_by_worker = known[signature]
-        asked = slice(None) if workers_by_operator is None else list(workers_by_operator.get(number, ()))
-        for worker in np.arange(workers)[asked][row_by_worker[asked] == NO_ROW]:
+        selected = slice(None) if workers_by_operator is None else list(workers_by_operator.get(number, ()))
+        for worker in np.arange(workers)[selected][row_by_worker[selected] == NO_ROW]:
             box_bytes = boxes[worker].tobytes()
             if box_bytes not in row_by_box:
                 box = tuple((int(begin), int(end)) for begin, end in boxes[worker])
@@ -51,7 +50,7 @@ def worker_attributes(
                 if row_by_box[box_bytes] == len(table):
                     table.append(dict(attributes))
             row_by_worker[worker] = row_by_box[box_bytes]
-        rows[number, asked] = row_by_worker[asked]
+        rows[number, selected] = row_by_worker[selected]
     return table, rows
 
 

@@ -1,7 +1,7 @@
 """Checks that a program is correct, and an independent count of the bytes that it transfers.
 
-To stay independent, this module imports neither the search nor the analysis. It reads the graph, and the program as
-tables of numbers.
+To stay independent, this module imports neither the search nor the analysis. It reads the graph and the program's
+tables.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def check_program(program: Program, communication_bytes: int | None = None) -> N
     main rules:
 
     - A node comes after the nodes that it reads. Only fetches read from other workers.
-    - A piece is inside both arrays, at the same position of the tensor.
+    - A piece is inside the array that is read, and inside the new array, at the same position of the tensor.
     - The pieces of an array neither overlap nor leave gaps.
     """
     try:
@@ -143,10 +143,10 @@ def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
-    """Return the fetches whose pieces leave gaps in the new array, except for two kinds of gaps.
+    """Return the fetches whose pieces leave forbidden gaps in the new array.
 
-    A fetch without pieces adds zeros to a sum. An operator's result may be zero outside its pieces, such as the
-    gradient of a slice.
+    Two kinds of gaps are allowed. A fetch without pieces adds zeros to a sum. An operator's result may be zero outside
+    its pieces, such as the gradient of a slice.
     """
     node_count = len(tables.node_kind)
     first_entry = tables.entry_node.searchsorted(np.arange(node_count))
@@ -169,20 +169,23 @@ def _find_pieces_without_sources(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_overlaps(tables: ProgramTables, graph: Graph) -> Column:
-    overlapping_nodes = []
+    """Return the fetches with overlapping pieces. Of fetches with equal pieces, one is examined."""
     end = tables.piece_begin + tables.piece_extent
-    first_piece = np.arange(len(tables.piece_node) - 1)
-    distance = 1
-    while first_piece.size:
-        first_piece = first_piece[first_piece + distance < len(tables.piece_node)]
-        first_piece = first_piece[tables.piece_node[first_piece] == tables.piece_node[first_piece + distance]]
-        second_piece = first_piece + distance
-        overlaps = (tables.piece_begin[first_piece] < end[second_piece]) & (
-            tables.piece_begin[second_piece] < end[first_piece]
-        )
-        overlapping_nodes.append(tables.piece_node[first_piece[overlaps.all(axis=1)]])
-        distance += 1
-    return np.concatenate(overlapping_nodes) if overlapping_nodes else np.empty(0, np.int64)
+    nodes_by_pieces: dict[tuple[bytes, bytes], list[int]] = {}
+    for node in np.unique(tables.piece_node).tolist():
+        rows = slice(tables.first_piece[node], tables.first_piece[node + 1])
+        key = tables.piece_begin[rows].tobytes(), end[rows].tobytes()
+        nodes_by_pieces.setdefault(key, []).append(node)
+    overlapping_nodes: list[int] = []
+    for nodes in nodes_by_pieces.values():
+        first_row, last_row = tables.first_piece[nodes[0]], tables.first_piece[nodes[0] + 1]
+        for row in range(first_row, last_row):
+            following = slice(row + 1, last_row)
+            is_common = (tables.piece_begin[row] < end[following]) & (tables.piece_begin[following] < end[row])
+            if is_common.all(axis=1).any():
+                overlapping_nodes += nodes
+                break
+    return _column(overlapping_nodes)
 
 
 def _find_other_item_sizes(tables: ProgramTables, graph: Graph) -> Column:

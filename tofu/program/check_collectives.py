@@ -64,7 +64,9 @@ def check_collectives(program: Lockstep, transfer: Transfer, collectives: Sequen
 def _check(program: Lockstep, transfer: Transfer, collectives: Sequence[Collective]) -> None:
     exchanges = [collective for collective in collectives if isinstance(collective, Exchange)]
     if exchanges:
-        all_pieces = [transfer.pieces, transfer.copies] if transfer.copies else [transfer.pieces]
+        all_pieces = (
+            [transfer.pattern.pieces, transfer.pattern.copies] if transfer.pattern.copies else [transfer.pattern.pieces]
+        )
         if len(exchanges) != len(all_pieces) or len(exchanges) != len(collectives):
             raise ValueError("some pieces are not sent")
         for exchange, pieces in zip(exchanges, all_pieces, strict=True):
@@ -87,7 +89,7 @@ def _check(program: Lockstep, transfer: Transfer, collectives: Sequence[Collecti
             raise ValueError(f"worker {worker} has {box} instead of {output_box}")
         if addends != all_addends:
             raise ValueError(f"worker {worker} has {len(addends)} of {len(all_addends)} partial results")
-    addend_counts = {len(piece.reads) for piece in transfer.pieces}
+    addend_counts = {len(piece.reads) for piece in transfer.pattern.pieces}
     if addend_counts != {len(all_addends)}:
         raise ValueError(f"{len(all_addends)} partial results are reduced, but its pieces have {sorted(addend_counts)}")
 
@@ -96,7 +98,7 @@ def _check_pieces(program: Lockstep, transfer: Transfer) -> None:
     output = program.values[transfer.output]
     shape = program.graph.tensors[output.tensor].shape
     written_elements = [0] * program.count
-    for pieces, inputs in ((transfer.pieces, transfer.inputs), (transfer.copies, (transfer.output,))):
+    for pieces, inputs in ((transfer.pattern.pieces, transfer.inputs), (transfer.pattern.copies, (transfer.output,))):
         for piece in pieces:
             position = _locate(output.boxes[piece.reader], piece.begin)
             for read in piece.reads:

@@ -8,7 +8,8 @@ worker sends pieces to their readers. Examples are borders of windows, moved ele
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple, TypeAlias
@@ -77,15 +78,6 @@ class Round:
     moves: dict[int, tuple[int, Shape, Shape]] = field(default_factory=dict)
 
     @property
-    def kind(self) -> tuple[int, Shape, Shape, bool]:
-        """The properties that all boxes of a round have in common."""
-        return self.input, self.extent, self.along, self.is_local
-
-    def is_free(self, owner: int, reader: int) -> bool:
-        """Return True if worker `owner` can send a box to worker `reader` in this round."""
-        return reader not in self.moves and all(owner != sender for sender, _, _ in self.moves.values())
-
-    @property
     def source_extent(self) -> Shape:
         """The shape of each box in the array that is read."""
         return tuple(1 if d < 0 else self.extent[d] for d in self.along)
@@ -114,10 +106,10 @@ def recognize(program: Lockstep, transfer: Transfer) -> tuple[Collective, ...]:
     chain = _find_collectives(program, transfer)
     if chain is not None:
         return chain
-    shape = program.values[transfer.output].shape
-    reducer = transfer.reducer if transfer.is_sum else None
-    first = Exchange(find_rounds(transfer.pieces), shape, transfer.fill, reducer)
-    copies = (Exchange(find_rounds(transfer.copies), shape, continues=True),) if transfer.copies else ()
+    shape, pattern = program.values[transfer.output].shape, transfer.pattern
+    reducer = pattern.reducer if pattern.is_sum else None
+    first = Exchange(find_rounds(pattern.pieces), shape, pattern.fill, reducer)
+    copies = (Exchange(find_rounds(pattern.copies), shape, continues=True),) if pattern.copies else ()
     return (first, *copies)
 
 
@@ -127,10 +119,10 @@ def _find_collectives(program: Lockstep, transfer: Transfer) -> tuple[Collective
         return None
     source = program.values[transfer.inputs[0]]
     dimensions = tuple(range(len(output.boxes[0])))
-    reads = (read for piece in transfer.pieces for read in piece.reads)
+    reads = (read for piece in transfer.pattern.pieces for read in piece.reads)
     if source.tensor != output.tensor or any(read.along != dimensions for read in reads):
         return None
-    find_collectives = _find_reducing_collectives if transfer.is_sum else _find_moving_collectives
+    find_collectives = _find_reducing_collectives if transfer.pattern.is_sum else _find_moving_collectives
     return find_collectives(program, transfer, source, output)
 
 
@@ -138,13 +130,13 @@ def _find_moving_collectives(
     program: Lockstep, transfer: Transfer, source: ProgramValue, output: ProgramValue
 ) -> tuple[Collective, ...] | None:
     source_layout, output_layout = (_find_value_layout(program, value) for value in (source, output))
-    if source_layout is None or output_layout is None or not _covers(transfer.pieces, output.boxes):
+    if source_layout is None or output_layout is None or not _covers(transfer.pattern.pieces, output.boxes):
         return None
     chain = find_chain(source_layout, output_layout, program.factors)
     if chain is None:
         return None
     received = program.count * count_received(chain, prod(source.shape), program.factors)
-    return tuple(chain) if received <= transfer.remote_elements else None
+    return tuple(chain) if received <= transfer.pattern.remote_elements else None
 
 
 def _find_reducing_collectives(
@@ -157,9 +149,9 @@ def _find_reducing_collectives(
     source_layout, output_layout = (_find_value_layout(program, value) for value in (source, output))
     if source_layout is None or output_layout is None:
         received = program.count * _count_received_by_reduction(elements, (), reduced_axes, factors)
-        if source.boxes != output.boxes or received > transfer.remote_elements:
+        if source.boxes != output.boxes or received > transfer.pattern.remote_elements:
             return None
-        return (AllReduce(reduced_axes, transfer.reducer),)
+        return (AllReduce(reduced_axes, transfer.pattern.reducer),)
     partial_layout = [PARTIAL if axis in reduced_axes else d for axis, d in enumerate(source_layout)]
     scatters = find_scatters(partial_layout, output_layout)
     dimension_by_axis = dict(scatters)
@@ -176,10 +168,10 @@ def _find_reducing_collectives(
             _count_received_by_reduction(elements, scatters, all_reduced_axes, factors)
             + count_received(chain, reduced_elements, factors)
         )
-        if received > transfer.remote_elements:
+        if received > transfer.pattern.remote_elements:
             return None
-    reduce_scatters = (ReduceScatter(axis, dimension, transfer.reducer) for axis, dimension in scatters)
-    all_reduces = (AllReduce(all_reduced_axes, transfer.reducer),) if all_reduced_axes else ()
+    reduce_scatters = (ReduceScatter(axis, dimension, transfer.pattern.reducer) for axis, dimension in scatters)
+    all_reduces = (AllReduce(all_reduced_axes, transfer.pattern.reducer),) if all_reduced_axes else ()
     return (*reduce_scatters, *all_reduces, *chain)
 
 
@@ -188,7 +180,7 @@ def _find_value_layout(program: Lockstep, value: ProgramValue) -> Layout | None:
 
 
 def find_layout(boxes: Sequence[Box], shape: Shape, factors: Sequence[int]) -> Layout | None:
-    """Return the layout (how a tensor of this shape is split) for which the workers' shards are `boxes`.
+    """Return the layout (the split of a tensor of this shape) that gives worker w the shard `boxes[w]`.
 
     Return None if `boxes` are not shards of equal size.
     """
@@ -235,7 +227,7 @@ def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...]
     digits = list(np.ndindex(*program.factors))
     boxes = program.values[transfer.inputs[0]].boxes
     reduced: set[int] = set()
-    for piece in transfer.pieces:
+    for piece in transfer.pattern.pieces:
         first_owner = piece.reads[0].owner
         for read in piece.reads:
             if boxes[read.owner] != boxes[first_owner]:
@@ -244,7 +236,7 @@ def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...]
             reduced.update(axis for axis, (first, digit) in enumerate(digit_pairs) if digit != first)
     axes = tuple(sorted(reduced))
     addend_count = prod(program.factors[axis] for axis in axes)
-    for piece in transfer.pieces:
+    for piece in transfer.pattern.pieces:
         addends = {tuple(digits[read.owner][axis] for axis in axes) for read in piece.reads}
         if not len(addends) == len(piece.reads) == addend_count:
             return None
@@ -252,7 +244,7 @@ def _find_reduced_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...]
 
 
 def find_scatters(source_layout: Sequence[int], output_layout: Layout) -> list[tuple[int, int]]:
-    """Return the axes along which workers reduce-scatter partial results, each with the dimension that it splits."""
+    """Return the axes along which workers reduce-scatter partial results, each with the dimension that is scattered."""
     layout, scatters = list(source_layout), []
     for axis, dimension in enumerate(output_layout):
         if layout[axis] == PARTIAL and dimension != REPLICATED and _splits_in_order(layout, output_layout, axis):
@@ -322,22 +314,27 @@ def _count_received_by_reduction(
 
 
 def find_rounds(pieces: Sequence[TransferPiece]) -> tuple[Round, ...]:
-    """Assign boxes to rounds in which each worker sends and receives at most one box. Use few rounds.
+    """Divide the boxes that workers send each other into few rounds.
 
-    The addends of each piece stay in order, so that all workers compute bitwise equal sums.
+    In a round, each worker sends and receives at most one box. Addends are added in a fixed order, so that all workers
+    compute bitwise equal sums.
     """
     rounds: list[Round] = []
+    kind_rounds, sending_rounds, receiving_rounds = (defaultdict[Hashable, int](int) for _ in range(3))  # bit per round
     for piece in pieces:
         first_round = 0
         for read in piece.reads:
             kind = read.input, piece.extent, read.along, read.owner == piece.reader
-            for position in range(first_round, len(rounds)):
-                round_ = rounds[position]
-                if round_.kind == kind and round_.is_free(read.owner, piece.reader):
-                    break
+            busy_rounds = sending_rounds[read.owner] | receiving_rounds[piece.reader]
+            free_rounds = (kind_rounds[kind] & ~busy_rounds) >> first_round
+            if free_rounds:
+                position = first_round + (free_rounds & -free_rounds).bit_length() - 1  # the lowest bit
             else:
-                position, round_ = len(rounds), Round(*kind)
-                rounds.append(round_)
-            round_.moves[piece.reader] = read.owner, read.begin, piece.begin
+                position = len(rounds)
+                rounds.append(Round(*kind))
+                kind_rounds[kind] |= 1 << position
+            rounds[position].moves[piece.reader] = read.owner, read.begin, piece.begin
+            sending_rounds[read.owner] |= 1 << position
+            receiving_rounds[piece.reader] |= 1 << position
             first_round = position + 1
     return tuple(rounds)

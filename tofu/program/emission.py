@@ -76,7 +76,7 @@ class Outlines:
 
     @property
     def workers_by_operator(self) -> Mapping[int, Sequence[int]]:
-        """For each operator, the workers whose nodes are in `kinds`. Other workers run equal nodes."""
+        """For each operator, the workers whose nodes for it are in `kinds`. All other workers run equal nodes."""
         tables = read_tables(self.kinds)
         is_copy = tables.node_kind == NodeKind.OPERATOR
         found: dict[int, list[int]] = {}

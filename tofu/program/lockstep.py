@@ -10,7 +10,7 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -34,10 +34,10 @@ class ProgramValue:
 
     @property
     def shape(self) -> Shape:
-        """The shape of the array, which is equal on all workers. It may be larger than a worker's box."""
+        """The shape of each worker's array. It is equal on all workers, and may be larger than a worker's box."""
         return tuple(max(end - begin for begin, end in bounds) for bounds in zip(*self.boxes, strict=True))
 
-    @property
+    @cached_property
     def is_even(self) -> bool:
         """True if all boxes have the same shape."""
         return len({tuple(end - begin for begin, end in box) for box in self.boxes}) == 1
@@ -77,30 +77,36 @@ class TransferPiece(NamedTuple):
         return prod(self.extent) * sum(read.owner != self.reader for read in self.reads)
 
 
-@dataclass(frozen=True)
-class Transfer:
-    """An instruction in which workers read from each other's arrays to assemble a value.
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """The regions that workers read from each other in a transfer. Alike transfers, as of repeated layers, share a pattern.
 
-    The workers first read `pieces`, and set all other elements to `fill`. If several workers need one sum, each
-    computes a part of the sum. The workers then read these parts from each other: the `copies`.
+    The workers first read `pieces`, and set all other elements to `fill`. If several workers need the same sum, each of
+    them computes a part of it. The workers then read these parts from each other: the `copies`.
     """
 
-    output: int
-    inputs: tuple[int, ...]
     pieces: tuple[TransferPiece, ...]
     copies: tuple[TransferPiece, ...] = ()
     fill: float = 0.0
     reducer: str = "Sum"
 
-    @property
+    @cached_property
     def remote_elements(self) -> int:
         """The number of elements that workers receive from each other."""
         return sum(piece.remote_elements for piece in (*self.pieces, *self.copies))
 
-    @property
+    @cached_property
     def is_sum(self) -> bool:
         """True if the transfer reduces partial results."""
         return any(len(piece.reads) > 1 for piece in self.pieces)
+
+
+class Transfer(NamedTuple):
+    """An instruction in which workers read from each other's arrays, the values `inputs`, to assemble the value `output`."""
+
+    output: int
+    inputs: tuple[int, ...]
+    pattern: Pattern
 
 
 @dataclass(frozen=True)
@@ -141,12 +147,18 @@ class Lockstep:
     def moved_bytes(self) -> int:
         """The bytes that workers receive from each other in a training step."""
         return sum(
-            transfer.remote_elements * self.graph.tensors[self.values[output].tensor].moved_item_bytes
+            transfer.pattern.remote_elements * self.graph.tensors[self.values[output].tensor].moved_item_bytes
             for output, transfer in self.transfers.items()
         )
 
+    def find_kind(self, transfer: Transfer) -> Hashable:
+        """Return a key that is equal for transfers that the same collectives carry out."""
+        output, inputs = self.values[transfer.output], [self.values[number] for number in transfer.inputs]
+        sources = tuple((value.tensor == output.tensor, value.boxes) for value in inputs)
+        return transfer.pattern, self.graph.tensors[output.tensor].shape, output.boxes, sources
+
     def find_transfer_sources(self, value: int) -> Iterator[int]:
-        """Yield the arguments and operators' outputs from which transfers alone compute `value`."""
+        """Yield the values from which transfers compute `value`, in one step or several."""
         transfer = self.transfers.get(value)
         if transfer is None:
             yield value

@@ -20,11 +20,11 @@ class Entry(NamedTuple):
 
 
 class PieceSource(NamedTuple):
-    """A region of an input, which a fetch (a node that reads from other workers) copies to a `Piece` of its output.
+    """A region of an input. A fetch (a node that reads from other workers) copies it to a `Piece` of its output.
 
     The region begins at `begin` in input number `input`. `along` maps each dimension of the input to a dimension of the
-    piece, or to -1 if the piece lacks the dimension. The region then has length 1 along it. All other dimensions of the
-    piece have length 1.
+    piece. It is -1 if the piece lacks this dimension, along which the region then has length 1. Dimensions of the piece
+    that `along` does not name have length 1.
     """
 
     input: int
@@ -32,7 +32,7 @@ class PieceSource(NamedTuple):
     along: Shape
 
     def extent(self, piece: Shape) -> Shape:
-        """Return the shape of this region of the input, if the region is copied to a piece of shape `piece`."""
+        """Return the shape of this region if it is copied to a piece of shape `piece`."""
         return tuple(1 if d < 0 else piece[d] for d in self.along)
 
 
@@ -72,7 +72,7 @@ class Node:
 
 
 def pick_entries(tables: ProgramTables, rows: Column) -> tuple[Entry, ...]:
-    """Return the outputs of nodes in these rows of the table of entries (`ProgramTables`)."""
+    """Return the outputs of nodes in the rows `rows` of the table of entries (`ProgramTables`)."""
     return tuple(map(Entry, tables.entry_node[rows].tolist(), tables.entry_output[rows].tolist()))
 
 

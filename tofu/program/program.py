@@ -1,4 +1,4 @@
-"""Programs as frozen values: an array of integers for native modules, and tables and nodes for people, checks and backends."""
+"""Programs as frozen values, in three forms: an array of integers, tables of numbers, and a list of nodes."""
 
 from __future__ import annotations
 

@@ -63,6 +63,38 @@ class ProgramTables:
         return np.arange(len(self.entry_node)) - np.searchsorted(self.entry_node, self.entry_node)
 
     @cached_property
+    def entry_worker(self) -> Column:
+        """For each entry, the worker that stores it."""
+        worker: Column = self.node_worker[self.entry_node]
+        return worker
+
+    @cached_property
+    def first_entry(self) -> Column:
+        """For each node, its first row among the entries. The last element is the number of entries."""
+        return _find_first_rows(self.entry_node, len(self.node_kind))
+
+    @cached_property
+    def first_read(self) -> Column:
+        """For each node, its first row among the reads. The last element is the number of reads."""
+        return _find_first_rows(self.read_node, len(self.node_kind))
+
+    @cached_property
+    def first_piece(self) -> Column:
+        """For each node, its first row among the pieces. The last element is the number of pieces."""
+        return _find_first_rows(self.piece_node, len(self.node_kind))
+
+    @cached_property
+    def first_source(self) -> Column:
+        """For each piece, its first row among the sources. The last element is the number of sources."""
+        return _find_first_rows(self.source_piece, len(self.piece_node))
+
+    @cached_property
+    def fetched_elements(self) -> Column:
+        """For each node, the number of elements in its pieces."""
+        elements = np.concatenate(([0], np.cumsum(self.piece_extent.prod(axis=1))))
+        return np.asarray(elements[self.first_piece[1:]] - elements[self.first_piece[:-1]])
+
+    @cached_property
     def source_node(self) -> Column:
         """For each *source* (a region that a fetch reads), the number of the fetch's node."""
         node: Column = self.piece_node[self.source_piece]
@@ -74,8 +106,14 @@ class ProgramTables:
         entry: Column = self.read_entry[self.source_read]
         return entry
 
+    def mark_entries(self, entries: Column) -> npt.NDArray[np.bool_]:
+        """Return, for each entry, True if it is one of these."""
+        marks = np.zeros(len(self.entry_node), bool)
+        marks[entries] = True
+        return marks
+
     def find_entry_tensors(self, operator_outputs: Sequence[Sequence[int]]) -> Column:
-        """Return, for each entry, the tensor to which it belongs. `operator_outputs` has each operator's outputs."""
+        """Return the tensor to which each entry belongs. `operator_outputs` has the output tensors of each operator."""
         first_output = np.cumsum([0, *map(len, operator_outputs)])
         outputs = np.array([tensor for tensors in operator_outputs for tensor in tensors], np.int64)
         tensors: Column = self.node_id[self.entry_node]
@@ -90,6 +128,17 @@ class ProgramTables:
         is_remote = self.node_worker[owner] != self.node_worker[self.source_node]
         item_sizes = np.asarray(item_bytes, np.int64)[self.node_id[self.source_node[is_remote]]]
         return int((elements[is_remote] * item_sizes).sum())
+
+
+def expand(begins: Column, ends: Column) -> Column:
+    """Return the numbers of all ranges from `begins[n]` to `ends[n]`, one range after the other."""
+    counts = ends - begins
+    offsets = begins - (np.cumsum(counts) - counts)
+    return np.asarray(np.repeat(offsets, counts) + np.arange(counts.sum()))
+
+
+def _find_first_rows(sorted_numbers: Column, count: int) -> Column:
+    return np.asarray(np.searchsorted(sorted_numbers, np.arange(count + 1)))
 
 
 def read_tables(code: npt.NDArray[np.int64]) -> ProgramTables:

@@ -108,9 +108,9 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
 
 
 def choose_layers(layers: Sequence[LayerRow], most: int) -> list[LayerRow]:
-    """Return the layers that transfer most bytes, but only one of several layers with equal shapes and splits.
+    """Choose at most `most` layers that transfer the most bytes, but only one of several with equal shapes and splits.
 
-    The layers are in the order of the model.
+    The result is in the order of the model.
     """
     layers_by_kind: dict[tuple[object, ...], LayerRow] = {}
     for layer in sorted(layers, key=lambda layer: -layer.moved_bytes):

@@ -38,7 +38,7 @@ def print_notes(console: Console, notes: Sequence[str]) -> None:
 
 
 def print_list(console: Console, headline: str, items: Iterable[str]) -> None:
-    """Print a headline and the distinct items below it, if there are any."""
+    """Print a headline and the distinct items below it. Print nothing if there are no items."""
     if distinct_items := dict.fromkeys(items):
         console.print("\n".join([f"\n{headline}", *(f"- {item}" for item in distinct_items)]), markup=False)
 

@@ -29,7 +29,7 @@ class LayerTransfer(NamedTuple):
 
 
 class TensorLayout(NamedTuple):
-    """A tensor, and how a plan splits it. `layout` has a dimension for each round, or None for replicated."""
+    """A tensor, and how a plan splits it. `layout` has the dimension that each round splits; None means replicated."""
 
     name: str
     shape: tuple[int, ...]
@@ -43,9 +43,9 @@ class LayerRow:
     Attributes
     ----------
     name
-        The name of an operator, or of a part of the model with its line in the program: `block_0 train.py:60`.
+        The name of an operator, or a part of the model and a line of the program: `block_0 train.py:60`.
     operator, gradient
-        The forward and the backward operator that represent the layer, because they compute most. In a layer without
+        The forward and the backward operator with the most computation, which represent the layer. In a layer without
         backward operators, both are the same.
     line
         The line of the program, or "".

@@ -26,15 +26,15 @@ class Device(Protocol):
 
     @property
     def parts(self) -> Mapping[str, int]:
-        """Title of a row -> bytes. A row in which all devices have 0 is not shown."""
+        """The rows above the sum: title -> bytes. Rows in which all devices have 0 are not shown."""
 
     @property
     def total(self) -> tuple[str, int]:
-        """Title and bytes of the row with the sum."""
+        """The title and the bytes of the row with the sum."""
 
     @property
     def facts(self) -> Mapping[str, int | str]:
-        """Title of a row below the row with the sum -> bytes or text."""
+        """The rows below the sum: title -> bytes or text."""
 
     @property
     def needed_bytes(self) -> int:
@@ -75,7 +75,7 @@ class MemoryComparison(ABC):
         return self.largest.needed_bytes <= read_bytes(device_bytes, "device_bytes")
 
     def describe_fit(self, device_bytes: int) -> str:
-        """Return sentences that state if one device alone, and the worker that needs most, have enough memory."""
+        """Return sentences that state if one device alone, and the worker that needs most, fit into `device_bytes`."""
         devices = {device.name: device for device in (self.columns[0][1], self.largest)}
         return "\n".join(
             f"{name} needs {format_bytes(device.needed_bytes)}: it "

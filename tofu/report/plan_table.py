@@ -108,7 +108,7 @@ def format_choice(choice: Sequence[object]) -> str:
 
 
 def alternatives_table(partition: Partition, layer: str) -> Table:
-    """Return a table with the best plan, from a short search, for each axis along which `layer` can be split."""
+    """Return a table of the axes along which `layer` can be split. A short search finds the best plan for each axis."""
     check_layer(layer, partition.graph)
     layer = find_operator(partition, layer)
     alternatives, plan = find_alternatives(partition, layer), partition.plan

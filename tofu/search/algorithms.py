@@ -58,10 +58,10 @@ class Algorithm:
     ) -> Solution:
         """Find a plan for a problem.
 
-        If a round of the cheapest plan replicates all operators, a second search replicates none, and proves nothing.
-        If nothing can be split in a round, raise InfeasibleError, unless `replicates` is true: workers then repeat
-        computations. Also raises InfeasibleError if the algorithm does not apply to the model, and PlanError if hints
-        are impossible.
+        If the cheapest plan has a round in which all operators are replicated, a second search looks for a plan without
+        replicated operators. This search proves no lower bound. If a round can split nothing, raise InfeasibleError, or
+        let workers repeat computations if `replicates` is True. Also raises InfeasibleError if the algorithm does not
+        apply to the model, and PlanError if hints are impossible.
         """
         solution = self.run(problem, hints or {}, effort).apply_to(problem)
         unsplit_round = explain_unsplit_round(solution.choices)
@@ -86,8 +86,7 @@ class Algorithm:
     def describe_optimality(self, cost: int, proofs: Sequence[Proof], orders: str = "") -> str:
         """Return a sentence for the user about how close to optimal a plan with this cost is.
 
-        `proofs` are lower bounds of the search. If the search tried only some orders of the prime factors of the number
-        of workers, `orders` names these.
+        `proofs` are lower bounds of the search. If only some orders of the rounds were searched, `orders` states which.
         """
         if cost == 0:
             return describe_gap(cost, 0)
@@ -147,7 +146,7 @@ def find_algorithm(name: Any) -> Algorithm:
 def choose_proof(cost: int, proofs: Sequence[Proof]) -> Proof | None:
     """Return the strongest proof for a plan with this cost, or None.
 
-    Lower bounds above the cost are ignored, because they are for smaller sets of plans, without this plan.
+    Lower bounds above the cost are ignored, because they were proved for sets of plans that lack this plan.
     """
     usable = [proof for proof in proofs if proof is proofs[0] or (proof.lower_bound or 0) <= cost]
     return max(usable, key=lambda proof: proof.lower_bound or 0, default=None)

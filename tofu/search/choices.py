@@ -30,7 +30,7 @@ class FixedChoices(NamedTuple):
 
 
 class NativeChoices(TypedDict):
-    """The decisions of a plan, as keyword arguments of functions in `tofu._core`."""
+    """The decisions of a plan, as the keyword arguments that functions in `tofu._core` (native code) take."""
 
     operators: ChoiceArray
     tensors: ChoiceArray
@@ -48,11 +48,11 @@ class Choices:
         The search problem.
     operators, tensors
         `operators[o, round]` is the number of the axis along which the round splits operator o. `tensors[t, round]` is
-        the dimension along which it splits tensor t. -1 means replicated. After the graph's operators, `operators` has
-        the updates of weights.
+        the dimension along which it splits tensor t. -1 means replicated. The last rows of `operators` are the updates
+        of weights.
     kept
-        Tensors whose elements a worker keeps until their last use, after it has read them from other workers. A worker
-        keeps elements of other tensors only for a group of operators, such as equal time steps.
+        Tensors that a worker reads from other workers only once: it keeps the elements until their last use. Elements
+        of other tensors are kept only for a group of operators, such as equal time steps.
     reread
         Tensors whose elements are read from other workers again for each operator.
     """
@@ -65,11 +65,11 @@ class Choices:
 
     @property
     def native(self) -> NativeChoices:
-        """The arguments for a function in `tofu._core`."""
+        """The decisions as keyword arguments for functions in `tofu._core`."""
         return {"operators": self.operators, "tensors": self.tensors, "kept": self.kept, "reread": self.reread}
 
     def layout(self, tensor: int) -> list[int]:
-        """Return the dimension along which each round splits a tensor, or -1 for a round that replicates."""
+        """Return the dimension of a tensor that each round splits. -1 means that the round replicates."""
         return [int(dimension) for dimension in self.tensors[tensor]]
 
     def is_same(self, other: Choices) -> bool:
@@ -101,7 +101,7 @@ def make_choices(
 class NamedChoices:
     """The decisions of a plan, by the names of operators and tensors.
 
-    If smaller operators replace an operator of the model, there is one decision, under the replaced operator's name.
+    If smaller operators replace an operator of the model, they share one decision under that operator's name.
     """
 
     tensors: Mapping[str, DimensionChoice]

@@ -35,10 +35,10 @@ def price(choices: Choices) -> int:
 
 
 def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Count the bytes, and the reads, that cross each level of the interconnect, as a number for each round.
+    """Count the bytes and the reads that cross the interconnect's level of each round.
 
-    The sum of the bytes is the total of `evaluate`. If a level has several rounds, its first round has all of its
-    reads.
+    The bytes add up to the total of `evaluate`. If several rounds have the same level, all reads across the level count
+    for the first of these rounds.
     """
     problem = choices.problem
     counts, waits = _core.count_levels(
@@ -48,7 +48,7 @@ def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def list_worth_keeping(choices: Choices) -> list[int]:
-    """Return the tensors whose elements a worker should keep after reading them from others, for later operators.
+    """Return the tensors that a worker should keep for later operators, after reading elements from other workers.
 
     Tensors that save the most bytes per byte of memory come first. The list is empty if workers always keep such
     elements (`TransferRules.shares_regions`).
@@ -67,10 +67,10 @@ def list_worth_keeping(choices: Choices) -> list[int]:
 
 
 def list_worth_rereading(choices: Choices) -> list[int]:
-    """Return the tensors that workers may read again for each operator, instead of keeping the elements in memory.
+    """Return the tensors whose elements workers may read again for each operator, to save memory.
 
-    Tensors with the smallest share of extra bytes come first. The list is empty if `TransferRules.shares_regions` is
-    true.
+    The first tensors cost the fewest additional bytes, relative to the bytes that are read already. The list is empty
+    if `TransferRules.shares_regions` is true.
     """
     problem = choices.problem
     if problem.rules.shares_regions:

@@ -1,4 +1,4 @@
-"""The edges of a graph and its classes of equal operators, which the search for equal time steps and layers needs."""
+"""The edges of a graph, and classes of equal operators. They are used to find equal time steps and layers."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ SHARED_KINDS = (TensorKind.PARAMETER, TensorKind.AUXILIARY)
 
 @dataclass(frozen=True)
 class Dataflow:
-    """The edges of a graph in both directions, and classes of equal operators. Operators and tensors have numbers.
+    """The edges of a graph in both directions, and classes of equal operators.
 
     Attributes
     ----------
     producers
-        For each tensor, the operator that computes it and the number of the output; (-1, 0) for an argument.
+        For each tensor, the operator that computes it, and the position among the operator's outputs. (-1, 0) for an
+        argument.
     readers
-        For each tensor, the operators that read it and the numbers of their inputs, in the graph's order.
+        For each tensor, the operators that read it, and the position among each operator's inputs, in the graph's
+        order.
     kinds
-        For each operator, a number for its operation, attributes, shapes, types and phase.
+        For each operator, a number that is the same for equal operation, attributes, shapes, types and phase.
     signatures
-        For each operator, a number for its kind and the parameters that it reads.
+        For each operator, a number that is the same for equal kinds that read the same parameters.
     futures
-        For each operator, a hash of the operators that depend on it over at most three edges.
+        For each operator, a hash of the operators that read its results, directly or over up to three edges.
     forward
         For each operator of the forward pass, the operators of the forward pass that compute its inputs. If no backward
         operator names its forward operator, all operators belong to the forward pass.
@@ -51,7 +53,7 @@ class Dataflow:
         return tensor in self.shared
 
     def for_layers(self) -> Dataflow:
-        """Return the same edges with other classes, in which corresponding operators of equal layers are equal.
+        """Return the same edges with larger classes: corresponding operators of equal layers are in one class.
 
         These classes ignore parameters, and tensors that depend on parameters alone. Examples are a layer's slice of a
         stack, and a weight in half precision.
@@ -63,7 +65,7 @@ class Dataflow:
         return replace(self, signatures=self.kinds, shared=frozenset(shared))
 
     def is_forward(self, operator: int) -> bool:
-        """Return True if an operator is in `forward`, so that it may be in a recurrence."""
+        """Return True if an operator is in `forward`, and may therefore be in a recurrence."""
         return operator in self.forward
 
 

@@ -1,4 +1,4 @@
-"""Checks that a plan gives work to all workers, and that workers do not draw different random numbers for one element."""
+"""Checks that a plan gives work to all workers, and that no two workers draw random numbers for the same element."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_NAMES = 3  # in a message
 
 
 def explain_unsplit_round(choices: Choices) -> str:
-    """Explain why a round splits no operator, so that workers repeat computations. Return "" without such a round."""
+    """Explain why a round of the plan splits no operator. Return "" if every round splits an operator."""
     problem = choices.problem
     split = choices.operators[: len(problem.graph.operators)]
     for number in range(len(problem.factors)):

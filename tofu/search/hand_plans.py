@@ -73,7 +73,7 @@ def plan_megatron(problem: Problem, hints: Mapping[str, Any], effort: Effort) ->
 
     The first weight of a pair is split by columns and the second by rows, so nothing is transferred between the two
     products. A Transformer has two kinds of pairs:
-    - query, key and value with the output of the attention, split by heads, and
+    - the products for query, key and value, then the output product of the attention, split by heads, and
     - the two products of each feed-forward block.
 
     Products at the end of the model are split by columns. Lookup tables are also split by columns, and every worker
@@ -93,10 +93,10 @@ def _complete(
     operators: Collection[int],
     tensors: Collection[int],
 ) -> Solution:
-    """Complete a plan: split the operators and tensors in `propagated`, and replicate most others.
+    """Complete a plan: keep the splits in `propagated`, and replicate most other operators and tensors.
 
-    The rest is split in the cheapest way: `operators`, `tensors`, head gradients (the gradients with which the backward
-    pass begins), operators that draw random numbers, and lengths that the engine cannot divide into equal parts.
+    A search splits `operators`, `tensors`, head gradients (with which the backward pass begins), operators that draw
+    random numbers, and lengths that the engine cannot divide into equal parts.
     """
     graph, rounds = problem.graph, len(problem.factors)
     roots = [int(problem.native.choice_root(o)) for o in range(len(graph.operators))]
@@ -145,10 +145,7 @@ def _find_sums(problem: Problem, propagated: Propagated) -> tuple[set[int], set[
 
 @dataclass(frozen=True)
 class _Product:
-    """A matrix product of the forward pass: an operator that sums over the rows of a weight matrix.
-
-    Its attributes are the operator's axis and the matrix's dimension, for rows and for columns.
-    """
+    """A matrix product of the forward pass: an operator that sums over the rows of a weight matrix."""
 
     operator: int
     weight: int

@@ -29,10 +29,9 @@ SPECIAL = {"...": "...", "-": "None", "None": "None"}
 def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
     """Convert hints to decisions that a search may not change.
 
-    The hint for a tensor is a dimension, and the hint for an operator is the name of an axis. A single value is valid
-    for all rounds, and a list has a value for each round. None means replicated, and Ellipsis lets the search decide.
-    The search then replicates if every split makes the choices of later rounds impossible. Raises PlanError with the
-    reasons if hints are impossible.
+    A hint for a tensor is a dimension, and a hint for an operator is the name of an axis. A list has one value for each
+    round, and a single value is used in all rounds. None replicates. Ellipsis lets the search choose: it replicates if
+    no split leaves the values for later rounds possible. Raises PlanError with the reasons if hints are impossible.
     """
     fixed = FixedChoices({}, {})
     problems = []

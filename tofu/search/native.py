@@ -36,21 +36,21 @@ class TransferRules:
     splits_equally
         True if all parts of a dimension or axis must be equally long.
     overlaps
-        True if a length that has no equal parts may be split into longer parts, which overlap
+        True if a length without equal parts, such as 10 for 3 workers, may be split into parts that overlap
         (tofu/analysis/uneven.py). Otherwise such a dimension is replicated.
     overlaps_given
         The arguments of the step whose parts may overlap: "none", "needed" (arguments without equal parts that are too
         large to be replicated), or "free" (all).
     shares_regions
-        True if a worker reads an element only once for all operators of a phase (csrc/core/cost/sharing.h). Otherwise
-        only equal time steps share elements.
+        True if a worker reads an element from other workers only once for all operators of a phase
+        (csrc/core/cost/sharing.h). Otherwise only equal time steps share elements.
     stages_small_sums
-        True if workers compute parts of a small sum that all of them need, and then exchange these parts, as for a
-        large sum. Otherwise each worker reads all addends.
+        True if a small sum that all workers need is computed like a large one: each worker computes a part, then reads
+        the other parts. Otherwise each worker reads all addends.
     relays_in_groups
-        True if data for a group of workers cross the level of the interconnect above the group only once, as in
-        hierarchical collectives. An element for several workers of a group is sent once, and a group adds its partial
-        results before it sends them. Otherwise each worker reads from each other worker.
+        True for hierarchical collectives: an element that several workers of a group need is sent to the group only
+        once, and a group adds its partial results before it sends them. Otherwise each worker reads from each other
+        worker.
     repeats_operators
         True if all workers may repeat a cheap operator whose results may be replicated. A cheap operator computes no
         more elements than its tensors have.
@@ -95,7 +95,7 @@ def build_native_graph(
 
     - Operators whose results are unused read nothing.
     - Tensors may be replicated if `list_replicable` allows it.
-    - Operators that `equal` lists as equal share what they read from other workers, if they are split alike.
+    - Equal operators (`equal`) that are split alike share the elements that they read from other workers.
     - Lengths in `even` are not split into parts that overlap.
 
     Raises UnsupportedError for tensors whose bytes cannot be counted in 64 bits.
@@ -301,7 +301,7 @@ def _add_update(native: _core.Graph, graph: Graph, variable: int, needed: int) -
 def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> frozenset[int]:
     """Return the operators on which the graph's results depend, directly or through a state.
 
-    Kernels never read the values that all other operators compute.
+    The results of all other operators are never used.
     """
     wanted = set(graph.results)
     live: set[int] = set()

@@ -40,15 +40,14 @@ class Problem:
     graph, accesses
         The semantic graph, and the axes and regions of each operator.
     arrangement
-        The prime factors of the number of workers in order, and the interconnect's bandwidths if a search minimises
-        time instead of bytes.
+        The prime factors of the number of workers, one for each round. Also the interconnect's bandwidths, if a search
+        minimises time instead of bytes.
     equal
         The equal time steps of recurrences. Equal operators share the elements that they read from other workers.
     native
-        The graph in the native code's format. Equal operators may be split differently, because plans in files may do
-        so.
+        The graph in the native code's format. Equal operators may be split differently, because saved plans may do so.
     make_search_graph
-        Function that returns a native graph in which the equal parts passed to it are split alike.
+        Function that takes equal parts, and returns a native graph in which these are split alike.
     rules
         The rules by which the engine splits and transfers data.
     layers
@@ -58,7 +57,8 @@ class Problem:
     tied_steps
         The equal time steps that a search splits alike. Some may be missing because of hints.
     always_ties
-        True if all repeated layers are split alike. If hints distinguish them, every second layer is split alike.
+        True if repeated layers are never planned separately: all are split alike or, if hints distinguish them, every
+        second layer.
     find_layers
         Function that returns the repeated layers for a `period`.
     """
@@ -120,10 +120,10 @@ class Problem:
         time step is valid for all equal steps, except steps with another fixed choice.
         """
         layers = self.layers
-        asked = ((layers.operators, operators), (layers.tensors, tensors))
+        fixed = ((layers.operators, operators), (layers.tensors, tensors))
         tells_apart = any(
             len({tuple(choices.get(member, ())) for member in family}) > 1
-            for families, choices in asked
+            for families, choices in fixed
             if choices
             for family in families
         )
@@ -158,7 +158,7 @@ class Problem:
         return replace(self, native=native, make_search_graph=make_search_graph, rules=rules)
 
     def split_evenly(self) -> Problem | None:
-        """Return a copy in which a tensor's shards do not overlap if the tensor can be split into equal shards.
+        """Return a copy in which shards overlap only for tensors that cannot be split into equal shards.
 
         Fewer plans remain, so a search that runs out of time finds a better plan. Return None if nothing changes.
         """
@@ -176,9 +176,9 @@ class Problem:
         return replace(self, native=native, make_search_graph=make_search_graph)
 
     def with_memory_price(self, price: float, split: Collection[int] = ()) -> Problem:
-        """Return a copy in which memory has a price, and any tensor that is not in `split` may be replicated.
+        """Return a copy in which memory adds to the cost of a plan, and all tensors except `split` may be replicated.
 
-        `price` is the cost of one byte that a worker stores for the whole step, in the unit that the search minimises.
+        Each byte that a worker stores for the whole step costs `price`, in the unit that the search minimises.
         """
         weights = weigh_tensors(self.graph)
 

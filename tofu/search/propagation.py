@@ -40,7 +40,7 @@ def propagate(
     - An operator is not split if no axis moves along a split dimension, or if the axis is shorter than the number of
       workers.
     - Splits do not continue through the results of operators in `gathered`.
-    - A value that a loop passes to the next iteration is split if the next iteration's value is split alike.
+    - A value that a loop passes to the next iteration stays split only if the next iteration's value is split alike.
     - A loop may take one slice of an input in each iteration, along the split dimension. The next dimension of the input is
       then split instead.
     - Seeds in `guessed` are split along another dimension if the operators that read them need another dimension.
@@ -166,14 +166,14 @@ def can_split_along(access: OperatorAccess, axis: int, parts: int) -> bool:
 
 
 def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
-    """Return a map from output to split dimension, if the operator is split along `axis`. Whole outputs are missing."""
+    """Return the split dimension of each output if the operator is split along `axis`. Whole outputs are left out."""
     outputs = zip(problem.graph.operators[operator].outputs, problem.accesses[operator].outputs, strict=True)
     dimensions = {t: find_main_dimension(w.rows, axis) for t, w in outputs if w.combine[axis] is Combine.CONCAT}
     return {t: dimension for t, dimension in dimensions.items() if dimension is not None}
 
 
 def find_main_dimension(rows: Sequence[Row], axis: int) -> int | None:
-    """Return the dimension in whose row `axis` has the largest coefficient, or None."""
+    """Return the dimension in which the coefficient of `axis` is largest, or None."""
     reach = {d: abs(factor) for d, row in enumerate(rows) for a, factor in row.terms if a == axis}
     return max(reach, key=lambda d: reach[d]) if reach else None
 

@@ -4,7 +4,7 @@ A recurrence is a part of a graph that each time step repeats, with results of t
 Corresponding operators of equal steps form a *family* and are split alike, as are the tensors between them.
 `tofu.search.time_steps` finds the equal steps of the forward pass. Further families are
 - equal forward operators that read corresponding results, such as a loss for each step,
-- equal forward operators whose results corresponding operators read, such as an embedding for each step,
+- equal forward operators that compute inputs of corresponding operators, such as an embedding for each step,
 - backward operators of corresponding forward operators, and
 - sums of corresponding gradients.
 
@@ -86,7 +86,7 @@ NO_PARTS = EqualParts((), ())
 def find_equal_parts(graph: Graph) -> EqualParts:
     """Find equal time steps in a graph, and return the families of operators and tensors that correspond in them.
 
-    The time is linear for each recurrence.
+    Each recurrence takes linear time.
 
     >>> find_equal_parts(Graph((), (), ()))
     EqualParts(operators=(), tensors=())

@@ -2,14 +2,14 @@
 
 Separate decisions for 96 equal layers take 96 times as long, and nearly all layers end up alike. So a first search
 splits all layers alike. A second search starts from this plan, and splits every second layer alike, because the best
-plan for a chain of equal products may alternate between two splits. The first and last layers cannot have other splits
-than the layers between them, although other splits may transfer slightly less. Small graphs are searched without this
+plan for a chain of equal products may alternate between two splits. The first and last layers are then split like the
+layers between them, although other splits may transfer slightly less. Small graphs are searched without this
 restriction.
 
 Corresponding operators of repeated layers are found like time steps (`tofu.search.time_steps`), but parameters are
-ignored. These operators are the *seeds*, with the tensors that they read and write. All other operators and tensors are
-then compared by colour refinement: two of them keep the same colour only if both are of one kind, and if their
-neighbours in the same roles have the same colours. For example, an optimizer's states then belong to the layer of their
+ignored. These operators, and the tensors that they read and write, are the *seeds*. All other operators and tensors are
+then compared by colour refinement: two of them have the same colour only if they are of the same kind, and their
+neighbours in each role have the same colours. For example, an optimizer's states then belong to the layer of their
 gradient. Each refinement takes linear time.
 """
 
@@ -38,11 +38,11 @@ PERIOD = 2
 
 Colours: TypeAlias = "npt.NDArray[np.uint64]"
 Seed: TypeAlias = tuple[Any, ...]
-"""Equal for nodes that correspond. For an operator: the recurrence, an operator of its reference step, and the layer."""
+"""A key that corresponding nodes share. For an operator: the recurrence, an operator of the reference step, the layer."""
 
 
 def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], period: int = PERIOD) -> EqualParts:
-    """Find the operators and tensors that correspond in layers that are `period` apart, and must be split alike.
+    """Find corresponding operators and tensors of layers that are `period` apart. They must be split alike.
 
     The result is empty for fewer than `LEAST_OPERATORS` operators or `LEAST_LAYERS` equal layers.
 

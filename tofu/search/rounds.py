@@ -54,7 +54,7 @@ def _walk_orders(left: Counter[int], length: int) -> Iterator[tuple[int, ...]]:
 
 
 def always_divides(extents: Sequence[int], factors: Sequence[int]) -> bool:
-    """Return True if each factor can divide a length, in whatever way the factors before it divide the lengths.
+    """Return True if each factor, in turn, can divide a length, no matter which length each earlier factor divided.
 
     >>> always_divides((8, 3), (2, 2)), always_divides((4, 3), (2, 2, 2))
     (True, False)

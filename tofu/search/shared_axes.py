@@ -2,8 +2,8 @@
 
 The smaller operators that replace an operator of the model (its *parts*) must be split alike. A forward operator and
 the gradient that uses its state must also be split alike. Such operators get the same axes in the same order. The
-description of a part may have other names of axes, so the part's axes are renamed after the dimensions of the whole
-operator. An operator that lacks an axis is replicated along this axis.
+description of a part may use other names, so the part's axes are renamed after the dimensions of the whole operator. An
+operator that lacks an axis is replicated along this axis.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def without_nested_axes(access: OperatorAccess) -> OperatorAccess:
 
 
 def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
-    """Keep only the axes of an operator that are in `axes`, in the order of `axes`.
+    """Keep only the axes of an operator that `axes` lists, in this order.
 
     A nested axis is also dropped if one of its outer axes (`OperatorAccess.outer_axes`) is dropped.
     """

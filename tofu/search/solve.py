@@ -20,7 +20,7 @@ EFFORT_FOR_EQUAL_LAYERS = 0.5
 """Share of the effort for plans that split all repeated layers alike."""
 
 Progress = Callable[[str, int, int], None]
-"""A function of the stage, the best plan's bytes (-1 before the first) and the lower bound. An error stops the search."""
+"""A function of the stage, the best plan's bytes (-1 before the first) and the lower bound. If it raises an error, the search stops."""
 Result = TypeVar("Result")
 
 
@@ -35,7 +35,7 @@ class Effort:
     progress
         A callback that shows progress.
     start
-        A known plan. The exact search returns no worse plan, if its rules allow the known plan.
+        A known plan. The exact search returns this plan or a better one, if its rules allow this plan.
     """
 
     seconds: float = DEFAULT_SEARCH_SECONDS
@@ -68,7 +68,7 @@ class Proof:
     Attributes
     ----------
     lower_bound
-        A number of bytes that each of these plans transfers at least. 0 if no search has ended, None if the search can
+        Each of these plans transfers at least this number of bytes. 0 if no search has ended, None if the search can
         prove no such number.
     among
         Words for the plans, such as " among plans that treat each repeated layer alike". Empty for all plans.
@@ -80,7 +80,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Solution:
-    """The decisions of a plan, and the proofs of the search, the proof for the largest set of plans first.
+    """The decisions of a plan, and the search's proofs. The proof for the largest set of plans comes first.
 
     `held_bytes` is the peak memory of the exact search.
     """
@@ -107,7 +107,7 @@ def _find_least(bounds: Sequence[int | None]) -> int | None:
 
 
 def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solution:
-    """Find the best plan over all rounds together, with a lower bound of the cost (csrc/core/search/exact.h).
+    """Find the best plan for all rounds together, and a lower bound of the cost (csrc/core/search/exact.h).
 
     In graphs with repeated layers, a first search splits all layers alike. A second search starts from this plan, and
     splits every second layer alike. Raises PlanError if fixed choices contradict each other, and InfeasibleError if the
@@ -184,10 +184,10 @@ def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) ->
     The search counts bytes, even if the problem describes an interconnect, and may split equal operators differently.
     Raises PlanError if no plan exists.
     """
-    asked = problem.native, list(problem.factors), fixed.operators, fixed.tensors
+    request = problem.native, list(problem.factors), fixed.operators, fixed.tensors
     with refuse_excess(problem):
         try:
-            result = _core.search_exact(*asked).plan if exactly else _core.search_recursive(*asked)
+            result = _core.search_exact(*request).plan if exactly else _core.search_recursive(*request)
         except (ValueError, RuntimeError) as error:
             raise PlanError(f"The plan cannot be carried out: {restore_names(str(error), problem.graph)}") from error
     return Choices(problem, result.operators, result.tensors)

@@ -22,7 +22,7 @@ Box = tuple[tuple[int, int], ...]
 
 
 class OperatorDescriptions(Protocol):
-    """The interface by which a front end describes a framework's operators."""
+    """The interface to the descriptions of a framework's operators."""
 
     @property
     def descriptions(self) -> Registry:
@@ -234,5 +234,5 @@ def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) 
 
 
 def region_shape(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Shape:
-    """Return the shape of `region`."""
+    """Return the shape of the region that a part accesses."""
     return tuple(end - begin for begin, end in region(rows, shape, box, extents))

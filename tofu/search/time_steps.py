@@ -1,8 +1,8 @@
 """Search for the time steps of an unrolled recurrence in a graph, and for equal steps (section 5.1).
 
 **Anchors.** In each step, a recurrence repeats an operator that reads the same parameters. These operators are the
-*anchors* if each depends on the previous one. The n-th anchor belongs to step n. An operator is dropped if there is an
-anchor to or from which the operator has no path.
+*anchors* if each depends on the previous one. The n-th anchor belongs to step n. Operators that have no path to or from
+some anchor are dropped.
 
 **Steps.** Let d(x) be the number of anchors that depend on an operator x, and a(x) the number of anchors that x depends
 on. Step t of T has

@@ -7,7 +7,7 @@ communication instead of bytes:
       sum over the levels of (bytes that cross the level) / (bytes per second of the level)
     + sum over the levels of (reads that cross the level) x (latency of the level)
 
-All workers read at the same time, so their reads count as one, and a sum in two stages counts as two reads.
+Workers read at the same time, so the reads of all workers count as one. A sum in two stages counts as two reads.
 Neighbouring rounds of equal bandwidth and latency are one level. If `TransferRules.relays_in_groups` is set, workers in
 the same group below a level count as one worker.
 """
@@ -44,8 +44,9 @@ class Level:
     bytes_per_second
         The bandwidth of the level: all bytes that cross it, from all workers, in one second.
     workers
-        The number of groups that the level connects, within each group of the level above. If this is None on all
-        levels, each level is one prime factor of the number of workers, and the search finds the best order.
+        The number of groups that the level connects, such as 8 devices of a host. If it is None for all levels, each
+        level connects as many groups as one prime factor of the number of workers. The search finds the best order of
+        these factors.
     microseconds
         The time before a read across the level begins.
     """

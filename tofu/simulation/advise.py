@@ -34,8 +34,8 @@ class TrainingOption:
     Attributes
     ----------
     low, high
-        The shortest and the longest seconds of a step on three machines: the machine that the file describes, a machine
-        that computes faster and communicates slower, and a machine that computes slower and communicates faster.
+        The shortest and the longest time of a step, in seconds, on three machines: the described machine, a machine
+        with faster computation and slower communication, and the reverse.
     plan
         The plan, for `tofu.partition(plan=...)`; None for one device.
     refusal
@@ -156,7 +156,7 @@ def advise(
 
     `workers` lists the numbers of devices to try. The default is 2, 4, 8, ... up to all devices of the machine. Three
     plans are simulated for each number: the plan for the user's settings, the plan that replicates as much as memory
-    allows, and data parallelism. Before a plan is made, `report` is called with its name. `make` makes the plan.
+    allows, and data parallelism. `make` makes each plan. Before that, `report` is called with the plan's name.
 
     Raises TofuError if a number exceeds the devices, and for errors that the user has to correct, such as a hint that
     matches nothing. If a model cannot be split, only one device is simulated.

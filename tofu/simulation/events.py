@@ -1,9 +1,9 @@
 """Simulate a step event by event: compute when each task starts and ends.
 
-A *stream* is a queue of a device. It runs one task at a time, in the order in which tasks become ready. If tasks demand
-more of a resource (a link, for example) than its capacity, all tasks that use it slow down by the same factor. A task
-is as fast as the slowest of its resources allows. When a task with shared resources starts or ends, the ends of all
-tasks that share these resources change. The end of any other task is known when the task starts.
+A *stream* is a queue of a device. It runs one task at a time, in the order in which tasks become ready. If the tasks
+that use a resource, such as a link, together demand more than its capacity, all of them slow down by the same factor. A
+task is as fast as its slowest resource allows. When a task with shared resources starts or ends, the ends of all tasks
+that share these resources change. The end of any other task is known when the task starts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NEVER = float("inf")
 def run_tasks(tasks: Tasks) -> tuple[Floats, Floats]:
     """Return the start and the end of each task, in seconds after the first task's start.
 
-    Takes O((n + dependencies) log n) time, and O(streams) more for each task that shares resources.
+    For n tasks, this takes O((n + dependencies) log n) time, plus O(streams) for each task that shares resources.
     """
     events = _Events(tasks)
     events.run()

@@ -1,4 +1,4 @@
-"""Compute the speed of kernels from measurements, by least squares with rates of at least zero.
+"""Compute the speed of kernels from measurements, by least squares. No rate can be negative.
 
 The squared error of a kernel is divided by its seconds. With absolute errors, only the longest kernels would count;
 with relative errors, only the many short kernels.
@@ -30,8 +30,7 @@ class Sample(NamedTuple):
         The kind of the kernel (`tofu.simulation.kernels.name_kind`).
     contracted, other
         Operations of contractions, such as matrix products, and all other operations. For a fetch (a copy from other
-        workers), the bytes of partial results that it adds up, and the number of contiguous runs of elements that it
-        copies.
+        workers), the bytes of partial results that are added, and the number of contiguous runs of elements.
     size
         Bytes that the kernel reads and writes.
     """

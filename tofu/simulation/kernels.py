@@ -1,6 +1,6 @@
 """Predict the time of a kernel from its operations, its bytes and the time of a call.
 
-The predicted time is the time of the call, plus the longer of the times for arithmetic and for memory traffic (the
+The predicted time is the time of the call, plus the time for arithmetic or for memory traffic, whichever is longer (the
 roofline model). A contraction, such as a matrix product, is fast only if it has enough tiles for all arithmetic units,
 and enough depth (products per element of the result) to fill their pipelines:
 

@@ -74,11 +74,11 @@ class Machine:
     fetches_overlap
         True if a device can compute while it reads from other devices.
     processors
-        The number of processors that virtual devices share. With 0, each device has its own processor.
+        The number of processors on which all virtual devices run. 0 if each device has its own processor.
     step
         Seconds from the start of a training step to its first kernel.
     slowdown, slowdown_of_several
-        The time of a kernel in a training step, divided by its time alone: on one device, and on several devices.
+        Kernels take this many times longer in a training step than alone: on one device, and on several devices.
     """
 
     name: str

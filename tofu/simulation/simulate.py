@@ -24,7 +24,10 @@ DEFAULT_STATES = 1  # arrays that an optimizer stores for each weight, such as a
 
 
 def read_states(states: Any) -> int:
-    """Return `states`, the number of arrays that an optimizer stores for each weight. Raise TofuError if it is no integer."""
+    """Return `states`, the number of arrays that an optimizer stores for each weight.
+
+    Raises TofuError if it is not an integer.
+    """
     try:
         return read_integer(int(states) if isinstance(states, np.integer) else states, "states")
     except ValueError as error:

@@ -65,17 +65,17 @@ class Simulation:
 
     @property
     def fetch_seconds(self) -> Floats:
-        """Seconds in which each worker reads from other workers."""
+        """Seconds that each worker spends on reads from other workers."""
         return self._sum_by_worker(self.tasks.is_fetch)
 
     @property
     def compute_seconds(self) -> Floats:
-        """Seconds in which each worker runs kernels and updates weights."""
+        """Seconds that each worker spends on kernels and weight updates."""
         return self._sum_by_worker(~self.tasks.is_fetch)
 
     @property
     def update_seconds(self) -> Floats:
-        """Seconds in which each worker updates weights."""
+        """Seconds that each worker spends on weight updates."""
         return self._sum_by_worker(is_update(self.tasks.work))
 
     @property

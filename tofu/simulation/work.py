@@ -68,8 +68,7 @@ class Work:
     size
         Bytes that the node reads and writes.
     rows, added
-        For a fetch, the number of contiguous runs of elements that it copies, and the bytes of partial results that it
-        adds up.
+        For a fetch, the number of contiguous runs of elements, and the bytes of partial results that are added.
     times
         Number of times that the node runs in a step.
     is_computed_elsewhere
@@ -89,7 +88,7 @@ class Work:
     is_computed_elsewhere: npt.NDArray[np.bool_]
 
     def take_seconds(self, rates: Rates, workers: int) -> Floats:
-        """Return the seconds of each node on a device, without other tasks that use the same links or processors."""
+        """Return the seconds of each node if no other task uses the same links or processors."""
         call = np.where(self.is_computed_elsewhere, 0.0, rates.call if workers == 1 else rates.call_of_several)
         contracted, other = (
             self._look_up([getattr(computed, name) for computed in self.computed]) for name in ("contracted", "other")
@@ -221,10 +220,10 @@ def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
 
 
 class Sources(NamedTuple):
-    """A table of the blocks of elements that fetches read.
+    """The blocks of elements that fetches (copies from other workers) read, as a table.
 
-    Its columns are the fetch (`node`), the worker that stores the block (`owner`), the block's bytes (`size`), its
-    contiguous runs of elements (`rows`), and the block's bytes if the fetch adds it to another block (`added`).
+    The column `node` has the fetch, and `owner` the worker that stores the block. `size` is the block's bytes, and
+    `rows` its number of contiguous runs. `added` is `size` if the fetch adds the block to another block, otherwise 0.
     """
 
     node: Column

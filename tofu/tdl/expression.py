@@ -82,8 +82,7 @@ class ArithmeticOperators:
 class Index(ArithmeticOperators):
     """An integer expression such as `2 * i + j` over index variables and extents.
 
-    +, -, * and exact // of indices return an index. Every other operation returns a value that uses the index as a
-    number (`Position`).
+    +, -, *, and // without a remainder return an index. All other operators convert the index to a number (`Position`).
     """
 
     def __init__(self, expression: sympy.Expr) -> None:
@@ -192,9 +191,10 @@ class Position(Value):
 
 @dataclass(frozen=True, eq=False)
 class WholeDimension:
-    """An index that depends on data, written `Any` in descriptions. The analysis assumes a read of the whole dimension.
+    """An index that depends on data, such as a row of an embedding. Descriptions write `Any`.
 
-    `Any(value)` also states the value of the index. Only the interpreter needs this value.
+    The analysis assumes that the operator reads the whole dimension. `Any(value)` also gives the index, which only
+    `tofu.tdl.interpreter` needs.
     """
 
     position: Value | None = None
@@ -202,7 +202,7 @@ class WholeDimension:
     def __call__(
         self, position: Operand, first: Index | int | None = None, extent: Index | int | None = None
     ) -> WholeDimension | AnyOf:
-        """Return an index with the value `position`. The analysis assumes a read of the whole dimension.
+        """Return an index with the value `position`. The analysis assumes that the whole dimension is read.
 
         If `first` and `extent` are passed, the index is `first + position`. The analysis then assumes that only the
         `extent` elements from `first` on are read.
@@ -297,7 +297,7 @@ class RandomElement(Value):
 
 @dataclass(frozen=True, eq=False)
 class Unread(Value):
-    """An element that the kernel never reads, because it uses only the tensor's shape. In formulas, it is zero."""
+    """An element that the kernel never reads, because the kernel uses only the tensor's shape. It counts as zero."""
 
     element: Element
 

@@ -1,6 +1,6 @@
 """An interpreter that computes a description with NumPy. Tests compare the result with the framework's kernel.
 
-A value that depends on n index variables is computed for all their values at once, as an array of n dimensions. An
+A formula with n index variables is computed for all values of these variables at once, as an array of n dimensions. An
 array may have at most `MOST_POINTS` elements.
 """
 

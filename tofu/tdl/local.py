@@ -1,4 +1,4 @@
-"""The part of an operator that one worker (device) computes. Some attributes of the operator depend on its size."""
+"""The part of an operator that one worker (device) computes. The operator's attributes may depend on the part's size."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Local:
     ----------
     attributes
         The attributes of the whole operator.
-    asked
+    read_variables
         The index variables whose extents the function has read so far.
-    asked_shapes
+    has_read_shapes
         True if the function has read the shapes of inputs or outputs.
     """
 
@@ -46,19 +46,19 @@ class Local:
         self._ranges = local_ranges
         self._inputs = tuple(LocalTensor(tuple(shape)) for shape in input_shapes)
         self._outputs = tuple(LocalTensor(tuple(shape)) for shape in output_shapes)
-        self.asked: set[str] = set()
-        self.asked_shapes = False
+        self.read_variables: set[str] = set()
+        self.has_read_shapes = False
 
     @property
     def inputs(self) -> tuple[LocalTensor, ...]:
         """The worker's inputs: `local.inputs[0].shape` is the shape of the first one."""
-        self.asked_shapes = True
+        self.has_read_shapes = True
         return self._inputs
 
     @property
     def outputs(self) -> tuple[LocalTensor, ...]:
         """The worker's outputs."""
-        self.asked_shapes = True
+        self.has_read_shapes = True
         return self._outputs
 
     def extent(self, variable: str) -> int:
@@ -73,7 +73,7 @@ class Local:
 
     def whole(self, variable: str) -> int:
         """Return the length of the index variable's range on all workers together."""
-        self.asked.add(variable)
+        self.read_variables.add(variable)
         if variable not in self._extents:
             raise DescriptionError(f"{variable} is no index variable here; they are {', '.join(self._extents)}")
         return self._extents[variable]

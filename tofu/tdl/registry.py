@@ -143,13 +143,13 @@ class Registry(Mapping[str, Description]):
         length to the kernel.
         starts: index variables whose positions are used as numbers. Bound attributes must pass the first position of
         the part to the kernel.
-        counts: index variables whose positions the operator saves in an output, from which its gradient reads the
-        positions. The kernels of both count positions from the start of the part, so Tofu splits operator and gradient
-        alike. Declare `counts` for both operators.
+        counts: index variables whose positions the operator saves in an output, for its gradient to read. The kernels
+        of both count positions from the start of the part, so Tofu splits operator and gradient alike. Declare `counts`
+        for both operators.
         pads: index variables along which the operator reads outside its input, or from an offset. The kernel then
         receives all elements that the part reads, with the padding, and bound attributes set padding and offset to 0.
         fill: the value of elements outside a tensor, or a function of the attributes that returns it. Default: 0.
-        needs: for an output, the other outputs that the kernel must also compute.
+        needs: for an output, the other outputs that the kernel must compute with it.
         concrete: True if the function needs the lengths in t.shape as integers, as for a reshape. A keyword-only
         parameter `output_shapes` receives the outputs' shapes.
         advice: advice for users whose workers have too little memory for the tensors that the operator reads whole.

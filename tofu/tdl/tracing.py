@@ -32,8 +32,8 @@ class Trace:
     output_extents
         The symbols for the lengths of the outputs' dimensions, `output_extents[output][dimension]`.
     definitions
-        For each index variable, all expressions for the length of its range. At given shapes, these must have equal
-        values.
+        For each index variable, all expressions for the length of its range. They must have equal values at given
+        shapes.
     """
 
     description: Description

@@ -1,4 +1,4 @@
 """Verify descriptions of operators: compare their numbers and splits with the framework's own kernels.
 
-This package knows no framework. An engine passes its kernels (`tofu.verification.kernel`).
+This package imports no framework. Engines pass their kernels to it (`tofu.verification.kernel`).
 """

@@ -47,7 +47,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """The number, `cells`, of elements of an output that were compared in one way, `kind`."""
+    """A number of elements (`cells`) of an output that were compared in the same way (`kind`)."""
 
     output: int
     kind: Compared
@@ -92,7 +92,7 @@ def count_related(
 
 
 def find_mismatches(expected: Sequence[Array | None], outputs: Sequence[Array], tolerance: float) -> dict[int, float]:
-    """Return output -> its relative error, for outputs whose error is above `tolerance`."""
+    """Return the relative error of each output whose error is above `tolerance`, by the output's number."""
     pairs = enumerate(zip(expected, outputs, strict=True))
     errors = {n: relative_error(value, output) for n, (value, output) in pairs if value is not None}
     return {n: error for n, error in errors.items() if not error <= tolerance}

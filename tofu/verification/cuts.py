@@ -1,8 +1,8 @@
-"""Search for all ways to split an operator, by running the framework's kernel, without any description.
+"""Find all ways to split an operator by running the framework's kernel. The description is not used.
 
 A *cut* divides each input along a dimension, or passes the whole input. All combinations are tried, with attributes
-unchanged or reduced to the size of a part. A cut is kept if the outputs of its parts can be combined into the whole
-outputs: by concatenation, sum or maximum, or because each part computes the whole.
+unchanged or reduced to the size of a part. A cut is kept if the whole outputs are the concatenation, sum or maximum of
+the parts' outputs, or if each part computes the whole outputs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Split = tuple[Range, ...]
 
 @dataclass(frozen=True)
 class Cut:
-    """A way to split an operator: the cut dimension of each tensor, or None, and how outputs are combined."""
+    """A way to split an operator: the dimension of each tensor that is cut (or None), and the way to combine outputs."""
 
     inputs: Dimensions
     outputs: Dimensions
@@ -46,14 +46,15 @@ class Cut:
 
 @dataclass(frozen=True)
 class Geometry:
-    """A way to split a forward operator, whose parts have valid shapes but may compute wrong numbers.
+    """A possible way to split a forward operator. The framework accepts the parts, but they may compute wrong numbers.
 
     Attributes
     ----------
     inputs, outputs
         For each tensor, the dimension that is split, or None.
     base, splits
-        Each of `splits` divides the length `base` into parts. Longer dimensions are divided in the same ratios.
+        `splits` has several ways to divide the length `base` into parts. Longer dimensions are divided in the same
+        ratios.
     shrunk
         Numbers in the operator's attributes that are also divided in the same ratios.
     pieces
@@ -68,12 +69,12 @@ class Geometry:
     pieces: tuple[tuple[tuple[Shape, ...], ...], ...] = ()
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Cut out a part of `array`, which has the shape of input `number` of the forward operator."""
+        """Return a part of `array`, which is shaped like input `number` of the forward operator."""
         d = self.inputs[number]
         return array if d is None else array.take(self._range(array.shape[d], split, part), axis=d)
 
     def cut_output(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Cut out a part of `array`, which has the shape of output `number` of the forward operator."""
+        """Return a part of `array`, which is shaped like output `number` of the forward operator."""
         d = self.outputs[number]
         if d is None:
             return array
@@ -87,7 +88,7 @@ class Geometry:
         return np.concatenate(gradients, axis=d)
 
     def cut(self, array: Array, role: Role, split: int, part: int) -> Array:
-        """Cut out a part of `array`, which has the shape of the tensor `role` of the forward operator."""
+        """Return a part of `array`, which is shaped like the tensor `role` of the forward operator."""
         kind, number = role
         return (self.cut_input if kind == "input" else self.cut_output)(number, array, split, part)
 
@@ -108,7 +109,7 @@ class Geometry:
 def list_geometries(forward: Kernel, indexed: Collection[int], shrinks: bool = True) -> Iterator[Geometry]:
     """Yield all ways to cut the inputs of a forward operator, if the framework can infer the shapes of every part.
 
-    Dimensions with an extent in `indexed` stay whole, because data index into them.
+    Dimensions with an extent in `indexed` stay whole, because other inputs have positions in them.
     """
     shapes = [array.shape for array in forward.inputs]
     attribute_entries = chain.from_iterable(
@@ -135,7 +136,7 @@ def _cuts_equal_shapes_alike(shapes: Sequence[Shape], inputs: Dimensions) -> boo
 
 
 def list_splits(extent: int) -> tuple[Split, ...]:
-    """Return splits of an extent into two parts (either is larger) and into three. A wrong cut may pass one split."""
+    """Return several ways to divide a length into two or three parts, because one way may not reveal a wrong cut."""
     halves = {extent // 2, (extent + 1) // 2} if extent % 2 or extent == 2 else {extent // 2 - 1, extent // 2 + 1}
     return (
         *(((0, half), (half, extent)) for half in sorted(halves)),

@@ -20,7 +20,7 @@ class Kernel(Protocol):
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """The attributes. Some numbers in them may be reduced to the size of a part."""
+        """The operator's attributes. For a part, some numbers in them may be replaced by smaller numbers."""
 
     @property
     def inputs(self) -> tuple[Array, ...]:

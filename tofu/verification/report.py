@@ -131,7 +131,7 @@ class Report:
 
     @staticmethod
     def of_problem(op: str, problem: str) -> Report:
-        """Return a report that only states the problem because of which an operator could not be verified."""
+        """Return a report for an operator that could not be verified. `problem` is the reason."""
         return Report(op, (), (), (NodeReport(op, None, "not verified", (), (), (problem,)),))
 
     @property

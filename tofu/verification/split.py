@@ -34,7 +34,7 @@ def split_range(extent: int, parts: int) -> list[Range]:
 def count_parts(access: OperatorAccess, axes: Sequence[int], count: int) -> dict[int, int]:
     """Return the number of parts along each axis, if each of `axes` is split into `count` parts.
 
-    A nested axis can be split only if its outer axes are split into single positions, so these come first.
+    If one of `axes` is nested, its outer axes are split into single positions. They come first in the result.
     """
     outer = {axis: [access.axes.index(name) for name in access.outer_axes.get(access.axes[axis], ())] for axis in axes}
     counts = dict.fromkeys((a for axis in axes for a in (*outer[axis], axis)), count)

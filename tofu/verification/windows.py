@@ -47,8 +47,8 @@ class WindowGeometry(Geometry):
     windows
         For each input, the windows, or None if the input is not read in windows.
     zeroed
-        The name of an attribute and a position in it, such as one side of a padding. This number is set to zero for each
-        part. None if no attribute changes.
+        The name of an attribute and a position in it, such as one side of a padding. The number there is set to zero
+        for each part. None if no attribute changes.
     fill
         The value of the padding. If `zeroed` is set, each part receives input rows that include the padding.
     """
@@ -65,7 +65,7 @@ class WindowGeometry(Geometry):
         return (begin, end) if self.zeroed is not None else (max(0, begin), min(extent, end))
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Cut out a part of `array`, which has the shape of input `number` of the forward operator."""
+        """Return a part of `array`, which is shaped like input `number` of the forward operator."""
         d = self.inputs[number]
         if d is None:
             return array
@@ -101,9 +101,10 @@ class WindowGeometry(Geometry):
 def list_window_geometries(
     forward: Kernel, free: Collection[int], indexed: Collection[int], shrinks: bool = True
 ) -> list[Geometry]:
-    """Return ways to split a forward operator's first output along one dimension, in which inputs are read in windows.
+    """Return ways to split the first output along one dimension, for a forward operator that reads inputs in windows.
 
-    Only inputs in `free` may be cut. Dimensions with an extent in `indexed` stay whole, because data index into them.
+    Only inputs in `free` may be cut. Dimensions with an extent in `indexed` stay whole, because other inputs have
+    positions in them.
     """
     geometries: list[Geometry] = []
     for along, extent in enumerate(forward.outputs[0].shape):

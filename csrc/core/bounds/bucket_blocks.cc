@@ -124,7 +124,7 @@ void BucketBlocks::Add(const CostTable& table) {
   std::vector<int> last = {variable_};
   if (Moves(table)) last.push_back(inner_);
   (Moves(table) ? moving_ : fixed_)
-      .push_back(Place(IsWorthTurning(table, last) ? TurnToEnd(table, last) : table));
+      .push_back(Place(IsWorthTransposing(table, last) ? TransposeToEnd(table, last) : table));
 }
 
 BucketBlocks::Placed BucketBlocks::Place(const CostTable& table) const {
@@ -141,14 +141,14 @@ BucketBlocks::Placed BucketBlocks::Place(const CostTable& table) const {
   return placed;
 }
 
-bool BucketBlocks::IsWorthTurning(const CostTable& table, const std::vector<int>& last) const {
+bool BucketBlocks::IsWorthTransposing(const CostTable& table, const std::vector<int>& last) const {
   if (std::equal(last.rbegin(), last.rend(), table.scope.rbegin())) return false;
   const bool moves = last.size() > 1;
   const size_t reads = count_ * rows_ * (moves ? columns_ : 1);
   return table.entries->size() < reads || (moves && table.scope.back() != last.back());
 }
 
-CostTable BucketBlocks::TurnToEnd(const CostTable& table, const std::vector<int>& last) const {
+CostTable BucketBlocks::TransposeToEnd(const CostTable& table, const std::vector<int>& last) const {
   std::vector<int> scope;
   for (int v : table.scope) {
     if (std::find(last.begin(), last.end(), v) == last.end()) scope.push_back(v);

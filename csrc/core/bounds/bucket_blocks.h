@@ -58,9 +58,9 @@ class BucketBlocks {
   Placed Place(const CostTable& table) const;
   bool Moves(const CostTable& table) const { return inner_ >= 0 && table.Holds(inner_); }
   /*! \brief Return true if transposing a table saves more time than it takes. */
-  bool IsWorthTurning(const CostTable& table, const std::vector<int>& last) const;
+  bool IsWorthTransposing(const CostTable& table, const std::vector<int>& last) const;
   /*! \brief Return the table with the variables in `last` changing fastest. */
-  CostTable TurnToEnd(const CostTable& table, const std::vector<int>& last) const;
+  CostTable TransposeToEnd(const CostTable& table, const std::vector<int>& last) const;
 
   void AddFixed(const std::vector<size_t>& digits, Costs* base) const;
   void AddMoving(const std::vector<size_t>& digits, Costs* sum) const;

@@ -34,10 +34,10 @@ class TreeGrowth {
 
   BucketTree Run(const MiniBucketPause& pause) {
     Count(distinct_.num_entries());
-    for (int v = 0; v < static_cast<int>(sizes_.size()); ++v) Wait(v);
-    while (!waiting_.empty()) {
-      const int v = waiting_.begin()->second;
-      waiting_.erase(waiting_.begin());
+    for (int v = 0; v < static_cast<int>(sizes_.size()); ++v) Enqueue(v);
+    while (!queue_.empty()) {
+      const int v = queue_.begin()->second;
+      queue_.erase(queue_.begin());
       Eliminate(v);
       pause(std::exchange(additions_, 0), distinct_.num_entries());
     }
@@ -68,9 +68,9 @@ class TreeGrowth {
   }
 
   /*! \brief Queue a variable. The one with the smallest joint table comes first. */
-  void Wait(int v) {
+  void Enqueue(int v) {
     sizes_[v] = CountEntries(FindAround(v));
-    waiting_.emplace(sizes_[v], v);
+    queue_.emplace(sizes_[v], v);
   }
 
   double CountEntries(const std::vector<int>& scope) const {
@@ -103,7 +103,7 @@ class TreeGrowth {
       if (!minimum.scope.empty()) Add({std::move(minimum), mini.costs, m});
     }
     for (int u : around) {
-      if (waiting_.erase({sizes_[u], u}) > 0) Wait(u);
+      if (queue_.erase({sizes_[u], u}) > 0) Enqueue(u);
     }
   }
 
@@ -237,8 +237,8 @@ class TreeGrowth {
   std::vector<std::vector<int>>
       of_variable_;            // tables that hold the variable, including eliminated ones
   std::vector<double> sizes_;  // entries of the joint table of each variable's neighbours
-  std::set<std::pair<double, int>> waiting_;  // variables by size
-  std::map<std::vector<int>, int> alike_;     // the first bucket with certain tables
+  std::set<std::pair<double, int>> queue_;  // variables by size
+  std::map<std::vector<int>, int> alike_;   // the first bucket with certain tables
   std::map<std::vector<int>, int>
       known_;             // the bucket with certain tables from certain mini-buckets
   double additions_ = 0;  // additions since the last pause

@@ -22,10 +22,10 @@ using AllOthers = std::vector<SharedCosts>;
 
 /*! \brief Messages that a bucket has received and that it sends in the backward pass. */
 struct Answer {
-  AllOthers others;               // received, by mini-bucket
-  std::vector<SharedCosts> told;  // sent to the mini-bucket of each minimum: the least cost of the
-                                  // other tables; null for tables of the problem
-  std::vector<Cost> excess;       // for each value of the variable, the least cost above the bound
+  AllOthers others;                   // received, by mini-bucket
+  std::vector<SharedCosts> messages;  // sent to the mini-bucket of each minimum: the least cost of
+                                      // the other tables; null for tables of the problem
+  std::vector<Cost> excess;  // for each value of the variable, the least cost above the bound
 };
 
 class WayBack {
@@ -42,7 +42,7 @@ class WayBack {
   std::vector<std::vector<int64_t>> Run(const MiniBucketPause& pause) {
     for (auto bucket = tree_.buckets.rbegin(); bucket != tree_.buckets.rend(); ++bucket) {
       Visit(*bucket);
-      pause(std::exchange(additions_, 0), tree_.num_entries + num_told_);
+      pause(std::exchange(additions_, 0), tree_.num_entries + num_message_entries_);
     }
     return std::move(excess_);
   }
@@ -51,11 +51,11 @@ class WayBack {
   /*! \brief Send messages to the mini-buckets below and to the variables of a bucket. */
   void Visit(const Bucket& bucket) {
     const Answer answer = FindAnswer(bucket);
-    auto told = answer.told.begin();
+    auto messages = answer.messages.begin();
     for (int m = bucket.first; m < bucket.end; ++m) {
       for (const Factor& factor : tree_.mini_buckets[m].factors) {
-        if (factor.mini_bucket >= 0) Tell(*told, &others_[factor.mini_bucket]);
-        ++told;
+        if (factor.mini_bucket >= 0) Send(*messages, &others_[factor.mini_bucket]);
+        ++messages;
       }
       tree_.mini_buckets[m] = MiniBucket();
     }
@@ -73,7 +73,7 @@ class WayBack {
     for (int m = bucket.first; m < bucket.end; ++m) others.push_back(std::move(others_[m]));
     std::vector<Answer>& known = answers_[bucket.alike];
     const auto found = std::find_if(known.begin(), known.end(), [&](const Answer& answer) {
-      return TellsMinima(answer, bucket) &&
+      return SendsToMinima(answer, bucket) &&
              std::equal(others.begin(), others.end(), answer.others.begin(), IsEqual);
     });
     if (found != known.end()) return *found;
@@ -84,11 +84,11 @@ class WayBack {
 
   /*! \brief Return true if the same tables of both buckets are minima, and the others are tables of
    * the problem. */
-  bool TellsMinima(const Answer& answer, const Bucket& bucket) const {
-    auto told = answer.told.begin();
+  bool SendsToMinima(const Answer& answer, const Bucket& bucket) const {
+    auto messages = answer.messages.begin();
     for (int m = bucket.first; m < bucket.end; ++m) {
       for (const Factor& factor : tree_.mini_buckets[m].factors) {
-        if ((factor.mini_bucket >= 0) != (*told++ != nullptr)) return false;
+        if ((factor.mini_bucket >= 0) != (*messages++ != nullptr)) return false;
       }
     }
     return true;
@@ -109,7 +109,7 @@ class WayBack {
       if (!mini.scope.empty()) all.push_back(&others);
       std::vector<CostTable> sums;  // over fewer and fewer variables, but always the bucket's
       for (const Factor& factor : mini.factors) {
-        answer.told.push_back(
+        answer.messages.push_back(
             factor.mini_bucket < 0
                 ? nullptr
                 : Subtract(Narrow(all, factor.table.scope, &sums), factor, mini.least));
@@ -140,7 +140,7 @@ class WayBack {
   /*! \brief Return `sum` without one of its tables, minus `least`. */
   SharedCosts Subtract(const CostTable& sum, const Factor& factor, Cost least) {
     auto rest = std::make_shared<Costs>(sum.entries->size());
-    num_told_ += rest->size();
+    num_message_entries_ += rest->size();
     ParallelFor(rest->size(), kEntriesOfPass, [&](size_t begin, size_t end) {
       for (size_t n = begin; n < end; ++n)
         (*rest)[n] = (*sum.entries)[n] - least - (*factor.table.entries)[n];
@@ -149,7 +149,7 @@ class WayBack {
   }
 
   /*! \brief Send a message. If the mini-bucket has received another one, keep the minimum. */
-  void Tell(const SharedCosts& rest, SharedCosts* others) {
+  void Send(const SharedCosts& rest, SharedCosts* others) {
     if (*others == nullptr) {
       *others = rest;
       return;
@@ -158,7 +158,7 @@ class WayBack {
     ParallelFor(least->size(), kEntriesOfPass, [&](size_t begin, size_t end) {
       for (size_t n = begin; n < end; ++n) (*least)[n] = std::min((*rest)[n], (**others)[n]);
     });
-    num_told_ += least->size();
+    num_message_entries_ += least->size();
     *others = std::move(least);
   }
 
@@ -167,7 +167,7 @@ class WayBack {
   std::vector<int> num_alike_;                // by first bucket
   std::vector<std::vector<Answer>> answers_;  // known messages, by first bucket
   std::vector<std::vector<int64_t>> excess_;  // by variable and value, bytes
-  size_t num_told_ = 0;                       // entries of all messages
+  size_t num_message_entries_ = 0;            // entries of all messages
   double additions_ = 0;                      // additions since the last pause
 };
 

@@ -33,8 +33,8 @@ constexpr size_t kTile = 8;
 /*! \brief Transpose a square of 2^k x 2^k entries by k perfect shuffles, which compile to vector
  * instructions. */
 template <typename Effect>
-[[gnu::always_inline]] inline void TurnTile(const Cost* table, size_t in_table, Cost* sum,
-                                            size_t in_sum) {
+[[gnu::always_inline]] inline void TransposeTile(const Cost* table, size_t in_table, Cost* sum,
+                                                 size_t in_sum) {
   constexpr size_t kHalf = kTile * kTile / 2;
   Cost tile[2 * kHalf];
   Cost shuffled[2 * kHalf];
@@ -56,8 +56,8 @@ template <typename Effect>
 /*! \brief Transpose a block whose rows are contiguous in the table and whose columns are contiguous
  * in the sum. */
 template <typename Effect>
-[[gnu::always_inline]] inline void TurnBlock(const Axis& rows, const Axis& columns,
-                                             const Cost* table, Cost* sum) {
+[[gnu::always_inline]] inline void TransposeBlock(const Axis& rows, const Axis& columns,
+                                                  const Cost* table, Cost* sum) {
   const auto turn_singly = [&](size_t x, size_t end, size_t y) {
     for (; y < columns.size; ++y) {
       for (size_t i = x; i < end; ++i)
@@ -68,8 +68,8 @@ template <typename Effect>
   for (size_t x = 0; x < of_tiles; x += kTile) {
     size_t y = 0;
     for (; y + kTile <= columns.size; y += kTile)
-      TurnTile<Effect>(table + x + y * columns.in_table, columns.in_table,
-                       sum + x * rows.in_sum + y, rows.in_sum);
+      TransposeTile<Effect>(table + x + y * columns.in_table, columns.in_table,
+                            sum + x * rows.in_sum + y, rows.in_sum);
     turn_singly(x, x + kTile, y);
   }
   turn_singly(of_tiles, rows.size, 0);
@@ -78,7 +78,7 @@ template <typename Effect>
 template <typename Effect>
 [[gnu::always_inline]] inline void PutBlock(const Axis& rows, const Axis& columns,
                                             const Cost* table, Cost* sum) {
-  if (columns.in_table > 1) return TurnBlock<Effect>(rows, columns, table, sum);
+  if (columns.in_table > 1) return TransposeBlock<Effect>(rows, columns, table, sum);
   for (size_t x = 0; x < rows.size; ++x) {
     const Cost* from = table + x * rows.in_table;
     Cost* to = sum + x * rows.in_sum;

@@ -179,16 +179,16 @@ std::vector<int64_t> BoundIncidence(const Graph& graph, const Incidence& inciden
 std::vector<int64_t> DescribeSizes(const Graph& graph, const WorkerGrid& grid, int op,
                                    const Input& input, const std::vector<int>& choice) {
   const std::vector<int64_t>& shape = graph.tensor(input.tensor).shape;
-  const Boxes asked = AskedRegions(input, shape, SplitAxes(graph, grid, op, choice), choice);
+  const Boxes needed = FindNeededRegions(input, shape, SplitAxes(graph, grid, op, choice), choice);
   const std::vector<int> kinds = NumberRounds(grid);
-  const int rank = asked.rank();
+  const int rank = needed.rank();
   Extents most(rank, 0);
   std::vector<std::vector<char>> matters(rank, std::vector<char>(kinds.size(), 0));
   int64_t readers = 0;
   for (int worker = 0; worker < grid.num_workers(); ++worker) {
     if (IsZeroAddend(input, grid, choice, worker)) continue;
     ++readers;
-    for (int d = 0; d < rank; ++d) most[d] = std::max(most[d], asked[worker][d].extent());
+    for (int d = 0; d < rank; ++d) most[d] = std::max(most[d], needed[worker][d].extent());
     int stride = 1;  // between this worker and that with the next digit in a round
     for (int round = grid.num_rounds() - 1; round >= 0; --round) {
       const int next = worker + stride;
@@ -196,7 +196,7 @@ std::vector<int64_t> DescribeSizes(const Graph& graph, const WorkerGrid& grid, i
       if (grid.digit(worker, round) + 1 == grid.factor(round)) continue;
       if (IsZeroAddend(input, grid, choice, next)) continue;
       for (int d = 0; d < rank; ++d) {
-        if (asked[worker][d] != asked[next][d]) matters[d][round] = 1;
+        if (needed[worker][d] != needed[next][d]) matters[d][round] = 1;
       }
     }
   }

@@ -79,8 +79,8 @@ struct PlacedAccess {
 };
 
 /*! \brief Return the region of an input that each worker needs. It may exceed the tensor. */
-Boxes AskedRegions(const Input& input, const std::vector<int64_t>& shape, const Boxes& axis_boxes,
-                   const std::vector<int>& choice);
+Boxes FindNeededRegions(const Input& input, const std::vector<int64_t>& shape,
+                        const Boxes& axis_boxes, const std::vector<int>& choice);
 
 /*! \brief Return the region of an output that each worker computes. It may exceed the tensor. */
 Boxes WrittenRegions(const Output& output, const std::vector<int64_t>& shape,

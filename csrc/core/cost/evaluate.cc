@@ -27,7 +27,7 @@ class FetchedRegions {
     tensor_ = read.tensor;
     const Boxes axis_boxes = SplitAxes(graph_, grid_, read.op, choice);
     for (size_t i = 0; i < read.reads.size(); ++i) {
-      const Boxes boxes = AskedRegions(*read.reads[i], shape, axis_boxes, choice);
+      const Boxes boxes = FindNeededRegions(*read.reads[i], shape, axis_boxes, choice);
       for (int worker = 0; worker < grid_.num_workers(); ++worker) {
         if (!access->is_charged[i][worker]) continue;
         access->is_charged[i][worker] = Add(worker, boxes[worker], read.reads[i]->fill, shape);

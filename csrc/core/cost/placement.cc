@@ -68,8 +68,8 @@ bool IsSameRegion(const Interval* a, double fill_a, const Interval* b, double fi
   return !reaches_outside || fill_a == fill_b;
 }
 
-Boxes AskedRegions(const Input& input, const std::vector<int64_t>& shape, const Boxes& axis_boxes,
-                   const std::vector<int>& choice) {
+Boxes FindNeededRegions(const Input& input, const std::vector<int64_t>& shape,
+                        const Boxes& axis_boxes, const std::vector<int>& choice) {
   Boxes regions = ComputeRegions(input.rows, shape, axis_boxes, choice, input.is_exact);
   LeaveOut(input.absent, axis_boxes, choice, &regions);
   return input.is_clipped ? ClipBoxes(regions, shape) : regions;
@@ -111,7 +111,7 @@ PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const W
   }
   std::vector<Boxes> needed_regions;
   for (const Input* input : incidence.reads) {
-    needed_regions.push_back(AskedRegions(*input, shape, axis_boxes, choice));
+    needed_regions.push_back(FindNeededRegions(*input, shape, axis_boxes, choice));
     std::vector<char> charged_workers(grid.num_workers());
     for (int worker = 0; worker < grid.num_workers(); ++worker) {
       bool is_new = !IsZeroAddend(*input, grid, choice, worker);

@@ -96,7 +96,7 @@ void AppendAll(const std::vector<T>& values, std::string* bytes) {
 std::string DescribeRegions(const Graph& graph, int op, const Input& input, const WorkerGrid& grid,
                             const std::vector<int>& choice) {
   const std::vector<int64_t>& shape = graph.tensor(input.tensor).shape;
-  const Boxes regions = AskedRegions(input, shape, SplitAxes(graph, grid, op, choice), choice);
+  const Boxes regions = FindNeededRegions(input, shape, SplitAxes(graph, grid, op, choice), choice);
   std::string bytes;
   bool reaches_outside = false;
   for (int worker = 0; worker < grid.num_workers(); ++worker) {

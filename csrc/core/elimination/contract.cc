@@ -58,12 +58,12 @@ class Contractor {
   }
 
   /*! \brief Return the transposed table. Rows of tables in `neighbours_[v]` are values of v. */
-  SharedMatrix Turn(const SharedMatrix& table) {
+  SharedMatrix FindTransposed(const SharedMatrix& table) {
     SharedMatrix& known = transposed_[table.get()];
     if (known != nullptr) return known;
-    const auto turned = std::make_shared<const ByteMatrix>(Transpose(*table));
-    known = turned;
-    transposed_[turned.get()] = table;
+    const auto transposed = std::make_shared<const ByteMatrix>(Transpose(*table));
+    known = transposed;
+    transposed_[transposed.get()] = table;
     return transposed_[table.get()];
   }
 
@@ -71,7 +71,7 @@ class Contractor {
     SharedMatrix& known = neighbours_[a][b];
     known = known == nullptr ? table : Add(known, table);
     const SharedMatrix sum = known;
-    neighbours_[b][a] = Turn(sum);
+    neighbours_[b][a] = FindTransposed(sum);
   }
 
   SharedMatrix Add(const SharedMatrix& a, const SharedMatrix& b) {

@@ -48,7 +48,7 @@ inline bool Contains(const Interval& outer, const Interval& inner) {
 }
 
 /*! \brief Return the box of all elements of a tensor, [0, shape). */
-inline Box WholeBox(const std::vector<int64_t>& shape) {
+inline Box FullBox(const std::vector<int64_t>& shape) {
   Box box;
   for (int64_t extent : shape) box.push_back({0, extent});
   return box;

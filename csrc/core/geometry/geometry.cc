@@ -90,7 +90,7 @@ Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid,
   const auto split = equally ? SplitEqualPart : SplitPart;
   const int count = grid.num_workers(), rank = static_cast<int>(extents.size());
   Boxes boxes(count, rank);
-  std::copy_n(WholeBox(extents).begin(), rank, boxes[0]);
+  std::copy_n(FullBox(extents).begin(), rank, boxes[0]);
   // Workers with equal first digits are a block. The first worker of the block has its box.
   int block = count;
   for (size_t round = 0; round < choice.size(); ++round) {

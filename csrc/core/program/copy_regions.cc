@@ -15,8 +15,8 @@ Reading& CopyRegions::Read(int op, const Input& input) {
       DescribePlaced(graph_, read, choice, assignment_.tensors[input.tensor]));
   Reading& reading = found->second;
   if (!is_new) return reading;
-  reading.needed = AskedRegions(input, graph_.tensor(input.tensor).shape,
-                                SplitAxes(graph_, grid_, op, choice), choice);
+  reading.needed = FindNeededRegions(input, graph_.tensor(input.tensor).shape,
+                                     SplitAxes(graph_, grid_, op, choice), choice);
   for (int worker = 0; worker < grid_.num_workers(); ++worker)
     reading.is_zero.push_back(IsZeroAddend(input, grid_, choice, worker));
   reading.owners.resize(grid_.num_workers());

@@ -57,8 +57,8 @@ inline void MergeDimensions(std::vector<StridedDimension>* dimensions) {
  * \\param element the unit of offsets and strides: 1 for elements, or the bytes of an element
  */
 template <typename Shape, typename ShapeOf>
-StridedPiece LayOut(const Piece& piece, const Shape& shape, const ShapeOf& shape_of,
-                    int64_t element) {
+StridedPiece MakeStridedPiece(const Piece& piece, const Shape& shape, const ShapeOf& shape_of,
+                              int64_t element) {
   StridedPiece strided;
   for (size_t d = piece.box.size(); d-- > 0;) {
     strided.dimensions.push_back({piece.box[d].extent(), {}});

@@ -30,12 +30,12 @@ namespace {
 class ExactSearch {
  public:
   ExactSearch(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
-              const ExactLimits& limits, const ExactProgress& progress, const Assignment* given)
+              const ExactLimits& limits, const ExactProgress& progress, const Assignment* offered)
       : graph_(graph),
         grid_(grid),
         hints_(hints),
         limits_(limits),
-        given_(given),
+        offered_(offered),
         variables_(graph, grid, hints),
         state_(limits, progress) {}
 
@@ -107,9 +107,9 @@ class ExactSearch {
   }
 
   void OfferGivenPlan() {
-    if (given_ == nullptr) return;
+    if (offered_ == nullptr) return;
     const JoinedRounds separate(grid_.num_rounds(), 1);
-    TryOffer([&] { return RefinePlan(graph_, grid_, hints_, *given_, separate); });
+    TryOffer([&] { return RefinePlan(graph_, grid_, hints_, *offered_, separate); });
   }
 
   static int64_t SumBytes(const SearchResult& found) {
@@ -278,7 +278,7 @@ class ExactSearch {
   const WorkerGrid& grid_;
   const Hints& hints_;
   const ExactLimits& limits_;
-  const Assignment* given_;
+  const Assignment* offered_;
   SearchVariables variables_;
   ExactState state_;
   ExactProblem problem_;

@@ -34,16 +34,16 @@ class SetLister {
         values_(*values) {
     std::vector<int64_t> alone;
     for (size_t r = 0; r < star.readers.size(); ++r) {
-      std::vector<char> is_asked(star.bytes.size(), 0);
-      for (int pattern : star.readers[r].patterns) is_asked[pattern] = 1;
+      std::vector<char> is_needed(star.bytes.size(), 0);
+      for (int pattern : star.readers[r].patterns) is_needed[pattern] = 1;
       alone.push_back(kNobodyAsks);
       least_.push_back(kNobodyAsks);
-      for (size_t pattern = 0; pattern < is_asked.size(); ++pattern) {
-        if (is_asked[pattern] == 0) continue;
+      for (size_t pattern = 0; pattern < is_needed.size(); ++pattern) {
+        if (is_needed[pattern] == 0) continue;
         least_.back() = std::min(least_.back(), CostOf(r, pattern));
         alone.back() = std::min(alone.back(), CostOf(r, pattern) + BytesOf(pattern));
       }
-      asked_.push_back(std::move(is_asked));
+      needed_.push_back(std::move(is_needed));
     }
     base_ = excess.centre.empty() ? 0 : excess.centre[centre];
     for (int64_t cost : least_) base_ += cost;
@@ -62,8 +62,8 @@ class SetLister {
   void FindShareable() {
     for (size_t pattern = 0; pattern < star_.bytes.size(); ++pattern) {
       std::vector<int64_t> extra = {kNobodyAsks, kNobodyAsks};
-      for (size_t r = 0; r < asked_.size(); ++r) {
-        if (asked_[r][pattern] != 0) extra.push_back(CostOf(r, pattern) - least_[r]);
+      for (size_t r = 0; r < needed_.size(); ++r) {
+        if (needed_[r][pattern] != 0) extra.push_back(CostOf(r, pattern) - least_[r]);
       }
       std::partial_sort(extra.begin(), extra.begin() + 2, extra.end());
       if (BytesOf(pattern) > 0 && extra[1] < kNobodyAsks &&
@@ -88,7 +88,7 @@ class SetLister {
       larger.push_back(static_cast<int>(pattern));
       std::vector<int64_t> with = costs;
       for (size_t r = 0; r < with.size(); ++r) {
-        if (asked_[r][pattern] != 0) with[r] = std::min(with[r], CostOf(r, pattern));
+        if (needed_[r][pattern] != 0) with[r] = std::min(with[r], CostOf(r, pattern));
       }
       Extend(i + 1, bytes + BytesOf(pattern), larger, with);
     }
@@ -100,10 +100,10 @@ class SetLister {
   size_t largest_set_;
   int centre_;
   std::vector<StarValue>& values_;
-  std::vector<std::vector<char>> asked_;  // by reader and pattern
-  std::vector<int64_t> least_;            // least cost of each reader, for any set
-  int64_t base_ = 0;                      // cost of the centre plus these costs
-  std::vector<size_t> shareable_;         // patterns that several readers may ask for
+  std::vector<std::vector<char>> needed_;  // by reader and pattern
+  std::vector<int64_t> least_;             // least cost of each reader, for any set
+  int64_t base_ = 0;                       // cost of the centre plus these costs
+  std::vector<size_t> shareable_;          // patterns that several readers may ask for
 };
 
 /*! \brief The value of a star that follows from the other variables. */

@@ -110,10 +110,10 @@ class Builder {
       MarkOutput(OutputMark::kTransit, entry.index, &nodes_.at(entry.node)->attrs);
     }
     for (const auto& copy : copies_) {
-      const auto asked = input_.asked_outputs.find(copy.first.first);
-      if (asked == input_.asked_outputs.end()) continue;
+      const auto requested = input_.requested_outputs.find(copy.first.first);
+      if (requested == input_.requested_outputs.end()) continue;
       nnvm::NodeAttrs* attrs = &nodes_[copy.second]->attrs;
-      for (uint32_t index : asked->second) MarkOutput(OutputMark::kAsked, index, attrs);
+      for (uint32_t index : requested->second) MarkOutput(OutputMark::kRequested, index, attrs);
     }
     return NewHandle(ToEntries(program_.outputs));
   }
@@ -210,7 +210,7 @@ class Builder {
     param.num_args = 1;
     param.shape = ToShape(extent);
     param.dtype = type;
-    param.pieces.push_back({WholeBox(extent), {{0, Extents(extent.size(), 0)}}});
+    param.pieces.push_back({FullBox(extent), {{0, Extents(extent.size(), 0)}}});
     param.tensor = entry.node->attrs.name;
     param.worker = static_cast<int>(node.worker);
     param.phase = static_cast<int>(node.phase);

@@ -37,7 +37,7 @@ struct OwnOperator {
  * If an output is not requested, some kernels skip other outputs too: GroupNorm computes no mean
  * without its first output.
  */
-using AskedOutputs = std::unordered_map<int64_t, std::vector<uint32_t>>;
+using RequestedOutputs = std::unordered_map<int64_t, std::vector<uint32_t>>;
 
 /*! \brief The nodes, attributes and names that the numbers of a program stand for. */
 struct ExecutionInput {
@@ -47,7 +47,7 @@ struct ExecutionInput {
       own_operators;                         // operator id -> operator without such a node
   std::vector<AttributeChanges> attributes;  // distinct sets
   std::vector<int32_t> attribute_index;      // [operator id][worker] -> set of changes, or -1
-  AskedOutputs asked_outputs;
+  RequestedOutputs requested_outputs;
   std::vector<std::string> tensor_names;          // tensor id -> name; of variables, their own
   std::vector<int> tensor_types;                  // tensor id -> MXNet's type code
   std::vector<int64_t> variables;                 // ids of the tensors that no operator produces

@@ -23,7 +23,7 @@ const char* AttributeOf(OutputMark mark) {
   switch (mark) {
     case OutputMark::kTransit:
       return "__tofu_transit__";
-    case OutputMark::kAsked:
+    case OutputMark::kRequested:
       return "__tofu_asked__";
     case OutputMark::kKept:
       return "__tofu_kept__";

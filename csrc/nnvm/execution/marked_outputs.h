@@ -18,7 +18,7 @@ enum class OutputMark {
      other outputs of a partitioned graph are shards. */
   kTransit,
   /*! \brief Requested from its kernel even if nobody reads it. */
-  kAsked,
+  kRequested,
   /*! \brief Keeps its memory from one run of the graph to the next. */
   kKept,
 };

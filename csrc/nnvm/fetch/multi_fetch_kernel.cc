@@ -121,7 +121,7 @@ void ComputePiece(const Piece& piece, const std::vector<TBlob>& inputs,
   std::vector<const DType*> data;
   for (const Source& source : piece.sources) data.push_back(inputs[source.input].dptr<DType>());
   const auto shape_of = [&](int64_t input) -> const mxnet::TShape& { return inputs[input].shape_; };
-  const PieceRuns runs(LayOut(piece, output_shape, shape_of, 1));
+  const PieceRuns runs(MakeStridedPiece(piece, output_shape, shape_of, 1));
   const int64_t cells = runs.num_cells();
   if (cells == 0) return;
   const int64_t bytes = cells * static_cast<int64_t>(sizeof(DType) * data.size());

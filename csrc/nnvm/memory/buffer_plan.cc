@@ -193,7 +193,7 @@ class Planner {
     for (uint32_t entry = 0; entry < graph_.entries.size(); ++entry) {
       const MemoryEntry& marks = graph_.entries[entry];
       // MXNet requests no output that nobody reads, but gives it a buffer during its node.
-      if (marks.is_asked && in_place_[entry] == kUnread) in_place_[entry] = kOwnBuffer;
+      if (marks.is_requested && in_place_[entry] == kUnread) in_place_[entry] = kOwnBuffer;
       // A later run would overwrite what a kept output replaces.
       if (marks.is_kept) in_place_[entry] = kOwnBuffer;
       if (in_place_[entry] < 0) continue;

@@ -37,8 +37,8 @@ struct MemoryEntry {
   int64_t bytes = 0;
   int64_t elements = 0;
   int item_bytes = 0;
-  bool is_placed = true;  // false for variables, and for outputs with memory of their own
-  bool is_asked = false;  // see marked_outputs.h
+  bool is_placed = true;      // false for variables, and for outputs with memory of their own
+  bool is_requested = false;  // see marked_outputs.h
   bool is_kept = false;
 };
 

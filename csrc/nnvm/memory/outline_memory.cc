@@ -86,9 +86,9 @@ class Reader {
       memory.entries.push_back(MakeEntry(node.shapes[i], types.at(i)));
       memory.entries.back().is_placed = !memory.is_variable;
     }
-    const auto asked = builder_.input().asked_outputs.find(node.id);
-    if (node.kind == NodeKind::kOperator && asked != builder_.input().asked_outputs.end()) {
-      for (uint32_t output : asked->second) memory.entries.at(output).is_asked = true;
+    const auto requested = builder_.input().requested_outputs.find(node.id);
+    if (node.kind == NodeKind::kOperator && requested != builder_.input().requested_outputs.end()) {
+      for (uint32_t output : requested->second) memory.entries.at(output).is_requested = true;
     }
     return memory;
   }

@@ -50,8 +50,8 @@ MemoryGraph DescribeGraph(const Graph& graph, std::deque<KernelMemory>* kernels)
     described.EndNode(kernel, devices[id]);
   }
   for (const auto& output : index.outputs()) described.outputs.push_back(index.entry_id(output));
-  for (uint32_t entry : ListMarkedEntries(OutputMark::kAsked, index)) {
-    described.entries[entry].is_asked = true;
+  for (uint32_t entry : ListMarkedEntries(OutputMark::kRequested, index)) {
+    described.entries[entry].is_requested = true;
   }
   for (uint32_t entry : ListMarkedEntries(OutputMark::kKept, index)) {
     described.entries[entry].is_kept = true;

@@ -43,7 +43,7 @@ mxnet::FComputeEx ComputeInBlocks(const Part& part) {
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (block > 1 && signature.outputs[i] == kData) {
         CHECK_NE(requests[i], mxnet::kAddTo) << attrs.name << ": adds to an array of any layout";
-        LayOutInBlocks(block, outputs[i]);
+        DeclareBlocks(block, outputs[i]);
       } else if (requests[i] != mxnet::kAddTo) {
         mxnet::NDArray(outputs[i]).InvalidateMKLDNNData();
       }

@@ -39,7 +39,7 @@ int64_t FindBlock(const mxnet::NDArray& array) {
   return 1;
 }
 
-void LayOutInBlocks(int64_t block, mxnet::NDArray output) {
+void DeclareBlocks(int64_t block, mxnet::NDArray output) {
   output.CreateMKLDNNData(DescribeBlocks(output.shape(), block));
 }
 

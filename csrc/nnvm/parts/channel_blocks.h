@@ -22,7 +22,7 @@ constexpr int64_t kLargestBlock = 16;
 int64_t FindBlock(const mxnet::NDArray& array);
 
 /*! \brief Declare that an output is written in blocks. Call only inside an operator. */
-void LayOutInBlocks(int64_t block, mxnet::NDArray output);
+void DeclareBlocks(int64_t block, mxnet::NDArray output);
 
 /*! \brief The memory of an array, whatever its layout. */
 mxnet::TBlob MemoryOf(const mxnet::NDArray& array);

@@ -11,8 +11,8 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
-static_assert(static_cast<int>(mxnet::kNullOp) == cuda::kNothingAsked &&
-                  static_cast<int>(mxnet::kAddTo) == cuda::kAdditionAsked,
+static_assert(static_cast<int>(mxnet::kNullOp) == cuda::kNothingRequested &&
+                  static_cast<int>(mxnet::kAddTo) == cuda::kAdditionRequested,
               "kernels read MXNet's codes of requests");
 static_assert(mshadow::kFloat32 == 0 && mshadow::kFloat64 == 1 && mshadow::kFloat16 == 2 &&
                   mshadow::kUint8 == 3 && mshadow::kInt32 == 4 && mshadow::kInt8 == 5 &&

@@ -2,7 +2,7 @@
 
 The prediction follows XLA on CPUs:
 
-- Fused values are not stored (`fusion.py`).
+- Values within a fused operation are not stored (`fusion.py`).
 - An equation becomes one or more operations with scratch memory (`xla_operations.py`). Operations run in breadth-first
   order.
 - An operation may overwrite operands that nothing reads later.
@@ -34,7 +34,7 @@ from tofu.jax.frontend.trace import read_jaxpr
 
 LOOP = "loop"
 IN_PLACE = FUSED | {"dynamic_update_slice", LOOP, "scatter", "scatter-add"}
-"""Operations that may overwrite an operand that nothing reads later."""
+"""Operations that may write a result over an operand, if nothing reads the operand later."""
 
 
 def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
@@ -100,10 +100,6 @@ def _make_loop_operation(loop: Loop, types: list[ValueType], alias: Aliases) -> 
 
 
 def _copy_donated(operations: Sequence[Operation], pairs: Mapping[int, int], types: list[ValueType]) -> list[Operation]:
-    """Copy each donated argument that a result would overwrite before all operations have read it.
-
-    `pairs` maps results to arguments. The types of the copies are appended to `types`.
-    """
     makers, readers = index(operations)
     before: list[int] = []  # for each operation, the operations that it depends on, as bits
     for operation in operations:
@@ -156,8 +152,14 @@ def _number_depth_first(operations: Sequence[Operation], results: Iterable[int])
 class _Memory:
     """The buffers of a program. Time is counted in operations.
 
-    `last` is the time at which each value is read last, and `length` is the time at which the program ends. `of` maps
-    each value to the position of its buffer in `buffers`.
+    Attributes
+    ----------
+    last
+        For each value, the time of its last read.
+    length
+        The time at which the program ends.
+    of
+        For each value, the position of its buffer in `buffers`.
     """
 
     last: dict[int | None, int]
@@ -206,8 +208,7 @@ def _pack(
 ) -> int:
     """Return the largest number of bytes that temporary values need at one time.
 
-    `separate_buffers` maps each result to the donated argument whose memory it uses, or None. Temporary values may use
-    this memory until the result is written.
+    `separate_buffers` maps each result to the donated argument that the result overwrites, or to None.
     """
     memory = _list_buffers(order, types, results, separate_buffers)
     spaces = {
@@ -228,8 +229,7 @@ def _pack(
 def _find_unplaced(buffers: Sequence[Buffer], spaces: Iterable[list[Buffer]], length: int) -> list[Buffer]:
     """Return the buffers that cannot use the memory of results.
 
-    Each list in `spaces` has the buffers that share the memory of one result; the first buffer is the result itself.
-    From the largest to the smallest, each buffer takes the smallest space that is large enough, and free at that time.
+    Each list in `spaces` has buffers that share the memory of a result. The first buffer is the result itself.
     """
     spaces = sorted(spaces, key=lambda space: space[0].size)
     sizes = [space[0].size for space in spaces]
@@ -263,8 +263,6 @@ def _find_unplaced(buffers: Sequence[Buffer], spaces: Iterable[list[Buffer]], le
 
 
 class _Occupied:
-    """A table that shows when each space is in use."""
-
     BLOCK = 64
 
     def __init__(self, length: int, spaces: int) -> None:

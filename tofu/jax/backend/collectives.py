@@ -35,7 +35,7 @@ class Workers:
 
     @contextmanager
     def remember(self) -> Iterator[None]:
-        """Return a context for tracing. In this context, numbers that depend on the worker are computed only once."""
+        """Return a context in which each number that depends on the worker is computed only once."""
         before = self._known_numbers
         self._known_numbers = dict(before)
         _ = self.me  # before any loop: XLA on CPUs cannot look up the number in the kernel of a small loop
@@ -62,7 +62,7 @@ class Workers:
     def pick(self, table: Any) -> list[Any]:
         """Return this worker's row of `table`, as a list of numbers.
 
-        A number that is equal on all workers becomes a constant. Other numbers are unsigned if none is negative,
+        A number that is equal on all workers becomes a constant. Other integers are unsigned if none is negative,
         because JAX adds code for signed indices.
         """
         columns = np.asarray(table).reshape(self.count, -1).T
@@ -86,7 +86,7 @@ class Workers:
         return take_box(replicated, begins, [end - begin for begin, end in boxes[0]])
 
     def run(self, collectives: Sequence[Collective], inputs: Sequence[Any]) -> Any:
-        """Run collectives one after another. The first one takes `inputs`, this worker's arrays."""
+        """Run collectives one after another. `inputs` are this worker's arrays, which the first collective takes."""
         if inputs[0].dtype == bool and any(getattr(collective, "reducer", None) for collective in collectives):
             reduced = self.run(
                 collectives, [array.astype(jnp.int8) for array in inputs]
@@ -169,8 +169,8 @@ RULES: dict[type, Callable[[Workers, Any, Any], Any]] = {
 def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
     """Return the region of an array that begins at `begins` and has the shape `extents`. `begins` may be traced.
 
-    To read one integer at a traced position, this function replaces all others by 0 and sums the array. A slice of one
-    integer can be wrong in JAX 0.6.2 on CPUs, if the array is a product.
+    To read one integer at a traced position, this function sets all other integers to 0 and sums the array. A slice of
+    one integer can be wrong in JAX 0.6.2 on CPUs, if the array is a product.
     """
     is_known = all(isinstance(begin, (int, np.integer)) for begin in begins)
     if is_known or prod(extents) > 1 or not jnp.issubdtype(array.dtype, jnp.integer):
@@ -182,8 +182,7 @@ def take_box(array: Any, begins: Sequence[Any], extents: Sequence[int]) -> Any:
 def _find_maximum(array: Any, axis_names: tuple[str, ...]) -> Any:
     """Return the maximum over devices, or NaN if any number is NaN.
 
-    XLA's maximum over CPU devices ignores NaN. So this function compares the numbers as integers, among which NaN is
-    the largest.
+    XLA ignores NaN on CPUs. So this function compares numbers as integers, among which NaN is the largest.
     """
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
         return _reduce_in_parts(jnp.max, array, axis_names)
@@ -217,7 +216,7 @@ def _reduce_in_parts(along_dimension: Callable[..., Any], array: Any, axis_names
 
 
 def _reorder_negative(integers: Any) -> Any:
-    """Convert the bits of floating-point numbers to integers that sort like the numbers. A second call undoes this."""
+    """Convert the bits of floating-point numbers to integers of the same order. A second call converts them back."""
     return jnp.where(integers < 0, integers ^ jnp.iinfo(integers.dtype).max, integers)
 
 

@@ -28,11 +28,12 @@ class Scope:
     Attributes
     ----------
     values
-        Shards, regions from other workers, and partial results, by number in the `Lockstep` program.
+        Shards, regions from other workers, and partial results. Keys are value numbers of the `Lockstep` program.
     sums
-        Partial sums of loops that have not ended, by number of the summed value in the step.
+        Partial sums that loops are still adding to. Keys are value numbers of the step.
     separate_sums
-        Stacks with one sum for each iteration of an inner loop, by number of the summed value. A later loop reads them.
+        Arrays with one sum for each iteration of an inner loop, which a later loop reads. Keys are value numbers of the
+        step.
     """
 
     program: SpmdProgram
@@ -49,7 +50,7 @@ class Scope:
                 self._run_equation(item)
 
     def get_array(self, value: int) -> Any:
-        """Return an array by its number in the `Lockstep` program. If the array is not stored yet, transfer it."""
+        """Return an array by its number in the `Lockstep` program. Transfer the array if that has not happened yet."""
         if value not in self.values:
             inputs = list(map(self.get_array, self.program.lockstep.transfers[value].inputs))
             collectives = self.program.collectives[value]

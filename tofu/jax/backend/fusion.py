@@ -1,11 +1,12 @@
-"""Predict which values XLA stores in memory on CPUs, after fusing operations into the operations that read them.
+"""Predict which values XLA stores in memory on CPUs.
 
-The rules are those of XLA's fusion pass:
+XLA *fuses* operations: it computes an operation within the operations that read its result, and does not store the
+result. These are the rules of XLA's fusion pass:
 
 - A cheap operation is computed again in each reader that it can be fused into. For other readers, its result is stored.
 - A costly operation is computed only once.
-- An operation with several large operands is computed only once if its result is stored for one of its readers. The
-  other readers read this result, because the operands are larger.
+- If the result of an operation with several large operands is stored for one reader, all readers read the stored
+  result, because it is smaller than the operands.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ CHEAP = read_names("""
     integer_pow iota is_finite le loop_cell lt max min mul ne neg nextafter not or pad population_count reduce_precision rev round
     select_n shift_left shift_right_arithmetic shift_right_logical sign slice split square sub transpose xor
 """)
-"""Operations that are fused into their readers."""
+"""Cheap operations, which XLA may fuse into several readers."""
 COSTLY = read_names("""
     acos acosh asin asinh atan atan2 atanh cbrt cos cosh digamma div erf erf_inv erfc exp exp2 expm1 gather lgamma log log1p logistic
     pow rem rsqrt sin sinh sqrt tan tanh
 """) | (REDUCING := read_names("reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum reduce_xor"))
-"""Operations that are fused only into a single reader, which must read each element only once."""
+"""Costly operations, which XLA fuses only if there is one reader, and this reader reads each element once."""
 FUSED = CHEAP | COSTLY
 REPEATING = read_names("broadcast_in_dim concatenate dynamic_slice loop_cell")
 """Operations that may read an element of an operand more than once."""
 MOVING = REPEATING | REDUCING | read_names("gather pad rev slice split transpose")
-"""Operations whose operands are stored in another order than their results."""
+"""Operations that read elements in another order than they write them."""
 FILLING = read_names("broadcast_in_dim iota")
-"""Operations whose results are never large operands, because readers need not read them from memory."""
+"""Operations whose results never count as large operands, because readers need not load them from memory."""
 
 
 @dataclass(eq=False)
@@ -62,7 +63,7 @@ class Buffer:
         return other in self.over and other.last == self.first
 
     def shift(self, moments: int) -> Buffer:
-        """Return a copy of the buffer that is in use `moments` later."""
+        """Return a copy of the buffer that is in use `moments` units of time later."""
         return Buffer(self.size, self.first + moments, self.last + moments)
 
 
@@ -75,7 +76,7 @@ class Operation:
     scratch
         Buffers that are in use while the operation runs.
     length
-        The units of time that it takes: 1, or more for a loop.
+        The time that the operation takes: 1, or more for a loop.
     moved
         Values that the operation cannot overwrite, because it reads their elements in another order than it writes.
     """
@@ -89,12 +90,12 @@ class Operation:
 
     @property
     def is_fusible(self) -> bool:
-        """True if XLA may fuse the operation with its readers, and with operations that compute its operands."""
+        """True if XLA may fuse the operation with operations that read its result or compute its operands."""
         return self.name in FUSED
 
 
 def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """Return which operation computes each value, and which operations read it."""
+    """Return two maps: from each value to the operation that computes it, and to the operations that read it."""
     makers = {value: n for n, operation in enumerate(operations) for value in operation.makes}
     readers: dict[int, list[int]] = {}
     for n, operation in enumerate(operations):
@@ -127,8 +128,8 @@ def _join(operation: Operation, fused_operations: Mapping[int, Operation]) -> Op
 class _Fusion:
     """A choice of the operations that XLA fuses.
 
-    A *root* is an operation whose results are stored in memory. `roots[n]` has an entry for each root that also
-    computes operation n. The entry is True if this root reads an element of n's result more than once.
+    A *root* is an operation whose results are stored in memory. XLA computes operation n within the roots in
+    `roots[n]`. The entry for a root is True if this root reads an element of operation n's result more than once.
     """
 
     def __init__(self, operations: list[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> None:

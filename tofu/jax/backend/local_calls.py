@@ -28,7 +28,7 @@ BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)
 
 
 class WorkerSelection(Protocol):
-    """The worker that runs the program."""
+    """An interface to select what belongs to the worker that runs the program."""
 
     def pick(self, table: Any) -> list[Any]:
         """Return this worker's row of `table`."""
@@ -41,8 +41,8 @@ class WorkerSelection(Protocol):
 class RepeatedElements:
     """Elements of an operand that a sum or another reduction would include twice, because shards overlap.
 
-    They are the elements from position `counts[worker]` of `dimension` to the end. `neutral` replaces them, for example
-    0 in a sum.
+    They are at the end of the worker's shard, from position `counts[worker]` of `dimension` on. A reduction reads
+    `neutral` instead, which is 0 for a sum.
     """
 
     operand: int
@@ -94,13 +94,13 @@ class LocalCall:
         return evaluate(replace(self.equation, params={**self.parameters, **replaced}), operands)
 
     def pick(self, name: str, default: Any) -> list[Any]:
-        """Return this worker's value of an attribute, as a list of numbers."""
+        """Return this worker's value of the attribute `name`, or `default` if there is none, as a list of numbers."""
         rows = [attributes.get(name, default) for attributes in self.attributes_by_worker]
         return self.workers.pick([row if isinstance(row, tuple) else (row,) for row in rows])
 
     @cached_property
     def split_dimensions(self) -> list[int]:
-        """The dimensions along which the first operand is split and the primitive looks up positions."""
+        """The dimensions along which the first operand is split, and along which the primitive looks up positions."""
         begins = [attributes.get("first", ()) for attributes in self.attributes_by_worker]
         return sorted({d for begin in begins for d, first in enumerate(begin) if first})
 
@@ -109,7 +109,7 @@ class LocalCall:
         return next(attributes["rows"] for attributes in self.attributes_by_worker if "rows" in attributes)
 
     def take_part(self, result: Any, output: int = 0, sharded_dimensions: int = 0) -> Any:
-        """Return this worker's shard of a result whose first `sharded_dimensions` dimensions are already sharded."""
+        """Return this worker's shard of a result. The first `sharded_dimensions` dimensions are already sharded."""
         complete = tuple((0, extent) for extent in result.shape[:sharded_dimensions])
         boxes = [(*complete, *box[sharded_dimensions:]) for box in self.output_boxes[output]]
         return self.workers.take_part(result, boxes)
@@ -144,8 +144,8 @@ def find_repeated_elements(
 ) -> list[RepeatedElements]:
     """Find elements of operands that a reduction would include twice, because shards overlap.
 
-    `own_counts` maps each axis along which shards overlap to the number of positions that each worker includes. Indices
-    of a gather or scatter are not replaced, because the primitive may require unique or sorted indices.
+    For each axis along which shards overlap, `own_counts` has the number of positions that each worker includes.
+    Indices of a gather or scatter are not replaced, because the primitive may require unique or sorted indices.
     """
     operands = [n for n, operand in enumerate(equation.inputs) if not isinstance(operand, Literal)]
     has_indices = equation.primitive.name.startswith(("gather", "scatter"))
@@ -176,14 +176,13 @@ def share_parameters(equation: Equation, attributes_by_worker: Sequence[dict[str
 
 
 def _offset_iota(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Count from the first position of this worker's shard."""
     dtype = call.parameters["dtype"]
     (positions,) = call.bind(operands, dtype=dtype if jnp.issubdtype(dtype, jnp.integer) else jnp.dtype(jnp.int32))
     return [(positions + jnp.asarray(call.pick("first", 0)[0]).astype(positions.dtype)).astype(dtype)]
 
 
 def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Draw all numbers, because each one depends on how many are drawn. Return this worker's shard."""
+    """Draw all numbers and return this worker's shard, because each number depends on how many are drawn."""
     (keys,) = operands
     (all_numbers,) = call.bind(operands, shape=call.equation.params["shape"])
     return [call.take_part(all_numbers, sharded_dimensions=keys.ndim)]
@@ -195,7 +194,7 @@ def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Gather rows. Rows outside this worker's shard are zeros, so that the sum over workers has all rows."""
+    """Gather rows. Rows outside this worker's shard become zeros, so that the sum over all workers has every row."""
     operand, indices = operands
     dimension_numbers, params = call.equation.params["dimension_numbers"], call.equation.params
     first_rows = call.pick("first", (0,) * operand.ndim)
@@ -247,10 +246,7 @@ def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
 
 
 def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
-    """Clamp the start indices of a dynamic slice or update.
-
-    If XLA merges two slices, it does not clamp the indices by itself.
-    """
+    """Clamp the start indices of a dynamic slice or update, because XLA does not clamp them if it merges two slices."""
     operand_count = 1 if name == "dynamic_slice" else 2
     window_sizes = parameters["slice_sizes"] if name == "dynamic_slice" else operands[1].shape
     clamped = list(operands[:operand_count])
@@ -263,8 +259,8 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
 def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
     """Clamp the indices of a gather, even if `mode` promises that they are in bounds.
 
-    `jax.vmap` of dynamic slices makes such gathers with indices that are out of bounds. XLA may turn them into slices
-    without a clamp.
+    `jax.vmap` of dynamic slices makes this promise for indices that may be out of bounds, and XLA relies on the
+    promise.
     """
     dimensions, slice_sizes = parameters["dimension_numbers"].start_index_map, parameters["slice_sizes"]
     last_start = np.array([shape[d] - slice_sizes[d] for d in dimensions])
@@ -311,7 +307,7 @@ def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Return a slice. Elements outside this worker's shard are zeros, so that the sum over workers is complete."""
+    """Return a slice. Elements outside this worker's shard become zeros, so that the sum over workers is complete."""
     operand, *starts = operands
     sizes = call.parameters["slice_sizes"]
     begins, bits, is_own = _find_begins(call, operand.shape, sizes, starts), as_bits(operand), jnp.bool_(True)
@@ -325,10 +321,7 @@ def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 def _find_begins(
     call: LocalCall, shape: Sequence[int], window_sizes: Sequence[int], starts: Sequence[Any]
 ) -> list[Any]:
-    """Return the start of a window, relative to the worker's shard. The start may be outside the shard.
-
-    As in JAX, a window that exceeds the complete array is first moved into the array.
-    """
+    """Return the start of a window, relative to the worker's shard. The start may be outside the shard."""
     complete_extents, split_dimensions = call.find_complete_extents(), call.split_dimensions
     index_dtype = jnp.int64 if any(jnp.result_type(start) == jnp.int64 for start in starts) else jnp.int32
     begins = []
@@ -340,7 +333,6 @@ def _find_begins(
 
 
 def _read_along(array: Any, dimension: int, begin: Any, size: int) -> tuple[Any, Any]:
-    """Return `size` elements along a dimension, and a mask of those inside the array. The rest repeats the border."""
     position, extent = begin + jnp.arange(size, dtype=begin.dtype), array.shape[dimension]
     shape = [size if d == dimension else 1 for d in range(array.ndim)]
     is_inside = ((position >= 0) & (position < extent)).reshape(shape)

@@ -7,7 +7,7 @@ before the loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any
@@ -32,14 +32,15 @@ from tofu.program.collectives import Collective, Layout, recognize
 from tofu.program.lockstep import Compute, Lockstep
 from tofu.program.parts import list_shards
 from tofu.search.choices import REPLICATED
+from tofu.search.geometry import find_shards
 
 
 class SpmdProgram:
     """A planned step as a JAX program for all workers.
 
     The program takes the arrays in the step's arguments, then the constants that the step closes over.
-    `operand_numbers` are their numbers in the step. Operands and results with overlapping shards are joined arrays
-    (`uneven.py`).
+    `operand_numbers` has the value number of each of them in the step. If the shards of an array overlap, the program
+    takes or returns a joined array instead (`uneven.py`).
     """
 
     def __init__(self, native: Native, program: PlannedProgram) -> None:
@@ -55,21 +56,30 @@ class SpmdProgram:
 
     @cached_property
     def lockstep(self) -> Lockstep:
-        """The instructions that all workers run together."""
-        return align_workers(self._planned, self.problem.factors, lambda tensor: list_shards(self.choices, tensor))
+        """The instructions that all workers run together, as a `Lockstep` program."""
+        return align_workers(
+            self._planned,
+            self.problem.factors,
+            lambda tensor: find_shards(self.problem, tensor, self.choices.layout(tensor)),
+        )
 
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
-        """The collectives that transfer each value. Keys are the numbers of values in the `Lockstep` program."""
-        transfers = self.lockstep.transfers
-        collectives_by_value = {value: recognize(self.lockstep, transfer) for value, transfer in transfers.items()}
-        if is_checked():
-            if self.lockstep.moved_bytes > self._planned.remote_bytes:
-                raise InternalError(
-                    f"Transfers move {self.lockstep.moved_bytes} bytes, and the program {self._planned.remote_bytes}."
-                )
-            for value, collectives in collectives_by_value.items():
-                check_collectives(self.lockstep, transfers[value], collectives)
+        """For each value that workers transfer, its collectives. Keys are value numbers of the `Lockstep` program."""
+        lockstep = self.lockstep
+        if is_checked() and lockstep.moved_bytes > self._planned.remote_bytes:
+            raise InternalError(
+                f"Transfers move {lockstep.moved_bytes} bytes, and the program {self._planned.remote_bytes}."
+            )
+        collectives_by_kind: dict[Hashable, tuple[Collective, ...]] = {}
+        collectives_by_value: dict[int, tuple[Collective, ...]] = {}
+        for value, transfer in lockstep.transfers.items():
+            kind = lockstep.find_kind(transfer)
+            if kind not in collectives_by_kind:
+                collectives_by_kind[kind] = recognize(lockstep, transfer)
+                if is_checked():
+                    check_collectives(lockstep, transfer, collectives_by_kind[kind])
+            collectives_by_value[value] = collectives_by_kind[kind]
         return collectives_by_value
 
     @cached_property
@@ -104,7 +114,7 @@ class SpmdProgram:
         return jax.jit(function, in_shardings=ins, out_shardings=outs, donate_argnums=tuple(donated))
 
     def function(self, mesh: Mesh) -> Callable[..., list[Any]]:
-        """Return the function that computes the results. Jit it with `shardings` and `result_shardings`."""
+        """Return the function that computes the results, to be jitted with `shardings` and `result_shardings`."""
         self.workers.scatters_sums = scatters_sums(list(mesh.devices.flat))  # before anything is traced
         mapped = self.map_over_mesh(mesh)
 
@@ -123,9 +133,9 @@ class SpmdProgram:
         return shard_map(self.run, mesh, tuple(specs), result_specs, is_checked=is_checked)
 
     def check_replicas(self, mesh: Mesh) -> bool:
-        """Return True if JAX can prove that all replicas of a shard are equal.
+        """Return True if JAX can prove that workers with the same shard compute the same numbers.
 
-        The program is traced but not lowered, because JAX's check fails on primitives that it lowers to loops.
+        The program is traced but not compiled, because JAX's check fails on primitives that are compiled to loops.
         """
         try:
             jax.eval_shape(self.map_over_mesh(mesh, is_checked=True), *self.argument_structs(mesh))
@@ -146,15 +156,15 @@ class SpmdProgram:
             ]
 
     def find_compute(self, equation: Equation) -> Compute | None:
-        """Return the instruction for an equation, or None if its results are only transferred or not needed."""
+        """Return the instruction for an equation. Return None if its results are only transferred or not needed."""
         return self.lockstep.computes.get(self._operator_by_origin[id(equation)])
 
     def uneven_arguments(self, mesh: Mesh) -> dict[int, UnevenSharding]:
-        """Return the shardings of operands with overlapping shards, by position among the operands."""
+        """Map the position of each operand with overlapping shards to its sharding."""
         return self._find_uneven(dict(enumerate(self.operand_numbers)), self.shardings(mesh))
 
     def uneven_results(self, mesh: Mesh) -> dict[int, UnevenSharding]:
-        """Return the shardings of results with overlapping shards, by position."""
+        """Map the position of each result with overlapping shards to its sharding."""
         return self._find_uneven(self._layout_owners, self.result_shardings(mesh))
 
     def _find_uneven(self, numbers: Mapping[int, int], shardings: Sequence[NamedSharding]) -> dict[int, UnevenSharding]:
@@ -187,11 +197,11 @@ class SpmdProgram:
         }
 
     def find_layout(self, number: int) -> Layout:
-        """Return the layout of a value: for each round of the plan, the dimension that is split."""
+        """Return the layout of a value: the dimension that each round of the plan splits."""
         return tuple(self.choices.layout(self.native.tensor_of[number]))
 
     def find_result(self, number: int, layout_owner: int) -> int:
-        """Return the `Lockstep` number of a copy of value `number` that has the layout of value `layout_owner`."""
+        """Find the copy of value `number` that has the layout of value `layout_owner`. Return its `Lockstep` number."""
         if self.find_layout(layout_owner) == self.find_layout(number):
             return self.shards[number]
         return self._value_by_result[self.native.tensor_of[number], self.find_layout(layout_owner)]

@@ -61,14 +61,14 @@ class UnevenSharding:
         return self.part
 
     def find_part(self, index: Sequence[slice]) -> tuple[slice, ...]:
-        """Convert the region of a shard in the joined array, `index`, to its region in the original array."""
+        """Return the region of a shard in the original array. `index` is the shard's region in the joined array."""
         joined_region = index[: len(self.part)]  # JAX also indexes the data of random keys
         numbers = [(bounds.start or 0) // extent for bounds, extent in zip(joined_region, self.part, strict=True)]
         starts = [begins[number] for begins, number in zip(self.begins, numbers, strict=True)]
         return tuple(slice(start, start + extent) for start, extent in zip(starts, self.part, strict=True))
 
     def make_array(self, read: Callable[[tuple[slice, ...]], Any]) -> UnevenArray:
-        """Build an array. As in `jax.make_array_from_callback`, `read` returns the elements of a given region."""
+        """Build an array. `read` returns the elements of a region, as in `jax.make_array_from_callback`."""
         joined = jax.make_array_from_callback(self.joined_shape, self.joined, lambda index: read(self.find_part(index)))
         return UnevenArray(joined, self)
 
@@ -87,12 +87,12 @@ class UnevenSharding:
 
     @cached_property
     def join_whole(self) -> Any:
-        """The function `join`, jitted. Its operands may be replicated."""
+        """The jitted function `join`. Its operand may be replicated."""
         return jax.jit(self.join, out_shardings=self.joined)
 
     @cached_property
     def restore_on_devices(self) -> Any:
-        """The function `restore`, jitted."""
+        """The jitted function `restore`."""
         return jax.jit(self.restore)
 
     @cached_property
@@ -116,7 +116,7 @@ class UnevenSharding:
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard on a device of this process. `index` is its region of the array. Copies differ in `replica_id`."""
+    """A shard on a device of this process. `index` is its region of the array. Copies have different `replica_id`s."""
 
     device: Any
     index: tuple[slice, ...]

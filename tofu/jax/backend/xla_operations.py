@@ -13,11 +13,11 @@ from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, ValueT
 ALIASES = read_names("""
     bitcast_convert_type device_put expand_dims optimization_barrier random_unwrap random_wrap reshape squeeze
 """)
-"""Primitives that copy nothing: result n shares the memory of operand n."""
+"""Primitives that copy nothing, because result n uses the memory of operand n."""
 ALONG = {"all_gather": "all_gather_dimension", "reduce_scatter": "scatter_dimension"}
 """For each collective, the parameter that names the dimension."""
 WINDOW = 32
-"""XLA reduces a longer dimension in windows of this length, and fuses nothing into such a reduction."""
+"""XLA reduces longer dimensions in windows of this length. It fuses nothing into such a reduction."""
 
 
 def count_bytes(type_: ValueType) -> int:
@@ -57,7 +57,7 @@ class Aliases:
         return value
 
     def find_all(self, operands: Iterable[Operand]) -> tuple[int, ...]:
-        """Return the values whose memory the operands share, each only once."""
+        """Return each value whose memory the operands share, without repetitions."""
         return tuple(dict.fromkeys(self.find(x) for x in operands if isinstance(x, int)))
 
 
@@ -188,10 +188,6 @@ RULES: Mapping[str, Callable[[Kernels, Equation, tuple[int, ...]], Iterator[Oper
 
 
 def _is_stored_as_matrices(type_: ValueType, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int]) -> bool:
-    """Return True if an array needs no copy for a matrix product: its order is batch, rows, columns.
-
-    If there is only one row dimension and one column dimension, they may be swapped.
-    """
     batch, rows, columns = ([d for d in dimensions if type_.shape[d] > 1] for dimensions in (batch, rows, columns))
     order = [*batch, *rows, *columns]
     is_exchangeable = len(rows) == len(columns) == 1

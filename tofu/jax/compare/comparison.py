@@ -33,7 +33,7 @@ from tofu.planning.settings import Settings
 from tofu.report.console import print_legend, print_notes
 
 MOST_WORK = 1.5
-"""A note says that devices repeat work if together they compute more than this many times the work of one."""
+"""If devices together compute more than this many times the work of one device, a note says that they repeat work."""
 GIVEN = "the plan given"
 SPLIT = "Tofu, everything split"
 FREE = "Tofu, replicas free"
@@ -48,7 +48,7 @@ LEGEND_OF_OVERLAP = "Overlap: share of the bytes that is transferred while worke
 
 @dataclass(frozen=True)
 class PlanRow:
-    """A compiled plan, as a row of the table.
+    """A row of the table, with the results for one plan.
 
     If the plan does not apply to the step, `moved_bytes` is -1 and `note` has the reason. `overlapped_bytes` counts the
     moved bytes that are transferred while devices compute.
@@ -70,7 +70,7 @@ class PlanRow:
 
 
 class PlanComparison:
-    """A comparison of Tofu's plans for a step with *peers*, plans made by hand. All are compiled by XLA."""
+    """A comparison of Tofu's plans for a step with *peers*, plans made by hand. XLA compiles all plans."""
 
     def __init__(
         self, step: Callable[..., Any], source: Source, arguments: Arguments, settings: Settings, devices: Sequence[Any]
@@ -90,9 +90,10 @@ class PlanComparison:
         self._one_device_work = _count_work(compiled)
 
     def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[PlanRow]:
-        """Yield a row for each plan: first Tofu's plans, then the peers.
+        """Yield the rows of the table: plans that Tofu makes, then peers (plans made by hand).
 
-        After that, for each peer, yield the row of a Tofu plan that needs no more memory.
+        The last rows compare them at equal memory. For each peer, Tofu makes a plan that needs no more memory than the
+        peer.
         """
         if self._settings.plan is not None:
             yield self.attempt(GIVEN, self.plan)
@@ -107,18 +108,18 @@ class PlanComparison:
 
     @cached_property
     def split(self) -> PlanRow:
-        """The row for Tofu's plan that splits everything but small tensors."""
+        """The row of the table for a plan in which Tofu splits all tensors except small ones."""
         return self.attempt(SPLIT, partial(self.plan, plan=None, replicate="small"))
 
     def plan_within(self, rows: Sequence[PlanRow]) -> Iterator[PlanRow]:
-        """For each peer, yield the row of a Tofu plan whose arguments need no more memory than the peer's."""
+        """For each peer, let Tofu make a plan whose arguments need no more memory. Yield the rows of these plans."""
         for row in rows:
             if row.is_peer and 0 <= self.split.argument_bytes <= row.argument_bytes:
                 limited = partial(self.plan, plan=None, replicate="small", memory_limit=row.argument_bytes, cache=False)
                 yield self.attempt(f"Tofu within {row.name}", limited)
 
     def plan(self, name: str, **changed_settings: Any) -> PlanRow:
-        """Plan the step with some settings changed, and compile it. Return the table row, which has the given name."""
+        """Plan the step with some settings changed, and compile it. Return the row `name` of the table."""
         lowered, plan = self.lower_plan(**changed_settings)
         return self._compile(name, lowered, plan.communication_bytes, plan.optimality)
 
@@ -129,11 +130,11 @@ class PlanComparison:
         return step.lower_leaves(), partition.plan
 
     def peer(self, peer: Peer, name: str) -> PlanRow:
-        """Compile the step with the argument shardings that a peer chooses, and return the peer's row."""
+        """Compile the step with a peer's shardings of the arguments. Return the row `name` of the table."""
         return self._compile(name, self.lower_peer(peer))
 
     def lower_peer(self, peer: Peer) -> Any:
-        """Lower the step with a peer's argument shardings. The next state is sharded like the state."""
+        """Lower the step with a peer's shardings of the arguments. The next state is sharded like the state."""
         shardings = peer(make_mesh(self._devices), self._arguments)
         sharding_lists = [jax.tree.leaves(argument) for argument in shardings]
         argument_shardings = [sharding for argument in sharding_lists for sharding in argument]

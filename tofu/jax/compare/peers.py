@@ -41,7 +41,7 @@ class Arguments:
 
 
 Peer: TypeAlias = Callable[[Mesh, Arguments], tuple[Any, ...]]
-"""A function that returns the shardings of each argument, as a tree or as a list of leaves."""
+"""A plan made by hand: a function that returns the shardings of each argument, as a tree or as a list."""
 
 
 def split_arguments(arguments: Sequence[Any], batch: int | None = None) -> Arguments:
@@ -74,9 +74,10 @@ def make_sharding(mesh: Mesh, rank: int, split: Mapping[int, Sequence[str]]) -> 
 
 
 def shard_batch(mesh: Mesh, arguments: Arguments, names: Sequence[str]) -> tuple[Any, ...]:
-    """Return shardings that split the batch along mesh axes. Arrays without a batch dimension are replicated.
+    """Return shardings that split the batch along the mesh axes `names`.
 
-    Raise UnsupportedError if the batch cannot be divided equally, which XLA requires.
+    Arrays without a batch dimension are replicated. Raise UnsupportedError if the batch cannot be divided equally,
+    which XLA requires.
     """
     parts = prod(mesh.shape[name] for name in names)
     if arguments.batch % parts:

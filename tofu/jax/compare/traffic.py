@@ -41,10 +41,12 @@ FUSED_START = "AsyncCollectiveStart"
 
 @dataclass
 class CollectiveTraffic:
-    """Bytes that all devices receive in one step, by kind of collective.
+    """Bytes that all devices receive in one step. Each attribute has a number for each kind of collective.
 
     Attributes
     ----------
+    bytes
+        All bytes.
     between
         Bytes that cross from one host to another, if the devices of a host relay data to each other.
     overlapped
@@ -174,7 +176,7 @@ def _find_share_between_hosts(pairs: Sequence[tuple[int, int]], host_devices: in
 
 
 def _find_relayed_share(groups: Sequence[Sequence[int]], host_devices: int) -> float:
-    """Return the share of received bytes that comes from other hosts, if each group of devices sends data along a ring.
+    """Return the share of the received bytes that comes from other hosts, if the devices of a group form a ring.
 
     In such a ring, one device of each host receives from another host.
     """

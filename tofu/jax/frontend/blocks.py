@@ -1,4 +1,4 @@
-"""Divide operators along a dimension, such as cumulative sums and `argmax`, into one block for each worker.
+"""Divide operators such as cumulative sums and `argmax` into one block for each worker.
 
 Each worker computes its own block, and workers exchange one partial result for each block. A Fourier transform of
 several dimensions becomes one transform for each dimension. Each transform can be split along the other dimensions.

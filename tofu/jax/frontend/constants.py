@@ -1,4 +1,4 @@
-"""Copy the arrays that a step closes over, so that later changes of these arrays do not change the traced step."""
+"""Copy the arrays that a step closes over, so that the traced step stays the same if the user changes these arrays."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tofu.jax.frontend.equations import find_dtype
 def copy_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
     """Return the jaxpr with copies of its constants, also in inner jaxprs.
 
-    The user may later overwrite, delete or donate the original arrays. Raise UnsupportedError for a constant that an
-    outer transformation is tracing.
+    The user may later overwrite, delete or donate the original arrays. Raise UnsupportedError if a constant is itself
+    being traced by an outer transformation.
     """
     copied: core.ClosedJaxpr = _ConstantCopier().copy(closed)
     return copied

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 RUN_WHERE_TAKEN = ("while", "pure_callback")
-"""Primitives that may run only if their branch is taken. Otherwise they may never end, or raise an error."""
+"""Primitives that must not run unless their branch is chosen, because they may never end, or raise an error."""
 
 
 def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand] | None:
@@ -46,7 +46,7 @@ def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation
 
 
 def must_be_taken(jaxpr: core.Jaxpr) -> bool:
-    """Return True if a jaxpr may run only if its branch is chosen, because of a primitive such as `while`."""
+    """Return True if a jaxpr must not run unless its branch is chosen, because of a primitive such as `while`."""
     return any(
         equation.primitive.name in RUN_WHERE_TAKEN
         or any(must_be_taken(body.jaxpr) for body in list_bodies(equation.params))
@@ -65,7 +65,7 @@ def list_bodies(params: Mapping[str, Any]) -> Iterator[core.ClosedJaxpr]:
 def enter_scan(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
     """Convert a `lax.scan` to a loop, and return its results.
 
-    In the loop, the first equations take elements of the scanned arrays, and the last equations stack results.
+    In each iteration, the first equations take elements of the scanned arrays, and the last equations stack results.
     """
     params = jaxpr_equation.params
     body, length = params["jaxpr"], params["length"]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
 
 WRITTEN = {"dynamic_update_slice": 1}
-"""The position of the operand that a primitive writes into its first operand. For all scatters, it is 2."""
+"""Position of the operand that a primitive writes into its first operand. All scatters write operand 2."""
 
 
 def drop_empty(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:

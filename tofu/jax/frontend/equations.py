@@ -81,12 +81,12 @@ def _count_item_bytes(dtype: Any) -> int:
 
 
 def read_type(aval: Any) -> ValueType:
-    """Return the type of a JAX abstract value, or of an array."""
+    """Return the type of an array or of a JAX abstract value."""
     return ValueType(tuple(aval.shape), aval.dtype, bool(getattr(aval, "weak_type", False)))
 
 
 def as_type(value: Any, type_: ValueType) -> Any:
-    """Return a value with the `weak_type` of `type_`. Its shape and dtype must already be those of `type_`."""
+    """Return a value with the `weak_type` of `type_`. The value must already have the shape and dtype of `type_`."""
     if type_.is_key or bool(value.weak_type) == type_.weak_type:
         return value
     convert = primitives.convert_element_type_p
@@ -181,13 +181,13 @@ class LoopCarry:
     Attributes
     ----------
     value
-        The number by which the loop body reads the carried value.
+        The number of the carried value in the loop body.
     first
         The carried value in the first iteration.
     following
-        The result that becomes the carried value of the next iteration.
+        The carried value in the next iteration, which the body computes.
     last
-        The number by which equations after the loop read the final value.
+        The number of the final value after the loop.
     """
 
     value: int
@@ -207,7 +207,7 @@ class LoopCarry:
 
 @dataclass(frozen=True)
 class LoopSum:
-    """A result that one or more loops sum, as seen from one of these loops.
+    """The sum of a result over one or more loops, as seen from one of these loops.
 
     Attributes
     ----------
@@ -236,7 +236,8 @@ class LoopSum:
 class Loop:
     """A loop of `length` iterations, such as a `lax.scan`. If `reverse` is True, it scans arrays from the end.
 
-    An earlier loop computed separate sums of the values in `separate_sums`. Iteration t reads sum t of each value.
+    The values in `separate_sums` have separate sums, which an earlier loop computed. Iteration t of this loop reads sum
+    t of each value.
     """
 
     equations: tuple[Equation | Loop, ...]
@@ -265,7 +266,7 @@ class Loop:
         return replace(self, equations=equations, carries=carries)
 
     def walk_sums(self, depth: int = 1) -> Iterator[LoopSum]:
-        """Yield the results that this loop sums, or stacks as separate sums. They may be results of inner loops.
+        """Yield the results that this loop sums, or stacks as separate sums. Inner loops may compute these results.
 
         `depth` is 1 for the loop itself, and increases by 1 with each inner loop.
         """
@@ -277,7 +278,7 @@ class Loop:
                 yield LoopSum(item, item.has_separate_sums and depth == 1, depth == outermost, stack_shape)
 
     def compute(self, values: dict[int, Any]) -> None:
-        """Run the loop. Add its results to `values`, and also the values in its last iteration."""
+        """Run the loop. Add its results to `values`, and also the values of its last iteration."""
         loop_sums = list(self.walk_sums())
         for loop_sum in loop_sums:
             if loop_sum.is_outermost:

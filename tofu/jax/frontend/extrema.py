@@ -12,11 +12,11 @@ from tofu.jax.frontend.equations import Equation, Operand, Step
 
 REDUCING = frozenset(("reduce_max", "reduce_min"))
 RESHAPING = frozenset(("broadcast_in_dim", "expand_dims", "reshape", "squeeze"))
-"""Primitives that may stand between a maximum and the comparison."""
+"""Primitives that may be between a maximum and its comparison."""
 
 
 def find_compared_with_extremum(step: Step) -> frozenset[int]:
-    """Return the floating-point values that the step compares with their own maximum or minimum."""
+    """Return the floating-point values that are compared with their own extremum, as `x` is in `x == jnp.max(x)`."""
     equation_by_result = {number: equation for equation in step.walk() for number in equation.outputs}
     compared = set()
     for equation in step.walk():

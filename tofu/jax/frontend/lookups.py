@@ -54,11 +54,11 @@ class KnownLookup:
     Attributes
     ----------
     known
-        The known positions, by dimension of the array.
+        The known positions. Keys are dimensions of the array.
     rest
         The index arrays for other dimensions of the array. Their last dimension has extent 1.
     batches
-        Maps each batch dimension of the array to the corresponding dimension of the indices. A dimension with several
+        The dimension of the indices that corresponds to each batch dimension of the array. A dimension with several
         known positions becomes a batch dimension.
     """
 
@@ -67,7 +67,7 @@ class KnownLookup:
     batches: Mapping[int, int]
 
     def without_batches(self, dimensions: Iterable[int]) -> tuple[int, ...]:
-        """Return the given dimensions, without those that are batch dimensions of the array."""
+        """Return those of the given dimensions that are not batch dimensions of the array."""
         return tuple(d for d in dimensions if d not in self.batches)
 
     def list_batches(self) -> tuple[int, ...]:
@@ -92,7 +92,7 @@ class KnownLookup:
         return lax.rev(part, reversed_) if reversed_ else part
 
     def write(self, array: Any, part: Any, join: Callable[[Any, Any], Any] | None = None) -> Any:
-        """Write `part` at the known positions. If there is a function `join`, it combines old elements with `part`."""
+        """Return `array` with `part` at the known positions. If `join` is passed, it combines old and new elements."""
         part = self.reverse_decreasing(part)
         if part.shape == array.shape:
             return part if join is None else join(array, part)
@@ -115,8 +115,8 @@ def find_lookup(
 ) -> KnownLookup | None:
     """Find the known positions of a gather or scatter. Return None if no position is known.
 
-    The indices apply to `dimensions` of the operand. A slice has the extents `sizes`, and then loses its `collapsed`
-    dimensions. `batched` maps batch dimensions of the operand to batch dimensions of the indices.
+    `indices` has a position for each of `dimensions`. A slice has the extents `sizes`, before its `collapsed`
+    dimensions are removed. `batched` maps batch dimensions of the operand to batch dimensions of the indices.
     """
     shape = builder.find_type(operand).shape
     partial = (d for d in range(len(shape)) if d not in dimensions and d not in batched and sizes[d] < shape[d])
@@ -136,7 +136,7 @@ def find_lookup(
 
 
 def list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
-    """Return the indices for each dimension, or [] if `indices` does not concatenate them."""
+    """Return the operands that `indices` concatenates, one for each dimension, or [] if there are none."""
     shape = builder.find_type(indices).shape
     if shape[-1:] == (1,):
         return [indices]
@@ -168,7 +168,7 @@ def write_at(
     strides: Sequence[int],
     join: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
-    """Return `operand` with regularly spaced elements replaced by `update`, or combined with it by `join`."""
+    """Return `operand` with `update` at regular positions. If `join` is passed, it combines old and new elements."""
     sizes, extents = update.shape, operand.shape
     ends = [begin + stride * (size - 1) + 1 for begin, stride, size in zip(begins, strides, sizes, strict=True)]
     around = zip(begins, ends, strides, extents, strict=True)
@@ -185,7 +185,7 @@ def select_window(
     moved: Any,
     strides: Sequence[int] | None = None,
 ) -> Any:
-    """Return `operand` with a window replaced by the window of `moved`, or combined with it by `join`."""
+    """Return `operand` with a window from `moved`. If `join` is passed, it combines old and new elements."""
     is_inside = np.bool_(True)
     strides = strides or [1] * len(begins)
     for d, (begin, stride, size, extent) in enumerate(zip(begins, strides, sizes, operand.shape, strict=True)):
@@ -203,5 +203,5 @@ def is_large(sizes: Sequence[int], shape: Sequence[int]) -> bool:
 
 
 def clamp(begin: Any, extent: int, size: int) -> int:
-    """Return the first position of a window, moved inside the array if necessary."""
+    """Return the first position of a window, after moving the window inside the array if necessary."""
     return int(min(max(begin, 0), extent - size))

@@ -39,7 +39,7 @@ Item = TypeVar("Item", Equation, Loop)
 PRODUCTS = frozenset(("conv_general_dilated", "dot_general", "reduce_sum", "scatter-add"))
 """Primitives that sum over a dimension. If this dimension is split, each worker computes a partial sum."""
 ADDABLE = frozenset(("add", "add_any", "convert_element_type", "div", "integer_pow", "mul", "neg", "select_n", "sub"))
-"""Element-wise primitives whose results a loop may sum together with products, such as the gradient of a penalty."""
+"""Element-wise primitives whose results a loop may sum along with products, such as the gradient of a penalty."""
 RESHAPING = frozenset(("broadcast_in_dim", "expand_dims", "neg", "reshape", "slice", "squeeze", "transpose"))
 ADDING = frozenset(("add", "add_any", "concatenate", "sub"))
 SCALING = frozenset(("div", "mul"))
@@ -48,7 +48,7 @@ LEAST_SCALED_BITS = 32
 
 
 def hoist_sums(step: Step) -> Step | None:
-    """Return the step with sums moved out of its loops, or None if no sum can move. Values keep their numbers."""
+    """Return the step with sums moved out of its loops, or None if no sum can move. Value numbers do not change."""
     hoister = _Hoister(list(step.types), {n: e for e in step.walk() for n in e.outputs})
     equations = hoister.hoist_from(step.equations)
     if not hoister.count:
@@ -59,10 +59,9 @@ def hoist_sums(step: Step) -> Step | None:
 
 @dataclass
 class _Hoister:
-    """Moves sums out of the loops of a step.
+    """A pass that moves sums out of the loops of a step.
 
-    `equation_by_result` has the equation that computes each value. If a sum moves, `current_by_old` maps the old result
-    of the loop to the new one. `count` counts the moved sums.
+    If a sum moves, `current_by_old` maps the old result of the loop to the new one.
     """
 
     types: list[ValueType]
@@ -121,12 +120,11 @@ class _HoistedSum:
     Attributes
     ----------
     summed_equations
-        Equations that stay in the loop, by result. The loop will sum their results.
+        Equations that stay in the loop. The loop will sum their results.
     moved_equations
-        Equations that move out, and run after the loop, by result. They compute the sum of `summand` from the loop's
-        sums.
+        Equations that will run after the loop. They compute the sum of `summand` from the sums of the loop.
     separate_sums
-        The separate sums for each value that an inner loop stacks.
+        A sum that moves out of an inner loop, for each value that the inner loop stacks.
     has_product
         True if a summed equation is one of `PRODUCTS`, such as a matrix product.
     """
@@ -151,8 +149,6 @@ class _BodyValues:
 
 
 class _LoopBody:
-    """The body of a loop from which sums move out."""
-
     def __init__(self, hoister: _Hoister, loop: Loop) -> None:
         self._hoister = hoister
         inner_loops = [item for item in loop.equations if isinstance(item, Loop)]
@@ -194,7 +190,10 @@ class _LoopBody:
         return hoisted_sum if is_sum and hoisted_sum.has_product else None
 
     def _analyze_summand(self, value: Operand, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues) -> bool:
-        """Return True if the sum of a value can move out of the loop. Add the equations for this to `hoisted_sum`."""
+        """Return True if the sum of a value can move out of the loop.
+
+        Add the equations that must move to `hoisted_sum`.
+        """
         if not isinstance(value, int) or self._read_counts[value] != 1:
             return False
         if value in self._moved_values or value in self._summed_equations:
@@ -241,8 +240,7 @@ class _LoopBody:
     ) -> Sequence[Operand] | None:
         """Return the operands in which an equation is linear, or None if the equation cannot move.
 
-        It can move if its other operands are equal in all iterations. Equations that compute them are added to
-        `hoisted_sum`.
+        An equation can move if its other operands are equal in all iterations. Add their equations to `hoisted_sum`.
         """
         name, inputs = equation.primitive.name, equation.inputs
         if name in RESHAPING or name in ADDING:
@@ -266,7 +264,7 @@ class _LoopBody:
         return None
 
     def _hoist_operand(self, operand: Operand, moved_equations: dict[int, Equation], body_values: _BodyValues) -> bool:
-        """Return True if an operand is equal in all iterations. Add the equations for it to `moved_equations`."""
+        """Return True if an operand is equal in all iterations. Add its equations to `moved_equations`."""
         if isinstance(operand, Literal) or operand not in self._values_inside:
             return True
         equation = body_values.equation_by_result.get(operand)

@@ -45,7 +45,7 @@ def describe_difference(planned: Sequence[str], passed: Sequence[str]) -> str:
 
 
 def describe_node_difference(planned: Any, passed: Any, path: str) -> str:
-    """Describe the first node in which two trees differ, such as a list instead of a tuple. Return "" if none differs.
+    """Describe the first node in which two trees differ, such as a list instead of a tuple. Return "" for equal trees.
 
     The leaves of both trees must have equal names. `path` is the name of the tree.
     """

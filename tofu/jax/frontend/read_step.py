@@ -40,13 +40,13 @@ from tofu.validation import show, show_with_type
 class Native:
     """A traced step with everything that the backend needs to run it.
 
-    `tensor_of` maps the number of each value of the step to the number of a tensor of the graph. `names` has a name for
-    each leaf of the arguments, even for leaves that are not arrays.
+    `tensor_of` maps value numbers of the step to tensor numbers of the graph. `names` has a name for each leaf of the
+    arguments, also for leaves that are not arrays.
     """
 
     step: Step
     original: Step
-    """The step before rewriting, which lets plans communicate less."""
+    """The step before sums were moved out of its loops, and before its operators were divided into blocks."""
     jaxpr: core.ClosedJaxpr
     """The step as JAX traced it, for derivatives. It takes and returns flat lists of arrays."""
     tensor_of: Mapping[int, int]
@@ -58,7 +58,7 @@ class Native:
     double: bool
     """True if the step was traced with 64-bit numbers enabled."""
     donated: tuple[int, ...] = ()
-    """The arrays whose memory the step may reuse, by position among all arrays in the arguments."""
+    """The arrays whose memory the step may reuse, as positions among all arrays in the arguments."""
 
     def name_tensor(self, graph: Graph, number: int) -> str:
         """Return the name of the tensor that belongs to a value of the step."""
@@ -208,7 +208,7 @@ def count_state(source: Source) -> int:
 
 
 def hoist_loop_sums(source: Source) -> Source | None:
-    """Return the step with sums moved out of its loops (`loop_sums.py`), or None if no sum can move."""
+    """Return the step with sums moved out of its loops, or None if no sum can move."""
     native: Native = source.native
     if (step := hoist_sums(native.step)) is None:
         return None
@@ -228,10 +228,7 @@ def divide_step(source: Source, workers: int) -> Source | None:
 
 
 def _rewrite(source: Source, step: Step, find_operator_name: Callable[[Equation], str | None]) -> Source:
-    """Replace the step of a source by a rewritten step, and keep the names of original tensors and operators.
-
-    `find_operator_name` returns the name of an original operator, and None for a new operator.
-    """
+    """Replace the step of a source by a rewritten step. Tensors and operators of the original step keep their names."""
     native: Native = source.native
     names = [native.name_tensor(source.graph, number) for number in step.inputs]
     graph, tensor_of = make_graph(step, names, count_state(source))
@@ -251,10 +248,10 @@ def _rewrite(source: Source, step: Step, find_operator_name: Callable[[Equation]
 
 
 def make_graph(step: Step, names: Sequence[str], state_count: int = 0) -> tuple[Graph, dict[int, int]]:
-    """Build the graph of a step. Also return the number of the tensor for each value.
+    """Build the graph of a step. Also return a map from value numbers to tensor numbers.
 
-    `names` has a name for each array in the arguments. The first `state_count` of these arrays are the state. In the
-    next step, the first results replace them.
+    `names` has a name for each array in the arguments. The first `state_count` of these arrays are the state. The
+    step's first results replace them in the next step.
     """
     builder = _GraphBuilder(step)
     for n, (number, name) in enumerate(zip(step.inputs, names, strict=True)):

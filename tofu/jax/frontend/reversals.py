@@ -2,7 +2,7 @@
 
 Workers transfer almost every element if a split dimension is reversed. But most operators compute a reversed result
 from reversed operands. So this module searches the equations before a reversal for earlier reversals. If it finds some,
-it removes all these reversals, and equations between them compute in the original order.
+it removes all these reversals, and the equations between them compute in the original order.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 Reversed: TypeAlias = "tuple[int, frozenset[int]]"
 """The number of a value, and the dimensions along which the value is reversed."""
 Source: TypeAlias = "tuple[Mapping[str, Any], Sequence[tuple[Operand, Iterable[int]]]]"
-"""The parameters of a primitive, and pairs of an operand and the dimensions along which it is reversed."""
+"""A way to compute a reversed result: the primitive's parameters, and each operand with its reversed dimensions."""
 Shapes: TypeAlias = "tuple[Sequence[int], Sequence[int]]"
 """The shapes of the first operand and of the result."""
 MOST_EQUATIONS = 2048  # the search ends after this many equations before a reversal
 
 
 def cancel_reversals(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return an operand that replaces the result of a reversal. Return None if this saves nothing."""
+    """Return an operand that replaces the result of `lax.rev`, or None if this saves nothing."""
     search = _Search(builder)
     wanted = search.reverse(equation.inputs[0], equation.params["dimensions"])
     if isinstance(wanted, Literal) or not search.run(wanted) or not search.gains(prod(types[0].shape)):
@@ -48,10 +48,10 @@ class _Search:
     Attributes
     ----------
     computed
-        For each reversed value, the equation of the original value, with parameters and operands that compute the
-        reversed value.
+        For each reversed value, the equation that computes the original value, and the parameters and operands with
+        which it computes the reversed value.
     equal
-        Maps a reversed value to an equal value, which may be reversed along other dimensions or not at all.
+        For some reversed values, an equal value, which may be reversed along other dimensions or not at all.
     rest
         Values that only `lax.rev` can reverse.
     cancels
@@ -71,7 +71,6 @@ class _Search:
         return value, frozenset(dimensions if self.builder.types[value].shape else ())
 
     def run(self, wanted: Reversed) -> bool:
-        """Search from a reversed value. Return False if the search reaches more than `MOST_EQUATIONS` values."""
         waiting, seen = [wanted], {wanted}
         while waiting and len(seen) <= MOST_EQUATIONS:
             for following in self._expand(waiting.pop()):
@@ -81,7 +80,7 @@ class _Search:
         return not waiting
 
     def gains(self, size: int) -> bool:
-        """Return True if fewer than `size` elements would still be reversed, or as many by fewer reversals."""
+        """Return True if the new equations reverse fewer than `size` elements, or equally many with fewer reversals."""
         count = sum(prod(self.builder.types[value].shape) for value, _ in self.rest)
         return count < size or (count == size and self.cancels)
 
@@ -221,4 +220,4 @@ RULES: Mapping[str, Callable[[Equation, frozenset[int], Shapes], Source | None]]
     "squeeze": _reshape,
     "transpose": _transpose,
 }
-"""For each primitive that can compute a reversed result, a function that returns its `Source`, or None."""
+"""For each primitive that can compute a reversed result, a function that returns a `Source`, or None."""

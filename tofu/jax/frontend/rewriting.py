@@ -37,7 +37,7 @@ Rule: TypeAlias = "Callable[[StepBuilder, Equation, Sequence[ValueType]], Sequen
 
 REDUCTIONS = {"psum": lax.reduce_sum, "pmax": lax.reduce_max, "pmin": lax.reduce_min}
 COMPARISONS = {"max": primitives.ge_p, "min": primitives.le_p}
-"""The comparison that is true between the number that a primitive chooses and the other number."""
+"""For each primitive, the comparison of x and y that is true if the primitive chooses x."""
 DEVICE_PRIMITIVES = frozenset(("pmap", "shard_map", "xla_pmap", *REDUCTIONS))
 
 
@@ -64,7 +64,7 @@ def check_undivided(step: Step) -> None:
 
 
 def complete(builder: StepBuilder, equation: Equation) -> Equation:
-    """Add equations that replace literals and parameters for which the primitive has no description."""
+    """Add equations for literals and parameters that the primitive's description does not cover."""
     return _without_literals(builder, _without_dimension_order(builder, equation))
 
 
@@ -122,7 +122,7 @@ def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[Val
 
 
 def _write_completely(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a scatter that writes every element, such as `x.at[...].set(y)`, by an element-wise equation."""
+    """Replace a scatter that writes all elements, such as `x.at[...].set(y)`, by an element-wise equation."""
     operand, _, update = equation.inputs
     numbers, (type_,) = equation.params["dimension_numbers"], types
     written = builder.find_type(update)
@@ -146,7 +146,7 @@ def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
 
 
 def _read_completely(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a gather that reads every element, such as `x.at[...].get()`, by its operand."""
+    """Replace a gather that reads all elements, such as `x.at[...].get()`, by its operand."""
     operand, dimension_numbers = equation.inputs[0], equation.params["dimension_numbers"]
     indexed_dimensions = (*dimension_numbers.start_index_map, *dimension_numbers.operand_batching_dims)
     is_complete = isinstance(operand, int) and builder.types[operand].shape == types[0].shape

@@ -31,7 +31,7 @@ TAKES_STATIC_NUMBERS = ("equinox",)
 @jax.tree_util.register_static
 @dataclass(frozen=True, eq=False)
 class StaticLeaf:
-    """A wrapper that hides a function, string, number, or `Empty` from JAX, which then sees no leaf."""
+    """A wrapper that hides a function, string, number, or `Empty` from JAX, so that JAX sees no leaf there."""
 
     value: Any
 
@@ -88,12 +88,12 @@ class Structure:
         return structures
 
     def split(self, arrays: Sequence[T]) -> list[list[T]]:
-        """Divide a list, which has an element for each array, into a list for each argument."""
+        """Divide a list with one element per array into one list per argument."""
         remaining = iter(arrays)
         return [list(islice(remaining, child.num_leaves)) for child in self.children()]
 
     def pick(self, leaves: Sequence[T]) -> list[T]:
-        """Drop the elements for static leaves from a list with one element for each leaf."""
+        """Return a list without its elements for static leaves. `leaves` has one element per leaf."""
         static = dict(self.static)
         return [leaf for n, leaf in enumerate(leaves) if n not in static]
 
@@ -105,7 +105,7 @@ class Structure:
         return jax.tree.unflatten(self.tree, leaves)
 
     def strip_static(self) -> Any:
-        """Return a value that is equal for two structures that differ only in static leaves."""
+        """Return a value with which structures can be compared. It leaves out the values of static leaves."""
         static, positions = dict(self.static), count()
 
         def visit(tree: Any) -> Any:
@@ -144,7 +144,7 @@ def describe_changed(names: Sequence[str], planned: Structure, passed: Structure
 
 @jax.tree_util.register_pytree_with_keys_class
 class ArrayLeaves:
-    """A pytree of the arrays in the user's tree, by path, so that JAX traces without the user's classes."""
+    """A pytree with the arrays of a user's tree and their paths. JAX traces it instead of the user's classes."""
 
     def __init__(self, arrays: Sequence[Any], paths: tuple[str, ...]) -> None:
         self.arrays, self.paths = arrays, paths

@@ -26,10 +26,10 @@ MOST_EQUATIONS = 256  # the search ends after this many equations before an upda
 def extend_window(
     builder: StepBuilder, window: Operand, begins: Sequence[int], shape: Shape, equation: Equation
 ) -> Operand | None:
-    """Return an array that contains a window at `begins`. The other elements may have any values.
+    """Return an array of the shape `shape` that contains a window at `begins`. Other elements may have any values.
 
-    New equations are added before `equation`. Return None unless an element-wise computation from arrays of the shape
-    `shape` produces the window.
+    New equations are added before `equation`. Return None unless the window is computed from slices, element by
+    element.
     """
     if isinstance(window, Literal):
         return None
@@ -54,7 +54,6 @@ class _Search:
         self.padded: list[int] = []
 
     def run(self, window: int) -> bool:
-        """Find out how to compute a window from shifted arrays. Return False if this saves nothing."""
         waiting, seen = [window], {window}
         while waiting and len(seen) <= MOST_EQUATIONS:
             for operand in self._expand(waiting.pop()):
@@ -85,7 +84,6 @@ class _Search:
         return ()
 
     def _find_moves(self, maker: Equation) -> Sequence[_Move] | None:
-        """Return the shifts of a sliced array, or None if they would transfer many elements outside the slice."""
         extents, starts = self.builder.find_type(maker.inputs[0]).shape, maker.params["start_indices"]
         strides = maker.params["strides"] or (1,) * len(extents)
         moves = []
@@ -127,5 +125,5 @@ def _move(moves: Sequence[_Move], shape: Shape, x: Any) -> Any:
 
 
 def pad(room: Sequence[tuple[int, int]], x: Any) -> Any:
-    """Add zeros around an array, or remove elements if a number is negative."""
+    """Add zeros around an array. `room` has two numbers for each dimension. Negative numbers remove elements."""
     return lax.pad(x, np.zeros((), x.dtype), [(low, high, 0) for low, high in room]) if any(map(any, room)) else x

@@ -124,7 +124,7 @@ def read_jaxpr(closed: core.ClosedJaxpr, *, is_planned: bool = True) -> Step:
 class StepBuilder:
     """A builder of the equations of a step or loop body.
 
-    `in_reverse` maps a value and reversed dimensions to the reversed value (`reversals.py`).
+    `in_reverse` stores reversed values (`reversals.py`). Its keys are the original value and the reversed dimensions.
     """
 
     def __init__(self, *, is_planned: bool = True) -> None:
@@ -176,7 +176,7 @@ class StepBuilder:
         return operand.type if isinstance(operand, Literal) else self.types[operand]
 
     def find_producer(self, operand: Operand) -> Equation | None:
-        """Return the equation that computes a value, or None if a value comes from outside the loop body or step."""
+        """Return the equation that computes a value, or None if the value comes from outside the loop body or step."""
         if self._indexed_equations is not self.equations:  # a loop begins or has ended
             self._equation_by_result, self._indexed_equations, self._indexed_count = {}, self.equations, 0
             self.in_reverse.clear()
@@ -195,7 +195,7 @@ class StepBuilder:
         line: Line = UNKNOWN_LINE,
         checkpoint: int | None = None,
     ) -> list[Operand]:
-        """Add the equations of a jaxpr, called with `arguments`. Return its results."""
+        """Add the equations of a jaxpr that is called with `arguments`. Return its results."""
         values: dict[Any, Operand] = dict(zip(jaxpr.invars, arguments, strict=True))
         values.update(zip(jaxpr.constvars, map(self.add_constant, constants), strict=True))
         for eqn in jaxpr.eqns:
@@ -224,7 +224,7 @@ class StepBuilder:
     def substitute(
         self, equation: Equation, function: Callable[..., Any], operands: Sequence[Operand], scope: str | None = None
     ) -> list[Operand]:
-        """Trace a function of operands, and add its equations with the line of `equation`. Return its results."""
+        """Trace a function of `operands`. Add its equations with the line of `equation`, and return its results."""
         types = map(self.find_type, operands)
         shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type) for type_ in types]
         closed, first_added = jax.make_jaxpr(function)(*shapes), len(self.equations)

@@ -20,7 +20,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 T = TypeVar("T")
 
 BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr", "call")
-"""Parameters that may hold the body of a call."""
+"""Parameters in which an equation may store the body of a call."""
 
 CALLS = frozenset(
     (
@@ -158,8 +158,7 @@ def _without_empty(scope: str) -> str:
 class Line:
     """A line of the user's program. It is looked up only when it is printed, as `file:line`.
 
-    `traceback` is JAX's record of the calls. If none of these calls is in the user's program, the line of the call
-    around them is used (`enclosing`).
+    `traceback` is JAX's record of the calls. If it has no call in the user's program, `enclosing` is used instead.
     """
 
     traceback: Any = None

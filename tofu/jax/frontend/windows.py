@@ -1,4 +1,4 @@
-"""Replace reads and writes at positions that are known when a step is traced, by slices and selects (`lax.select`).
+"""Replace reads and writes at known positions by slices and selects (`lax.select`).
 
 JAX's gather, scatter, dynamic slice and dynamic update take positions at run time. A plan cannot know these positions,
 so workers would transfer more elements than they need.
@@ -37,14 +37,14 @@ SCATTER_JOINS: dict[str, Callable[[Any, Any], Any] | None] = {
     "scatter-max": lax.max,
     "scatter-min": lax.min,
 }
-"""The function with which a scatter combines old elements and updates. None if updates replace old elements."""
+"""For each scatter, the function that combines an old element with its update, or None if the update replaces it."""
 MOST_SLICES = 3  # a concatenation of more slices is not rewritten
 
 
 def rewrite_dynamic_slice(
     builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 ) -> Sequence[Operand] | None:
-    """Replace a dynamic slice by slices in all dimensions with a constant start. Return None if no start is known."""
+    """Replace `lax.dynamic_slice` by `lax.slice` in dimensions with a constant start. Return None if there are none."""
     operand, *starts = equation.inputs
     shape, sizes = builder.find_type(operand).shape, equation.params["slice_sizes"]
     begins = _list_constant(starts, shape, sizes)
@@ -64,7 +64,7 @@ def rewrite_dynamic_slice(
 def rewrite_dynamic_update(
     builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 ) -> Sequence[Operand] | None:
-    """Replace a dynamic update at a constant position by a select between old and new elements.
+    """Replace `lax.dynamic_update_slice` at a constant position by a `lax.select` of old and new elements.
 
     Return None if the update is small, because XLA then writes in place.
     """
@@ -85,7 +85,7 @@ def rewrite_dynamic_update(
 
 
 def rewrite_gather(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a gather by slices in all dimensions with known positions. Return None if no position is known."""
+    """Replace a gather by slices in the dimensions with known positions. Return None if no position is known."""
     (operand, indices), params = equation.inputs, equation.params
     numbers, sizes, rank = params["dimension_numbers"], params["slice_sizes"], len(types[0].shape)
     batched = dict(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True))
@@ -119,7 +119,7 @@ def rewrite_gather(builder: StepBuilder, equation: Equation, types: Sequence[Val
 
 
 def rewrite_scatter(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a scatter by selects in all dimensions with known positions. Return None if it cannot be replaced."""
+    """Replace a scatter by selects in the dimensions with known positions. Return None if it cannot be replaced."""
     name, (type_, *_) = equation.primitive.name, types
     if name not in SCATTER_JOINS:
         return None
@@ -172,10 +172,10 @@ def rewrite_scatter(builder: StepBuilder, equation: Equation, types: Sequence[Va
 def rewrite_concatenation(
     builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 ) -> Sequence[Operand] | None:
-    """Replace a concatenation of slices, such as `jnp.roll(x, 1)`, by a select between shifted copies.
+    """Replace a concatenation of slices, such as `jnp.roll(x, 1)`, by a select between shifted copies of the array.
 
-    A slice of one row cannot be split, so its elements would be transferred twice. A piece of more than half of the
-    result may also be computed from slices. Return None for other concatenations.
+    A slice of one row cannot be split, so its elements would be transferred twice. A piece that fills more than half of
+    the result may also be computed from slices. Return None for other concatenations.
     """
     if not 2 <= len(equation.inputs) <= MOST_SLICES:
         return None
@@ -195,7 +195,6 @@ def rewrite_concatenation(
 def _shift_slices(
     builder: StepBuilder, equation: Equation, shape: Sequence[int], begins: Sequence[int]
 ) -> Sequence[Operand] | None:
-    """Return shifted copies of the array from which all pieces are sliced, or None."""
     d = equation.params["dimension"]
     slices = [_find_slice(builder, x, d) for x in equation.inputs]
     source = slices[0][0]
@@ -230,10 +229,6 @@ def _extend_pieces(
 
 
 def _find_slice(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand, int, int]:
-    """Return the array from which an operand is sliced along dimension `d`, and the begin and end of the slice.
-
-    For other operands, return the operand itself.
-    """
     maker = builder.find_producer(operand)
     if maker is not None and maker.primitive.name == "slice" and set(maker.params["strides"] or (1,)) == {1}:
         (source,) = maker.inputs

@@ -1,4 +1,4 @@
-"""Make a kernel a JAX primitive with a split rule, so that each worker can call the kernel on its shards."""
+"""Turn a kernel into a JAX primitive with a split rule, so that each worker can call the kernel on its shards."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tofu.jax.kernels.rule import SplitRule, read_rule
 
 @dataclass(frozen=True, eq=False)
 class KernelCall:
-    """A call of a kernel. It has a name, a function that runs the kernel, and a rule by which its arrays can be split.
+    """A call of a kernel, with the rule by which the kernel's arrays can be split.
 
     Attributes
     ----------
     name
-        The name of the operator and of its description.
+        The operator's name, under which its description is registered.
     run
         The kernel: a function that takes arrays, or their shards, and returns a list.
     rule
@@ -47,7 +47,7 @@ class KernelCall:
 
     @property
     def primitive(self) -> Primitive:
-        """The JAX primitive that stands for this kernel in a jaxpr."""
+        """The JAX primitive that represents this kernel in a jaxpr."""
         return make_primitive(self.name)
 
     @property
@@ -58,7 +58,7 @@ class KernelCall:
 
     @cached_property
     def compiled(self) -> Callable[..., Sequence[Any]]:
-        """The jitted kernel, for calls with concrete arrays."""
+        """The jitted kernel, for calls that JAX does not trace."""
         compiled: Callable[..., Sequence[Any]] = jax.jit(without_shard_maps(self.run))
         return compiled
 
@@ -176,6 +176,6 @@ def is_differentiable(value: Any) -> bool:
 
 
 def merge(is_replaced: Iterable[bool], replacements: Iterable[Any], values: Iterable[Any]) -> list[Any]:
-    """Return `values`, but take the next replacement wherever `is_replaced` is True."""
+    """Replace the values whose `is_replaced` is True by the replacements, in order."""
     remaining = iter(replacements)
     return [next(remaining) if is_new else value for is_new, value in zip(is_replaced, values, strict=True)]

@@ -20,7 +20,7 @@ HEADS_FIRST = 1
 
 
 def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
-    """Return a kernel with a split rule that runs an equation, which is cuDNN's attention or its gradient.
+    """Convert an equation that calls cuDNN's attention, or its gradient, to a kernel with a split rule.
 
     `shapes` are the shapes of the operands.
     """
@@ -46,8 +46,8 @@ def find_attention_rule(
     """Return the split rule of attention, which can be split along the batch and the heads of keys.
 
     Several query heads may share a key head. If `has_extra_result` is True, the forward kernel also returns softmax
-    statistics, and the backward kernel the gradient of the bias. Packed and paged sequences are only split by heads,
-    because they have no batch dimension.
+    statistics, and the backward kernel also returns the gradient of the bias. Packed and paged sequences are only split
+    by heads, because they have no batch dimension.
     """
     query, key, bias, offsets, pages = shapes[0], shapes[1], shapes[3], shapes[6], shapes[8]
     heads_axis = 1 if is_heads_first else 2

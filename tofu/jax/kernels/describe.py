@@ -27,7 +27,6 @@ from tofu.tdl import Description
 
 PLAIN = (bool, int, float, str)
 _formulas: dict[str, tuple[Any, ...]] = {}
-"""The code, closure, defaults and options of each registered formula, by the name of the operator."""
 
 
 def describe(
@@ -102,7 +101,7 @@ class Described:
 
     @property
     def shown_description(self) -> str:
-        """The rule, or the file and line of the formula, for messages."""
+        """The rule, or the file and line of the formula, as messages show it."""
         code = getattr(self.description, "__code__", None)
         if code is None:
             return repr(self.description)
@@ -137,9 +136,9 @@ class Described:
     def make_call(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[KernelCall, list[Any], Callable[[Any], Any]]:
-        """Return a call of the function as a kernel, and the arrays that the kernel takes.
+        """Return the function's call as a kernel, and the arrays that the kernel takes.
 
-        Also return a function that converts the arrays that the kernel returns to the function's result.
+        Also return a function that builds the call's result from the arrays that the kernel returns.
         """
         leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
         is_array = [isinstance(leaf, (jax.Array, np.ndarray, np.generic)) for leaf in leaves]

@@ -34,10 +34,10 @@ MOST_POSITIONS = 1 << 20
 
 @dataclass(frozen=True)
 class _FollowedDimension:
-    """The dimension along which a grid axis chooses the blocks of an array.
+    """The dimension of an array along which a kernel's blocks move with a grid axis.
 
-    `positions` neighboring positions of the axis form a group. The blocks of a group begin `elements` elements after
-    the blocks of the previous group. If `elements` is 0, all groups use the same blocks.
+    The axis is divided into groups of `positions` positions. From one group to the next, the blocks move by `elements`
+    elements. If `elements` is 0, all groups use the same blocks.
     """
 
     positions: int
@@ -52,7 +52,7 @@ class _UnsplitAxisError(Exception): ...
 
 
 def read_pallas_call(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
-    """Return a kernel with a split rule that runs a `pallas_call`. `shapes` has the shape of each operand."""
+    """Convert a `pallas_call` to a kernel with a split rule. `shapes` has the shape of each operand."""
     return _PallasCall(equation).make_kernel(shapes, equation.line)
 
 
@@ -94,7 +94,7 @@ class _PallasCall:
         return KernelCall("pallas_call", self._make_run(rule, group_sizes), rule, refused=refused)
 
     def _read_axis(self, axis: int) -> list[_FollowedDimension]:
-        """Return which dimension of each array follows a grid axis. All arrays have groups of the same size.
+        """Return, for each array, the dimension along which its blocks move with a grid axis.
 
         Raise _UnsplitAxisError if the axis cannot be split.
         """
@@ -214,10 +214,10 @@ def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, A
 
 
 def _match_stride(blocks: np.ndarray[Any, Any]) -> tuple[int, int] | None:
-    """Divide a grid axis into equal groups, as small as possible, that use separate blocks or all the same blocks.
+    """Divide the positions of a grid axis into equal groups that use separate blocks, or all the same blocks.
 
-    `blocks` has a row for each position. Return the number of positions in a group, and by how many blocks neighboring
-    groups differ. Return None if there are no such groups.
+    `blocks` has a row of block numbers for each position. Return the size of the smallest groups, and the difference of
+    block numbers between neighboring groups. Return None if there are no such groups.
     """
     size = len(blocks)
     for positions in (n for n in range(1, size // 2 + 1) if size % n == 0):

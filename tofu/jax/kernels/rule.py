@@ -13,7 +13,7 @@ from tofu.errors import DescriptionError
 from tofu.search.shared_axes import without_nested_axes
 
 Dimension: TypeAlias = "tuple[str, int] | tuple[()]"
-"""The axis that splits a dimension, and the number of elements for each position of the axis. () if none splits it."""
+"""The axis that splits a dimension, and the number of elements per position of the axis. () if no axis splits it."""
 Dimensions: TypeAlias = tuple[Dimension, ...]
 Shape: TypeAlias = tuple[int, ...]
 
@@ -50,7 +50,7 @@ class SplitRule:
 
     @property
     def attributes(self) -> dict[str, tuple[Dimensions, ...]]:
-        """The rule as attributes of an operator, for the description in `tdl_ops.jax.kernels`."""
+        """The rule as attributes of an operator, which the description in `tdl_ops.jax.kernels` reads."""
         return {"split_inputs": self.inputs, "split_outputs": self.outputs}
 
     def keep(self, axes: Collection[str]) -> SplitRule:
@@ -64,9 +64,9 @@ class SplitRule:
     def differentiate(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> SplitRule:
         """Return the rule of the kernel's gradient (vector-Jacobian product).
 
-        `inputs` is True for each input whose gradient is requested, and `outputs` for each output that has a cotangent.
-        The gradient can be split along the same axes. If an axis does not split an input, the input's gradient is a sum
-        over this axis.
+        `inputs` is True for each input whose gradient is requested. `outputs` is True for each output that has a
+        cotangent. The gradient can be split along the same axes. If an axis does not split an input, the input's
+        gradient is a sum over this axis.
         """
         cotangent_groups = tuple(group for group, is_used in zip(self.outputs, outputs, strict=True) if is_used)
         gradient_groups = tuple(group for group, is_used in zip(self.inputs, inputs, strict=True) if is_used)
@@ -132,7 +132,6 @@ def _list_numbers(numbers: Iterable[int]) -> str:
 
 
 def _parse_dimensions(part: str, text: str) -> list[str]:
-    """Return the names of an array's dimensions. For the dimension `(h _)`, the name is "(h"."""
     if part.strip() in ("", "()"):
         return []
     dimensions = []

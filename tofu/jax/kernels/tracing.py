@@ -27,9 +27,9 @@ def expect_described() -> None:
 def tracing_step() -> Iterator[None]:
     """Return a context for tracing a step. In this context, each call of a described function becomes one equation.
 
-    JAX reuses earlier traces of functions that are passed to `jax.jit`, `lax.scan` and `jax.checkpoint`. Traces with
-    such equations must not be used outside of Tofu. So the context sets XLA metadata, which JAX compares before it
-    reuses a trace.
+    JAX reuses earlier traces of functions that are passed to `jax.jit`, `lax.scan` and `jax.checkpoint`. Outside of
+    Tofu, JAX must not reuse a trace with such equations. So the context sets XLA metadata, which must be equal for
+    reuse.
     """
     token = _is_tracing.set(True)
     try:
@@ -41,7 +41,10 @@ def tracing_step() -> Iterator[None]:
 
 @contextmanager
 def within_kernel() -> Iterator[None]:
-    """Return a context for the body of a described function. The body runs other described functions as usual."""
+    """Return a context for the body of a described function.
+
+    In this context, other described functions run as usual.
+    """
     if not _is_tracing.get():
         yield
         return

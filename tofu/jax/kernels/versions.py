@@ -17,17 +17,18 @@ from tofu.jax.frontend.versions import as_closed, list_parameters
 Spec: TypeAlias = tuple[tuple[str, ...], ...]
 """For each dimension of an array, the mesh axes along which it is divided."""
 VARYING = frozenset(("pcast", "pvary"))
-"""Primitives that mark a value as varying along mesh axes, and compute nothing."""
+"""Primitives that mark a value as different along mesh axes, but compute nothing."""
 ASSUMED_CUDNN = 91000
 """The version of cuDNN that Tofu plans for if cuDNN is not installed: 9.10."""
 
 
 @dataclass(frozen=True)
 class BlockSpecification:
-    """The blocks of an array that a Pallas kernel reads or writes.
+    """The blocks into which a Pallas kernel divides an array.
 
-    `sizes` has the extent of a block along each dimension, or 0 if blocks may begin at any element. `index_map`
-    computes the number of the block for a position of the grid.
+    `sizes` has the extent of a block along each dimension, or 0 if blocks may begin at any element. The kernel runs
+    once for each position of a grid. `index_map` is a function from this position to the number of the block that the
+    kernel uses.
     """
 
     shape: tuple[int, ...]
@@ -53,7 +54,7 @@ def _find_array(block: Any) -> str:
 
 
 def resize_grid(params: Mapping[str, Any], grid: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> dict[str, Any]:
-    """Return the parameters of a `pallas_call` for another grid, and for other shapes of operands and results."""
+    """Return a copy of a `pallas_call`'s parameters with another grid and other shapes of operands and results."""
     mapping = params["grid_mapping"]
     blocks = []
     for block, shape in zip(mapping.block_mappings, shapes, strict=True):
@@ -101,7 +102,7 @@ def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
 def rewrite_jaxpr(jaxpr: Jaxpr, rewrite: Callable[[JaxprEqn], Sequence[JaxprEqn]]) -> Jaxpr:
     """Apply `rewrite` to each equation of a jaxpr and of its inner jaxprs, such as branches.
 
-    The new jaxpr runs under the current mesh. JAX would refuse a jaxpr that was traced under another mesh.
+    The new jaxpr runs under the current mesh. JAX refuses to run a jaxpr that was traced under another mesh.
     """
     (current,) = jax.make_jaxpr(jax.lax.neg)(0.0).jaxpr.eqns
     renewed: dict[Any, Any] = {}
@@ -161,7 +162,7 @@ def _read_spec(spec: Iterable[Any], rank: int, sizes: Mapping[str, int]) -> Spec
 def without_cudnn() -> Iterator[None]:
     """Return a context in which JAX can trace cuDNN attention without cuDNN, to plan for another machine.
 
-    JAX only checks the version of cuDNN, so the context pretends that a version is installed.
+    JAX only checks the version of cuDNN. In this context, it finds the version `ASSUMED_CUDNN`.
     """
     attention: Any = import_module("jax._src.cudnn.fused_attention_stablehlo")
     find_version = attention.check_cudnn_version

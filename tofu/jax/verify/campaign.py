@@ -36,17 +36,17 @@ EXPLANATIONS = (
     ),
     Explanation("loop_stack", r"inputs \(whole\) -> concatenated along 0", "all workers run all iterations of a loop"),
 )
-"""Exact ways to split an operator that descriptions lack on purpose, and the reasons."""
+"""Ways to split an operator that are exact, but are left out of its description on purpose. Each has a reason."""
 DRAWS = 8
-"""A way to split an operator counts as exact if it is exact for this many draws of random inputs."""
+"""A way to split an operator counts as exact if the results are exact for this many random inputs."""
 
 
 @dataclass(frozen=True)
 class CaseReport:
     """Results for the equations of a case.
 
-    `missing` has the exact ways to split an equation that do not follow from its description. If the description lacks
-    a way on purpose, the way is in `explained` instead, with the reason.
+    `missing` has the exact ways to split an equation that do not follow from its description. Ways that the description
+    leaves out on purpose are in `explained`, with the reason.
     """
 
     case: str
@@ -56,7 +56,7 @@ class CaseReport:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Everything that must be fixed, in a description, the analysis, the backend or the case."""
+        """Messages about mistakes that must be fixed, in a description, the analysis, the backend or the case."""
         problems = [f"{verified.report.op}: {problem}" for verified in self.verified for problem in verified.problems]
         return tuple(
             dict.fromkeys((*problems, *(f"{missing.op}: missing strategy {missing.cut}" for missing in self.missing)))
@@ -97,7 +97,7 @@ def verify_cases(
 def list_distinct(
     cases: Iterable[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0
 ) -> Mapping[str, tuple[int, ...]]:
-    """Return the positions of the equations to verify in each case, so that each signature is verified only once."""
+    """For each case, return the positions of the equations to verify, so that each signature is verified only once."""
     seen_signatures, numbers_by_case = set[str](), dict[str, tuple[int, ...]]()
     with in_double_precision():
         for case in cases:

@@ -1,4 +1,4 @@
-"""Verify functions that users describe, and their gradients: compare results for shards with complete results."""
+"""Verify functions that users describe, and their gradients: compare results from shards with complete results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def verify_described(function: Described, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Report:
-    """Compare the results of a described function, and of its gradient, for shards and for complete arrays.
+    """Run a described function and its gradient on shards and on complete arrays, and compare the results.
 
     Shapes (`jax.ShapeDtypeStruct`) among the arguments are replaced by random arrays. Raise DescriptionError if results
     differ.

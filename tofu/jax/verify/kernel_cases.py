@@ -17,7 +17,7 @@ from tofu.jax.kernels.cudnn import BACKWARD, FORWARD, find_attention_rule
 
 
 def tile(kernel: Any, grid: tuple[int, ...], blocks: list[Any], out: Any, out_shape: tuple[int, ...]) -> Any:
-    """Return a function that runs a kernel over a grid. A block is given by its shape and an index map."""
+    """Return a function that runs a kernel over a grid. Each block is a pair of a shape and an index map."""
 
     def run(*arrays: Any) -> Any:
         specs = [pl.BlockSpec(*block) for block in blocks]

@@ -30,11 +30,11 @@ LOOP_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     LOOP_CELL: lambda equation, whole: whole[0],
     LOOP_STACK: lambda equation, cell: jnp.broadcast_to(cell, (equation.params["length"], *jnp.shape(cell))),
 }
-"""Functions for the operators of loops, which are not JAX primitives. Every iteration gets the same values."""
+"""Functions that run the operators of loops, which are not JAX primitives. Every iteration gets the same values."""
 
 
 DATA_BY_WIDE_KEY: dict[int, tuple[int, ...]] = {}
-"""The data of each key of more than 64 bits, by its hash. If all bits are zero, the hash is 0."""
+"""A map from hashes to the data of random keys with more than 64 bits. A key of zeros has the hash 0."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class EquationCase:
         }
 
     def evaluate(self, operands: Sequence[Any], params: Mapping[str, Any] | None = None) -> list[Any]:
-        """Compute the results for other operands, including literals, and optionally for other parameters."""
+        """Compute the results for these operands, which include literals. `params` may replace some parameters."""
         equation = (
             self.equation if params is None else replace(self.equation, params={**self.equation.params, **params})
         )
@@ -86,20 +86,23 @@ class EquationCase:
         return [make_array(array, type_) for array, type_ in zip(inputs, self.types, strict=True)]
 
     def run(self, values: Mapping[str, Any], inputs: Sequence[Array]) -> list[Array]:
-        """Run the equation on other operands, `inputs`, and with other parameters, `values`."""
+        """Run the equation on the operands `inputs`. `values` replaces some of its parameters."""
         return list(map(read_numbers, self.evaluate(self.fill_operands(self.make_inputs(inputs)), values)))
 
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> list[Array] | None:
-        """Run the equation with other parameters and operands. Return None if JAX rejects them."""
+        """Run the equation on the operands `inputs`, with some parameters replaced. Return None if JAX rejects them."""
         try:
             return self.run(values, inputs)
         except Exception:  # any error of a primitive
             return None
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """Return the shapes of the results for other parameters and operand shapes. Return None if JAX rejects them."""
+        """Return the results' shapes if the operands have other shapes, and `values` replaces some parameters.
+
+        Return None if JAX rejects them.
+        """
         structs = [jax.ShapeDtypeStruct(shape, type_.dtype) for shape, type_ in zip(shapes, self.types, strict=True)]
         try:
             with np.errstate(all="ignore"):  # tried parameters include strides of zero
@@ -110,7 +113,7 @@ class EquationCase:
 
 
 def make_array(numbers: Array, type_: ValueType) -> Any:
-    """Convert numbers to a JAX array. If `type_` is a key type, convert integers to random keys."""
+    """Convert numbers to a JAX array. If `type_` is a type of random keys, convert integers to keys."""
     if not type_.is_key:
         return jnp.asarray(numbers, type_.dtype)
     implementation = find_key_implementation(type_.dtype)

@@ -38,7 +38,7 @@ class VerifiedEquation:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """A line for each result that differs from the primitive's, and one if the description refuses the equation."""
+        """Messages about results that differ from the primitive's, or about a description that rejects the equation."""
         refused = [f"refused: {self.report.refused}"] if self.report.refused else []
         split = [
             f"split {strategy.axis}: {text}"

@@ -31,17 +31,17 @@ from tofu.jax.planning import plan_step
 from tofu.planning.settings import Settings
 
 ROUNDING = {"float64": 1e-10, "float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
-"""Largest relative difference that rounding explains, for the narrowest type in the step."""
+"""The largest relative difference that rounding explains. It depends on the narrowest type in the step."""
 OWN_ERRORS = 4.0
-"""Tolerated differences, as a multiple of the change that rounded arguments cause on one device."""
+"""A difference is tolerated up to this many times the change that rounded arguments cause on one device."""
 MOST_ROUNDING = 100.0
-"""The largest tolerated difference, as a multiple of `ROUNDING`."""
+"""No difference is tolerated above this many times `ROUNDING`."""
 INTEGER_LIMIT = 8
 """Random integers are below this number."""
 ARGUMENTS_SHOWN = 4
-"""The shapes of this many arguments are shown, the largest ones."""
+"""The report shows the shapes of this many arguments, the largest ones."""
 MEMORY_MULTIPLE = 4
-"""Memory that a comparison needs for two runs and their results, as a multiple of the step's memory."""
+"""A comparison needs this many times the memory of the step, for two runs and their results."""
 
 
 def verify_step(

@@ -27,8 +27,8 @@ class Summary:
     by_numbers
         Primitives whose outputs were all compared with numbers that the description computes.
     by_parts
-        Primitives whose complete outputs were only compared with outputs in parts, because Tofu cannot compute numbers
-        from the description.
+        Primitives whose outputs were only compared with the combined outputs of parts, because Tofu cannot compute
+        numbers from the description.
     whole
         Primitives that are never split, so their descriptions cannot be wrong.
     uncompared

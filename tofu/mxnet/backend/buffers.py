@@ -1,4 +1,4 @@
-"""Predict how much memory each worker needs. MXNet's memory planner is used, but no array is allocated."""
+"""Predict how much memory each worker needs, with MXNet's own memory planner. No array is allocated."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Variables = tuple[dict[str, Shape], dict[str, int]]  # name -> shape, name -> MX
 
 
 def list_shard_shapes(problem: Problem, tensor: int, layout: Sequence[int]) -> list[Shape]:
-    """Return the shape of each worker's shard of `tensor`. `layout` lists the dimensions along which it is split."""
+    """Return the shape of each worker's shard of `tensor`. `layout` has the dimension to split in each round."""
     return [tuple(int(end - begin) for begin, end in box) for box in find_shards(problem, tensor, layout)]
 
 
 def source_variables(graph: Graph) -> Variables:
-    """Return the shapes and type codes of all variables of a model on one device."""
+    """Return the shapes of all variables of a model on one device, and MXNet's numbers for their types."""
     whole = [graph.tensors[variable] for variable in graph.variables]
     return {t.name: t.shape for t in whole}, {t.name: DTYPE_NAMES.index(t.dtype) for t in whole}
 
 
 def worker_variables(choices: Choices, execution: ExecutionGraph) -> Variables:
-    """Return the shapes and type codes of the shards that are variables of `execution`."""
+    """Return the shapes of the shards that are variables of `execution`, and MXNet's numbers for their types."""
     present = {*execution.symbol.list_arguments(), *execution.symbol.list_auxiliary_states()}
     shapes: dict[str, Shape] = {}
     codes: dict[str, int] = {}
@@ -52,14 +52,14 @@ def measure_one_device(source: Source) -> int:
 
 
 def plan_buffers(choices: Choices, execution: ExecutionGraph) -> _mxnet.PlannedGraph:
-    """Return the execution graph with the buffers that MXNet allocates when it binds the graph."""
+    """Return the execution graph, together with the buffers that MXNet will allocate for it."""
     return _mxnet.PlannedGraph(execution.symbol.handle.value, *worker_variables(choices, execution))
 
 
 def measure_workers(source: Source, choices: Choices) -> tuple[int, ...]:
     """Return the bytes that each worker needs for its shards of all variables and for its buffers.
 
-    This is faster than `add_up_workers`, because no execution graph is built.
+    `add_up_workers` returns the same numbers. It is slower, because it needs an execution graph.
     """
     outlines = write_outlines(choices)
     builder = make_builder(source, choices, TRAINING, {}, outlines.workers_by_operator)
@@ -68,7 +68,7 @@ def measure_workers(source: Source, choices: Choices) -> tuple[int, ...]:
 
 
 def add_up_workers(choices: Choices, planned: _mxnet.PlannedGraph) -> tuple[int, ...]:
-    """Return the same bytes as `measure_workers`, but read them from an execution graph with planned buffers."""
+    """Return the bytes that each worker needs according to an execution graph with planned buffers."""
     memory = planned.memory()
     return tuple(held + memory[worker_group(worker)]["pool"] for worker, held in enumerate(_count_held(choices)))
 

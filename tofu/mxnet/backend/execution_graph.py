@@ -37,8 +37,8 @@ _REDUCERS = ("Sum", "Max", "Min", "Prod")  # numbered as in csrc/core/program/pi
 class ExecutionGraph:
     """MXNet symbol that runs a model on all workers.
 
-    The symbol returns the shards of each tensor in `outputs`. The first `n_model_outputs` tensors are the model's
-    outputs, all others are gradients.
+    Its outputs are the shards of the tensors in `outputs`. The first `n_model_outputs` tensors are outputs of the
+    model, the others are gradients.
     """
 
     symbol: Any
@@ -62,8 +62,7 @@ class ExecutionGraph:
     def keeping_gradients(self) -> ExecutionGraph:
         """A copy of this graph in which the next forward pass does not overwrite the gradients.
 
-        The forward pass may still overwrite a gradient if two arguments share it, or if the backward pass does not
-        compute it.
+        This does not protect gradients that two arguments share, or that the backward pass does not compute.
         """
         begin, end = (count * self.workers for count in (self.n_model_outputs, len(self.outputs)))
         handle, positions = _mxnet.keep_outputs(self.symbol.handle.value, begin, end)
@@ -73,7 +72,7 @@ class ExecutionGraph:
 
     @cached_property
     def forward_boundary(self) -> int:
-        """The number of nodes that run before all outputs of the model are computed."""
+        """The number of nodes that must run to compute all outputs of the model."""
         return int(_mxnet.boundary(self.symbol.handle.value, self.n_model_outputs * self.workers))
 
 
@@ -88,7 +87,7 @@ def build_execution_graph(source: Source, program: PlannedProgram) -> ExecutionG
 
 
 def build_symbol(source: Source, program: PlannedProgram) -> Any:
-    """Build the symbol of `build_execution_graph`."""
+    """Build the symbol for `build_execution_graph`."""
     return wrap_symbol(make_builder(source, program.choices, program.phases, program.reducers).build(program.code))
 
 
@@ -99,10 +98,10 @@ def make_builder(
     reducers: Mapping[int, str],
     workers_by_operator: Mapping[int, Sequence[int]] | None = None,
 ) -> _mxnet.ExecutionGraphBuilder:
-    """Return an object that builds the execution graph of the operators in `phases`.
+    """Return an object that builds the execution graph for the operators in `phases`.
 
-    `reducers` maps a tensor to the function that combines the workers' partial results, such as "Sum". If
-    `workers_by_operator` is passed, each operator is built only for the workers that are listed for it.
+    `reducers` maps a tensor to the function that combines the workers' partial results, such as "Sum".
+    `workers_by_operator` lists the workers that run an operator. By default, all workers run all operators.
     """
     graph = choices.problem.graph
     origins = [find_origin(operator) for operator in graph.operators]
@@ -134,7 +133,7 @@ def make_builder(
             if origin.node < 0
         },
         {tensor: _REDUCERS.index(reducer) for tensor, reducer in reducers.items()},
-        _list_asked_outputs(choices.problem, phases),
+        _list_requested_outputs(choices.problem, phases),
     )
 
 
@@ -155,19 +154,19 @@ def _add_rewritten(
         index[position] = [found_by_row[row] for row in index[position].tolist()]
 
 
-def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, list[int]]:
+def _list_requested_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, list[int]]:
     graph = problem.graph
     running = [(position, operator) for position, operator in enumerate(graph.operators) if operator.phase in phases]
     read = graph.results.union(*(operator.inputs for _, operator in running))
-    asked: dict[int, list[int]] = {}
+    requested: dict[int, list[int]] = {}
     for position, operator in running:
         if len(operator.outputs) == 1:
             continue
         wanted = {n for n, tensor in enumerate(operator.outputs) if tensor in read}
         if Phase.BACKWARD in phases:
-            wanted.update(find_origin(operator).asked)
+            wanted.update(find_origin(operator).requested)
         needs = problem.accesses[position].description.needs
         wanted = wanted.union(*(needs.get(n, ()) for n in wanted))
         if wanted:
-            asked[position] = [n for n in range(len(operator.outputs)) if n in wanted]
-    return asked
+            requested[position] = [n for n in range(len(operator.outputs)) if n in wanted]
+    return requested

@@ -1,10 +1,9 @@
-"""Measure the time of whole training steps, and the time that MXNet spends in them outside of kernels.
+"""Measure the time of whole training steps, and the time of a step that MXNet spends outside of kernels.
 
-In a step, kernels take longer than alone, because less of their input is in the cache.
+A kernel takes longer in a step than alone, because less of its input is in the cache. This command writes the
+measurements to FILE, as JSON:
 
     python -m tofu.mxnet.calibration.engine FILE
-
-writes the measurements to FILE, as JSON.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ WORKERS = 2
 
 
 def find_median(run: Callable[[], Any]) -> float:
-    """Call `run` several times, and return the median of the seconds."""
+    """Call `run` several times, and return the median time in seconds."""
     seconds = []
     for _ in range(RUNS):
         start = time.perf_counter()
@@ -47,7 +46,7 @@ def find_median(run: Callable[[], Any]) -> float:
 
 
 def measure_processors() -> float:
-    """Return how many processors at full speed would equal all processors of this machine together."""
+    """Return the speed of all processors together, divided by the speed of one processor that runs alone."""
     count = len(os.sched_getaffinity(0))
     operands = [mx.nd.ones((512, 512), mx.cpu(device)) for device in range(count)]
 
@@ -65,8 +64,8 @@ def measure_processors() -> float:
 class MeasuredStep(NamedTuple):
     """Measurements of a training step.
 
-    `nodes` is the number of operators on each worker. `seconds` is the time without weight updates, and
-    `update_seconds` is the time of all `updates` weight updates.
+    `nodes` is the number of operators on each worker. `seconds` is the time without weight updates. `update_seconds` is
+    the time of all weight updates, and `updates` is their number.
     """
 
     nodes: float
@@ -91,7 +90,7 @@ def measure_step(width: int, layers: int, workers: int) -> MeasuredStep:
 
 
 def make_module(symbol: Any, shapes: Mapping[str, tuple[int, ...]], workers: int) -> tuple[Any, Any]:
-    """Return an MXNet module that trains by SGD with momentum, and a batch for it."""
+    """Return an MXNet module that trains by SGD with momentum, and a batch of data."""
     module_class = mx.mod.Module
     if workers > 1:
         module_class, symbol = Module, partition(symbol, contexts=[mx.cpu(worker) for worker in range(workers)])
@@ -120,7 +119,7 @@ def measure_whole(case: CalibrationCase) -> float:
 
 
 def measure_engine() -> dict[str, float]:
-    """Return the seconds that MXNet needs to start a step, an operator (on one and on several devices), and an update."""
+    """Measure the seconds that MXNet needs to start a step, to start an operator, and to update a weight."""
     overheads = {"processors": measure_processors()}
     for name, workers in (("call", 1), ("call_of_several", WORKERS)):
         shallow, deep = (measure_step(16, layers, workers) for layers in LAYER_COUNTS)

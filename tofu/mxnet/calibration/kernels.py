@@ -1,10 +1,9 @@
 """Measure how long single kernels take, by running small models under MXNet's profiler.
 
-In this program, MXNet runs one operator at a time, in one thread (`calibrate.PROGRAM_ENVIRONMENTS`):
+In this program, MXNet runs one operator at a time, in one thread (`calibrate.PROGRAM_ENVIRONMENTS`). The program writes
+the measurements to FILE, as JSON:
 
     python -m tofu.mxnet.calibration.kernels FILE
-
-writes the measurements to FILE, as JSON.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ CLONE_PREFIX, FETCH_OPERATOR = "_tofu_clone_", "_tofu_multi_fetch"
 class RecordedCase(NamedTuple):
     """A model that ran under the profiler.
 
-    `program` has the operators of each worker. `steps` has the begin and end of each step, in microseconds on the
+    `program` has the operators of each worker. `steps` has the start and end of each step, in microseconds on the
     profiler's clock.
     """
 
@@ -98,7 +97,7 @@ def _run_step(executor: Any) -> None:
 
 
 def read_events(path: Path) -> Events:
-    """Read the file that the profiler wrote. Return the begin and the duration of each kernel."""
+    """Read the file that the profiler wrote. Return the start time and the duration of each kernel."""
     events = json.loads(path.read_text())["traceEvents"]
     devices = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
     begins: dict[tuple[int, int, str], int] = {}
@@ -119,10 +118,10 @@ def read_events(path: Path) -> Events:
 
 
 def match_events(recorded: RecordedCase, events: Events) -> Iterator[Sample]:
-    """Yield a sample for each kernel: its work (such as the bytes it reads), and its time in the fastest step.
+    """Yield a sample for each kernel: its work (such as the bytes it reads), and its shortest time.
 
     An event is one run of a kernel in the profiler's file. If an operator occurs several times on a device, its events
-    have the same order as its nodes. An operator with more or fewer events than nodes is skipped.
+    are in the order of its nodes. An operator is skipped if it does not have one event for each node.
     """
     program = recorded.program
     tables = program.tables

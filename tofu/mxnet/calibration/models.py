@@ -43,7 +43,10 @@ def list_cases() -> Iterator[CalibrationCase]:
 
 
 def list_steps() -> Iterator[CalibrationCase]:
-    """Yield the models for measuring whole steps: the two largest of each kind, on one, two and four devices."""
+    """Yield the models for measuring whole steps.
+
+    These are the two largest models of each kind, on one, two and four devices.
+    """
     for build, sizes in _list_families():
         for symbol, shapes in (build(*model_sizes) for model_sizes in sizes[-2:]):
             yield from (CalibrationCase(symbol, shapes, workers) for workers in (1, 2, 4))

@@ -44,7 +44,7 @@ def _compare_outputs(outputs: Sequence[tuple[str, Shape | None]], planned_shapes
 
 
 def check_memory(found: Sequence[int], expected: Sequence[int]) -> None:
-    """Raise InternalError unless each worker needs the expected bytes. Both lists have a number for each worker."""
+    """Raise InternalError unless each worker needs the expected bytes. Each list has a number for each worker."""
     wrong = [worker for worker, counts in enumerate(zip(found, expected, strict=True)) if counts[0] != counts[1]]
     if wrong:
         raise InternalError(
@@ -54,7 +54,7 @@ def check_memory(found: Sequence[int], expected: Sequence[int]) -> None:
 
 
 def check_traffic(planned: _mxnet.PlannedGraph, communication_bytes: int) -> None:
-    """Raise InternalError unless workers read exactly `communication_bytes` from each other in this graph."""
+    """Raise InternalError if the workers do not read exactly `communication_bytes` from each other in this graph."""
     remote_bytes = planned.remote_bytes()
     if remote_bytes != communication_bytes:
         raise InternalError(

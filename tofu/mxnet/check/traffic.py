@@ -1,7 +1,8 @@
 """Count the bytes that an execution graph transfers between workers.
 
-A fetch is a node that reads shards of other workers. Fetches must read exactly the bytes that the plan predicts
-(`plan.communication_bytes`). This module counts them without the planner's code, so that a mistake in that code shows.
+A fetch is a node that reads shards of other workers. All fetches together must read exactly the bytes that the plan
+predicts (`plan.communication_bytes`). To find mistakes of the planner, this module counts the bytes without the
+planner's code.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from tofu import _mxnet
 def read_tables(execution_symbol: Any, variable_shapes: Mapping[str, tuple[int, ...]] | None = None) -> SimpleNamespace:
     """Return tables of a graph's nodes, in execution order, and of its fetches (`csrc/nnvm/execution/execution_tables.h`).
 
-    `variable_shapes` has shapes for variables whose shape is not in the symbol. `begin`, `extent` and `shape` have a
-    column for each dimension. Nodes with fewer dimensions have extent 1 in the other columns.
+    `variable_shapes` has the shapes of variables that have none in the symbol. `begin`, `extent` and `shape` have a
+    column for each dimension. If a node has fewer dimensions, the extents in the other columns are 1.
     """
     return SimpleNamespace(**_mxnet.execution_tables(execution_symbol.handle.value, dict(variable_shapes or {})))
 
@@ -30,7 +31,7 @@ ITEM_BYTES = np.array((4, 8, 2, 1, 4, 1, 8, 1))  # by MXNet's type flag
 
 @dataclass(frozen=True)
 class FetchTraffic:
-    """The bytes that fetches read from other workers (`remote_bytes`) and from the same worker (`local_bytes`)."""
+    """The bytes that fetches read from other workers (`remote_bytes`) and from their own worker (`local_bytes`)."""
 
     remote_bytes: int
     local_bytes: int

@@ -16,7 +16,7 @@ Reasons = dict[int, str]
 
 
 def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:
-    """Find the tensors that depend on random numbers. Their values differ, because every worker draws other numbers."""
+    """Find the tensors that depend on random numbers. Each worker draws other numbers, so these tensors differ."""
     drawn: Reasons = {}
     for operator, access in zip(graph.operators, accesses, strict=True):
         if draws(operator) or (access.is_random and operator.op not in DROP_PROBABILITIES):
@@ -25,7 +25,7 @@ def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:
 
 
 def find_defects(graph: Graph) -> Reasons:
-    """Find the tensors that MXNet may compute wrong on one device, with the reasons (docs/limits.md)."""
+    """Find the tensors that MXNet may compute wrong on one device. Return the reason for each (docs/limits.md)."""
     readers_by_tensor: dict[int, list[Operator]] = {}
     for operator in graph.operators:
         for tensor in operator.inputs:
@@ -62,7 +62,7 @@ def _list_overwritten(operator: Operator) -> Sequence[int]:
 
 
 def _find_incomplete_outputs(operator: Operator, read_tensors: Collection[int]) -> Reasons:
-    """Find outputs that MXNet computes wrong if a certain other output of the same operator is never read."""
+    """Find outputs that MXNet computes wrong because no operator reads another output of the same operator."""
     description = DESCRIPTIONS.get(operator.op)
     wrong: dict[int, str] = {}
     outputs = dict(enumerate(operator.outputs))  # a description may have more outputs than the operator
@@ -76,7 +76,7 @@ def _find_incomplete_outputs(operator: Operator, read_tensors: Collection[int]) 
 
 
 def propagate(graph: Graph, direct_reasons: Mapping[int, str]) -> Reasons:
-    """Return the reasons, extended to all tensors that are computed from a tensor with a reason."""
+    """Pass a tensor's reason on to all tensors that are computed from it."""
     reasons = dict(direct_reasons)
     for operator in graph.operators:
         reason = next((reasons[tensor] for tensor in operator.inputs if tensor in reasons), None)

@@ -1,4 +1,4 @@
-"""Change a symbol for a comparison: use double precision, remove dropout, and avoid kernels that MXNet gets wrong."""
+"""Change a symbol for a comparison: use double precision, remove dropout, and avoid kernels that compute wrong."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Change = Callable[[str, dict[str, str]], dict[str, str]]  # (operator type, attr
 def widen_types(symbol: Any) -> Any:
     """Return a copy of the symbol that computes in float64 instead of float32 and float16.
 
-    An operator that MXNet has only in float32 keeps this type. Its inputs and outputs are cast.
+    Operators that MXNet has only in float32 still compute in float32. Their inputs and outputs are cast.
     """
 
     def widen(op: str, attributes: dict[str, str]) -> dict[str, str]:
@@ -42,7 +42,7 @@ def widen_types(symbol: Any) -> Any:
 
 
 def list_single(symbol: Any) -> list[str]:
-    """Return the names of the operators in the symbol that MXNet can only compute in float32."""
+    """Return the names of the operators that MXNet can only compute in float32."""
     return [node["name"] for node in json.loads(symbol.tojson())["nodes"] if node["op"] in SINGLE_PRECISION_OPERATORS]
 
 
@@ -103,9 +103,9 @@ def split_readers(symbol: Any) -> Any:
 
 
 def avoid_blocked_layouts(symbol: Any) -> Any:
-    """Return a copy of the symbol in which each LRN is followed by a slice that selects all elements.
+    """Return a copy of the symbol with a slice of all elements after each LRN.
 
-    On CPUs, a convolution may write a gradient in oneDNN's blocked format. The gradient of LRN would read it wrong. The
+    On CPUs, a convolution may write a gradient in oneDNN's blocked format, which the gradient of LRN reads wrong. The
     gradient of a slice is always in row-major order.
     """
     model = json.loads(symbol.tojson())

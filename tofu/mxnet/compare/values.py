@@ -74,7 +74,7 @@ MOVING_OPERATORS = frozenset(
 
 
 def find_positions(symbol: Any, shapes: Mapping[str, Shape], dtypes: Mapping[str, Any]) -> dict[str, Bounds]:
-    """Return the allowed range of each argument that contains indices, labels or lengths."""
+    """Return the allowed range of numbers for each argument that contains indices, labels or lengths."""
     symbol = in_plain_form(symbol)
     all_shapes, type_flags = infer_arguments(symbol, shapes, dtypes)
     nodes = _mxnet.nodes(symbol.handle.value)
@@ -122,8 +122,8 @@ def draw_values(
 ) -> dict[str, Array]:
     """Return an array for every argument and auxiliary state of a symbol, by name.
 
-    Arrays in `user_values` are used, all others are random. Indices, labels and lengths are drawn from their allowed
-    range, and scales and variances between 0.5 and 1.5. Parameters with two or more dimensions are uniform with
+    Arrays in `user_values` are used, all others are random. Indices, labels and lengths are drawn from the allowed
+    range. Scales and variances are between 0.5 and 1.5. Parameters with two or more dimensions are uniform with
     variance 1 / fan-in. All other numbers are between -0.5 and 0.5.
     """
     user_values = user_values or {}
@@ -170,7 +170,7 @@ def _find_ranges(symbol: Any) -> tuple[set[str], dict[str, float]]:
 
 
 def draw_like(arrays: Arrays, seed: int) -> dict[str, Array]:
-    """Return random arrays with the shapes and types of `arrays`, and numbers between -0.5 and 0.5."""
+    """Return random arrays with the shapes and types of `arrays`. The numbers are between -0.5 and 0.5."""
     generator = np.random.RandomState(seed)
     return {
         name: generator.uniform(-0.5, 0.5, array.shape).astype(np.float32).astype(array.dtype)

@@ -1,7 +1,7 @@
 """Replace operators such as cumsum, argmax and topk, so that the dimension along which they work can be split.
 
-The dimension is divided into blocks, one for each worker. Each worker computes its own block. Then the workers exchange
-one partial result for each block, such as its sum. A roll is replaced by slices.
+The dimension is divided into blocks, and each worker computes one block. Then the workers exchange a partial result for
+each block, such as its sum. A roll is replaced by slices.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def has_blocks(symbol: Any) -> bool:
 
 
 def name_blocks(name: str) -> str:
-    """Return the name of the reshape that divides the input of operator `name` into blocks."""
+    """Return the name of the reshape that divides the input of the operator `name` into blocks."""
     return f"{name}_reshape0"
 
 
 def divide_into_blocks(
     symbol: Any, shapes: Shapes, types: Mapping[str, int], workers: int, may_divide: Callable[[str], bool]
 ) -> Any:
-    """Return the symbol with each operator such as cumsum replaced by operators that compute it in blocks.
+    """Replace each operator such as cumsum by operators that compute it in blocks. Return the new symbol.
 
     `shapes` and `types` describe all variables. An operator is not replaced if `may_divide` returns False for its name.
     The last of the new operators gets the old operator's name, unless the old operator has two outputs.
@@ -79,8 +79,6 @@ def _replace_roll(node: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
 
 @dataclass(frozen=True)
 class _BlockedOperator:
-    """An operator to compute in blocks along dimension `axis`. Without an axis, the input is flattened to `shape`."""
-
     op: str
     attributes: Mapping[str, Any]
     shape: tuple[int, ...]

@@ -15,8 +15,8 @@ MOST_INFERENCES = 32
 def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset[str]:
     """Return the names of the arguments that are data. All others are parameters.
 
-    An argument is data if it is a label, if its shape grows with the batch, or if MXNet cannot infer its shape from
-    earlier arguments. If the shapes of some arguments are missing, labels and all arguments with a shape are data.
+    Labels are data. Another argument is data if its shape grows with the batch, or if MXNet cannot infer its shape from
+    earlier arguments. If `shapes` lacks an argument, the data are the labels and the arguments in `shapes`.
     """
     names = symbol.list_arguments()
     named = frozenset(shapes).union(labels)

@@ -1,4 +1,4 @@
-"""Variables for the gradients of a symbol's outputs, which callers pass to `backward`."""
+"""Variables for the gradients of a symbol's outputs. Callers pass these gradients to `backward`."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from tofu.graph import Graph, TensorKind
 
 
 def name_head_gradient(output: int) -> str:
-    """Return the name of the variable for the gradient of output number `output`."""
+    """Return the name of the variable for the gradient of an output. `output` is the output's number."""
     return f"{_mxnet.HEAD_GRADIENT_PREFIX}{output}"
 
 
 def find_head(name: str) -> int | None:
-    """Return the number of the output whose gradient has this name, or None if no output's gradient has it."""
+    """Undo `name_head_gradient`: return the number of the output, or None for any other name."""
     match = re.fullmatch(rf"{_mxnet.HEAD_GRADIENT_PREFIX}(\d+)", name)
     return None if match is None else int(match[1])
 
 
 def list_head_gradients(graph: Graph) -> dict[int, str]:
-    """Return output number -> name of the variable for the output's gradient."""
+    """Return the name of the variable for each output's gradient, by number of the output."""
     names = (tensor.name for tensor in graph.tensors if tensor.kind is TensorKind.HEAD_GRADIENT)
     return {output: name for name in names if (output := find_head(name)) is not None}
 
 
 def find_repeats(symbol: Any) -> list[int]:
-    """Return the numbers of the outputs that equal an earlier output of the symbol."""
+    """Return the numbers of the outputs that repeat an earlier output of the symbol."""
     entries = [tuple(entry) for entry in _mxnet.outputs(symbol.handle.value)]
     return [output for output, entry in enumerate(entries) if entry in entries[:output]]
 
 
 def copy_repeats(symbol: Any) -> Any:
-    """Return a symbol in which a copy replaces each repeated output, so that every output has its own gradient."""
+    """Copy each output that the symbol returns again, so that every output has its own gradient."""
     names, repeats = symbol.list_outputs(), find_repeats(symbol)
     if not repeats:
         return symbol

@@ -33,7 +33,7 @@ class ShapeInferenceError(ShapeError, mx.base.MXNetError):  # type: ignore[misc]
 
 
 def dtype_code(dtype: Any) -> int:
-    """Return MXNet's number for a NumPy type or the name of a type."""
+    """Return MXNet's number for a type. `dtype` is a NumPy type, or the name of a type."""
     try:
         name = np.dtype(dtype).name
     except TypeError:
@@ -64,7 +64,7 @@ def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = (
 
 
 def list_inputs(symbol: Any) -> str:
-    """Return the names of the model's inputs as text. Names with endings of parameters ("_weight") are left out."""
+    """Return a text with the names of the model's inputs. Names that end like a parameter ("_weight") are left out."""
     names = symbol.list_arguments()
     inputs = [name for name in names if not name.endswith(PARAMETER_ENDINGS)] or names
     return (", ".join(inputs[:MOST_NAMES]) or "none") + (", ..." if inputs[MOST_NAMES:] else "")
@@ -95,7 +95,7 @@ def is_shape(shape: Any) -> bool:
 
 
 def list_declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
-    """Return name -> MXNet's number of the type, for each variable in `names` whose type the user declared."""
+    """Return the types that the user declared for the variables in `names`, as MXNet's numbers."""
     declared = {name: attributes.get("__dtype__", "-1") for name, attributes in symbol.attr_dict().items()}
     flags = {str(code): code for code in range(-1, len(DTYPE_NAMES))}
     wrong = [f"{name}: {show(text)}" for name, text in declared.items() if name in names and text not in flags]
@@ -106,7 +106,7 @@ def list_declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
 def infer_arguments(
     symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """Return two mappings, from the names of arguments, states and output gradients to shapes and to type codes."""
+    """Return the shapes and the type codes of all arguments, states and output gradients, each by name."""
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
     codes = list_declared_types(symbol, set(names))
     codes |= {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}
@@ -136,7 +136,7 @@ def infer_arguments(
 def infer_entries(
     symbol: Any, shapes: Shapes, codes: Mapping[str, int]
 ) -> tuple[list[tuple[int, ...] | None], list[int]]:
-    """Return the shapes and the type codes of all outputs of all nodes, in two lists.
+    """Return the shapes and the type codes of all outputs of all nodes, as two lists.
 
     The outputs of a node start at position `node["entry"]`. Unknown names in `shapes` and `codes` are ignored.
     """

@@ -15,23 +15,23 @@ class Origin:
     Attributes
     ----------
     node
-        Position of the node to copy in MXNet's graph, or -1 if the operator copies none.
+        Position of this node in MXNet's graph, or -1 if no node is copied.
     rewritten
-        Attributes that replace those of the node.
-    asked
+        New values for some attributes of the node.
+    requested
         Outputs that workers must compute even if no operator reads them.
     replaced
-        Position of the node that the operator replaces without copying it, or -1. Monitors show this node's name.
+        Position of a node that the operator replaces, but does not copy, or -1. Monitors show the name of this node.
     """
 
     node: int = -1
     rewritten: Mapping[str, str] = field(default_factory=dict)
-    asked: tuple[int, ...] = ()
+    requested: tuple[int, ...] = ()
     replaced: int = -1
 
     @property
     def monitored_node(self) -> int:
-        """Position of the node whose name monitors show for the operator, or -1."""
+        """Position of the node whose name monitors show for this operator, or -1."""
         return max(self.node, self.replaced)
 
 

@@ -1,7 +1,7 @@
 """Read an MXNet symbol into Tofu's graph of a training step.
 
-MXNet's own passes add the gradients and infer shapes and types. The result is an MXNet symbol with the outputs and
-gradients, the *training graph*. It is kept, because the graph of all workers consists of copies of its operators.
+MXNet adds the gradients, and infers shapes and types. The result is the *training graph*: an MXNet symbol with the
+model's outputs and the gradients. Tofu keeps the training graph, because the workers run copies of its operators.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
 
 @dataclass(frozen=True)
 class SymbolForm:
-    """A choice of operators to replace by other operators, which can be split.
+    """A choice of operators to replace by others that can be split in more ways.
 
     Attributes
     ----------
@@ -67,20 +67,20 @@ AS_WRITTEN = SymbolForm()
 def infer_operator_shapes(
     op: str, attributes: dict[str, str], inputs: list[tuple[int, ...]]
 ) -> list[tuple[int, ...]] | None:
-    """Return the output shapes that MXNet infers. Return None if it cannot, as for most backward operators."""
+    """Return the output shapes that MXNet infers, or None if it infers none, as for most backward operators."""
     shapes = _mxnet.infer_operator(op, attributes, inputs)
     return None if shapes is None else [tuple(shape or ()) for shape in shapes]
 
 
 def shares_state(op: str) -> bool:
-    """Return True if the gradient of `op` reads hidden state of `op`, so that both must be split alike."""
+    """Return True if `op` and its gradient share hidden state, so that both must be split alike."""
     description = DESCRIPTIONS.get(op)
     counts = description is not None and bool(description.counts)
     return counts or bool(_mxnet.operator_info(op)["is_layer_backward"])
 
 
 def wrap_symbol(handle: int) -> Any:
-    """Return an `mx.sym.Symbol` that owns the MXNet symbol at the address `handle`."""
+    """Wrap the MXNet symbol at the address `handle` in an `mx.sym.Symbol`, which will free it."""
     return mx.sym.Symbol(ctypes.c_void_p(handle))
 
 
@@ -107,7 +107,7 @@ def read_graph(
     updated
         Names of the differentiated arguments that an optimizer updates.
     form
-        The operators to replace by others that can be split.
+        The operators to replace by others that can be split in more ways.
 
     Raises
     ------
@@ -275,13 +275,13 @@ class _Reader:
 def _list_undeclared_changes(node: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the positions of the inputs that MXNet's kernel changes without declaring it.
 
-    BatchNorm_v1 does this: it sets a fixed gamma to ones. BatchNorm does the same, but its lowering declares it.
+    BatchNorm_v1 changes gamma: with fix_gamma, it sets gamma to ones.
     """
     return (1,) if node["op"] == "BatchNorm_v1" and is_true(node["attrs"], "fix_gamma", True) else ()
 
 
 def find_labels(symbol: Any) -> frozenset[str]:
-    """Return the arguments that are only read as inputs named "label". These arguments are data, not parameters."""
+    """Return the arguments that operators read only as an input named "label". These are data, not parameters."""
     nodes = _mxnet.nodes(symbol.handle.value)
     input_names_by_op: dict[str, list[str]] = {}
     labels, others = set[str](), set[str]()
@@ -299,9 +299,9 @@ def find_labels(symbol: Any) -> frozenset[str]:
 
 
 def read_training(symbol: Any, shapes: Shapes) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """Return the shapes of a model's inputs and labels, and the names of all other arguments, which are trained.
+    """Return the shapes of a model's inputs and labels, and the names of the arguments to train (all others).
 
-    Raise ShapeError if the shapes of labels cannot be inferred.
+    Raise ShapeError if MXNet cannot infer the shape of a label.
     """
     labels = find_labels(symbol)
     all_shapes, _ = infer_arguments(symbol, shapes, {})

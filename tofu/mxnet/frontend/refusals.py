@@ -1,7 +1,7 @@
 """Errors for models that cannot be split, or that MXNet itself computes wrong.
 
 Each error lists all operators to change. Operators that cannot be split are found in the symbol. Operators with wrong
-kernels are found in Tofu's graph, because only the graph has types.
+kernels are found in Tofu's graph, because the symbol has no types.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RESHAPES = ("Reshape", "_np_reshape", "_npx_reshape")
 
 
 def refuse_broken(symbol: Any) -> None:
-    """Raise TofuError if operators of the symbol read missing operators.
+    """Raise TofuError if an operator of the symbol reads an operator that does not exist.
 
     MXNet may load such a symbol from a damaged file.
     """
@@ -80,7 +80,7 @@ def refuse_wrong_kernels(graph: Graph) -> None:
 
 
 def refuse_outputs_without_dimensions(graph: Graph) -> None:
-    """Raise UnsupportedError for outputs of shape () if MXNet's settings make this an unknown shape."""
+    """Raise UnsupportedError for an output of shape () if MXNet's settings make () mean an unknown shape."""
     outputs = [] if mx.util.is_np_shape() else [graph.tensors[position] for position in graph.outputs]
     raise_together(
         UnsupportedError,
@@ -91,10 +91,10 @@ def refuse_outputs_without_dimensions(graph: Graph) -> None:
 
 
 def _refuse_shared_gammas(graph: Graph) -> None:
-    """Raise UnsupportedError if an operator reads the gamma of a BatchNorm with fix_gamma.
+    """Raise UnsupportedError if another operator reads the gamma of a BatchNorm with fix_gamma.
 
-    BatchNorm sets this gamma to ones, but MXNet does not know this. So another operator may read gamma before or after
-    the change.
+    BatchNorm sets this gamma to ones, but MXNet does not know this. So the other operator may run before or after the
+    change.
     """
     setters = {number for number, operator in enumerate(graph.operators) if _sets_gamma(operator)}
     setter_by_gamma = {graph.operators[number].inputs[1]: graph.operators[number] for number in setters}
@@ -116,7 +116,6 @@ def _sets_gamma(operator: Operator) -> bool:
 
 
 def _refuse_fractional_reshapes(graph: Graph) -> None:
-    """Raise UnsupportedError for reshapes in which -1 stands for a fraction, because MXNet rounds it."""
     shapes = [tensor.shape for tensor in graph.tensors]
     raise_together(
         UnsupportedError,

@@ -29,10 +29,10 @@ def rewrite_operators(
     find_by_op: Mapping[str, FindReplacement],
     keeps_names: bool = False,
 ) -> Any:
-    """Return the symbol with some operators replaced by other symbols.
+    """Replace some operators of a symbol by other symbols. Return the new symbol.
 
     `shapes` and `types` describe all variables. `find_by_op` maps a type of operator to a function that returns the
-    replacement. If `keeps_names` is True, the last operator of a replacement with one output gets the old operator's
+    replacement. If `keeps_names` is True and the replacement has one output, its last operator gets the old operator's
     name.
     """
     graph, nodes = json.loads(symbol.tojson()), _mxnet.nodes(symbol.handle.value)
@@ -61,9 +61,10 @@ def rewrite_operators(
 
 
 class Splice:
-    """A copy of a graph in MXNet's JSON. The nodes are added in order, unchanged or replaced.
+    """A copy of a graph in MXNet's JSON. Its nodes are added in order, either unchanged or replaced.
 
-    An *entry* is an output of a node (operator or variable). It is a list: number of the node, number of the output, 0.
+    An *entry* stands for an output of a node (operator or variable). It is the list [number of the node, number of the
+    output, 0].
     """
 
     def __init__(self) -> None:
@@ -71,7 +72,7 @@ class Splice:
         self._find_new_entry: list[Callable[[int], list[int]]] = []  # for each old node, called with an output's number
 
     def entry(self, old_entry: Sequence[int]) -> list[int]:
-        """Return the entry of the new graph that replaces an entry of the old graph."""
+        """Return the new graph's entry for an entry of the old graph."""
         return self._find_new_entry[old_entry[0]](old_entry[1])
 
     def add(self, node: dict[str, Any]) -> None:
@@ -82,7 +83,7 @@ class Splice:
     def replace(self, symbol: Any, inputs: Sequence[list[int]], name: str | None = None) -> None:
         """Replace the next node by a symbol, whose variables "0", "1", ... stand for the node's inputs.
 
-        If the symbol has one output, the operator that computes this output gets the name `name`.
+        If the symbol has one output, the operator that computes it is called `name`.
         """
         symbol_graph = json.loads(symbol.tojson())
         find_entry: list[Callable[[int], list[int]]] = []  # for each node of `symbol`
@@ -98,7 +99,7 @@ class Splice:
         self._find_new_entry.append(outputs.__getitem__)
 
     def symbol(self, graph: Mapping[str, Any]) -> Any:
-        """Return the new graph as a symbol with the outputs of the old graph."""
+        """Return the new graph as a symbol. It has the same outputs as the old graph."""
         variables = [n for n, node in enumerate(self.nodes) if node["op"] == "null"]
         pointers = list(range(len(self.nodes) + 1))
         new_graph = {

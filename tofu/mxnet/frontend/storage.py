@@ -42,7 +42,7 @@ DENSE_FORMS: dict[str, Callable[[Mapping[str, str], str], Any]] = {
 
 
 def list_storages(symbol: Any) -> dict[str, str]:
-    """Return "row_sparse" or "csr" for each variable that is not dense."""
+    """Return the storage type, "row_sparse" or "csr", of each variable that is not dense, by name."""
     codes = {name: attributes.get(STORAGE_KEY, "") for name, attributes in symbol.attr_dict().items()}
     return {name: STORAGES[code] for name, code in codes.items() if code in STORAGES}
 
@@ -50,7 +50,7 @@ def list_storages(symbol: Any) -> dict[str, str]:
 def list_sparse_gradients(symbol: Any) -> set[str]:
     """Return the variables whose gradients MXNet would store as row_sparse.
 
-    These variables are read only by lookups with sparse gradients and by products with csr arrays.
+    Only lookups with sparse gradients, and products with csr arrays, read such a variable.
     """
     nodes = _read_graph(symbol)["nodes"]
     dense: set[str] = set()
@@ -68,7 +68,7 @@ def has_sparse_storage(symbol: Any) -> bool:
 
 
 def with_dense_storage(symbol: Any) -> Any:
-    """Return the same model with dense tensors. Names and results stay the same."""
+    """Return the same model with dense tensors. All names and results stay the same."""
     graph = _read_graph(symbol)
     if not any(map(_is_sparse, graph["nodes"])):
         return symbol

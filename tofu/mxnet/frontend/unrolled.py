@@ -1,8 +1,8 @@
 """Replace MXNet's RNN operator, which computes a whole sequence, by cells for single time steps.
 
 The RNN operator can only be split by batch. Cells can also be split by hidden units, so that a worker computes all
-gates of its units. For this, the rows of the weights are ordered by unit. RNN operators with rectifiers are kept,
-because MXNet computes these operators in single precision.
+gates of its units. For this, the rows of the weights are ordered by unit. RNN operators with rectifiers are not
+replaced, because MXNet computes them in single precision.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class Recurrence:
         self.next_parameter = 0  # position in the vector of parameters where the next weight or bias begins
 
     def unroll(self, count: int) -> Any:
-        """Return a symbol that computes the same as the RNN operator, by a cell for each time step.
+        """Return a symbol with a cell for each time step, which computes the same as the RNN operator.
 
-        It has `count` variables, named "0", "1" and so on: the data, the parameters, and one or two states.
+        The symbol has `count` variables "0", "1" and so on: the data, the parameters, and one or two states.
         """
         variables = [mx.sym.Variable(str(n)) for n in range(count)]
         with mx.name.Prefix(f"{self.name}_"):

@@ -53,8 +53,8 @@ def partition(
     block
         A `mx.gluon.HybridBlock` or SymbolBlock. It is changed in place.
     ngpus, contexts, plan, hints, undescribed, on_infeasible, cache, algorithm, search_seconds, topology, memory_limit, replicate, unroll
-        As in `tofu.partition`, with one exception: inference always uses on_infeasible="replicate". Otherwise,
-        inference on a single image could fail, because it cannot be split between many workers.
+        As in `tofu.partition`. But inference always uses on_infeasible="replicate", because a single image cannot be
+        split between many workers.
 
     Returns
     -------
@@ -64,8 +64,7 @@ def partition(
     Raises
     ------
     UnsupportedError
-        The block is not hybrid, has parameters with row_sparse storage, or shares parameters with another partitioned
-        block.
+        The block is not hybrid, has row_sparse parameters, or shares parameters with another partitioned block.
     DeviceError
         A worker's device does not exist, or the block is initialized in several contexts.
 
@@ -152,16 +151,16 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
 
     @property
     def plan(self) -> Plan:
-        """The plan for training. Before the first call inside `autograd.record()`, the plan for inference."""
+        """The plan for training, or for inference before the first call inside `autograd.record()`."""
         operator = self._require_operator()
         return operator.training_plan or operator.symbol.plan
 
     def save_report(self, path: str | Path, title: str = "") -> None:
-        """Write an HTML page about the last plan to the file `path`, as `PartitionedSymbol.save_report` does."""
+        """Write an HTML page about the current plan, as `PartitionedSymbol.save_report` does."""
         self.partitioned_symbol.save_report(path, title or self.name)
 
     def why(self, operator: str) -> str:
-        """Return a table with every way to split an operator, and the communication that it would cause."""
+        """Return a table of all ways to split an operator, with the communication that each would cause."""
         return self.partitioned_symbol.why(operator)
 
     def _build_cache(self, *args: Any) -> None:
@@ -191,7 +190,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
     def forward(self, x: Any, *args: Any) -> Any:
         """Run the block on the workers.
 
-        Raise UnsupportedError if the input is a symbol. Then the caller is a block that runs on one device.
+        Raise UnsupportedError if the input is a symbol, because the calling block would run on one device.
         """
         if isinstance(x, mx.sym.Symbol):
             raise UnsupportedError(
@@ -203,7 +202,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
             return super().forward(x, *args)
 
     def summary(self, *inputs: Any) -> None:
-        """Print MXNet's table of layers, shapes and parameters. MXNet runs the block on one device for this."""
+        """Run the block on one device, and print MXNet's table of layers, shapes and parameters."""
         blocks: list[Any] = []
         self.apply(blocks.append)
         hybridized_blocks = [block for block in blocks if getattr(block, "_active", False)]

@@ -24,8 +24,8 @@ WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes of gradient requests; 0 me
 class BlockCall:
     """A call of a block inside `autograd.record()`. Autograd keeps this object while a backward pass may need it.
 
-    During this time, no other call may use the executor `bound`. `differentiated` has the names of the inputs whose
-    gradients autograd needs.
+    During this time, no other call may use the executor `bound`. Autograd needs the gradients of the inputs in
+    `differentiated`.
     """
 
     def __init__(self, operator: PartitionedOperator, bound: BoundExecutor, differentiated: Sequence[str]) -> None:
@@ -37,7 +37,7 @@ class BlockCall:
         self._anchor_position = operator.count_before_parameters(differentiated)
 
     def record(self, inputs: Mapping[str, Any]) -> list[Any]:
-        """Run the forward pass and record the call in autograd. Return the outputs."""
+        """Run the forward pass, record the call in autograd, and return the outputs."""
         with autograd.pause(train_mode=True):
             outputs = self.operator.forward(self.bound, inputs, is_train=True)
         recorded_inputs = [inputs[name] for name in self._differentiated]
@@ -87,5 +87,5 @@ def _write_gradient(value: Any, request: int, gradient: Any) -> None:
 
 
 def needs_gradient(array: Any) -> bool:
-    """Return True if autograd needs the gradient of this array, or of arrays from which it was computed."""
+    """Return True if autograd needs the gradient of this array, or of an array that it was computed from."""
     return _mxnet.needs_gradient(_read_handle(array))

@@ -45,7 +45,7 @@ class BoundExecutor:
 
     @property
     def is_free(self) -> bool:
-        """True if another call may use this executor, because no recorded call needs it for a backward pass."""
+        """True if no recorded call needs this executor for a backward pass. Another call may then use it."""
         call = None if self.call is None else self.call()
         return call is None or call.is_done
 
@@ -53,7 +53,7 @@ class BoundExecutor:
 class PartitionedOperator:
     """A block's graph on several devices. Like MXNet's CachedOp, it is called with all inputs and parameters in order.
 
-    `parameters` maps each argument and auxiliary state that is not an input to its Gluon parameter.
+    `parameters` has the Gluon parameters, by name of the argument or auxiliary state.
     """
 
     def __init__(self, symbol: PartitionedSymbol, parameters: Mapping[str, Sharded]) -> None:
@@ -85,7 +85,7 @@ class PartitionedOperator:
         return is_same and bool(self.symbol.whole.tojson() == symbol.tojson())
 
     def __call__(self, *arrays: Any) -> Any:
-        """Run the forward pass, and record it inside `autograd.record()`. Return the output, or a list of outputs."""
+        """Run the forward pass. Inside `autograd.record()`, also record it. Return the output, or a list of outputs."""
         # MXNet's own threads run Python operators, such as the backward of an autograd.Function. If such a thread waited
         # here, the gradients that depend on it would never be computed.
         is_mxnet_thread = isinstance(threading.current_thread(), threading._DummyThread)
@@ -135,8 +135,8 @@ class PartitionedOperator:
     def count_before_parameters(self, differentiated: Collection[str]) -> int:
         """Count the inputs in `differentiated` that come before the block's first trained parameter.
 
-        In autograd's record, one array (the *anchor*) stands for all parameters. It is inserted at this position in the
-        list of inputs, because autograd orders the backward passes of several calls by the positions of their inputs.
+        Autograd records one array, the *anchor*, in place of all parameters. The anchor comes after this number of
+        inputs, because the positions of inputs decide the order of backward passes.
         """
         trained = set(self._list_trained())
         first_trained = next((position for position, name in enumerate(self.names) if name in trained), 0)
@@ -156,7 +156,7 @@ class PartitionedOperator:
     # ---- running
 
     def forward(self, bound: BoundExecutor, inputs: Mapping[str, Any], is_train: bool) -> list[Any]:
-        """Copy inputs to the workers, run the forward pass, and return whole outputs in the context of the inputs."""
+        """Run the forward pass on whole inputs. Return whole outputs in the same context."""
         executor = bound.executor
         if is_train:
             self._save_gradients(bound)
@@ -175,7 +175,7 @@ class PartitionedOperator:
     def write_parameters(self, executor: ShardedExecutor) -> None:
         """Copy the parameters to an executor's shards.
 
-        Before a backward pass, this makes values available that were set after the forward pass, as in MXNet.
+        As in MXNet, the next backward pass then uses values that were set after the forward pass.
         """
         for name, array in self._get_parameter_arrays().items():
             current = array.tensor
@@ -183,7 +183,7 @@ class PartitionedOperator:
                 executor.variables[name].scatter(current.gather())
 
     def copy_changes(self, executor: ShardedExecutor) -> None:
-        """Copy values that a run has changed, such as moving averages, to parameters that have other shards."""
+        """Copy values that a run has changed, such as moving averages, from the executor to the parameters."""
         for name in self._list_changed_variables(executor):
             array = self.parameters[name].array
             if array is not None and executor.variables[name] is not array.layout:
@@ -200,7 +200,7 @@ class PartitionedOperator:
 
     @property
     def is_awaited(self) -> bool:
-        """True if `settle` will have to copy gradients, because of a backward pass that has run or may still run."""
+        """True if `settle` must still copy the gradients of a backward pass, which may not have run yet."""
         return bool(self.finished) or not all(bound.is_free for bound in self._executors)
 
     def settle(self) -> None:

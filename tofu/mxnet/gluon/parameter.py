@@ -45,7 +45,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
     def follow(self, operator: Any) -> None:
         """From now on, call `operator.settle()` before values or gradients are read.
 
-        Other operators that the parameter follows are kept until all their backward passes have run.
+        Operators from earlier calls are also settled, until all their backward passes have run.
         """
         self._operators = (*self._operators, operator)
 
@@ -73,7 +73,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
     def initialize(self, *args: Any, **kwargs: Any) -> None:
         """Initialize the parameter as in Gluon.
 
-        If the user still has the array of the old values, this array gets a copy of the old shards.
+        An array that `data()` returned before keeps the old values.
         """
         self.settle()
         old_array = self.array
@@ -121,13 +121,13 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self.settle()
 
     def _check_gradient_use(self) -> None:
-        """Wait until the values are written. Otherwise, a Trainer could read a gradient instead of an initial value."""
+        """Wait until the values are written, so that a Trainer does not read a gradient instead."""
         if self.array is not None:
             self.array.wait_for_writes()
         self.settle()
 
     def reset_ctx(self, ctx: Any) -> None:
-        """Set the parameter's context. The shards stay on their devices. As in MXNet, the gradient becomes zero."""
+        """Set the context as in MXNet, which also sets the gradient to zero. The shards stay on their devices."""
         if self._data is None:
             super().reset_ctx(ctx)
         else:
@@ -159,7 +159,7 @@ _reading = threading.local()  # `reads_shards` is True inside `reading_shards`
 
 @contextmanager
 def reading_shards() -> Iterator[None]:
-    """Let `data()` return arrays with shards inside the `with` block, even if `mx.npx.set_np()` is on."""
+    """Inside the `with` block, let `data()` return sharded arrays even if `mx.npx.set_np()` is on."""
     was_reading = getattr(_reading, "reads_shards", False)
     _reading.reads_shards = True
     try:

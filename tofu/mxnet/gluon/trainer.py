@@ -1,7 +1,7 @@
 """Gluon Trainers on several machines, which exchange shards of parameters and gradients.
 
-MXNet's Trainer sends whole arrays to a kvstore. `send_shards` replaces the kvstore by a `ShardStore`, which sends each
-distinct shard once.
+MXNet's Trainer sends whole arrays to a kvstore. `send_shards` replaces the kvstore by a `ShardStore`, which sends
+shards. Equal shards of several workers are sent once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def send_shards(trainer: Any) -> None:
 
 @cache
 def extend_class(mxnet_class: Any, mixin: Any, prefix: str = "Sharded") -> Any:
-    """Return a subclass of a class of MXNet in which the methods of `mixin` replace MXNet's methods."""
+    """Return a subclass of `mxnet_class` in which the methods of `mixin` override MXNet's methods."""
     return type(f"{prefix}{mxnet_class.__name__}", (mixin, mxnet_class), {"__module__": mxnet_class.__module__})
 
 
@@ -69,16 +69,16 @@ class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
 
 
 def is_elementwise(optimizer: Any) -> bool:
-    """Return True if the optimizer computes the same numbers when each shard is a separate weight."""
+    """Return True if the optimizer computes the same numbers when each shard is updated as a separate weight."""
     return type(optimizer) in ELEMENTWISE_OPTIMIZERS and not (
         optimizer.idx2name or optimizer.lr_mult or optimizer.wd_mult
     )
 
 
 class ShardStore:
-    """A kvstore that receives whole parameters and passes their distinct shards to `kvstore`, each under a new key.
+    """A kvstore that receives whole parameters, and passes their shards to `kvstore`. Each shard gets a new key.
 
-    An array that is not split keeps its key.
+    An array that is not split keeps its key. Equal shards are passed once.
     """
 
     def __init__(self, kvstore: Any) -> None:
@@ -112,7 +112,7 @@ class ShardStore:
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
         """Decide which shards the machines exchange, before the first gradients are sent.
 
-        A parameter that was sent before there was a plan is sent again if its shards have changed.
+        If the split of a parameter has changed since it was sent, send it again.
         """
         unsettled = {i: array for i, array in arrays.items() if i in self._layouts and i not in self._settled}
         self.share({i: array for i, array in unsettled.items() if not self._layouts[i].matches(array.layout)})
@@ -121,7 +121,7 @@ class ShardStore:
     def pushpull(self, key: int, value: Any, out: Any = None, priority: int = 0) -> None:
         """Send the array `value`, and read the result into `out`, as a kvstore does.
 
-        For a parameter with shards, `value` and `out` are lists with one array.
+        If a parameter has shards, `value` and `out` are lists with one array.
         """
         layout = self._layouts.get(key)
         if layout is None:

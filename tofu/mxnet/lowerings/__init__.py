@@ -1,8 +1,7 @@
 """Rules (*lowerings*) that replace an operator by several smaller operators, which can be split in more ways.
 
-The smaller operators are called *parts*. A part is an operator of MXNet, or one of Tofu's own operators, which has a
-kernel in `csrc/nnvm/parts` and a description in `tdl_ops/mxnet`. This package also has four passes that run on every
-graph.
+The smaller operators are called *parts*. A part is an operator of MXNet or of Tofu. Tofu's operators have kernels in
+`csrc/nnvm/parts` and descriptions in `tdl_ops/mxnet`. This package also has four passes that run on every graph.
 """
 
 from tofu.lowering import Lowering

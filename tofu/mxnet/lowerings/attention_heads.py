@@ -1,8 +1,8 @@
 """Give MXNet's attention operators a dimension for the heads, so that attention can be split by heads.
 
-MXNet stores attention scores in the shape (batch x heads, queries, keys). This pass changes it to (batch, heads,
-queries, keys) in all operators that compute, change or use scores. All other operators read and write these tensors
-through a reshape. The new operators are in `csrc/nnvm/parts/attention.cc`.
+MXNet stores attention scores in the shape (batch x heads, queries, keys). In this pass, all operators that compute,
+change or use scores get the shape (batch, heads, queries, keys). Other operators read and write the scores through a
+reshape. The new operators are in `csrc/nnvm/parts/attention.cc`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LINE_WISE_OPERATORS = ("softmax", "log_softmax", "softmin", "Dropout")
 
 
 def unmerge_heads(graph: Graph) -> Graph:
-    """Add a dimension for the heads to attention scores. Tensors keep their numbers."""
+    """Add a dimension for the heads to attention scores. The tensors of the graph keep their numbers."""
     subgraph = _AttentionSearch(graph).find_attention()
     return _Rewriting(graph, subgraph).rewrite() if subgraph.heads_by_tensor else graph
 
@@ -45,7 +45,7 @@ def _list_scores(operator: Operator, replacement: str) -> list[int]:
 
 @dataclass
 class _Subgraph:
-    """The number of heads of each tensor that gets a dimension for them, and the operators that use these tensors."""
+    """The tensors that get a dimension for the heads (with their number), and the operators that use these tensors."""
 
     heads_by_tensor: dict[int, int] = field(default_factory=dict)
     operators: set[int] = field(default_factory=set)
@@ -95,7 +95,7 @@ class _AttentionSearch:
     def _list_tensors_with_heads(self, operator: Operator, tensor: int) -> list[int]:
         """Return all tensors of the operator that must get a dimension for the heads if `tensor` gets one.
 
-        In an attention operator, these are only the scores. The list is empty if `tensor` cannot get the dimension.
+        In an attention operator, only the scores get it. The list is empty if `tensor` cannot get the dimension.
         """
         replacement = _find_replacement(operator)
         if replacement is not None:
@@ -123,11 +123,7 @@ def _has_separate_batch(access: OperatorAccess, position: int) -> bool:
 
 
 class _Rewriting:
-    """A copy of the graph in which the tensors of `subgraph` get a dimension for the heads.
-
-    If operators outside of the subgraph write or read such a tensor, the graph has it in both shapes, with a reshape
-    between them.
-    """
+    """A copy of the graph in which attention scores have a dimension for the heads."""
 
     def __init__(self, graph: Graph, subgraph: _Subgraph) -> None:
         self.graph, self.subgraph = graph, subgraph

@@ -1,7 +1,7 @@
 """Replace reads of memory that no kernel writes, or that another kernel overwrites.
 
-- `replace_scratch_reads`: the gradient of SequenceLast without lengths reads the last time step's number from scratch
-  memory. It is replaced by an operator of Tofu that gets this number as an input.
+- `replace_scratch_reads`: the gradient of SequenceLast without lengths reads the number of the last time step from
+  scratch memory. Tofu's operator for this gradient reads the number from an input instead.
 - `fill_unwritten`: some kernels never write an output, such as a label's gradient. On one device it stays zero. If an
   operator reads such an output, an added operator writes zeros to it.
 """

@@ -22,7 +22,7 @@ ONE, UNNAMED, MERGED = "1", "_", "-"
 
 @dataclass(frozen=True)
 class ComposedValue:
-    """A tensor: its number in the graph, and the names of its dimensions."""
+    """A tensor of the graph: its number, and the names of its dimensions."""
 
     position: int
     names: tuple[str, ...]
@@ -40,14 +40,14 @@ class Composition:
     extents: dict[str, int] = field(default_factory=lambda: {ONE: 1})
 
     def read(self, slot: int, names: str) -> ComposedValue:
-        """Return input number `slot` of the replaced operator, and give its dimensions `names`."""
+        """Return input number `slot` of the replaced operator. `names` are the names for its dimensions."""
         dimensions = tuple(names.split())
         for name, extent in zip(dimensions, self.parts.shape(slot), strict=True):
             self.extents.setdefault(name, extent)
         return ComposedValue(self.parts.whole.inputs[slot], dimensions)
 
     def add(self, name: str, op: str, inputs: Values, names: Sequence[str], **attributes: object) -> ComposedValue:
-        """Add an operator of MXNet, such as "sum", and return its output, whose dimensions have these `names`."""
+        """Add an operator of MXNet, such as "sum", and return its output. `names` are the names for its dimensions."""
         output = ComposedValue(self.parts.inner_tensor(name, self.shape(names), self.dtype), tuple(names))
         self.parts.inner_operator(name, op, **_describe_operator(attributes, inputs, output))
         return output
@@ -55,18 +55,18 @@ class Composition:
     def set_output(
         self, slot: int, value: ComposedValue, names: str, op: str = "Reshape", **attributes: object
     ) -> None:
-        """Compute output number `slot` of the replaced operator from `value`, by a reshape or by `op`."""
+        """Compute output number `slot` of the replaced operator from `value`, by the operator `op`."""
         output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
         attributes = attributes if op != "Reshape" else {"shape": self.parts.output_shape(slot)}
         self.parts.inner_operator(f"output{slot}", op, **_describe_operator(attributes, (value,), output))
 
     def finish(self, op: str, inputs: Values, names: str, slot: int = 0, **attributes: object) -> None:
-        """Add the operator that computes output number `slot` of the replaced operator."""
+        """Add an operator that computes output number `slot` of the replaced operator."""
         output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
         self.parts.last_operator(op, **_describe_operator(attributes, inputs, output))
 
     def reshape(self, name: str, value: ComposedValue, names: Sequence[str]) -> ComposedValue:
-        """Return the same elements in a tensor with other dimensions."""
+        """Return a tensor with the same elements, but other dimensions."""
         return self.add(name, "Reshape", (value,), names, shape=self.shape(names))
 
     def sum(self, name: str, value: ComposedValue, reduced: Sequence[str]) -> ComposedValue:
@@ -101,7 +101,7 @@ SUMMED_TYPES = ("float32", "float64")
 
 @dataclass(frozen=True)
 class Statistics:
-    """The deviation of a tensor from its mean, and the mean and variance, in which reduced dimensions have extent 1."""
+    """The mean and variance of a tensor (reduced dimensions have extent 1), and the deviation from the mean."""
 
     mean: ComposedValue
     deviation: ComposedValue  # with all dimensions
@@ -109,7 +109,7 @@ class Statistics:
 
 
 def has_exact_sums(operator: Operator, inputs: Inputs) -> bool:
-    """Return True if all inputs are float32, or all are float64. Sums in other types are not exact enough."""
+    """Return True if all inputs are float32, or all are float64, because sums in other types are inexact."""
     return all(tensor.dtype == inputs[0].dtype for tensor in inputs) and inputs[0].dtype in SUMMED_TYPES
 
 

@@ -15,7 +15,7 @@ TYPES = ("float16", "float32", "float64")
 
 
 def check_type(operator: Operator, dtype: str) -> str:
-    """Return `dtype`. Raise UnsupportedError for an integer type, because the operator has no kernel for it."""
+    """Return `dtype`. Raise UnsupportedError if this is an integer type, because the operator has no kernel for it."""
     if dtype not in TYPES:
         raise UnsupportedError(
             f"{operator.op} {operator.name} would compute in {dtype}, and MXNet has kernels of it for {', '.join(TYPES)} "
@@ -39,14 +39,14 @@ def select_attributes(attributes: Attributes, *names: str) -> dict[str, str]:
 
 
 def reduce_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    """Return the shape of a sum along `axis` that keeps this dimension, with extent 1."""
+    """Return the shape of a sum along `axis`. This dimension gets extent 1."""
     return (*shape[:axis], 1, *shape[axis + 1 :])
 
 
 def find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
-    """Return the axes along which an operator can be split, and the regions of its inputs that each worker then reads.
+    """Return how an operator can be split: the axes, and the input regions that each worker then reads.
 
-    Return None if they are unknown. Such an operator is refused later, or computed on every worker.
+    Return None if no description fits. Such an operator is refused later, or computed on every worker.
     """
     shapes = ([graph.tensors[t].shape for t in tensors] for tensors in (operator.inputs, operator.outputs))
     try:
@@ -56,9 +56,9 @@ def find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
 
 
 def replace_operators(graph: Graph, expand: Callable[[int, Operator], Sequence[Operator]]) -> tuple[Operator, ...]:
-    """Return the operators of a graph, each replaced by the operators in `expand(number, operator)`.
+    """Replace each operator of a graph by the operators that `expand(number, operator)` returns.
 
-    The backward operator of a replaced operator then belongs to the new operator with the old operator's name.
+    The backward operator of a replaced operator then belongs to the new operator with the old name.
     """
     operators: list[Operator] = []
     new_numbers: list[int] = []

@@ -42,8 +42,8 @@ def _lower_lookup(op: str, table_slot: int, indices_slot: int) -> dict[str, Lowe
 def _check_indices(parts: Parts, op: str, slot: int, indices: int, names: tuple[str, ...], rows: int) -> int:
     """Add operators that raise an error if an index is `rows` or more. Return the checked indices.
 
-    MXNet's own kernel looks up input `slot` in a table of zeros, and raises the error. The zeros that it finds are
-    added to the indices, so that all operators that read the indices run after this check.
+    To raise the error, MXNet's own kernel looks up the indices in a table of zeros. The zeros that it finds are added
+    to the indices, so that other operators wait for the check.
     """
     dtype = parts.graph_tensors[parts.whole.inputs[slot]].dtype
     shape = parts.shape(slot)[len(parts.shape(slot)) - len(names) :]
@@ -153,7 +153,7 @@ def _expand_one_hot(parts: Parts) -> None:
 def _convert_indices(parts: Parts, dtype: str) -> int:
     """Return the indices in the type of the result.
 
-    As in MXNet, fractions of indices are cut off, not rounded, and int64 indices keep only their lower 32 bits.
+    As in MXNet, fractions of indices are cut off. Of int64 indices, only the lower 32 bits are used.
     """
     (indices,) = parts.whole.inputs
     index_type, shape = parts.graph_tensors[indices].dtype, parts.shape(0)
@@ -202,10 +202,7 @@ def _time_attributes(attributes: Attributes) -> dict[str, str]:
 
 
 def pick_by_lengths(attributes: Attributes, shape: tuple[int, ...]) -> dict[str, str]:
-    """Return the attributes of an operator that picks the last step of each sequence, from data of this shape.
-
-    Its dimensions have the same names as in the description of the replaced operator.
-    """
+    """Return attributes for an operator that picks the last step of each sequence, from data of this shape."""
     time = _time_attributes(attributes)
     names = ["b", *(f"i{d}" for d in range(len(shape) - 2))]
     return {**time, "rows": str(shape[int(time["axis"])]), "names": " ".join(names)}

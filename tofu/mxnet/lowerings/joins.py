@@ -5,7 +5,7 @@ slice, and to the worker that reads it. A concatenation of slices becomes one op
 
     concat(x[7:8], x[0:7]) -> y[i] = x[i + 7] + x[i - 1], where elements outside x are zero
 
-This operator needs no kernel: a worker that assembles `y` from the shards of `x` already has the result.
+This operator needs no kernel, because workers assemble `y` from the shards of `x`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ZEROS = ("_zeros", "_npi_zeros", "zeros_like")
 
 
 def read_through_slices(graph: Graph) -> Graph:
-    """Replace concatenations of slices and similar operators by `_tofu_join`.
+    """Replace concatenations of slices, and similar operators, by `_tofu_join`.
 
     The slices stay in the graph, even if no operator reads them any more.
     """

@@ -1,7 +1,7 @@
 """Replace operators on images, so that rows and columns can be split.
 
 - Average pooling becomes a sum, and a division by the number of elements in each window. If padding is not counted, a
-  window at the border of the image has fewer elements. MXNet's kernel would take a shard's border for this border.
+  window at the border of the image has fewer elements. MXNet's kernel would mistake a shard's border for the image's.
 - BilinearResize2D becomes a resize of the rows and a resize of the columns. MXNet's kernel derives the scale from the
   sizes, so each resize can only be split along the dimension whose size it does not change.
 - UpSampling (bilinear) becomes a deconvolution.
@@ -44,7 +44,6 @@ def _has_smaller_windows(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _list_divisions(parts: Parts, slot: int) -> list[dict[str, str]]:
-    """Return the attributes of operators, one for each dimension, that divide sums in windows to get averages."""
     attributes = parts.whole.attributes
     shape, is_channels_last = parts.shape(slot), attributes.get("layout") in CHANNELS_LAST
     first_dimension, space = (1, shape[1:-1]) if is_channels_last else (2, shape[2:])
@@ -110,7 +109,7 @@ def _resize_names(old_size: Size, new_size: Size, splittable: str) -> tuple[tupl
 def _expand_resize(parts: Parts) -> None:
     """Replace a resize by a resize of the rows and a resize of the columns. In a gradient, the columns are first.
 
-    For a gradient, both are copies of the model's node, because MXNet infers no shapes for a new node of this type.
+    Gradients are copies of the model's node, because MXNet infers no shapes for a new node of this type.
     """
     op, (data, *_) = parts.whole.op, parts.whole.inputs
     old_size, new_size = parts.shape(0)[2:], parts.output_shape(0)[2:]

@@ -31,7 +31,7 @@ PAGE_VARIABLE, LARGE_VARIABLE = "MXNET_GPU_MEM_POOL_PAGE_SIZE", "MXNET_GPU_MEM_L
 def round_up(count: int) -> int:
     """Return the bytes that MXNet allocates on a GPU for an array of `count` bytes.
 
-    MXNet rounds sizes up to whole pages, and above 2 MiB to multiples of 2 MiB (src/storage/pooled_storage_manager.h).
+    MXNet rounds up to whole pages. Sizes above 2 MiB become multiples of 2 MiB (src/storage/pooled_storage_manager.h).
     """
     page = int(os.environ.get(PAGE_VARIABLE, PAGE_BYTES))
     large = int(os.environ.get(LARGE_VARIABLE, LARGE_BYTES))
@@ -60,7 +60,7 @@ def account_workers(partition: Partition, states: OptimizerStates) -> tuple[Devi
 
 
 def count_rounding(partition: Partition) -> tuple[int, ...]:
-    """Return the bytes that MXNet adds on each worker's GPU by rounding up the sizes of arrays.
+    """Return the bytes that each GPU needs in addition, because MXNet rounds up the sizes of arrays.
 
     Optimizer states are not included.
     """
@@ -137,7 +137,7 @@ class _Entries:
         return tuple(self._names[node] for node in np.unique(self._columns["node"][self._rows(group)]))
 
     def uses_of(self, group: str) -> npt.NDArray[np.int64]:
-        """Return an array [use, node] of the bytes in use. A buffer that several tensors share is counted once."""
+        """Return the bytes in use, as an array [use, node]. A buffer that several tensors share is counted once."""
         rows = self._rows(group)
         own = np.unique(self._columns["node"][rows])
         rows &= self._columns["buffer"] >= 0

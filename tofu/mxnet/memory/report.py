@@ -45,15 +45,16 @@ class DeviceMemory:
     gradients_bytes
         All gradients at the end of a step. They are part of `pool_bytes`.
     pool_bytes
-        The pool: buffers that gradients, activations and fetches share.
+        Buffers that gradients, activations and fetches share (the *pool*).
     workspace_bytes
         Estimate of the memory that kernels request while they run.
     rounding_bytes
-        Memory that MXNet adds on GPUs, because it rounds the size of each array up.
+        Memory that is lost on GPUs, because MXNet rounds up the size of each array.
     nodes
         Names of the device's operators and fetches, in the order of execution.
     uses
-        Bytes of the pool in use, as an array [use, node]. The uses are gradients, activations and fetches.
+        Bytes of the pool that are in use during each node, as an array [use, node]. The uses are gradients, activations
+        and fetches.
     """
 
     name: str
@@ -69,7 +70,7 @@ class DeviceMemory:
 
     @property
     def planned_bytes(self) -> int:
-        """Bytes that MXNet allocates before the step. On GPUs, MXNet also needs `rounding_bytes`."""
+        """Bytes that MXNet allocates before the step. GPUs also need `rounding_bytes`."""
         return self.parameters_bytes + self.optimizer_bytes + self.inputs_bytes + self.pool_bytes
 
     @property
@@ -89,7 +90,7 @@ class DeviceMemory:
 
     @property
     def at_peak(self) -> dict[str, int]:
-        """Kind of memory -> bytes at the peak. "idle" is the unused part of the pool. The sum is `planned_bytes`."""
+        """Kind of memory -> bytes at the peak. The sum is `planned_bytes`. "idle" is the unused part of the pool."""
         pooled = self.uses[:, self.peak].tolist() if self.nodes else [0] * len(USES)
         parts = {
             "parameters": self.parameters_bytes,
@@ -101,7 +102,7 @@ class DeviceMemory:
 
     @property
     def parts(self) -> dict[str, int]:
-        """Kind of memory -> bytes at the peak, for the rows of the table."""
+        """Bytes at the peak for each kind of memory: the rows of the table."""
         return self.at_peak
 
     @property
@@ -111,7 +112,7 @@ class DeviceMemory:
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """Label -> value, for the rows below the total: other sizes in bytes, and where the peak is."""
+        """Rows of the table below the total, as label -> value: other sizes in bytes, and the peak's place."""
         return {
             "rounding on GPUs": self.rounding_bytes,
             "workspace, about": self.workspace_bytes,
@@ -128,8 +129,8 @@ class DeviceMemory:
 class MemoryReport(MemoryComparison):
     """Memory that a training step needs, on one device and on each worker.
 
-    `workers` is empty if the user asked for one device only. `communication_bytes` are the bytes that workers transfer
-    in a step. `optimizer` names the optimizer whose states are counted.
+    `workers` is empty if the user asked for one device only. Workers transfer `communication_bytes` in a step.
+    `optimizer` names the optimizer whose states are counted.
     """
 
     heading = "at the peak"

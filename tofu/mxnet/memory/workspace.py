@@ -1,8 +1,8 @@
 """Estimate the workspace of convolutions, which is memory that their kernels request while they run.
 
-cuDNN and oneDNN choose their algorithms at run time. The algorithm that needs most memory copies the window of the
-image that each output position reads. The estimate is the size of these copies. For cuDNN, the attribute `workspace`
-limits the size (in MiB), and so the estimate.
+cuDNN and oneDNN choose their algorithms at run time. One algorithm needs most memory: it copies the window of the image
+that each output position reads. The estimate is the size of these copies. For cuDNN, the attribute `workspace` limits
+the size, in MiB.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Shape = Sequence[int]
 
 
 def estimate_workspace(symbol: Any, variables: Variables) -> dict[str, int]:
-    """Return the bytes that the largest convolution of each device group may request, by name of the group."""
+    """Return the bytes that the largest convolution of each device group may request, by the group's name."""
     handle = symbol.handle.value
     nodes = _mxnet.nodes(handle)
     convolutions = [node for node in nodes if node["op"].endswith(("Convolution", "Deconvolution"))]

@@ -25,8 +25,8 @@ from tofu.verification.windows import list_window_geometries
 class CaseResult:
     """Result of verifying one case (an operator with attributes and inputs).
 
-    `trials` has the results of random variants. Splits that work but that Tofu does not offer are in `explained` if the
-    reason is known, else in `missing`.
+    `trials` has the results of random variants. `missing` has splits that work but that Tofu does not offer. If the
+    reason for such a split is known, it is in `explained` instead.
     """
 
     case: Case
@@ -37,7 +37,7 @@ class CaseResult:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Sentences, each about a mistake in the description, the analysis or the case."""
+        """Descriptions of mistakes in the operator's description, in its analysis, or in the case."""
         failure = self.trials.failure
         problems = [*self.report.problems, *self.report.refusals]
         problems += [] if failure is None else [f"at another signature: {failure.problems[0]}"]
@@ -45,7 +45,7 @@ class CaseResult:
 
     @property
     def broken_operators(self) -> frozenset[str]:
-        """The operators with problems. If a problem names no operator, all operators of the case are returned."""
+        """The operators with problems. If a problem names no operator, these are all operators of the case."""
         failure = self.trials.failure
         problems = [*self.report.problems, *self.report.refusals, *([] if failure is None else failure.problems)]
         names = {re.split("[:,]", problem)[0] for problem in problems} | {strategy.op for strategy in self.missing}
@@ -64,7 +64,7 @@ def verify_cases(
     """Verify cases in their order, `jobs` at a time, and yield a result for each.
 
     After each case, verify `examples` random variants of it. If `search` is True, also search for splits that Tofu does
-    not offer. The `modules`, which may register more descriptions, are imported first.
+    not offer. The `modules` are imported first, because they may register more descriptions.
     """
     if jobs == 1:
         with Sandbox(modules) as sandbox:

@@ -45,7 +45,7 @@ NOTHING_TO_SPLIT = {
 
 @dataclass(frozen=True)
 class Coverage:
-    """Numbers of operators in a set: all (`total`), those with a description, those that are verified, and so on."""
+    """Numbers of operators in a set: all operators (`total`), described operators, verified operators, and so on."""
 
     total: int
     described: int
@@ -57,7 +57,7 @@ class Coverage:
 
 
 def read_operator_sets() -> dict[str, list[str]]:
-    """Return name of a set -> the operators in the set."""
+    """Return the names of the operators in each set, by name of the set."""
     sets: dict[str, list[str]] = json.loads(OPERATOR_SETS.read_text())
     return sets
 
@@ -83,9 +83,9 @@ def count_kinds(entries: Iterable[RecordEntry | None]) -> dict[str, int]:
 
 
 def count_lines() -> tuple[float, int, str]:
-    """Count the lines of code of each description. Return the median, the maximum, and the operator with the maximum.
+    """Count the lines of code in each description. Return the median, the maximum, and the operator with the maximum.
 
-    Comments, decorators and functions that several descriptions share do not count.
+    Comments, decorators, and functions that several descriptions share do not count.
     """
     counts = {name: _count_lines(description) for name, description in sorted(DESCRIPTIONS.items())}
     largest = max(counts, key=counts.__getitem__)
@@ -136,7 +136,7 @@ def _list_tensors(description: Description) -> str:
 
 
 def kinds_line(kinds: Mapping[str, int]) -> str:
-    """Return a sentence with the counts of `count_kinds`."""
+    """Return the counts of `count_kinds` as a sentence."""
     numbers, relation, parts, unwritten, nothing = kinds.values()
     return (
         f"Compared with MXNet's kernels: {numbers} operators by numbers, {relation} by a relation, {parts} by their parts alone; "
@@ -147,7 +147,7 @@ def kinds_line(kinds: Mapping[str, int]) -> str:
 def coverage_lines(
     listed: Sequence[str], entries: Mapping[str, RecordEntry], coverage: Mapping[str, Coverage]
 ) -> Iterator[str]:
-    """Yield sentences with the totals of each set of operators, and with the paper's totals."""
+    """Yield sentences with the totals of each set of operators, and with the totals in the paper."""
     median, largest, name = count_lines()
     yield f"\n{len(listed)} operators listed. A description has {median:g} lines (the median), the longest, {name}, {largest}."
     yield kinds_line(count_kinds(entries.get(operator) for operator in listed))
@@ -171,7 +171,7 @@ def _explain_missing(operator: str) -> str:
 
 
 def results_table(results: Iterable[CaseResult]) -> Table:
-    """Return a table with a row for each operator: how often it was verified, its largest error, and if it has problems."""
+    """Return a table with a row for each operator: number of verifications, largest error, and problems."""
     rows = (
         (node, 1 + result.trials.verified, bool(result.problems)) for result in results for node in result.report.nodes
     )

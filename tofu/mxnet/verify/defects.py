@@ -15,9 +15,9 @@ def _has_parts_of_one_element(shape: Shape) -> bool:
 
 
 def _has_uneven_heads(*matrices: int) -> Callable[[Case], bool]:
-    """Return a function that tests if heads times `matrices[n]` does not divide the width of input n of a case.
+    """Return a function that tests if the width of an input cannot be divided evenly between the heads.
 
-    `matrices[n]` is the number of interleaved matrices in input n, such as 3 for queries, keys and values.
+    Input n contains `matrices[n]` interleaved matrices, such as 3 for queries, keys and values.
     """
 
     def is_uneven(case: Case) -> bool:
@@ -89,6 +89,6 @@ DEFECTS: dict[str, tuple[Callable[[Case], bool], str]] = {
 
 
 def find_defect(case: Case) -> str:
-    """Return a description of MXNet's known mistake for the attributes and shapes of `case`, or ""."""
+    """Return a sentence about the mistake that MXNet makes in this case, or "" if no mistake is known."""
     is_affected, reason = DEFECTS.get(case.op, (lambda case: False, ""))
     return reason if is_affected(case) else ""

@@ -54,9 +54,9 @@ def run_kernel(
 ) -> tuple[list[Array], list[Array]]:
     """Run `op` as in training. Return all outputs, and the inputs, which the kernel may have changed.
 
-    The outputs include those that MXNet hides from users. Before the run, number `pattern` (0 or 1) of `PATTERNS` is
-    written to all their elements. Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if the kernel
-    writes beyond an output.
+    The outputs include hidden outputs. First, all outputs are filled with number `pattern` (0 or 1) of `PATTERNS`, to
+    find elements that the kernel does not write. Raises mxnet.MXNetError if MXNet refuses the call, and RuntimeError if
+    the kernel writes beyond an output.
     """
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPE_NAMES.index(dtype) for dtype in output_dtypes])
     if plain is not None:  # execution graphs use this kernel instead
@@ -99,7 +99,7 @@ def run_gradient(
 ) -> list[Array]:
     """Run `op` once, then its backward operator `times` times. Return the gradients of the inputs with numbers `wrt`.
 
-    Use this function if the backward operator shares hidden state with its forward operator.
+    This function is for backward operators that share hidden state with the forward operator.
     """
     symbol = compose(op, attributes, len(inputs))
     arrays = {f"input{n}": mx.nd.array(array, dtype=array.dtype) for n, array in enumerate(inputs)}
@@ -118,7 +118,10 @@ def run_gradient(
 
 
 def find_unwritten(outputs: Sequence[Array], others: Sequence[Array]) -> tuple[Array, ...]:
-    """Return masks of the elements that a kernel never wrote. It ran twice: with pattern 0, then with pattern 1."""
+    """Return a mask for each output, with True for elements that the kernel never wrote.
+
+    `outputs` are the outputs of a run with pattern 0, and `others` of a run with pattern 1.
+    """
     return tuple(
         _has_pattern(first, 0) & _has_pattern(second, 1) for first, second in zip(outputs, others, strict=True)
     )
@@ -130,12 +133,15 @@ def _has_pattern(array: Array, pattern: int) -> Array:
 
 
 def choose_guard_size(dtypes: Iterable[str]) -> int:
-    """Return the number of guard elements behind an output: 0 for oneDNN, which cannot write into part of an array."""
+    """Return the number of elements to add behind each output, to detect writes beyond the output.
+
+    This number is 0 for oneDNN, which cannot write into part of an array.
+    """
     return 0 if "float32" in dtypes else GUARD_ELEMENTS
 
 
 class GuardedArray:
-    """An output array, followed by a guard: `guard_size` elements that the kernel must not change."""
+    """An output array, followed by `guard_size` elements that the kernel must not change."""
 
     def __init__(self, shape: Shape, dtype: str, pattern: int, guard_size: int) -> None:
         self._pattern, self._size = pattern, prod(shape)
@@ -145,7 +151,7 @@ class GuardedArray:
         self.array = self._memory[: self._size].reshape(shape) if guard_size else self._memory
 
     def read(self, title: str) -> Array:
-        """Return the output. Raise RuntimeError if the kernel has changed the guard."""
+        """Return the output. Raise RuntimeError if the kernel has written beyond its end."""
         elements: Array = self.array.asnumpy()
         if not _has_pattern(self._memory.asnumpy().ravel()[self._size :], self._pattern).all():
             raise RuntimeError(
@@ -156,7 +162,10 @@ class GuardedArray:
 
 
 def compose(op: str, attributes: Mapping[str, str], count: int | None) -> Any:
-    """Return a symbol that applies `op` to `count` variables input0, input1, ..., or to all required inputs."""
+    """Return a symbol that applies `op` to the variables input0, input1, ...
+
+    If `count` is None, MXNet adds a variable for each required input.
+    """
     symbol = ctypes.c_void_p()
     check_call(
         _LIB.MXSymbolCreateAtomicSymbol(
@@ -174,7 +183,7 @@ def compose(op: str, attributes: Mapping[str, str], count: int | None) -> Any:
 
 
 def find_operator(op: str) -> ctypes.c_void_p:
-    """Return MXNet's handle of an operator. For an unknown name, raise UnsupportedError, which suggests similar names."""
+    """Return MXNet's handle of an operator. For an unknown name, raise UnsupportedError with similar names."""
     handle = ctypes.c_void_p()
     if _LIB.NNGetOpHandle(op.encode(), ctypes.byref(handle)) != 0:
         raise UnsupportedError(f"MXNet has no operator {op}{suggest_several(op, DESCRIPTIONS)}")
@@ -182,7 +191,7 @@ def find_operator(op: str) -> ctypes.c_void_p:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return True if the error states that MXNet does not support these shapes or attributes."""
+    """Return True if MXNet raised the error because it does not support these shapes or attributes."""
     return any(type(error) is kind and re.search(text, str(error)) for kind, text in REFUSALS)
 
 
@@ -209,7 +218,7 @@ _SPARSE = "row_sparse"
 
 @cache
 def list_choices(op: str) -> dict[str, tuple[str, ...]]:
-    """Return attribute -> possible values, for attributes that are booleans or accept only certain words.
+    """Return the possible values, by name, of attributes that are booleans or accept only certain words.
 
     Types that NumPy lacks, and attributes that choose between dense and sparse arrays, are left out.
 
@@ -231,7 +240,7 @@ def _read_choices(declared: str) -> tuple[str, ...]:
 
 
 def list_declarations(op: str) -> list[tuple[str, str]]:
-    """Return (name, declared type) of each attribute and input of an operator."""
+    """Return the name and the declared type of each attribute and input of an operator."""
     texts, pointer = [ctypes.c_char_p() for _ in range(4)], ctypes.POINTER(ctypes.c_char_p)
     count, names, types, explanations = ctypes.c_uint(), pointer(), pointer(), pointer()
     results = (*texts[:2], count, names, types, explanations, *texts[2:])

@@ -1,7 +1,7 @@
 """Search for splits that work, but that the analysis of the operator's description did not find.
 
-A *geometry* is a possible split of a forward operator: how each of its tensors is cut. The backward operator is cut by
-the same geometry.
+A *geometry* is a possible way to cut all tensors of a forward operator into parts. The tensors of the backward operator
+are cut by the same geometry.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tofu.verification.windows import list_window_geometries
 def try_geometry(node: VerifiedNode, geometry: Geometry, is_compared: Sequence[bool]) -> Cut | None:
     """Run the kernel on each part of a split. If the results form the whole outputs, return the split as a `Cut`.
 
-    Return None if they do not, or if a part computes as much as the whole operator. Only outputs with True in
+    Otherwise return None, also if a part computes as much as the whole operator. Only outputs with True in
     `is_compared` are compared.
     """
     input_roles = [role for role in node.input_roles if role is not None]
@@ -80,10 +80,10 @@ ListWindows = Callable[[VerifiedNode, Collection[int], Collection[int], bool], l
 def find_missing(
     case: Case, try_split: TryGeometry = try_geometry, list_windows: ListWindows = list_window_geometries
 ) -> tuple[Missing, ...]:
-    """Return the splits of an operator and of its gradient that work, but that Tofu does not offer.
+    """Return the splits of an operator, and of its gradient, that work but that Tofu does not offer.
 
-    If an input contains indices of a dimension, the dimension is not split, because a kernel could read outside of its
-    part. `try_split` tests a split. `list_windows` lists splits along windows. Both run MXNet's kernels, which may end
+    If an input has indices of a dimension, the dimension is not split, because a kernel could read outside its part.
+    `try_split` tests a split, and `list_windows` lists splits along windows. Both run MXNet's kernels, which may end
     the process.
     """
     nodes = execute_training_graph(case.op, case.attributes, case.draw_inputs(), case.wrt, seed=1)

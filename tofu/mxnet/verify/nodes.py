@@ -32,9 +32,9 @@ class Gradient:
     outputs
         For each gradient, the number of the backward operator's output that contains it.
     head_inputs
-        For each forward output, the number of the backward input that is its gradient, or None.
+        For each forward output, the number of the backward input that contains its gradient, or None.
     forward_outputs, forward_inputs
-        Number of a backward input -> number of the forward output (or input) with the same values.
+        Number of a backward input -> number of the forward output (or input) with equal values.
     shares_state
         True if both operators must be split alike.
     """
@@ -61,9 +61,9 @@ class VerifiedNode:
     inputs_after
         The inputs after the run.
     input_roles, output_roles
-        For each input or output, the forward operator's tensor with the same values, or whose gradient it is.
+        For each input or output, the tensor of the forward operator that has the same values, or whose gradient it is.
     reused_outputs
-        Empty if a second run of the backward operator computes the same numbers. Otherwise, the positions of the inputs
+        Empty if a second run of the backward operator computes the same numbers. Otherwise, positions of the inputs
         that are outputs of the forward operator.
     """
 
@@ -81,7 +81,7 @@ class VerifiedNode:
 
     @property
     def undeclared_changes(self) -> tuple[int, ...]:
-        """Positions of the inputs that the kernel changes, but that neither MXNet nor Tofu declares as changed."""
+        """Positions of the inputs that the kernel changes, although neither MXNet nor Tofu declares this."""
         declared = {*self.mutated_inputs, *_mxnet.overwritten_inputs(self.op, self.attributes)}
         pairs = enumerate(zip(self.inputs, self.inputs_after, strict=True))
         changed = tuple(n for n, (old, new) in pairs if n not in declared and old.tobytes() != new.tobytes())
@@ -95,7 +95,7 @@ class VerifiedNode:
     def computes(self, output: int) -> bool:
         """Return True if the kernel computed this output.
 
-        If `gradient` is set, only the gradients of `wrt` are computed.
+        If `gradient` is set, the kernel computed only the gradients of `wrt`.
         """
         return self.gradient is None or output in self.gradient.outputs
 
@@ -108,7 +108,7 @@ class VerifiedNode:
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> list[Array] | None:
-        """Run the kernel with other attributes and inputs. Return its outputs, or None if MXNet refuses them."""
+        """Run the kernel with other attributes and inputs. Return its outputs, or None if MXNet refuses the call."""
         try:
             return self.run(write_attributes(values), inputs, output_shapes)[0]
         except KERNEL_ERRORS:
@@ -135,8 +135,8 @@ def execute_training_graph(
 ) -> list[VerifiedNode]:
     """Run `op` and the operators of its gradient.
 
-    `wrt` lists the inputs whose gradients are computed. The default is all inputs except auxiliary states. The
-    gradients of the outputs are random numbers drawn with `seed`.
+    `wrt` lists the inputs whose gradients are computed. The default is all inputs except auxiliary states. `seed` is
+    for the gradients of the outputs, which are random numbers.
     """
     symbol, training, wrt = _build_training_graph(op, write_attributes(attributes), len(inputs), wrt)
     return _Execution(symbol, training, inputs, wrt, seed).run()
@@ -288,7 +288,7 @@ def run_with_forward(
 ) -> list[Array]:
     """Run a forward operator, then its backward operator `times` times. Return the outputs of the backward operator.
 
-    Outputs that are not gradients of `gradient.wrt` are NaN.
+    If an output is not a gradient of `gradient.wrt`, it contains NaN.
     """
     head_gradients = [inputs[slot] for slot in gradient.head_inputs if slot is not None]
     values = run_gradient(gradient.forward.op, attributes, forward_inputs, head_gradients, gradient.wrt, pattern, times)

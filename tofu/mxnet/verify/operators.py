@@ -63,15 +63,16 @@ def verify_operator(
     op, attributes
         MXNet's name of the operator, and its attributes.
     inputs
-        For each input, states included, an array, or a shape for random numbers between -1 and 1.
+        An array for each input and state, or a shape, for random numbers between -1 and 1.
     parts
-        Numbers of parts into which each axis is split. The parts are uneven. Numbers above the axis's extent are
+        Numbers of parts into which each axis is split. The parts are uneven. Numbers above the length of an axis are
         skipped.
     wrt
         Positions of the inputs whose gradients are computed. The default is all inputs except states.
     relations
-        Operator -> function from (inputs, outputs) to the expected outputs, or None for unwritten outputs. For random
-        operators, this replaces all other comparisons. A change of any number must change the function's result.
+        Functions that check random operators, by the operator's name. A function takes the inputs and the outputs, and
+        returns the expected outputs (None for unwritten outputs). It must notice a change of any number, because the
+        operator is compared with nothing else.
     seed
         Seed of the random inputs and of the random gradients of outputs.
     description_tolerance
@@ -190,7 +191,7 @@ class _Verification:
         return errors
 
     def _list_axes_of_counts(self, access: OperatorAccess, number: int) -> set[str]:
-        """Return the axes along which an output contains positions, as in argmax. Each part counts from 0."""
+        """Return the axes along which an output contains positions, as in argmax. Each part counts positions from 0."""
         value = _trace(access.description, self.node).outputs[number].value
         if self.node.gradient is not None or value is None:
             return set()

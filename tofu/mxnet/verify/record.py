@@ -48,19 +48,19 @@ class RecordEntry:
     axes
         Axes along which the operator was run in parts.
     reduced
-        Axes along which the parts compute partial results, which are then added or combined in another way.
+        Axes along which the parts compute partial results, which are then combined, for example added.
     is_elementwise
-        True if the operator is element-wise for every signature.
+        True if the operator is element-wise for all signatures.
     is_opaque
-        True if the description lacks a formula for a signature.
+        True if the description has no formula for some signature.
     compared
-        The least reliable way in which an output was compared, as the text of a `Compared`.
+        The least reliable way in which an output was compared: the text of a `Compared`.
     cells
         For each way of comparison, the number of elements that were compared in the built-in cases.
     missed
-        Outputs of which no element was compared in any case. Scratch memory is left out.
+        Outputs that were never compared, except scratch memory.
     reason
-        The reason if the numbers of the description were not compared, else "".
+        The reason why the numbers of the description were not compared, or "" if they were.
     signatures
         Number of verified signatures.
     """
@@ -84,7 +84,7 @@ class RecordEntry:
 
 
 def read_record(path: Path = RECORD) -> dict[str, RecordEntry]:
-    """Read the entries that are still valid, by operator. Return {} if there is no file, as in an installed package."""
+    """Return the entries that are still valid, by operator. Return {} if no file exists (in an installed package)."""
     if not path.exists():
         return {}
     entries = {name: _read_entry(fields) for name, fields in json.loads(path.read_text()).items()}
@@ -98,7 +98,7 @@ def write_record(entries: Mapping[str, RecordEntry], path: Path = RECORD) -> Non
 
 
 def make_entries(results: Iterable[CaseResult]) -> dict[str, RecordEntry]:
-    """Return an entry for each operator in `results` without problems."""
+    """Return an entry for each operator that has no problems in `results`."""
     reports_by_op: dict[str, list[tuple[NodeReport, int]]] = defaultdict(list)
     broken_operators: set[str] = set()
     for result in results:
@@ -149,19 +149,19 @@ def _is_current(op: str, entry: RecordEntry) -> bool:
 
 
 def digest_of(op: str) -> str:
-    """Return a hash of all code that the description of `op` uses, or "" if there is no description.
+    """Return a hash of all code that the description of `op` uses. Without a description, return "".
 
-    The hash ignores comments, docstrings and paths. It stays the same if other operators are added, or if a function
-    moves to another line or file.
+    Comments, docstrings and paths do not change the hash. Neither do other operators, nor a move of a function to
+    another line or file.
     """
     description = DESCRIPTIONS.get(op)
     return "" if description is None else _digest_description(Path(description.place.file), description.place.line)
 
 
 def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
-    """Return a hash of the C++ file that defines `op`, an operator of Tofu, and of the files that it includes.
+    """Return a hash of the C++ file that defines `op`, and of the files that it includes.
 
-    Return "" for an operator of MXNet, or if the C++ files are not installed.
+    Return "" if `op` is an operator of MXNet, or if the C++ files are not installed.
     """
     folder = sources / "nnvm"
     if not op.startswith(_OWN_PREFIX) or not folder.is_dir():

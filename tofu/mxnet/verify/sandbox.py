@@ -30,7 +30,7 @@ class ProcessEndedError(RuntimeError):
 
 
 class Sandbox:
-    """A process that imports `modules` and then runs functions. If a kernel ends it, a new process starts.
+    """A process that imports `modules` and then runs functions. If a kernel ends the process, a new one starts.
 
     >>> with Sandbox() as sandbox:
     ...     sandbox.call(max, 2, 3)
@@ -58,7 +58,7 @@ class Sandbox:
     def call(self, function: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> R:
         """Call `function` in the process. Return its result or raise its error.
 
-        Raise ProcessEndedError if the process ends.
+        Raise ProcessEndedError if the process ends, or if the function takes too long.
         """
         try:
             self._pipe.send((function, arguments, options))

@@ -34,9 +34,9 @@ class Failure:
 
 @dataclass(frozen=True)
 class Trials:
-    """The number of variants that were verified or refused, and the smallest variant that failed.
+    """Numbers of variants that were verified or refused, and the smallest variant that failed.
 
-    Variants count as refused if MXNet is known to compute them wrong, or ends its process.
+    A variant counts as refused if MXNet refuses it, ends its process, or is known to compute it wrong.
     """
 
     verified: int
@@ -45,9 +45,9 @@ class Trials:
 
 
 def verify_apart(sandbox: Sandbox, case: Case) -> Report:
-    """Run `verify_case` in the sandbox, another process.
+    """Run `verify_case` in another process, the sandbox.
 
-    If the process ends, the case runs again in a new process, because an earlier case may have damaged the memory.
+    If the process ends, perhaps because an earlier case has damaged its memory, the case runs again in a new process.
     Raises ProcessEndedError if even a run of the whole operator ends the process.
     """
     for _ in range(2):

@@ -1,7 +1,7 @@
 """Draw random variants of a case, with other sizes and attributes. This needs the package hypothesis.
 
-Sizes that are equal in a case stay equal. An attribute with few possible values gets one of them. Other numbers change
-by one. Variants that MXNet refuses are skipped.
+Sizes that are equal in a case stay equal. An attribute with few possible values gets one of these values. Other numbers
+change by one. Variants that MXNet refuses are skipped.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def complete_inputs(
 ) -> list[InputNumbers] | None:
     """Return inputs for the new attributes, or None if MXNet accepts no inputs.
 
-    As many inputs as MXNet accepts keep their shapes, from the first on. The other shapes are inferred.
+    The first inputs keep their shapes, as many as MXNet accepts. The shapes of the others are inferred.
     """
     case_symbol, symbol = (_compose(case.op, values, len(inputs)) for values in (case.attributes, attributes))
     if case_symbol is None or symbol is None:

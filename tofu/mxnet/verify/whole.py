@@ -30,8 +30,8 @@ from tofu.verification.split import relative_error
 class WholeComparison:
     """Result of comparing an operator's outputs with its description or with a relation.
 
-    `error` is the largest error of the description. It is None if the description was not evaluated. Then `checked`
-    states what was checked instead.
+    `error` is the largest error of the description. If the description was not evaluated, `error` is None, and
+    `checked` states what was checked instead.
     """
 
     error: float | None
@@ -52,7 +52,7 @@ def compare_whole(
     relation: Relation | None,
     tolerance: float,
 ) -> WholeComparison:
-    """Compare all outputs that the kernel computed, except scratch memory, and check which elements it wrote."""
+    """Compare all outputs that the kernel computed, except scratch memory. Check which elements the kernel wrote."""
     computed = [n for n, output in enumerate(traced.outputs) if node.computes(n) and not output.is_scratch]
     written = [n for n in computed if access.outputs[n].is_written]
     unwritten = [n for n in computed if n not in written]

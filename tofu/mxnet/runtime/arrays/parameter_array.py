@@ -31,7 +31,7 @@ VIEW_METHODS = (
 
 
 class LikeNDArray(type):
-    """Metaclass that makes a class equal to NDArray. MXNet compares the types of arrays when it sets an item."""
+    """Metaclass of classes that equal NDArray. MXNet compares the types of arrays when it sets an item."""
 
     def __eq__(cls, other: object) -> bool:
         return other is mx.nd.NDArray or other is cls
@@ -48,7 +48,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     tensor
         The shards. A parameter that no model uses yet has one shard, the whole array on the host.
     before_use
-        Function that is called before each use of the array. It may replace the shards or raise an error.
+        Function to call before each use of the array. It may replace the shards or raise an error.
     """
 
     def __init__(self, tensor: ShardedTensor, before_use: Callable[[], None] = lambda: None) -> None:
@@ -86,14 +86,14 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return self._shards
 
     def put(self, tensor: ShardedTensor) -> None:
-        """Use the shards of `tensor` from now on, with their values."""
+        """Use the shards of `tensor`, and their values, from now on."""
         self._shards, self._is_invalid = tensor, False
         self.note_change()
 
     def invalidate(self) -> None:
         """Mark the values as invalid before the memory of the shards is reused.
 
-        If the user has a view of the whole array, the array is assembled first, so that the view keeps its values.
+        If the user has a view of the whole array, assemble the array first, because the view must keep its values.
         """
         if self._is_viewed:
             self._read_shards()
@@ -101,7 +101,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def is_invalid(self) -> bool:
-        """True if the values are lost, because the memory of the shards was reused."""
+        """True if the values were lost when the memory of the shards was reused."""
         self.before_use()
         return self._is_invalid and not self._is_current
 
@@ -130,7 +130,10 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._whole, self._is_current = None, False
 
     def scatter_uncounted_writes(self) -> None:
-        """Copy the whole array to the shards if a user changed it through a pointer. MXNet counts no such changes."""
+        """Copy the whole array to the shards if a user wrote to it through a pointer.
+
+        MXNet does not count such writes.
+        """
         if self._is_current:
             new_digest = digest(self._whole)
             if new_digest != self._digest:
@@ -145,7 +148,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     def note_change(self) -> None:
         """Mark the shards as changed. The next read then assembles the whole array again.
 
-        If the user has a view of the whole array, the array is assembled at once.
+        If the user has a view of the whole array, assemble the array at once.
         """
         self._is_current = False
         if self._is_viewed:
@@ -183,11 +186,11 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def grad(self) -> ParameterArray | None:
-        """The array for the gradient of these values, or None."""
+        """The array for the gradient of this parameter, or None."""
         return self.gradient
 
     def watch_view(self, view: Any) -> None:
-        """Keep the whole array up to date as long as `view`, which shares its memory, exists."""
+        """Keep the whole array up to date while `view`, which shares its memory, exists."""
         if isinstance(view, View):
             self._views.append(weakref.ref(view))
         elif view is not self:
@@ -289,14 +292,14 @@ for _name in VIEW_METHODS:
 
 
 def on_host(name: str, whole: Any) -> ShardedTensor:
-    """Return a tensor whose only shard is `whole`, or a copy of `whole` on the host."""
+    """Return a tensor with one shard: `whole`, or a copy of this array on the host."""
     region = tuple((0, extent) for extent in whole.shape)
     array = whole.copyto(mx.cpu(0)) if whole.context != mx.cpu(0) else whole
     return ShardedTensor(name, tuple(whole.shape), whole.dtype.__name__, [region], [mx.cpu(0)], [array])
 
 
 def add_to(array: Any, tensor: ShardedTensor) -> None:
-    """Add a tensor to an array, shard by shard if the array has shards."""
+    """Add a tensor to an array. If the array has shards, add shard by shard."""
     if not isinstance(array, ParameterArray):
         if array.stype == "default":
             array += tensor.gather()
@@ -310,7 +313,7 @@ def add_to(array: Any, tensor: ShardedTensor) -> None:
 
 
 def copy_into(pairs: Sequence[tuple[ParameterArray, ShardedTensor]]) -> None:
-    """Copy the tensor of each pair into the array of the pair.
+    """For each pair, copy the tensor into the array.
 
     For speed, one operator copies all float32 shards of a device.
     """

@@ -92,7 +92,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
             array.wait_to_read()
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
-        """Return a copy with another type that is split like this array."""
+        """Return a copy of another type, which is split like this array."""
         return self if not copy and np.dtype(dtype) == self.dtype else mx.nd.cast(self, dtype=dtype)
 
     def copy(self) -> ShardedArray:
@@ -101,7 +101,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
         return ShardedArray(tensor.like(tensor.shape, tensor.dtype, [array.copy() for array in tensor.arrays]))
 
     def copyto(self, other: Any) -> Any:
-        """Copy the values into another array, whole or sharded, or to a device (a context)."""
+        """Copy the values into another array, whole or sharded. If `other` is a device (a context), copy them there."""
         if isinstance(other, mx.Context):
             return self.copy() if isinstance(other, ShardedContext) else self.tensor.gather().as_in_context(other)
         if not isinstance(other, ShardedArray):
@@ -122,7 +122,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
         return self if is_everything(key) else self.tensor.gather()[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Set the elements that `key` selects. Unless it selects all, the change is made in a copy on the host."""
+        """Set the elements that `key` selects. To set only some elements, a whole copy on the host is changed."""
         if value is self:
             return
         if is_everything(key) and isinstance(value, ShardedArray):

@@ -31,8 +31,8 @@ class ShardedTensor:
     name, shape, dtype
         Name, shape and type of the tensor.
     regions
-        The region of the tensor that each worker stores, as an array [workers, dimensions, (begin, end)]. Workers may
-        store equal regions.
+        The region of the tensor that each worker stores, as an array [workers, dimensions, (begin, end)]. Several
+        workers may store the same region.
     contexts
         The workers' devices.
     arrays
@@ -41,7 +41,7 @@ class ShardedTensor:
     Attributes
     ----------
     source
-        The number of writes to the whole array, and its digest (or None), when the array was last copied to the shards.
+        State of the whole array when the shards were last copied from it: the number of writes, and the digest or None.
         If either has changed since, the shards are outdated.
     """
 
@@ -73,7 +73,7 @@ class ShardedTensor:
         return self._arrays
 
     def matches(self, other: ShardedTensor) -> bool:
-        """Return True if another tensor has the same shape, type and devices, and is split like this one."""
+        """Return True if another tensor has the same shape, type, devices and split."""
         attributes = ("shape", "dtype", "regions", "contexts")
         return all(getattr(self, attribute) == getattr(other, attribute) for attribute in attributes)
 
@@ -91,7 +91,7 @@ class ShardedTensor:
         return ShardedTensor(self.name, tuple(shape), np.dtype(dtype).name, regions, self.contexts, arrays)
 
     def is_like(self, shape: Sequence[int]) -> bool:
-        """Return True if `like` accepts this shape: each extent must equal this tensor's, or be 1."""
+        """Return True if `like` accepts this shape. Each extent must be 1, or the same as in this tensor."""
         return len(shape) == len(self.shape) and all(
             extent in (1, whole) for extent, whole in zip(shape, self.shape, strict=True)
         )
@@ -115,21 +115,21 @@ class ShardedTensor:
 
     @cached_property
     def owners(self) -> tuple[int, ...]:
-        """The workers whose shards form the whole tensor: one for each distinct region."""
+        """Workers that together store the whole tensor: one worker for each distinct region."""
         worker_by_region: dict[Region, int] = {}
         for worker, region in enumerate(self.regions):
             worker_by_region.setdefault(region, worker)
         return tuple(worker_by_region.values())
 
     def list_distinct(self) -> list[tuple[Region, list[Any]]]:
-        """Return each distinct region, with the shards of all workers that store this region."""
+        """Return each distinct region, with the shards of all workers that store it."""
         shards: dict[Region, list[Any]] = {}
         for region, shard in zip(self.regions, self.arrays, strict=True):
             shards.setdefault(region, []).append(shard)
         return list(shards.items())
 
     def scatter(self, whole: Any) -> None:
-        """Copy `whole`, an NDArray or anything that NumPy can read, into the shards, and convert its type.
+        """Copy `whole` into the shards, and convert its type. `whole` is an NDArray or anything that NumPy can read.
 
         To save memory, a memory-mapped file is read in small pieces.
         """
@@ -163,7 +163,7 @@ class ShardedTensor:
         return mx.nd.array(whole[tuple(slice(*span) for span in region)], dtype=self.dtype)
 
     def gather(self, out: Any | None = None) -> Any:
-        """Copy the shards into the whole array `out`, or into a new array on the host, and return the array."""
+        """Copy the shards into the whole array `out`. Without `out`, make a new array on the host. Return the array."""
         if out is not None and out.stype != "default":
             self.gather().tostype(out.stype).copyto(out)
             return out
@@ -209,7 +209,7 @@ def as_legacy(array: Any) -> Any:
 
 
 def list_pieces(shape: tuple[int, ...], item_bytes: int, most_bytes: int = PIECE_BYTES) -> Iterator[Region]:
-    """Yield consecutive regions that together cover a tensor. Each has at most `most_bytes` bytes, or one element."""
+    """Yield consecutive regions that together cover a tensor, each of at most `most_bytes` bytes or one element."""
     if not shape:
         yield ()
         return
@@ -228,7 +228,7 @@ def _has_whole_rows(region: Region, whole: Any) -> bool:
 
 
 def cut(whole: Any, region: Region) -> Any:
-    """Return the region of an array: a view if only the first dimension is cut, otherwise a copy."""
+    """Return a region of an array. If only the first dimension is cut, return a view, otherwise a copy."""
     if _has_whole_rows(region, whole):
         return whole[region[0][0] : region[0][1]] if region else whole
     if whole.ndim > MOST_SLICED_DIMENSIONS:
@@ -276,7 +276,7 @@ def merge_dimensions(shape: Sequence[int], region: Region) -> tuple[tuple[int, .
 
 
 def count_writes(array: Any) -> int:
-    """Wait until an NDArray is written, and return how many writes MXNet has counted."""
+    """Wait for all writes to an NDArray, and return how many MXNet has counted."""
     array.wait_to_read()
     return int(_mxnet.array_version(array.handle.value))
 

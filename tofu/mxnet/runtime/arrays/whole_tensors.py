@@ -37,9 +37,9 @@ Callback = Callable[[bytes, str, int], None]
 
 
 class _NodeOutput(NamedTuple):
-    """The tensor to which an output of a node belongs, and the worker that computes the output.
+    """The tensor that an output of a node belongs to, and the worker that computes the output.
 
-    `is_in_transit` is True if the output is not a shard of the tensor, but a fetched region or a partial sum.
+    `is_in_transit` is True for a fetched region or a partial result, which is no shard of the tensor.
     """
 
     tensor: int
@@ -54,12 +54,12 @@ class MonitoredTensor:
     Attributes
     ----------
     name, shape
-        MXNet's name and shape of the tensor. In this shape, attention heads are merged with the batch.
+        MXNet's name and shape of the tensor. MXNet merges attention heads with the batch.
     op
         The type of the operator that computes the tensor, such as "Convolution".
     inputs
-        The tensors that the operator reads, each with MXNet's name of the input. Only the operator's first output has
-        them.
+        The tensors that the operator reads, each with MXNet's name of the input. Empty except for the operator's first
+        output.
     """
 
     name: str
@@ -69,7 +69,7 @@ class MonitoredTensor:
 
 
 class MonitoredTensors:
-    """The computed tensors and the operators of a model, under the names that a monitor receives on one device."""
+    """The computed tensors and the operators of a model, with their names on one device."""
 
     def __init__(self, graph: Graph, native: Any) -> None:
         nodes, input_names = _mxnet.nodes(native.handle.value), _mxnet.monitored_inputs(native.handle.value)
@@ -97,7 +97,7 @@ class MonitoredTensors:
 class WholeTensors:
     """A callback for MXNet that receives shards from workers, and passes whole tensors to a monitor's `callback`.
 
-    `read_variable` returns the whole array of a variable. It is None if the monitor does not want the inputs of
+    `read_variable` returns the whole array of a variable. Pass None if the monitor does not want the inputs of
     operators.
     """
 
@@ -122,7 +122,7 @@ class WholeTensors:
         self._whole_by_tensor: dict[str, Any] = {}
 
     def __call__(self, name: bytes, handle: Any) -> None:
-        """Receive one array that a worker computes. MXNet calls this in the order in which operators run."""
+        """Receive one array that a worker has computed. MXNet makes these calls in the order in which operators run."""
         array = mx.nd.NDArray(ctypes.c_void_p(getattr(handle, "value", handle)), writable=False)
         operator, _, worker_and_output = name.decode().rpartition("@")
         worker, _, output_name = worker_and_output.partition("_")
@@ -199,8 +199,8 @@ class WholeTensors:
 class _WrittenForm(NamedTuple):
     """The split of a tensor that no operator reads.
 
-    For each round of the plan, `layout` has the dimension that is split, or -1. In `partial_rounds`, workers compute
-    partial results, which `reduce` combines.
+    For each round of the plan, `layout` has the dimension that is split, or -1. In the rounds `partial_rounds`, workers
+    compute partial results, which are combined by `reduce`.
     """
 
     layout: list[int]

@@ -1,9 +1,9 @@
 """Find the arrays in a `.params` file of MXNet. Sizes are checked before memory is allocated.
 
 The file is little-endian. It has two 64-bit words (0x112, 0), the number of arrays, the arrays, the number of names,
-and the names with their lengths. An array is its magic number, storage type, shape, context, element type and elements.
-Older versions of MXNet wrote fewer fields. A sparse array also has the indices of its stored elements, and the shape of
-the array that contains these elements.
+and the names with their lengths. An array has these fields: magic number, storage type, shape, context, element type
+and elements. Older versions of MXNet wrote fewer fields. A sparse array also has the indices of its stored elements,
+and the shape of the array that contains them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Unpack = Callable[[str], tuple[Any, ...]]  # reads the next values of the file, 
 
 @dataclass(frozen=True)
 class StoredArray:
-    """An array in a file, whose elements start at byte `offset`.
+    """An array in a file. Its elements start at byte `offset`.
 
-    If the array is sparse, the file has only the non-zero elements or rows. The arrays `indices` have their positions.
+    The file has only the non-zero elements or rows of a sparse array. The arrays `indices` have their positions.
     """
 
     shape: tuple[int, ...]
@@ -73,7 +73,7 @@ class StoredArray:
 
 
 def find_arrays(file: IO[bytes]) -> tuple[dict[str, StoredArray], int]:
-    """Return the arrays of the file by name, and the position in the file after the last name.
+    """Return the arrays of the file by name, and the position where the list of names ends.
 
     Raise ValueError if the file is damaged or not a `.params` file.
     """

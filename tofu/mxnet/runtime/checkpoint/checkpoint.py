@@ -1,7 +1,7 @@
 """Write and read MXNet's `.params` files part by part, so that the host never stores a whole model or tensor.
 
-After the arrays, the file has a *seal* (`seal.py`), which MXNet does not read. The seal reveals damaged files, and
-optimizer states that were saved at another step.
+After the arrays, the file has a *seal* (`seal.py`), which MXNet does not read. By the seal, Tofu finds damaged files,
+and optimizer states of another step.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ def _write_tensor(file: SealedWriter, tensor: ShardedTensor) -> None:
 
 
 class ParameterFile(Mapping[str, Any]):
-    """The arrays of a `.params` file by name, each read when it is accessed. `shapes` has the shapes of all arrays.
+    """The arrays of a `.params` file by name. An array is read when it is accessed. `shapes` has all shapes.
 
-    If the file has no checksum, `seal` is None, and a warning is shown. The file stays open, so that the arrays come
-    from this file even if a new file replaces it. Raises TofuError if the file is damaged or not a `.params` file.
+    If the file has no checksum, `seal` is None, and a warning is shown. The file stays open, so that arrays come from
+    this file even if another file replaces it. Raises TofuError if the file is damaged or not a `.params` file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -98,7 +98,7 @@ class ParameterFile(Mapping[str, Any]):
         return lambda: elements
 
     def select(self, kind: str) -> ParameterFile:
-        """Return the arrays whose names begin with `kind` ("arg" or "aux") and a colon, without this prefix."""
+        """Return the arrays whose names begin with `kind` ("arg" or "aux") and a colon. Leave out this prefix."""
         selection, prefix = copy(self), kind + ":"
         selection._whole = self  # keeps the file open
         names = {name.removeprefix(prefix): name for name in self.shapes if name.startswith(prefix)}
@@ -107,7 +107,7 @@ class ParameterFile(Mapping[str, Any]):
         return selection
 
     def elements(self, name: str) -> Any:
-        """Return an array as a memory-mapped array, so that parts of it can be read."""
+        """Return a memory-mapped array, so that parts of it can be read."""
         return self._readers[name]()
 
     def __getitem__(self, name: str) -> Any:

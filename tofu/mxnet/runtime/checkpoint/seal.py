@@ -31,8 +31,8 @@ REMEDY = "Use an undamaged copy, or another epoch."
 class Facts:
     """Facts about a checkpoint file, which are stored in the seal.
 
-    `steps` is the number of updates that the optimizer had made, or None if there was no optimizer. A file of optimizer
-    states has the digest of the checkpoint's parameter file in `parameters`.
+    `steps` is the number of updates that the optimizer had made, or None if there was no optimizer. In a file of
+    optimizer states, `parameters` is the digest of the parameters' file of the same checkpoint.
     """
 
     steps: int | None = None
@@ -49,14 +49,14 @@ class Seal:
 
 
 class SealedWriter:
-    """A file for writing. It computes the seal's digest from all bytes that are written."""
+    """A file for writing. It computes the seal's digest of all bytes."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._hash = hashlib.blake2b(digest_size=DIGEST_BYTES)
 
     def write(self, data: Any) -> int:
-        """Write bytes, or an object that contains bytes, such as a NumPy array."""
+        """Write bytes, or an object with bytes, such as a NumPy array."""
         self._hash.update(data)
         return self._file.write(data)
 
@@ -103,7 +103,7 @@ def _compute_digest(file: IO[bytes], length: int) -> bytes:
 
 
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a file for reading. Raise TofuError if it cannot be read, or if it is a pipe, which may block."""
+    """Open a file for reading. Raise TofuError if this is impossible, or if the file is a pipe, which may block."""
     name = os.fspath(path)
     try:
         if stat.S_ISREG(os.stat(name).st_mode):
@@ -115,7 +115,7 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
 
 
 def check_belongs(parameters: Seal | None, states: Seal | None, parameter_path: str, state_path: str) -> None:
-    """Raise TofuError if the two files (optimizer states and parameters) are of different checkpoints."""
+    """Raise TofuError if the files of parameters and of optimizer states are from different checkpoints."""
     if parameters is None or states is None:
         return
     parameter_steps, state_steps = parameters.facts.steps, states.facts.steps

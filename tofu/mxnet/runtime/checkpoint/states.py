@@ -34,7 +34,7 @@ MEMO_OPCODES = {"PUT", "BINPUT", "LONG_BINPUT"}
 
 
 def save_states(path: str, content: Any, facts: Facts) -> None:
-    """Write the optimizer and its states in MXNet's format. At most one whole array is in the host's memory."""
+    """Write the optimizer and its states in MXNet's format. The host stores at most one whole array at a time."""
     with replace_atomically(path) as raw:
         file = SealedWriter(raw)
         pickler = pickle.Pickler(file)
@@ -47,7 +47,7 @@ def load_states(path: str | os.PathLike[str], user_classes: Collection[type]) ->
     """Return the contents of a file of optimizer states, and the seal.
 
     The file may contain objects of the classes in `user_classes`, and of other classes in the same modules. Raise
-    TofuError if the file is damaged or has no optimizer states. Show a warning if the file has no seal.
+    TofuError if the file is damaged or has no optimizer states. Warn if the file has no seal.
     """
     name = os.fspath(path)
     with open_regular(name) as file:
@@ -97,5 +97,5 @@ class _StatesReader(pickle.Unpickler):
 
 
 def optimizer_types(optimizer: mx.optimizer.Optimizer) -> set[type]:
-    """Return all classes that the pickle of an optimizer contains: its own class, and the classes of its attributes."""
+    """Return all classes in the pickle of an optimizer: its own class, and the classes of its attributes."""
     return {type(optimizer), *(type(value) for value in vars(optimizer).values())}

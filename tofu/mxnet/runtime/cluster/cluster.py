@@ -27,8 +27,8 @@ class Cluster:
     Parameters
     ----------
     kvstore
-        An MXNet kvstore with "dist" and "sync" in its type. It finds the machines by environment variables such as
-        DMLC_PS_ROOT_URI.
+        A synchronous distributed kvstore of MXNet, such as "dist_sync". It finds the machines by environment variables
+        such as DMLC_PS_ROOT_URI.
     """
 
     def __init__(self, kvstore: Any) -> None:
@@ -37,7 +37,7 @@ class Cluster:
 
     @property
     def machines(self) -> int:
-        """Number of machines that train. Each runs one process."""
+        """Number of machines that train. Each machine runs one process."""
         return int(self.kvstore.num_workers)
 
     def share(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
@@ -53,7 +53,7 @@ class Cluster:
                 array.wait_to_read()
 
     def sum_gradients(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
-        """Replace the gradients in `names` by their sums over all machines."""
+        """Replace each gradient in `names` by its sum over all machines."""
         shards = self._list_shards({name: executor.gradient(name) for name in names})
         for number, (key, copies) in enumerate(shards):
             self.kvstore.push(key, copies[0], priority=-number)
@@ -68,12 +68,12 @@ class Cluster:
 
 
 def make_key() -> int:
-    """Return a key of the kvstore that is not in use. Machines that run the same script get the same keys."""
+    """Return an unused key of the kvstore. Machines that run the same script get the same keys."""
     return next(_keys)
 
 
 def compare_plans(kvstore: Any, text: str) -> None:
-    """Raise PlanError if `text`, a description of this machine's plan, differs from the first machine's text."""
+    """Raise PlanError if `text`, a description of this machine's plan, differs from the text of the first machine."""
     digest = zlib.crc32(text.encode()) % (1 << 20)  # a float32 holds it exactly
     first_digest = mx.nd.array([digest])
     kvstore.broadcast(make_key(), first_digest, first_digest)
@@ -87,7 +87,7 @@ def compare_plans(kvstore: Any, text: str) -> None:
 def read_kvstore(kvstore: Any) -> Cluster | None:
     """Return a `Cluster` of the machines that a kvstore connects, or None if there is only this machine.
 
-    Raise UnsupportedError for an asynchronous kvstore, which does not add the machines' gradients.
+    Raise UnsupportedError for an asynchronous kvstore, because it does not add the machines' gradients.
     """
     kvstore_type = str(getattr(kvstore, "type", kvstore))
     if "dist" not in kvstore_type:

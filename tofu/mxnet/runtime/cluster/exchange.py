@@ -1,7 +1,7 @@
 """Read and write the shards that machines exchange for the parameters of a Gluon block.
 
-The machines agree on the shards when they compare their plans. A machine may later split a parameter in another way,
-for example for a smaller batch. It still exchanges the agreed shards.
+The machines agree on the shards when they compare their plans. If a machine later splits a parameter in another way,
+for example for a smaller batch, it still exchanges the agreed shards.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def read_shards(array: ParameterArray, layout: ShardedTensor) -> ShardedTensor:
 
 
 def write_shards(array: ParameterArray, tensor: ShardedTensor) -> None:
-    """Copy a tensor that `read_shards` has returned back into the array."""
+    """Copy `tensor`, which `read_shards` has returned, into the array."""
     if tensor is not array.layout:
         array.layout.scatter(tensor.gather())
     array.note_change()
 
 
 def describe_layouts(arrays: Mapping[int, ParameterArray]) -> tuple[dict[int, ShardedTensor], str]:
-    """Return a tensor that is split like each array, and a text that is equal on machines with the same splits."""
+    """Return a tensor that is split like each array, and a text by which machines compare their splits."""
     layouts = {index: array.layout.zeros_like() for index, array in arrays.items()}
     lines = []
     for index, layout in layouts.items():

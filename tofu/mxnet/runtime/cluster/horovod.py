@@ -1,8 +1,8 @@
 """Train on several machines by Horovod. Each machine splits the model over its devices.
 
-Horovod's DistributedOptimizer averages gradients between machines and then calls MXNet's optimizer. Horovod needs a
-pointer to each gradient, but a gradient in shards has several. So this module lets Horovod average the shards, and then
-calls MXNet's optimizer.
+Horovod's DistributedOptimizer averages gradients between machines and then calls MXNet's optimizer. For this, it needs
+one pointer to each gradient, but each shard has its own. So this module lets Horovod average the shards, and then calls
+MXNet's optimizer.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ def _is_instance(value: Any, class_name: str) -> bool:
 
 
 def own_optimizer(optimizer: Any) -> Any:
-    """Return the MXNet optimizer inside Horovod's optimizer. Any other optimizer is returned unchanged."""
+    """Return the MXNet optimizer inside Horovod's optimizer. Return any other optimizer unchanged."""
     return optimizer._optimizer if is_distributed(optimizer) else optimizer
 
 
 def scaled_machines(optimizer: Any) -> int:
-    """Return the number of machines by which Horovod has divided the optimizer's `rescale_grad`, or 1."""
+    """Return the number of machines by which Horovod divides `rescale_grad`, or 1 for other optimizers."""
     is_scaled = is_distributed(optimizer) and optimizer._average_in_framework
     return int(optimizer._process_set.size()) if is_scaled else 1
 
 
 def average_gradients(optimizer: Any, indices: Sequence[Any], gradients: Sequence[Any]) -> None:
-    """Average each distinct shard of the gradients between machines, if the optimizer is Horovod's.
+    """If the optimizer is Horovod's, average the shards of the gradients between machines.
 
-    Raise PlanError if the machines have different plans.
+    Equal shards of several workers are averaged once. Raise PlanError if the machines have different plans.
     """
     if not is_distributed(optimizer) or not optimizer._process_set.included() or optimizer._process_set.size() == 1:
         return
@@ -105,7 +105,7 @@ class _Shard:
 
 
 class HorovodShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
-    """A Horovod Trainer that averages each distinct shard once. `send_shards` gives a Trainer this class."""
+    """A Horovod Trainer that averages shards. `send_shards` gives a Trainer this class."""
 
     _params: list[Any]
     _process_set: Any

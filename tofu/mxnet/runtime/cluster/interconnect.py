@@ -22,10 +22,9 @@ Measure = Callable[[Sequence[Pair]], float]  # total bytes per second of all pai
 class Interconnect:
     """Measured bandwidths between GPUs, and the groups of GPUs that are closely connected.
 
-    `devices` are the numbers of the GPUs, in an order in which fast pairs are neighbours. `pairs[i][j]` are the bytes
-    per second at which devices[i] reads from devices[j] while no other GPU reads. `levels` begins with the largest
-    groups. A level has two numbers: how many smaller groups form a group, and the bytes per second of all GPUs
-    together.
+    `devices` has the numbers of the GPUs, ordered so that fast pairs are neighbours. While no other GPU reads,
+    devices[i] reads `pairs[i][j]` bytes per second from devices[j]. `levels` begins with the largest groups. A level
+    has two numbers: how many smaller groups form a group, and the bytes per second of all GPUs together.
     """
 
     devices: tuple[int, ...]
@@ -43,7 +42,7 @@ class Interconnect:
 
 
 def measure_interconnect(count: int, measure: Measure) -> Interconnect:
-    """Measure the GPUs 0 to count - 1: each pair alone, and each level of groups while all GPUs read at once."""
+    """Measure the bandwidth between `count` GPUs: first of each pair alone, then while all GPUs read at once."""
     rate_by_devices = {(i, j): measure([(i, j)]) for i in range(count) for j in range(count) if i != j}
     devices = _order_devices(count, rate_by_devices)
     rates = {(a, b): rate_by_devices[devices[a], devices[b]] for a in range(count) for b in range(count) if a != b}
@@ -71,9 +70,9 @@ def _order_devices(count: int, rates: dict[Pair, float]) -> list[int]:
 
 
 def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
-    """Return the number of groups of each level, from the largest.
+    """Group GPUs that read from each other equally fast, then group these groups.
 
-    Devices that read from each other equally fast form a group. Groups form larger groups.
+    Return how many smaller groups form a group, for each level from the largest groups on.
     """
     level_parts: list[int] = []
     block = 1

@@ -25,10 +25,10 @@ class ArrayAllocator:
     sharded
         Names of the arguments and states that need no whole array, only shards.
     shared
-        Names of the arguments and states for which arrays of another executor are used, if they fit.
+        Names of the arguments and states that use another executor's arrays if these fit.
     buffer
-        MXNet's `shared_buffer`: arrays by name, which executors for different input shapes share. An array that is too
-        small is replaced by a larger one.
+        MXNet's `shared_buffer`: arrays, by name, that executors for different input shapes share. If an array is too
+        small, a larger one replaces it.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
@@ -70,5 +70,5 @@ class ArrayAllocator:
 
 
 def view_beginning(array: Any, shape: tuple[int, ...]) -> Any:
-    """Return an array of this shape that shares the memory of the first elements of `array`."""
+    """Return an array of this shape that shares memory with the first elements of `array`."""
     return array if tuple(array.shape) == shape else array.reshape((-1,))[: prod(shape)].reshape(shape)

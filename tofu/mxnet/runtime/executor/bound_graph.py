@@ -86,9 +86,9 @@ class BoundGraph:
 
     @cached_property
     def state_changes(self) -> list[tuple[list[int], list[int]]]:
-        """For each device, pointers to its auxiliary states and to its outputs.
+        """For each device, pointers to the auxiliary states and to the outputs.
 
-        Whoever reads an output must also wait for changes of the states on its device.
+        The states must have been changed before a caller reads an output of the same device.
         """
         devices: dict[Any, tuple[list[int], list[int]]] = {context: ([], []) for context in self._contexts}
         for state in self.bound.aux_arrays:
@@ -98,7 +98,7 @@ class BoundGraph:
         return [(states, outputs) for states, outputs in devices.values() if states]
 
     def release(self) -> None:
-        """Free the memory of the graph. Output arrays that a caller still holds stay valid."""
+        """Free the memory of the graph, except output arrays that a caller still has."""
         self.__dict__.pop("bound", None)
         self.__dict__.pop("state_changes", None)
 
@@ -112,7 +112,7 @@ class BoundGraph:
 def setting_variable(name: str, value: str) -> Iterator[None]:
     """Set an environment variable inside the `with` block, for all threads.
 
-    Only one thread at a time can run such a block, and Ctrl-C has no effect in it.
+    Only one thread at a time can run such a block. Ctrl-C has no effect inside it.
     """
     with uninterrupted(), _environment_lock:
         old_value = os.environ.get(name)
@@ -129,8 +129,8 @@ def setting_variable(name: str, value: str) -> Iterator[None]:
 def unused_context(contexts: Sequence[Any]) -> Any:
     """Return a context that no worker uses, as the default context of the graph of all workers.
 
-    If operators ran in the default context, MXNet's CPU backend might rewrite the graph for inference. MXNet takes this
-    graph for an inference graph, because its gradients are ordinary outputs.
+    If operators ran in the default context, MXNet might rewrite the graph for inference. MXNet does not see that some
+    outputs are gradients.
     """
     used = {context.device_id for context in contexts if context.device_type == "cpu"}
     return mx.cpu(max(used, default=0) + 1000)

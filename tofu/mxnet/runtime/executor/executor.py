@@ -1,8 +1,8 @@
 """An executor with the interface of `mx.executor.Executor`, so that scripts and modules of MXNet run unchanged.
 
-Callers use whole arrays on the host, and each worker stores shards. Before a step, whole arrays that a caller has
-changed are copied to the shards. After the step, results are copied to whole arrays. Parameters that `simple_bind`
-allocates, and their gradients, have no whole arrays until a caller reads them.
+Callers use whole arrays on the host, and each worker stores shards. Before a step, the executor copies whole arrays
+that a caller has changed to the shards. After the step, it copies results to whole arrays. Parameters that
+`simple_bind` allocates, and their gradients, have no whole arrays until a caller reads them.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Executor:
 
     @cached_property
     def _saves_random_inference(self) -> bool:
-        """True if inference must keep the random numbers that it draws, because a backward pass may need them."""
+        """True if inference must keep its random numbers, because a backward pass may need them."""
         sharded = self.sharded
         return (
             bool(sharded.differentiated)
@@ -161,11 +161,11 @@ class Executor:
         )
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
-        """Run the backward pass, and write the gradients to `grad_dict` or add them, as `grad_req` says.
+        """Run the backward pass, and write the gradients to `grad_dict` or add them, depending on `grad_req`.
 
         `out_grads` has the gradient of every output that is not a loss. As in MXNet, labels and other arguments may be
         set between forward and backward. If no forward pass has run, this method runs one first. Raise TofuError if the
-        last forward pass ran in the other mode (training or inference), and an operator computes other numbers there.
+        last forward pass was for the other mode (training or inference), and this changes the results of an operator.
         """
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)
@@ -223,8 +223,8 @@ class Executor:
     def _may_differ(self, name: str, whole: Any) -> bool:
         """Return True if a whole array may differ from its shards.
 
-        MXNet counts its own writes to an array, but not writes through DLPack or a pointer. To detect uncounted writes,
-        a digest of the array is compared. A digest takes time, so it is computed only if MXNet has counted no write.
+        MXNet counts its own writes to an array, but not writes through DLPack or a pointer. These change the digest of
+        the array. A digest takes time, so it is computed only if MXNet has counted no write.
         """
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):

@@ -1,7 +1,7 @@
 """Errors while a model runs: failed operators, lack of memory, and forked processes.
 
-If an operator fails, MXNet raises the error when the caller waits for an array that the operator writes. So this module
-waits for all arrays, to raise each error once.
+If an operator fails, MXNet raises the error when a caller waits for an array that the operator writes. To raise each
+error once, this module waits for all arrays.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class AllocationFailureError(OutOfMemoryError, mx.base.MXNetError):  # type: ign
 
 
 def find_failure(arrays: Sequence[Any]) -> Exception | None:
-    """Wait for arrays. Return the first error of the operators that write them, or None. MXNet drops the errors."""
+    """Wait for arrays. Return the first error of an operator that writes them, or None. MXNet drops these errors."""
     failure: Exception | None = None
     for array in arrays:
         try:
@@ -91,7 +91,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def explaining_memory(plan: Plan, contexts: Sequence[Any], activity: str) -> Iterator[None]:
-    """Raise OutOfMemoryError, with the bytes needed and free, if an allocation fails inside the `with` block."""
+    """If an allocation in the `with` block fails, raise OutOfMemoryError with the bytes needed and the bytes free."""
     free = read_free_bytes()
     try:
         yield
@@ -104,8 +104,8 @@ def explaining_memory(plan: Plan, contexts: Sequence[Any], activity: str) -> Ite
 def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
     """Collect garbage if the plan needs much of the free memory.
 
-    MXNet's blocks and modules contain reference cycles, which only a collection frees. Raise OutOfMemoryError if the
-    plan needs more than the machine's memory. Otherwise, the system would kill the process.
+    MXNet's blocks and modules contain reference cycles, which only a collection frees. If the plan needs more memory
+    than the machine has, raise OutOfMemoryError before the system kills the process.
     """
     host_bytes = _count_host_bytes(plan, contexts)
     if host_bytes > SMALL_FRACTION * read_free_bytes() or any(c.device_type != "cpu" for c in contexts):
@@ -115,7 +115,7 @@ def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
 
 
 def describe_lack(plan: Plan, contexts: Sequence[Any], activity: str, free: float) -> str:
-    """Return an error message that shows the bytes needed and free, and what the user can do."""
+    """Return an error message with the bytes needed, the bytes free, and what the user can do."""
     largest = max(plan.worker_bytes, default=0)
     host_bytes = _count_host_bytes(plan, contexts)
     on_host = f", {format_bytes(host_bytes)} on this machine's CPU together" if host_bytes else ""
@@ -131,7 +131,7 @@ def _count_host_bytes(plan: Plan, contexts: Sequence[Any]) -> int:
 
 
 def check_process(process_id: int) -> None:
-    """Raise UnsupportedError if this process is a fork of the process `process_id`. A fork lacks MXNet's threads."""
+    """Raise UnsupportedError if this process is a fork of `process_id`, because a fork lacks MXNet's threads."""
     if os.getpid() != process_id:
         raise UnsupportedError(
             f"This model was bound in process {process_id} and cannot run in {os.getpid()}, which was forked from it: a fork has "

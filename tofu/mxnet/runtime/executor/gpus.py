@@ -23,7 +23,7 @@ MAJOR_VERSIONS = range(5, 9)
 
 
 def check_gpus(contexts: Sequence[Any]) -> None:
-    """Raise DeviceError if MXNet has no kernels for a GPU, or if some workers run on CPUs and others on GPUs."""
+    """Raise DeviceError if MXNet has no kernels for a GPU, or if only some of the workers run on GPUs."""
     gpus = [context for context in contexts if context.device_type == "gpu"]
     if not gpus:
         return
@@ -53,8 +53,8 @@ def _find_model(context: Any) -> tuple[str, int]:
 def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
     """Raise OutOfMemoryError if a GPU has too little free memory for its workers.
 
-    Without this check, MXNet would fail in the first run. Memory in MXNet's cache is freed first. The check includes
-    the bytes that MXNet adds when it rounds up the sizes of arrays.
+    Without this check, MXNet would fail in the first run. Memory in MXNet's cache is freed first. The needed memory
+    includes the bytes that MXNet adds when it rounds up the sizes of arrays.
     """
     if all(context.device_type != "gpu" for context in contexts):
         return
@@ -77,8 +77,8 @@ def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
 def prepare_gpus(contexts: Sequence[Any], execution_symbol: Any) -> None:
     """Compile the GPU kernels of a graph, and test if GPUs can read each other's memory. On CPUs, do nothing.
 
-    If a GPU cannot read another GPU's memory, show a warning. Data is then copied before each transfer. Raise
-    DeviceError if the driver or compiler fails, or if a GPU reads wrong bytes from another GPU.
+    If a GPU cannot read another GPU's memory, warn that data is copied before each transfer. Raise DeviceError if the
+    driver or compiler fails, or if a GPU reads wrong bytes from another GPU.
     """
     if any(context.device_type != "gpu" for context in contexts):
         return

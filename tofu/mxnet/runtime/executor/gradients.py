@@ -25,7 +25,7 @@ class Gradients:
     names
         Names of the arguments that have gradients.
     sums
-        For each argument with grad_req="add", the tensor to which each backward pass adds the gradient.
+        For each argument with grad_req="add", the sum of its gradients. Each backward pass adds a gradient.
     """
 
     def __init__(self, graph: BoundGraph) -> None:
@@ -38,16 +38,16 @@ class Gradients:
 
     @property
     def are_current(self) -> bool:
-        """True if the graph's outputs still contain the gradients of the last backward pass."""
+        """True if the outputs of the graph still contain the gradients of the last backward pass."""
         return self._values is _Values.CURRENT
 
     @property
     def are_readable(self) -> bool:
-        """True if gradients can be read: a backward pass has computed them, and nothing has overwritten them."""
+        """True if a backward pass has computed the gradients, and nothing has overwritten them."""
         return self._values in (_Values.CURRENT, _Values.EARLIER)
 
     def find_output(self, name: str) -> int:
-        """Return the number of the graph's output that is the gradient of an argument."""
+        """Return the position of an argument's gradient in the list of the graph's outputs."""
         return self._graph.execution.n_model_outputs + self.names.index(name)
 
     def note_forward(self) -> None:
@@ -60,11 +60,11 @@ class Gradients:
         self._values, self._earlier = _Values.CURRENT, {}
 
     def invalidate(self) -> None:
-        """Note that the gradients may be overwritten."""
+        """Mark the gradients as overwritten."""
         self._values, self._earlier = _Values.OVERWRITTEN, {}
 
     def add_to_sums(self) -> None:
-        """Add the gradients of the last backward to `sums`."""
+        """Add the gradients of the last backward pass to `sums`."""
         for name, gradient_sum in self.sums.items():
             gradient_sum.add(self._graph.output(self.find_output(name)))
 
@@ -99,15 +99,15 @@ class Gradients:
         return self._graph.output(self.find_output(name)).zeros_like()
 
     def forget(self, earlier: Gradients) -> None:
-        """If another executor, `earlier`, had gradients, mark these gradients as overwritten."""
+        """Mark the gradients as overwritten if another executor, `earlier`, has computed any."""
         if earlier._values is not _Values.ZERO:
             self.invalidate()
 
     def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
-        """Start to add the gradients of the arguments in `names` to sums, as grad_req="add" requests.
+        """From now on, add up the gradients of the arguments in `names`, as grad_req="add" requests.
 
-        A sum continues from the argument's tensor in `shared` if this tensor is split like the gradient. Otherwise, the
-        sum starts at zero.
+        If an argument has a tensor in `shared` that is split like the gradient, the sum starts with this tensor.
+        Otherwise, the sum starts with zeros.
         """
         for name in names:
             zeros, shared_sum = self._make_zeros(name), shared.get(name)

@@ -1,8 +1,8 @@
 """Errors for backward passes whose gradients would be wrong.
 
 MXNet allows a backward pass after any forward pass. If the forward pass was for inference, or if its results were
-overwritten, Tofu runs another forward pass. The functions of this module raise an error if this second forward pass
-would compute other numbers.
+overwritten, Tofu runs a second forward pass first. The functions of this module raise an error if the second pass would
+compute other numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _draws_in_inference(operator: Operator) -> bool:
 
 
 def draws_in_inference(graph: Graph) -> bool:
-    """Return True if an operator of the model draws random numbers in inference."""
+    """Return True if an operator of the model draws random numbers even in inference."""
     return any(map(_draws_in_inference, _list_forward(graph)))
 
 
@@ -43,9 +43,9 @@ def has_two_modes(graph: Graph) -> bool:
 def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
     """Raise TofuError if backward(is_train=False) would not match the results of forward(is_train=False).
 
-    Operators are refused if they compute other results in training, or would draw other random numbers in a second run.
-    RNN is refused, because in inference it saves nothing for a gradient. Dropout is allowed, because it changes nothing
-    in inference.
+    An operator is refused if it computes other results in training, or draws other random numbers in a second run. RNN
+    is refused, because in inference it saves nothing for a gradient. Dropout is allowed, because it changes nothing in
+    inference.
     """
     raise_together(
         TofuError,

@@ -16,7 +16,7 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 class MonitoredShards:
     """An object that an `mx.mon.Monitor` uses as an executor. It assembles one whole array at a time.
 
-    `find_executor` is a function that returns the executor in use.
+    `find_executor` returns the executor in use.
     """
 
     def __init__(self, find_executor: Callable[[], ShardedExecutor], symbol: Any) -> None:
@@ -50,10 +50,10 @@ class MonitoredShards:
 
 
 def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None], monitor_all: bool = False) -> None:
-    """Call `callback` with the name of each tensor that an executor computes, and a pointer to the whole array.
+    """Call `callback(name, pointer)` for each tensor that an executor computes. The pointer is to the whole array.
 
-    The callback must free the array. If `monitor_all` is True, it receives the inputs of each operator before the
-    outputs.
+    The callback must free the array. If `monitor_all` is True, `callback` is also called for the inputs of each
+    operator, before the outputs.
     """
     _install_callback(executor, lambda name, _, handle: callback(name, handle), monitor_all)
 
@@ -61,9 +61,9 @@ def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None
 def watch_operators(
     executor: ShardedExecutor, callback: Callable[[bytes, bytes, int], None], monitor_all: bool
 ) -> None:
-    """Call a Gluon hook for each whole tensor, with the tensor's name, its operator, and a pointer to the array.
+    """Call the Gluon hook `callback(name, operator, pointer)` for each whole tensor.
 
-    The hook receives variables only as inputs of operators.
+    Variables have no operator, so the hook only sees them as inputs of operators (with `monitor_all`).
     """
 
     def show(name: bytes, op: str, handle: int) -> None:

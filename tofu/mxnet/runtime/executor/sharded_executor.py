@@ -1,7 +1,7 @@
 """`ShardedExecutor`, which runs a planned model on shards and never creates a whole tensor.
 
-One graph has the forward and the backward pass. The two passes can run separately, because callers may compute
-gradients of the outputs in between. Inference has another graph, which uses the same shards.
+One graph has the forward and the backward pass. They can run separately, because callers may compute gradients of the
+outputs in between. Another graph, for inference, uses the same shards.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ class ShardedExecutor:
     contexts
         The workers' devices.
     shared
-        Variables of another executor. Their shards are reused if this plan splits them in the same way.
+        Variables of another executor. A variable's shards are reused if this plan splits it in the same way.
     keeps_gradients
-        If True, gradients share no memory with other tensors, so that they stay valid until the next backward pass.
+        If True, gradients stay valid until the next backward pass, because they share no memory with other tensors.
 
     Attributes
     ----------
     variables
-        Name -> shards, for each argument, each auxiliary state, and each gradient of an output that callers set.
+        The shards, by name, of all arguments, auxiliary states, and gradients of outputs that callers set.
     gradients
-        The gradients, and a record of whether a forward pass has overwritten them.
+        The gradients. This object knows if a forward pass has overwritten them.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class ShardedExecutor:
     # ---- running
 
     def forward(self, is_train: bool, for_backward: bool = False) -> None:
-        """Start the forward pass, without waiting for it to end.
+        """Start the forward pass, without waiting for its end.
 
         If `for_backward` is True, keep the values that a backward pass needs, even in inference.
         """
@@ -143,9 +143,9 @@ class ShardedExecutor:
         return self._last_graph is not None or self._has_failed
 
     def prepare_backward(self, is_train: bool = True) -> None:
-        """Run the forward pass again if it ran in another mode, or if a backward pass has overwritten its results.
+        """Run the forward pass again if it ran in the other mode, or if a backward pass has overwritten its results.
 
-        The modes are training and inference. Raise TofuError if the second forward pass would compute other numbers.
+        The modes are training and inference. Raise TofuError if the second run would compute other numbers.
         """
         check_process(self._process_id)
         if self._last_graph is None:
@@ -168,7 +168,7 @@ class ShardedExecutor:
     def scatter_head_gradients(self, gradients: Sequence[Any], names: Sequence[str]) -> None:
         """Copy the gradients of the model's outputs to the workers. Raise TofuError if one is missing.
 
-        `names` are the names of all outputs, for the error message.
+        `names` has the names of all outputs, for the error message.
         """
         variable_by_output = list_head_gradients(self.partition.graph)
         missing = [n for n in variable_by_output if n >= len(gradients) or gradients[n] is None]
@@ -181,10 +181,7 @@ class ShardedExecutor:
             self.variables[name].scatter(gradients[output])
 
     def backward(self, is_train: bool = True) -> None:
-        """Start the backward pass.
-
-        If the results of the forward pass are missing or of another mode, run the forward pass first.
-        """
+        """Start the backward pass. If needed, first run the forward pass again (see `prepare_backward`)."""
         self.prepare_backward(is_train)
         with uninterrupted():
             self._has_unread_results = self._is_forward_overwritten = True
@@ -266,7 +263,7 @@ class ShardedExecutor:
 
     @cached_property
     def states_changed_by_forward(self) -> tuple[str, ...]:
-        """Names of the auxiliary states that the forward pass changes and the backward pass does not."""
+        """Names of the auxiliary states that the forward pass changes, but the backward pass does not."""
         graph = self.partition.problem.graph
         changed: dict[bool, set[int]] = {True: set(), False: set()}
         for operator in graph.operators:
@@ -277,7 +274,7 @@ class ShardedExecutor:
     def output(self, index: int) -> ShardedTensor:
         """Wait for output number `index` of the model and return its shards.
 
-        Raise TofuError before a successful forward.
+        Raise TofuError if no forward pass has succeeded.
         """
         check_process(self._process_id)
         count = len(self.partition.graph.outputs)
@@ -296,21 +293,21 @@ class ShardedExecutor:
 
     @cached_property
     def kept_gradients(self) -> frozenset[str]:
-        """Names of the arguments whose gradients stay valid until the next backward."""
+        """Names of the arguments whose gradients stay valid until the next backward pass."""
         kept = self._training_graph.execution.kept
         return frozenset(name for name in self.differentiated if self.gradients.find_output(name) in kept)
 
     def gradient(self, name: str) -> ShardedTensor:
         """Wait for the gradient of an argument and return its shards.
 
-        As in MXNet, the gradient is zero before the first backward. If an optimizer updates the argument, the gradient
-        is split like the argument. Raise TofuError if a later forward may have overwritten the gradient.
+        As in MXNet, the gradient is zero before the first backward pass. If an optimizer updates the argument, the
+        gradient is split like the argument. Raise TofuError if a later forward pass may have overwritten the gradient.
         """
         self.wait()
         return self.gradients.read(name)
 
     def keep_gradients(self, earlier: ShardedExecutor) -> None:
-        """Copy the gradients of the `earlier` executor. They stay valid until the next forward in training mode."""
+        """Copy the gradients of the `earlier` executor. They stay valid until the next forward pass for training."""
         if earlier.gradients.are_readable:
             earlier.wait()
         self.gradients.keep(earlier.gradients)
@@ -323,7 +320,7 @@ class ShardedExecutor:
     def watch(self, make_callback: Callable[[PlannedProgram], Any]) -> None:
         """Install one callback for training and one for inference.
 
-        `make_callback` gets the program of the workers (what each computes, in order) and returns the callback.
+        `make_callback` takes the program of the workers (what each computes, in order) and returns the callback.
         """
         self._training_graph.watch(make_callback(self.partition.program), False)
         self._inference_graph.watch(make_callback(write_inference(self.partition)), False)

@@ -1,7 +1,7 @@
 """The part of `tofu.mod.Module` that plans a model for the shapes of its inputs and allocates shards.
 
 Several modules may share parameters, as the buckets of `mx.mod.BucketingModule` do. If their plans split a parameter
-differently, each module has its own shards. When another module is used, the values are copied to its shards.
+differently, each module has its own shards. Before a module runs, the values are copied to its shards.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from tofu.validation import show
 class SharedParameters:
     """Parameters that several modules share.
 
-    Each module has its own executor, but only the executor `owner` has the current values.
+    Each module has an executor. Only the executor `owner` has the current values.
     """
 
     def __init__(self, owner: ShardedExecutor) -> None:
         self.owner = owner
 
     def copy_to(self, executor: ShardedExecutor, names: Collection[str]) -> None:
-        """Copy the current values and the sums of gradients to another executor, for the parameters in `names`."""
+        """Copy the parameters in `names`, and the sums of their gradients, to another executor."""
         old_owner, self.owner = self.owner, executor
         if old_owner is not executor:
             copy_values(old_owner.variables, {name: executor.variables[name] for name in names})
@@ -64,7 +64,7 @@ class SharedParameters:
 
 
 def copy_values(old_tensors: Mapping[str, ShardedTensor], new_tensors: Mapping[str, ShardedTensor]) -> None:
-    """Copy the values of each old tensor to the new tensor of the same name, if the shapes are equal."""
+    """Copy each old tensor's values to the new tensor of the same name, if both have the same shape."""
     for name, new_tensor in new_tensors.items():
         old_tensor = old_tensors.get(name, new_tensor)
         if old_tensor is not new_tensor and old_tensor.shape == new_tensor.shape:
@@ -137,7 +137,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def executor(self) -> ShardedExecutor:
-        """The object that runs the model. Its `variables` are the shards. Raises TofuError before `bind`."""
+        """The executor, which has the shards in `variables`. Raises TofuError before `bind`."""
         if self._executor is None:
             raise NotReadyError("The module is not bound: call bind(data_shapes=..., label_shapes=...) first.")
         if self._shared_parameters is not None:
@@ -175,7 +175,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
-        """Name and whole shape of each output."""
+        """Name of each output, and shape of the whole output."""
         graph = self.executor.partition.graph
         return [
             (name, graph.tensors[position].shape)
@@ -197,8 +197,8 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     ) -> None:
         """Plan the model for these shapes and allocate the shards. The arguments are those of `mx.mod.Module.bind`.
 
-        If the module was bound before, parameters keep their values. `shared_module` is another `tofu.mod.Module`,
-        already bound, whose parameters and optimizer this module then uses, too.
+        If the module was bound before, parameters keep their values. If `shared_module`, a bound `tofu.mod.Module`, is
+        passed, the two modules share parameters and optimizer.
         """
         if shared_module is not None and not (isinstance(shared_module, ShardedModule) and shared_module.binded):
             raise NotReadyError("shared_module= takes a tofu.mod.Module that is bound. Call its bind(...) first.")
@@ -267,8 +267,8 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     def _rebind(self, shared_module: ShardedModule | None = None, resets_sums: bool = False) -> None:
         """Bind the model for the current shapes. The plan stays the same if it fits these shapes.
 
-        Parameters keep their values, or get those of `shared_module`. The same holds for sums of gradients, which start
-        at zero if `resets_sums` is True.
+        Parameters and sums of gradients keep their values, or get those of `shared_module`. If `resets_sums` is True,
+        the sums start at zero.
         """
         descriptions = [*self._data_shapes, *self._label_shapes]
         shapes = {desc.name: tuple(desc.shape) for desc in descriptions}

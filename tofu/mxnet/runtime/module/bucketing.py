@@ -17,15 +17,15 @@ from tofu.plan import Plan
 class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is untyped
     """A model on several devices with the interface of `mx.mod.BucketingModule`.
 
-    Each bucket is a `tofu.mod.Module`, usually for one length of the data. All buckets share the parameters and the
+    Each bucket is a `tofu.mod.Module`, usually for one length of sequences. All buckets share the parameters and the
     optimizer of the default bucket.
 
     Parameters
     ----------
     sym_gen
-        Function that takes a bucket's key and returns the symbol, the names of the data and the names of the labels.
+        Function that takes the key of a bucket, and returns the symbol, the data names and the label names.
     default_bucket_key
-        Key of the bucket with the longest data. This bucket is bound first.
+        Key of the bucket with the longest sequences, which is bound first.
     logger, fixed_param_names, state_names
         As in `tofu.mod.Module`.
     context
@@ -144,7 +144,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
     ) -> BucketingModule:
         """Return a module with the parameters of a checkpoint that Tofu or MXNet wrote.
 
-        The symbols come from `sym_gen`, not from the checkpoint. The parameters are read when the module is bound.
+        The symbols come from `sym_gen`, not from the checkpoint. Binding the module reads the parameters.
         """
         file = ParameterFile(f"{prefix}-{epoch:04d}.params")
         return cls._make_with((file.select("arg"), file.select("aux")), sym_gen, default_bucket_key, kwargs)

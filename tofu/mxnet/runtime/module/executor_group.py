@@ -18,8 +18,8 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 class ExecutorGroup:
     """The attributes of MXNet's `DataParallelExecutorGroup` that scripts read.
 
-    MXNet's group has an executor for each device, but this one has a single executor for all workers. `differentiated`
-    has the names of the arguments with gradients.
+    MXNet's group has an executor for each device, but this group has one executor for all workers. The arguments in
+    `differentiated` have gradients.
     """
 
     def __init__(

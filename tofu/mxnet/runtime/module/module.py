@@ -1,7 +1,7 @@
 """`tofu.mod.Module`, which trains and runs a model on several devices, with the interface of `mx.mod.Module`.
 
-Each device stores only shards of the parameters. The host initialises, saves and loads parameters one at a time or in
-parts, so that it never stores them all.
+Each device stores only shards of the parameters. The host never stores all parameters: it initialises, saves and loads
+them one by one or in parts.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Module(RunningModule):
     work_load_list
         Has no effect, because the plan decides which worker computes what.
     group2ctxs
-        For each `ctx_group`, the context of the gradients that `get_input_grads` returns. It has no other effect.
+        For each `ctx_group`, the context of gradients that `get_input_grads` returns. No other effect.
     compression_params
         Not supported: raises UnsupportedError.
 
@@ -97,7 +97,7 @@ class Module(RunningModule):
         return self._parameter_file is not None and not self.binded
 
     def fit(self, *args: Any, **kwargs: Any) -> None:
-        """Train the model as MXNet's `fit` does. Whole parameters are assembled only if a callback reads them."""
+        """Train the model as MXNet's `fit` does. Whole parameters are only assembled when a callback reads them."""
         check_iterator("fit", args, kwargs, "train_data")
         self._is_fitting = True
         try:
@@ -119,8 +119,8 @@ class Module(RunningModule):
         """Fill the shards of the parameters, from the arrays passed or by the initializer.
 
         Random values are drawn in MXNet's order, so equal seeds give the same values as on one device. With
-        allow_missing=True, the initializer fills parameters for which no array was passed. As in MXNet, arrays with
-        unknown names are ignored.
+        allow_missing=True, the initializer fills parameters that have no array. As in MXNet, arrays with unknown names
+        are ignored.
         """
         if self._is_loaded_unbound and not force_init:
             return  # as in MXNet, the parameters come from the checkpoint
@@ -150,7 +150,8 @@ class Module(RunningModule):
     ) -> None:
         """Set the parameters from whole arrays.
 
-        As in MXNet, an unknown name raises an error only with allow_missing=True and allow_extra=False.
+        As in MXNet, arrays with unknown names raise an error if allow_missing=True and allow_extra=False. Otherwise
+        they are ignored.
         """
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
             return  # fit passes back what get_params returned
@@ -159,7 +160,7 @@ class Module(RunningModule):
         super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def get_params(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Return the parameters and the auxiliary states as two mappings from names to whole arrays on the host.
+        """Return the parameters and the auxiliary states: two mappings from names to whole arrays on the host.
 
         If the module was loaded but not bound, the arrays are read from the checkpoint. In a callback of `fit`, each
         array is assembled only when the callback reads it.
@@ -179,9 +180,9 @@ class Module(RunningModule):
     def load(cls, prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
         """Return a module from a checkpoint that Tofu or MXNet wrote. The number of workers may differ.
 
-        `kwargs` are arguments of the constructor. A partitioned symbol runs on the workers for which it was saved,
-        unless `ngpus` or `context` is passed. Raise TofuError if a file is missing or damaged, or if the files belong
-        to different checkpoints.
+        `kwargs` are arguments of the constructor. Without `ngpus` or `context`, a partitioned symbol runs on the
+        workers for which it was saved. Raise TofuError if a file is missing or damaged, or if the files belong to
+        different checkpoints.
         """
         check_checkpoint(prefix, epoch, ["params", *(["states"] if load_optimizer_states else [])])
         symbol = read_symbol(f"{prefix}-symbol.json")
@@ -241,8 +242,8 @@ class Module(RunningModule):
     def load_optimizer_states(self, fname: str) -> None:
         """Read optimizer states from a file that `save_optimizer_states` or MXNet wrote.
 
-        A file of `save_optimizer_states` also has the number of steps, so that training continues as if it had not
-        stopped. Raise TofuError if the states are of another optimizer, or of another step than the parameters.
+        A file of `save_optimizer_states` has the number of steps, so that training continues as without a stop. Raise
+        TofuError if the states belong to another optimizer, or to another step than the parameters.
         """
         optimizer = self._require_optimizer()
         content, seal = load_states(fname, optimizer_types(optimizer.optimizer))
@@ -263,7 +264,7 @@ class Module(RunningModule):
 
         To train on several machines, pass a synchronous distributed `kvstore` ("dist_sync"), or Horovod's
         DistributedOptimizer as `optimizer`. Passing both raises UnsupportedError. With a kvstore, all machines start
-        with the first machine's parameters, and their gradients are added. Horovod averages the gradients instead.
+        with the first machine's parameters, and their gradients are added. Horovod averages gradients instead.
         """
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring...")
@@ -287,7 +288,7 @@ class Module(RunningModule):
             self._state_file = None
 
     def borrow_optimizer(self, shared_module: Module) -> None:
-        """Use the optimizer of another module, with the optimizer's states and count of updates."""
+        """Use the optimizer of another module, including its states and its count of updates."""
         self._shard_optimizer = shared_module._require_optimizer().borrow(self._param_names)
         self._cluster = shared_module._cluster
         self.optimizer_initialized = True
@@ -306,7 +307,7 @@ class Module(RunningModule):
     def optimizer_states(self) -> dict[str, Any]:
         """The optimizer's states, by name of the parameter. They are split over workers.
 
-        A parameter that was never updated is left out.
+        Parameters that were never updated have no states here.
         """
         optimizer = self._require_optimizer()
         optimizer.place_states(self.executor)
@@ -353,7 +354,7 @@ class Module(RunningModule):
         return ExecutorGroup(self.executor, self._data_shapes, self._param_names, self._grad_requests)
 
     def update(self) -> None:
-        """Update every trained parameter, shard by shard, with the gradients of the last backward."""
+        """Update every trained parameter, shard by shard, with the gradients of the last backward pass."""
         self._last_read_file = None
         optimizer = self._require_optimizer()
         if self._cluster is not None:

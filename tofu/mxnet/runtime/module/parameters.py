@@ -1,7 +1,7 @@
 """Fill parameters that are split over workers, from an initializer, arrays or a file.
 
-Files are read shard by shard. An initializer fills whole arrays on the host, one at a time, because its random numbers
-depend on the whole shape.
+Files are read shard by shard. An initializer fills one whole array after the other on the host, because its random
+numbers depend on the whole shape.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tofu.validation import show_with_type
 
 
 class LiveParameters(Mapping[str, Any]):
-    """The parameters of an executor by name, for a callback of `fit`. An array is assembled when it is read.
+    """The parameters of an executor, by name. `fit` passes them to callbacks. Reading an array assembles it.
 
-    `storages` has the storage type of each parameter that is sparse in the model.
+    If a parameter is sparse in the model, `storages` has its storage type.
     """
 
     def __init__(self, executor: ShardedExecutor, names: Sequence[str], storages: Mapping[str, str]) -> None:
@@ -52,7 +52,7 @@ class LiveParameters(Mapping[str, Any]):
 
 
 class ParameterGroup(NamedTuple):
-    """Arguments or auxiliary states to fill, and a mapping with the arrays that a user passed for them, or None."""
+    """Parameters or auxiliary states to fill, and the arrays that a user passed for them (None if there are none)."""
 
     arrays: Mapping[str, Any] | None
     tensors: list[Tensor]
@@ -64,7 +64,7 @@ def group_parameters(
     arguments: Mapping[str, Any] | None,
     states: Mapping[str, Any] | None,
 ) -> list[ParameterGroup]:
-    """Return a group for the parameters in `names`, and a group for the auxiliary states."""
+    """Return two groups: the parameters in `names`, and the auxiliary states."""
     for arrays in (arguments, states):
         _check_arrays(arrays)
     tensors = sorted(executor.partition.graph.tensors, key=lambda tensor: tensor.name)
@@ -117,7 +117,7 @@ def _fill_variable(
 
 
 def refuse_extra(groups: Sequence[ParameterGroup]) -> None:
-    """Raise TofuError if an array has the name of neither a parameter nor an auxiliary state."""
+    """Raise TofuError if an array's name belongs to no parameter and no auxiliary state."""
     extra_names = [name for group in groups for name in _list_extra(group)]
     raise_together(TofuError, "The model does not have these parameters (allow_extra=True ignores them):", extra_names)
 
@@ -127,7 +127,7 @@ def _list_extra(group: ParameterGroup) -> list[str]:
 
 
 def check_groups(groups: Sequence[ParameterGroup], allow_missing: bool) -> None:
-    """Raise TofuError if an array is missing, unless `allow_missing` is True, and ShapeError if one has a wrong shape."""
+    """Raise an error if an array has a wrong shape, or is missing. Arrays may be missing if `allow_missing` is True."""
     missing, misshapen, extra = [], [], list[str]()
     for group in groups:
         arrays, tensors = group

@@ -110,7 +110,7 @@ class RunningModule(ShardedModule):
     def backward(self, out_grads: Any = None) -> None:
         """Run the backward pass.
 
-        `out_grads` has the gradient of each output that is not a loss, as an array or a list.
+        `out_grads` has a gradient for each output that is not a loss, as an array or a list.
         """
         if self.binded and not self.for_training:
             raise NotReadyError(
@@ -126,7 +126,8 @@ class RunningModule(ShardedModule):
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the whole outputs.
 
-        If `merge_multi_context` is False, cut each output along the batch into a list of slices, one for each device.
+        If `merge_multi_context` is False, each output is cut along the batch into a list of slices, one for each
+        device.
         """
         whole = [self.executor.output(index).gather() for index in range(len(self.output_names))]
         if merge_multi_context:
@@ -159,7 +160,7 @@ class RunningModule(ShardedModule):
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Update a metric with the labels and the whole outputs.
 
-        If `pre_sliced` is True, `labels` is a list with one element, which is the list of the labels.
+        If `pre_sliced` is True, `labels` is a list that contains only the list of labels.
         """
         if not hasattr(eval_metric, "update_dict"):
             raise ArgumentTypeError(
@@ -222,7 +223,7 @@ def find_batch_axis(layout: str | None) -> int:
 
 
 def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
-    """Cut an array along the batch dimension into slices of the sizes that MXNet uses.
+    """Cut an array along the batch dimension into slices, of the same sizes as in MXNet.
 
     If the array has no batch dimension, each slice is the whole array.
     """
@@ -235,7 +236,7 @@ def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
 
 
 def join_batch(slices: Sequence[Any], axis: int) -> Any:
-    """Undo `cut_batch`: concatenate the slices along the batch dimension. Return anything but a list unchanged."""
+    """Undo `cut_batch`: concatenate a list of slices along the batch dimension. Return any other value unchanged."""
     if not isinstance(slices, (list, tuple)):
         return slices
     return slices[0] if len(slices) == 1 or axis < 0 else mx.nd.concat(*slices, dim=axis)

@@ -1,8 +1,8 @@
 """`tofu.mod.SVRGModule`: MXNet's SVRGModule (stochastic variance reduced gradients) on several devices.
 
-A second module keeps the weights of an earlier epoch. The gradient of each batch is corrected: the gradient of the same
-batch at the earlier weights is subtracted, and the average of the gradients of all batches at the earlier weights is
-added.
+A second module keeps the weights of an earlier epoch, and the average gradient of all batches at these earlier weights.
+SVRG corrects the gradient of each batch: it subtracts the batch's gradient at the earlier weights, and adds the
+average.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class SVRGModule(Module):
     symbol, args, kwargs
         As in `tofu.mod.Module`.
     update_freq
-        The number of epochs between two calls of `update_full_grads` in `fit`.
+        In `fit`, the number of epochs from one call of `update_full_grads` to the next.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class SVRGModule(Module):
         self._averages: dict[str, ShardedTensor] = {}
 
     def bind(self, *args: Any, **kwargs: Any) -> None:
-        """Bind this module and the module with the earlier weights. Raise UnsupportedError for `shared_module`."""
+        """Bind the model, as `tofu.mod.Module.bind` does. Raise UnsupportedError for `shared_module`."""
         if kwargs.get("shared_module") is not None or args[5:6] not in ((), (None,)):
             raise UnsupportedError(
                 "A SVRGModule cannot share parameters with another module. Leave shared_module= out."
@@ -57,7 +57,7 @@ class SVRGModule(Module):
         self._mod_aux.bind(*args, **kwargs)
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Bind this module, and the module with the earlier weights, for inputs of other shapes."""
+        """Bind the model for inputs of other shapes, as `tofu.mod.Module.reshape` does."""
         super().reshape(data_shapes, label_shapes)
         self._mod_aux.reshape(data_shapes, label_shapes)
 
@@ -73,7 +73,7 @@ class SVRGModule(Module):
             )
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Run the forward pass with the current weights and, in training, also with the earlier weights.
+        """Run the forward pass with the current weights and, in training, with the earlier weights.
 
         In training, raise NotReadyError if `update_full_grads` was not called before.
         """
@@ -87,7 +87,7 @@ class SVRGModule(Module):
         self._mod_aux.backward(out_grads)
 
     def update(self) -> None:
-        """Correct the gradients by the gradients at the earlier weights, and update the parameters."""
+        """Correct the gradients as SVRG does, and update the parameters."""
         for name in self._list_differentiated_parameters():
             gradient = self.executor.gradient(name)
             earlier_gradient = self._mod_aux.executor.gradient(name).in_layout_of(gradient)
@@ -98,7 +98,7 @@ class SVRGModule(Module):
         super().update()
 
     def update_full_grads(self, train_data: Any) -> None:
-        """Copy the current weights to the earlier weights, and average the gradients at these weights over all batches.
+        """Make the current weights the earlier weights, and average the gradients of all batches at these weights.
 
         As in MXNet, the sum of the gradients starts with the previous average, not with zero.
         """

@@ -1,7 +1,7 @@
 """MXNet's optimizers on weights that are split over workers.
 
-An optimizer's code runs once for each weight, as on one device. Each operator that it calls runs on all shards. So the
-optimizer counts each step once, norms cover whole tensors, and random numbers are the same as on one device. The
+An optimizer's code runs once for each weight, as on one device, but each operator in this code runs on all shards. So
+the optimizer counts each step once, norms cover whole tensors, and random numbers are the same as on one device. The
 optimizer's states are split like the weight.
 """
 
@@ -41,7 +41,8 @@ class ShardOptimizer:
     names
         Names of all parameters, in the order in which MXNet numbers them.
     rescale_grad
-        Factor by which gradients are multiplied, unless `parameters` contains one. MXNet's Module uses 1 / batch size.
+        Factor by which gradients are multiplied, unless `parameters` has this option. MXNet's Module uses 1 / batch
+        size.
     symbol
         The model. Its attributes may contain factors for the learning rate and weight decay of a parameter.
     """
@@ -78,7 +79,7 @@ class ShardOptimizer:
         self._has_sparse_weight = {name: name in storages for name in list_sparse_gradients(symbol)}
 
     def borrow(self, names: Sequence[str]) -> ShardOptimizer:
-        """Return an optimizer for the parameters in `names` that uses the same states and counts as this optimizer.
+        """Return an optimizer for the parameters in `names` that shares states and counts with this optimizer.
 
         Raise TofuError if a name is unknown.
         """
@@ -138,15 +139,15 @@ class ShardOptimizer:
 
     @property
     def content(self) -> tuple[dict[Any, Any], Any]:
-        """The two values that MXNet's Updater saves: the states, and the optimizer with its counts of updates."""
+        """The values that MXNet's Updater saves: the states, and the optimizer with its counts of updates."""
         return self.updater.states, self.optimizer
 
     def load(self, content: Any, executor: ShardedExecutor) -> None:
         """Load saved states, and the optimizer if it was saved with them.
 
         Files of MXNet's Module lack the number of updates. The count then starts at the optimizer's option
-        `begin_num_update`, with a warning if the optimizer uses the count. Raise TofuError if the states are of another
-        optimizer or model.
+        `begin_num_update`, with a warning if the optimizer uses the count. Raise TofuError if the states belong to
+        another optimizer or model.
         """
         states, optimizer = content if isinstance(content, tuple) and len(content) == 2 else (content, self.optimizer)
         if not isinstance(states, dict):
@@ -211,7 +212,7 @@ def updater_for(optimizer: Any) -> Any:
 class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is untyped
     """An updater for LAMB that updates one weight after the other.
 
-    MXNet's kernel for several weights would use the norms of shards, not of whole tensors.
+    MXNet's kernel for several weights would use the norms of shards instead of whole tensors.
     """
 
     def __call__(self, index: Sequence[int], grad: Sequence[Any], weight: Sequence[Any]) -> None:
@@ -222,7 +223,7 @@ class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is unty
 
 
 def prepare_states(updater: Any, indices: Sequence[Any], weights: Sequence[Any]) -> None:
-    """Create missing states, and split each state over the workers like its weight."""
+    """Create the states that are missing, and split each state over the workers like its weight."""
     with on_shards():
         for index, weight in zip(indices, weights, strict=True):
             if index not in updater.states:  # a state may start as a copy of the weight
@@ -242,7 +243,8 @@ def update_shards(
 ) -> None:
     """Run MXNet's updater on weights and gradients that are split over workers.
 
-    `has_sparse_weight` has the position of each sparse gradient in `gradients`, and True if its weight is also sparse.
+    `has_sparse_weight` has a key for each sparse gradient, its position in `gradients`. The value is True if the weight
+    is sparse, too.
     """
     read_gradients = [
         list_read_gradients(updater.optimizer, indices[n], gradients[n].tensor, is_sparse)
@@ -254,7 +256,7 @@ def update_shards(
 
 
 def place_state(state: Any, weight: ShardedTensor) -> Any:
-    """Return the state, in which each array of the weight's shape is split like the weight."""
+    """Return a state with arrays that are split like the weight. Arrays of other shapes stay whole."""
     if isinstance(state, (tuple, list)):
         return type(state)(place_state(item, weight) for item in state)
     if not isinstance(state, mx.nd.NDArray) or not weight.is_like(state.shape):

@@ -1,8 +1,8 @@
 """Run MXNet's imperative operators on arrays that are split over workers, so that MXNet's optimizers can use them.
 
-Inside `on_shards()`, this module replaces the function through which MXNet calls an operator. An element-wise operator
-then runs on each worker's shard. For a sum or norm, each worker computes the result for its shard, and these results
-are added. Any other operator runs on whole arrays, on the host.
+Inside `on_shards()`, this module replaces the function through which MXNet calls operators. An element-wise operator
+then runs on each worker's shard. For a sum or norm, each worker computes a partial result from its shard, and the
+partial results are added. Any other operator runs on whole arrays, on the host.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _is_described_elementwise(
 
 
 def _create_constant(name: str, attributes: Mapping[str, Any]) -> Any:
-    """Return the result of an operator such as zeros, split like the sharded array to which the context belongs.
+    """Return the result of an operator such as zeros. It is split like the array to which the context belongs.
 
     Return None for any other operator or context.
     """

@@ -50,7 +50,7 @@ def _is_whole_number(value: Any) -> bool:
 
 
 def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None) -> int:
-    """Return the number of workers. Raise an error if the arguments contradict each other, or are all None."""
+    """Return the number of workers. Raise an error if the arguments are all None or contradict each other."""
     if ngpus is not None and not _is_whole_number(ngpus):
         raise DeviceError(
             f"ngpus must be a whole number of devices, not {show(ngpus)}. Write ngpus=2, or name the devices: "
@@ -114,8 +114,8 @@ def check_contexts(contexts: Any, argument: str = "contexts", advice: str = "") 
 def read_shapes(symbol: Any, shapes: Mapping[str, Any], options: Collection[str] = ()) -> dict[str, tuple[int, ...]]:
     """Return the shape of each named input as a tuple of integers.
 
-    Raise ShapeError for invalid shapes, and for names that are not inputs of the model. The error message also lists
-    the `options` of the function that the user called.
+    Raise ShapeError for invalid shapes, and for names that are not inputs of the model. The error message lists the
+    `options` of the function that the user called.
     """
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     unknown = [f"{n}={show(shape)}{_advise_name(n, names, options)}" for n, shape in shapes.items() if n not in names]
@@ -134,7 +134,8 @@ def _advise_name(name: str, names: Collection[str], options: Collection[str]) ->
 def read_bound_shapes(symbol: Any, keywords: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return the shapes of inputs that a user passed to `simple_bind` as keyword arguments.
 
-    As in MXNet, unknown names are ignored if they end with "label" or, with a warning, if the value is not a shape.
+    As in MXNet, an unknown name is ignored if it ends with "label". It is also ignored, with a warning, if its value is
+    not a shape.
     """
     names = symbol.list_arguments()
     ignored = [name for name, shape in keywords.items() if name not in names and not isinstance(shape, (tuple, list))]
@@ -150,7 +151,7 @@ def read_bound_shapes(symbol: Any, keywords: Mapping[str, Any]) -> dict[str, tup
 
 
 def read_names(argument: str, names: Any) -> list[str]:
-    """Return the names as a list. Raise TofuError for a string, because a list of its letters is not meant."""
+    """Return the names as a list. Raise TofuError for a string, because its letters are not meant as names."""
     if isinstance(names, str):
         raise TofuError(f"{argument} takes a list of names. Write {argument}=[{names!r}].")
     return list(names or ())
@@ -179,7 +180,7 @@ def check_symbol(symbol: Any) -> None:
 
 
 def check_same_workers(symbol: Any, ngpus: Any, contexts: Any) -> None:
-    """Raise DeviceError if the user asks for other devices than those for which `symbol` was partitioned."""
+    """Raise DeviceError if the user asks for other devices than the devices of the partitioned `symbol`."""
     contexts = check_contexts(contexts)
     if (ngpus is not None and ngpus != len(symbol.contexts)) or (contexts is not None and contexts != symbol.contexts):
         requested = f"ngpus={ngpus}" if contexts is None else ", ".join(map(str, contexts))
@@ -192,7 +193,7 @@ def check_same_workers(symbol: Any, ngpus: Any, contexts: Any) -> None:
 def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
     """Return "write", "add" or "null" for each argument in `names`.
 
-    `grad_req` may be one of these words for all arguments, a list with a word for each argument, or a mapping.
+    `grad_req` is one word for all arguments, a list with a word for each argument, or a mapping.
     """
     if isinstance(grad_req, str):
         requests = dict.fromkeys(names, grad_req)
@@ -210,7 +211,7 @@ def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
 def read_module_requests(
     grad_req: Any, names: Sequence[str], trained: Sequence[str], inputs: Sequence[str]
 ) -> dict[str, str]:
-    """Return argument name -> "write" or "add", for arguments that get a gradient.
+    """Return "write" or "add", by name, for the arguments that get a gradient.
 
     `grad_req` may have any form that `mx.mod.Module` accepts. A single word applies to all `trained` parameters, and to
     the `inputs` whose gradients the user wants. A mapping changes only the arguments that it names.
@@ -230,7 +231,7 @@ def read_module_requests(
 
 
 def check_descriptions(argument: str, descriptions: Any) -> None:
-    """Raise ArgumentTypeError if an argument such as `data_shapes` is not a list of pairs, each a name and a shape."""
+    """Raise ArgumentTypeError if an argument such as `data_shapes` is not a list of names with shapes."""
     example = f"Write {argument}=[('data', (64, 784))], a name and a shape for each."
     if isinstance(descriptions, (str, Mapping)) or not isinstance(descriptions, Sequence):
         raise ArgumentTypeError(
@@ -270,7 +271,7 @@ def arrays_by_name(arrays: Any, names: Sequence[str], argument: str, optional: b
 
 
 def read_storages(symbol: Any, stypes: Mapping[str, str] | None) -> dict[str, str]:
-    """Return argument name -> "row_sparse" or "csr", for sparse arguments. `stypes` overrides the model."""
+    """Return "row_sparse" or "csr" for each sparse argument, by name. `stypes` overrides the model."""
     storages = {**list_storages(symbol), **(stypes or {})}
     unknown = [f"{name}: {stype}" for name, stype in storages.items() if stype not in ("default", "row_sparse", "csr")]
     raise_together(ArgumentTypeError, "Storage types are default, row_sparse and csr. Unknown ones:", unknown)
@@ -290,9 +291,9 @@ def warn_of_sparse_storage(symbol: Any) -> None:
 
 
 def warn_of_data_parallel_group(frame: Any) -> None:
-    """Log a warning if an `mx.mod.Module` binds the symbol to several contexts. The warning is logged only once.
+    """Log a warning, only once, if an `mx.mod.Module` binds the symbol to several contexts.
 
-    `frame` is the Python frame of the caller, which is checked for a Module.
+    `frame` is the Python frame of the caller, which may belong to a Module.
     """
     group = frame.f_locals.get("self")
     if isinstance(group, DataParallelExecutorGroup) and group.contexts[1:] and not group.execs:
@@ -307,7 +308,7 @@ def warn_of_data_parallel_group(frame: Any) -> None:
 def find_array_contexts(symbol: Any, group2ctx: Mapping[str, Any] | None, ctx: Any) -> dict[str, Any]:
     """Return the context in which each whole argument and state is stored.
 
-    This is the context that `group2ctx` has for the argument's `ctx_group`, or else `ctx`.
+    This is the context in `group2ctx` for the argument's `ctx_group`, or else `ctx`.
     """
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     if not group2ctx:

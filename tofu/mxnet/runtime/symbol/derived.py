@@ -1,7 +1,7 @@
 """Symbols that MXNet builds from a partitioned symbol, such as `sym[0]`.
 
 These symbols are partitioned with the same settings. If this is impossible, an error is raised, so that no model runs
-on one device without notice.
+on one device by mistake.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
     def handle(self) -> Any:
         """Pointer to MXNet's symbol. Only Tofu and this object may read it.
 
-        Other code gets an error, because it could build a symbol for one device from the pointer.
+        Other code gets an error, because it might build a symbol that runs on one device.
         """
         caller = sys._getframe(1)
         is_allowed = caller.f_locals.get("self") is self or caller.f_globals.get("__name__", "").startswith("tofu.")
@@ -49,17 +49,17 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def whole(self) -> Any:
-        """The original model as the user wrote it: a symbol for one device."""
+        """The model as the user wrote it: a symbol for one device."""
         return mx.sym.Symbol(_copy_handle(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Replace inputs by other symbols, as in MXNet. The result is partitioned with the same settings."""
+        """Replace inputs by other symbols, as in MXNet. The new symbol is partitioned with the same settings."""
         composed = super().__call__(*args, **kwargs)
         composed._partition = None
         return composed
 
     def __getitem__(self, index: Any) -> Any:
-        """Return one output or a slice of the outputs, as a symbol that is partitioned with the same settings."""
+        """Return one or several outputs, as a symbol that is partitioned with the same settings."""
         return self._apply_settings(self.whole[index])
 
     def get_internals(self) -> Any:
@@ -67,7 +67,10 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return self._apply_settings(super().get_internals())
 
     def get_children(self) -> Any:
-        """Return a symbol of the inputs of the last operators, with the same settings, or None for a variable."""
+        """Return a symbol whose outputs are the inputs of the last operators, or None for a variable.
+
+        It is partitioned with the same settings.
+        """
         children = super().get_children()
         return None if children is None else self._apply_settings(children)
 
@@ -81,11 +84,11 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         )
 
     def get_backend_symbol(self, backend: str) -> Any:
-        """Return MXNet's rewritten symbol for one worker. Raise UnsupportedError for several workers."""
+        """Return the symbol that MXNet rewrites for a backend. Raise UnsupportedError for several workers."""
         return super().get_backend_symbol(backend) if self.settings.workers == 1 else self.optimize_for(backend)
 
     def as_np_ndarray(self) -> Any:
-        """Return the symbol of `mx.np` for one worker. Raise UnsupportedError for several workers."""
+        """Return this symbol as a symbol of `mx.np`. Raise UnsupportedError for several workers."""
         if self.settings.workers == 1:
             return super().as_np_ndarray()
         raise UnsupportedError(

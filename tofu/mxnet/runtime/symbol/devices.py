@@ -15,8 +15,7 @@ def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tup
     """Return an MXNet context (a device) for each worker.
 
     If `contexts` is None, the workers use gpu(0), gpu(1), ... if MXNet sees enough GPUs, and cpu(0), cpu(1), ... if it
-    sees none. Raise DeviceError if the number of contexts is wrong, if a device does not exist, or if a device is
-    listed twice.
+    sees none. Raise DeviceError if the number of contexts is wrong, or if a device does not exist or occurs twice.
     """
     if workers < 1:
         raise DeviceError(f"ngpus is {workers}; a model needs at least 1 worker. Use ngpus=1 for the model as it is.")
@@ -43,7 +42,7 @@ def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tup
 
 
 def check_context(context: Any) -> None:
-    """Raise DeviceError if the context's device does not exist. None is valid: it means MXNet's current context."""
+    """Raise DeviceError if the context's device does not exist. None stands for MXNet's current context."""
     if context is not None and not isinstance(context, mx.Context):
         raise DeviceError(f"ctx takes an MXNet context, not {show_with_type(context)}. Write mx.cpu() or mx.gpu(0).")
     check_present([context] if context is not None else [])

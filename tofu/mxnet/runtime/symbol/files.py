@@ -1,7 +1,7 @@
 """Load symbols from files.
 
 After `import tofu`, MXNet's own functions also load partitioned symbols. Otherwise, `Module.load` would run a
-partitioned model on one device, without notice.
+partitioned model on one device by mistake.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _load_text(json_str: str) -> Any:
 
 
 def read_symbol(path: str) -> Any:
-    """Return the symbol in a file. It is partitioned if the saved symbol was. Raise TofuError for a damaged file."""
+    """Return the symbol in a file: a partitioned symbol if one was saved. Raise TofuError for a damaged file."""
     saved_version = MXNET_VERSION
     try:
         text = read_text(path)
@@ -71,9 +71,9 @@ def _find_version(model: dict[str, Any]) -> str:
 
 
 def shapes_as_saved(path: str) -> Any:
-    """Return a context manager that sets MXNet's option for NumPy shapes to its value when the symbol was saved.
+    """Set MXNet's option for NumPy shapes inside a `with` block, as it was when the symbol was saved.
 
-    MXNet stores this value in the file but does not restore it. The file must be readable by `read_symbol`.
+    MXNet stores this option in the file but does not restore it. `read_symbol` must be able to read the file.
     """
     attributes = read_model(read_text(path)).get("attrs", {})
     is_marked = isinstance(attributes, dict) and attributes.get(NUMPY_SHAPES) == ["int", 1]
@@ -83,7 +83,7 @@ def shapes_as_saved(path: str) -> Any:
 def check_checkpoint(prefix: str, epoch: int, kinds: Sequence[str]) -> None:
     """Raise TofuError if files of a checkpoint are missing.
 
-    `kinds` are the endings of the files that must exist for this epoch, for example "params" and "states".
+    For this epoch, a file with each ending in `kinds`, such as "params" or "states", must exist.
     """
     paths = [f"{prefix}-symbol.json", *(f"{prefix}-{epoch:04d}.{kind}" for kind in kinds)]
     saved_epochs = sorted(

@@ -55,14 +55,14 @@ class PartitionedSymbol(DerivedSymbols):
 
     @property
     def current_plan(self) -> Plan | None:
-        """The plan (how each operator and tensor is split), or None if nothing has been planned."""
+        """The plan (how each operator and tensor is split), or None if no plan exists yet."""
         return None if self._partition is None else self._partition.plan
 
     @property
     def plan(self) -> Plan:
         """The plan for the shapes of the last bind, or for the shapes passed to `partition`.
 
-        Raises PlanError if nothing has been planned.
+        Raises PlanError if no plan exists yet.
         """
         return self.planned().plan
 
@@ -79,11 +79,11 @@ class PartitionedSymbol(DerivedSymbols):
         write_atomically(str(path), render_page(self.planned(), title or self.name or "model"))
 
     def why(self, operator: str) -> str:
-        """Return a table with every way to split an operator, and the communication that it would cause."""
+        """Return a table of all ways to split an operator, with the communication that each would cause."""
         return print_to_text(lambda console: console.print(alternatives_table(self.planned(), operator)))
 
     def planned(self) -> Partition:
-        """Return the plan for the last shapes, with the graph to run. Raise PlanError if nothing has been planned."""
+        """Return the plan for the last shapes, with the graph to run. Raise PlanError if no plan exists yet."""
         if self.settings.workers == 1:
             raise PlanError("With ngpus=1 the model stays as it is: there is no plan. Plans are for ngpus=2 and more.")
         if self._partition is None:
@@ -109,8 +109,7 @@ class PartitionedSymbol(DerivedSymbols):
     ) -> Partition:
         """Plan the model for inputs of these shapes and types. Return the plan with the graph to run.
 
-        `differentiated` are the names of the arguments that get gradients. An optimizer updates the arguments in
-        `updated`.
+        The arguments in `differentiated` get gradients. An optimizer updates the arguments in `updated`.
         """
         with search_progress(self.settings.workers) as progress:
             task = read_task(
@@ -124,7 +123,7 @@ class PartitionedSymbol(DerivedSymbols):
             return plan_task(task, progress)
 
     def bind_shards(self, partition: Partition, shared: Mapping[str, ShardedTensor] | None = None) -> ShardedExecutor:
-        """Return an executor that runs `partition` on shards. The plan of `partition` becomes the symbol's plan."""
+        """Make the plan of `partition` the symbol's plan. Return an executor that runs `partition` on shards."""
         self._partition = partition
         return ShardedExecutor(partition, self.contexts, shared)
 
@@ -145,7 +144,7 @@ class PartitionedSymbol(DerivedSymbols):
             Arrays for inputs, parameters and auxiliary states, by name. All others get random numbers in suitable
             ranges.
         grad_req
-            The gradients to compute, as in `mx.sym.Symbol.simple_bind`. A single word, such as "add", applies to the
+            The gradients to compute, as in `mx.sym.Symbol.simple_bind`. A single word, such as "add", is for the
             trained parameters.
         dtype
             "float64" or "float32". The default is float64, or float32 if MXNet has no float64 kernel.
@@ -237,7 +236,7 @@ class PartitionedSymbol(DerivedSymbols):
         group2ctx: Any = None,
         shared_exec: Any = None,
     ) -> Any:
-        """Bind the model on the workers to the user's whole arrays, like `mx.sym.Symbol.bind`."""
+        """Bind the model on the workers to a user's whole arrays, like `mx.sym.Symbol.bind`."""
         if self.settings.workers == 1:
             return super().bind(ctx, args, args_grad, grad_req, aux_states, group2ctx, shared_exec)
         find_array_contexts(self, group2ctx, ctx)
@@ -304,7 +303,7 @@ class PartitionedSymbol(DerivedSymbols):
         return load_json, (self.tojson(),)
 
     def tojson(self, remove_amp_cast: bool = True) -> str:
-        """Return the original model as MXNet's JSON. The settings and the plan are stored as an attribute."""
+        """Return the model for one device as MXNet's JSON. An attribute stores the settings and the plan."""
         return add_partition(self.whole.tojson(remove_amp_cast), self.settings, self.contexts, self.current_plan)
 
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
@@ -316,6 +315,6 @@ class PartitionedSymbol(DerivedSymbols):
 
 
 def load_json(text: str) -> Any:
-    """Return the symbol in a JSON text. It is partitioned if the saved symbol was. Raise TofuError for damaged text."""
+    """Return the symbol in a JSON text: a partitioned symbol if one was saved. Raise TofuError for damaged text."""
     saved = read_partition(text)
     return load_whole(text) if saved is None else PartitionedSymbol(*saved)

@@ -18,10 +18,10 @@ MOST_PARTITIONS = 4
 
 
 class Replanner:
-    """The plans that a model has used. When the shapes of inputs change, `find` chooses one of them or makes another.
+    """The plans that a model has used. When the shapes of inputs change, `find` chooses an old plan or makes a new one.
 
-    The plan for the first shapes is tried first. So if the last batch of an epoch is smaller and needs another plan,
-    the next full batch uses the first plan again.
+    `find` tries the plan for the first shapes first. So after a smaller batch that needs another plan, full batches use
+    the first plan again.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Replanner:
         self._partitions: dict[Hashable, Partition] = {}  # in order of last use
 
     def first_plan(self, gradients: Hashable) -> Plan | None:
-        """Return the model's first plan for a step with these `gradients` (as in `find`), or None."""
+        """Return the model's first plan for these `gradients` (as in `find`), or None."""
         return self._first_plans.get(gradients)
 
     def find(
@@ -48,16 +48,16 @@ class Replanner:
         Parameters
         ----------
         gradients
-            Names of the arguments whose gradients are computed. A plan is reused only for the same gradients, and never
-            if this is None.
+            Names of the arguments whose gradients are computed. A plan is reused only for the same gradients. If this
+            is None, no plan is reused.
         shapes, types
             Shapes and types of the inputs.
         settings
             The user's options. They are used if no earlier plan fits.
         compile_with
-            Function that plans the model for these shapes, with the settings that it receives.
+            Function that takes settings, and plans the model for these shapes.
         present_plan
-            The plan that the model runs now. It is tried if the first plan does not fit.
+            The plan that the model runs now. `find` tries it if the first plan does not fit.
         """
         key = gradients, types, *sorted(shapes.items())
         partition = self._partitions.pop(key, None)

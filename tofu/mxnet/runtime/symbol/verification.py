@@ -76,7 +76,7 @@ def verify_symbol(
 ) -> Agreement:
     """Run a partitioned symbol on one device and on the workers, and compare the results.
 
-    The arguments are those of `PartitionedSymbol.verify`. `report` is called with the name of each stage.
+    `PartitionedSymbol.verify` explains the arguments. `report` is called with the name of each stage.
     """
     # If several outputs are the same array, one device would only use the gradient of the last output.
     model, user_values = copy_repeats(partitioned.whole), _read_values(values)
@@ -194,8 +194,8 @@ def _prepare_run(
 def _plan_alike(partitioned: Any, setup: _RunSetup, notes: list[str]) -> Any:
     """Return the symbol of this setup, partitioned by the model's plan.
 
-    If the symbol has operators that the model lacks, the splits of the plan are passed as hints. If the hints do not
-    fit, the symbol is planned without hints.
+    If the plan does not fit, because the setup replaces operators, the plan's splits are passed as hints. If the hints
+    do not fit either, the symbol is planned without hints.
     """
     settings = replace(partitioned.settings, cache=False, strict_plan=False)
     with_plan = replace(settings, plan=partitioned.plan, hints=None, topology=None, memory_limit=None)
@@ -230,7 +230,7 @@ def _compare_results(
 ) -> Agreement:
     """Compare the run on one device with the run on the workers.
 
-    If the results differ, avoid known mistakes of MXNet on one device, one by one. If the results still differ, allow
+    If the results differ, avoid known mistakes of MXNet on one device, one by one. If they still differ, allow
     differences as large as the rounding errors of one device.
     """
     cancelled = CANCELLED if setup.dtype == "float64" else CANCELLED_IN_FLOAT32
@@ -271,7 +271,6 @@ def _compare_results(
 
 
 def _move_last_bits(setup: _RunSetup) -> Arrays:
-    """Change the last bit of each number at random, except in integers and positions of elements."""
     positions = find_positions(setup.symbol, setup.shapes, {n: v.dtype for n, v in setup.values.items()})
     generator = np.random.RandomState(0)
     changed: dict[str, Array] = {}
