@@ -39,7 +39,7 @@ class Progression:
         return self.first + sum(min(span, 0) for span in spans), self.first + sum(max(span, 0) for span in spans)
 
     def add(self, other: Progression, factor: int = 1) -> Progression:
-        """Return the sum of this progression and `factor` times another one, broadcast along dimensions of extent 1."""
+        """Return this progression plus `factor` times another one, both broadcast to a common shape."""
         strides = tuple(a + factor * b for a, b in zip(self.strides, other.strides, strict=True))
         return Progression(np.broadcast_shapes(self.shape, other.shape), self.first + factor * other.first, strides)
 
