@@ -275,6 +275,7 @@ def test_random_concatenations(seed):
 UNUSUAL = {
     "one index in a vector": lambda x: gather(x, jnp.arange(1), 0, (1, 4)),
     "indices that count along one element": lambda x: gather(x, lax.broadcasted_iota("int32", (3, 1), 1), 1, (1, 4)),
+    "differences of positions": lambda x: x[jnp.arange(3)[:, None] - jnp.arange(3) + 2],
     "slices that span a part of another dimension": lambda x: gather(x, jnp.arange(6)[:, None], 1, (1, 2)),
     "updates of a part of another dimension": lambda x: lax.scatter(
         x, jnp.arange(3)[:, None] * 2, x[:3, :2] + 9, lax.ScatterDimensionNumbers((1,), (0,), (0,))

@@ -302,8 +302,9 @@ class _LoopBody:
             )
 
     def list_equations_after_loop(self, carry: LoopCarry, hoisted_sum: _HoistedSum) -> Iterator[Equation]:
-        yield from self._list_moved_equations(hoisted_sum, self._hoister.types[carry.value].dtype)
-        if self._hoister.is_zero(carry.first):
+        type_, types = self._hoister.types[carry.value], self._hoister.types
+        yield from self._list_moved_equations(hoisted_sum, type_.dtype)
+        if self._hoister.is_zero(carry.first) and types[hoisted_sum.summand].shape == type_.shape:
             self._hoister.current_by_old[carry.last] = hoisted_sum.summand
         else:
             inputs = carry.first, hoisted_sum.summand

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
+import numpy as np
 
 from tofu.jax.frontend.equations import Equation, Literal, Operand
 
@@ -38,9 +39,9 @@ class Progression:
         return self.first + sum(min(span, 0) for span in spans), self.first + sum(max(span, 0) for span in spans)
 
     def add(self, other: Progression, factor: int = 1) -> Progression:
-        """Return the sum of this progression and `factor` times another progression of equal shape."""
+        """Return this progression plus `factor` times another one, both broadcast to a common shape."""
         strides = tuple(a + factor * b for a, b in zip(self.strides, other.strides, strict=True))
-        return Progression(self.shape, self.first + factor * other.first, strides)
+        return Progression(np.broadcast_shapes(self.shape, other.shape), self.first + factor * other.first, strides)
 
 
 def find_progression(builder: StepBuilder, operand: Operand) -> Progression | None:
@@ -106,7 +107,7 @@ class _Finder:
             return one.add(other, 1 if name == "add" else -1)
         if any(one.strides):
             one, other = other, one
-        return None if any(one.strides) else other.add(other, one.first - 1)
+        return None if any(one.strides) else replace(one, first=0).add(other, one.first)
 
     def _clamp(self, found: list[Progression | None]) -> Progression | None:
         least, clamped, most = found
