@@ -22,7 +22,7 @@ WINDOW = 32
 
 def count_bytes(type_: ValueType) -> int:
     """Return the bytes of a value."""
-    return prod(type_.shape) * type_.item_bytes
+    return int(prod(type_.shape) * type_.item_bytes)  # extents may be NumPy integers
 
 
 class Aliases:
