@@ -100,6 +100,18 @@ def test_tables_may_be_longer_than_their_index_type(dtype):
         np.testing.assert_array_equal(made(table, indices), jax.jit(look_up)(table, indices))
 
 
+@pytest.mark.parametrize("dimension", [0, 1])
+def test_arrays_may_be_longer_than_the_type_of_a_start(dimension):
+    """195 is -61 in 8 bits."""
+
+    @tofu.jax.partition(workers=4, hints={"x": dimension})
+    def step(x, row):
+        return lax.dynamic_update_slice(x, x[:5] + 1, (row, row * 0))
+
+    written = step(np.zeros((200, 4), np.float32), np.int8(120))
+    np.testing.assert_array_equal(np.flatnonzero(written[:, 0]), range(120, 125))
+
+
 @pytest.mark.parametrize("workers", [2, 3])
 def test_lookups_keep_the_sign_of_zero(workers):
     """Guard against sums of partial lookups, which turn -0.0 into 0.0."""

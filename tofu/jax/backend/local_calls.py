@@ -1,7 +1,7 @@
 """Call a primitive on a worker's shards.
 
-In most cases, the parameters of this call follow from the description of the primitive. Some primitives, such as
-`iota`, also need the position of the shard in the complete array. This module has a rule for each of them.
+Usually, the parameters follow from the primitive's description. Some primitives, such as `iota`, also need the shard's
+position in the complete array. This module has a rule for each.
 """
 
 from __future__ import annotations
@@ -165,10 +165,7 @@ def find_repeated_elements(
 
 
 def share_parameters(equation: Equation, attributes_by_worker: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the parameters with which all workers run an equation on their shards.
-
-    Raise InternalError if workers need different parameters.
-    """
+    """Return the parameters for all workers' shards. Raise InternalError if workers need different ones."""
     parameters = dict(equation.params)
     for name in {name for attributes in attributes_by_worker for name in attributes} & parameters.keys():
         values = [attributes.get(name, parameters[name]) for attributes in attributes_by_worker]
@@ -255,7 +252,8 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
     operand_count = 1 if name == "dynamic_slice" else 2
     window_sizes = parameters["slice_sizes"] if name == "dynamic_slice" else operands[1].shape
     clamped = list(operands[:operand_count])
-    for start, extent, window_size in zip(operands[operand_count:], operands[0].shape, window_sizes, strict=True):
+    starts = map(_widen, operands[operand_count:])
+    for start, extent, window_size in zip(starts, operands[0].shape, window_sizes, strict=True):
         last_start = min(extent - window_size, jnp.iinfo(jnp.result_type(start)).max)
         clamped.append(lax.clamp(jnp.zeros_like(start), start, jnp.full_like(start, last_start)))
     return clamped
@@ -273,7 +271,7 @@ def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> 
 
 
 def _widen(indices: Any) -> Any:
-    """Convert small indices to 32 bits, because XLA aborts if a shard's first row number does not fit into the type."""
+    """Convert small indices to 32 bits, because XLA fails if an extent or row number does not fit into the type."""
     return indices.astype(jnp.int32) if indices.dtype.itemsize < jnp.dtype(jnp.int32).itemsize else indices
 
 
