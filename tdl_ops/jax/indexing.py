@@ -96,7 +96,7 @@ def _local_sizes(local):
     A slice that spans a dimension spans the shard. Along a batch dimension it has one element.
     """
     sizes, own = local.attributes["slice_sizes"], local.inputs[0].shape
-    is_spanned = lambda d, size: local.has(f"w{d}") and size == local.whole(f"w{d}")
+    is_spanned = lambda d, size: local.is_split(f"w{d}") and size == local.whole(f"w{d}")
     return tuple(
         extent if is_spanned(d, size) else size for d, (size, extent) in enumerate(zip(sizes, own, strict=True))
     )

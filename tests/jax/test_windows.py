@@ -246,9 +246,9 @@ def test_padding_with_integers_of_64_bits():
             tofu.jax.partition(lambda x: lax.pad(x, 2**60 + 1, ((2, 3, 0),)), 2, (jnp.arange(12),))
 
 
-def gather(x, indices, offset, sizes):
+def gather(x, indices, offset, sizes, looked_up=(0,)):
     collapsed = tuple(d for d in range(2) if sizes[d] == 1)
-    numbers = lax.GatherDimensionNumbers((offset,), collapsed, (0,))
+    numbers = lax.GatherDimensionNumbers((offset,), collapsed, looked_up)
     return lax.gather(x, indices, numbers, sizes)
 
 
@@ -275,6 +275,15 @@ def test_random_concatenations(seed):
 UNUSUAL = {
     "one index in a vector": lambda x: gather(x, jnp.arange(1), 0, (1, 4)),
     "indices that count along one element": lambda x: gather(x, lax.broadcasted_iota("int32", (3, 1), 1), 1, (1, 4)),
+    "a repeated row": lambda x: gather(x * 2, jnp.zeros((6, 0), int), 1, (1, 4), ()),
+    "parts of rows": lambda x: lax.gather(
+        x.reshape(2, 3, 4),
+        x[:4, :2].astype(int),
+        lax.GatherDimensionNumbers((1,), (0, 1), (0, 1)),
+        (1, 1, 2),
+        mode="clip",
+    ),
+    "positions plus a scalar": lambda x: x[lax.add(jnp.arange(4), lax.squeeze(lax.iota("int32", 1), [0]))],
     "differences of positions": lambda x: x[jnp.arange(3)[:, None] - jnp.arange(3) + 2],
     "slices that span a part of another dimension": lambda x: gather(x, jnp.arange(6)[:, None], 1, (1, 2)),
     "updates of a part of another dimension": lambda x: lax.scatter(

@@ -59,8 +59,7 @@ class _Finder:
         if type_.is_key or not jnp.issubdtype(type_.dtype, jnp.integer):
             return None
         if isinstance(operand, Literal):
-            shape = type_.shape if shape is None else shape
-            return Progression(shape, int(operand.value), (0,) * len(shape))
+            return _fill(shape or (), int(operand.value))
         maker = self.builder.find_producer(operand)
         if maker is None or self.left == 0:
             return None
@@ -69,7 +68,7 @@ class _Finder:
         limits = jnp.iinfo(type_.dtype)
         if found is None or not limits.min <= found.limits[0] <= found.limits[1] <= limits.max:
             return None
-        return found
+        return found if found.shape else _fill(shape or (), found.first)
 
     def _read(self, maker: Equation, shape: tuple[int, ...]) -> Progression | None:
         name, inputs, params = maker.primitive.name, maker.inputs, maker.params
@@ -132,6 +131,10 @@ class _Finder:
         if not is_less and compared.limits[0] < bound.limits[1]:
             return None
         return self.find(cases[is_less == (maker.primitive.name == "lt")], shape)
+
+
+def _fill(shape: tuple[int, ...], number: int) -> Progression:
+    return Progression(shape, number, (0,) * len(shape))
 
 
 def _reshape(found: Progression, shape: tuple[int, ...]) -> Progression | None:

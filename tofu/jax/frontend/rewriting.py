@@ -149,7 +149,7 @@ def _read_completely(builder: StepBuilder, equation: Equation, types: Sequence[V
     """Replace a gather that reads all elements, such as `x.at[...].get()`, by its operand."""
     operand, dimension_numbers = equation.inputs[0], equation.params["dimension_numbers"]
     indexed_dimensions = (*dimension_numbers.start_index_map, *dimension_numbers.operand_batching_dims)
-    is_complete = isinstance(operand, int) and builder.types[operand].shape == types[0].shape
+    is_complete = tuple(equation.params["slice_sizes"]) == builder.find_type(operand).shape == types[0].shape
     return [operand] if is_complete and not indexed_dimensions else None
 
 
