@@ -60,7 +60,7 @@ class Undescribed:
     fetched_bytes
         Bytes that workers read from each other for this operator in one training step.
     work_share
-        The bytes that this operator reads and writes on one device, divided by the bytes of all operators.
+        The operator's share of all bytes that operators read and write on one device: a number from 0 to 1.
     """
 
     reason: str

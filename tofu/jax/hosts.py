@@ -83,7 +83,7 @@ def find_topology(devices: Sequence[Any]) -> Topology | None:
 def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
     """Return the bytes that one step transfers between processes.
 
-    `level_bytes` has the bytes that cross each level of the interconnect, the top level first.
+    `level_bytes` lists the bytes that cross each level of the interconnect, from the top.
     """
     processes = np.vectorize(find_process, otypes=[int])(mesh.devices)
     return sum(

@@ -74,8 +74,8 @@ class Frontier:
     def __str__(self) -> str:
         """Return a table with a row for each plan.
 
-        The last column compares the plan with the row above. It names tensors that only this plan replicates or keeps
-        in memory.
+        The last column compares the plan with the row above. It names the tensors that this plan replicates, but the
+        plan above splits.
         """
         rows = [
             ("", "memory per worker", "of the smallest", "moved per step", "of the first", "replicated", "kept", "new")
@@ -170,11 +170,10 @@ def frontier(
     topology: Any = None,
     **shapes: Sequence[int],
 ) -> Frontier:
-    """Find plans that trade memory per worker for communication.
+    """Find a series of plans, from little memory per worker to little communication.
 
     Plans with little memory split every tensor. Plans with little communication replicate tensors, as data parallelism
-    does. All arguments of the model except its inputs are trained. No array is allocated. The search takes about ten
-    times as long as a search for one plan.
+    does. No array is allocated. The search takes about ten times as long as a search for one plan.
 
     Parameters
     ----------

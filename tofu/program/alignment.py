@@ -1,7 +1,7 @@
 """Conversion of a `Program`, which lists the nodes of each worker, to a `Lockstep` program, in which all workers run together.
 
 An *entry* is an output of a node, an array on one worker, and a row in the program's tables. A *value* is one array on
-each worker. Its entries are an array with one row for each worker, or `MISSING`.
+each worker. Each of these arrays is an entry, or `MISSING`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ MISSING = -1
 def align_workers(program: Program, factors: Sequence[int], find_shards: Callable[[int], Column]) -> Lockstep:
     """Convert a program to instructions that all workers run together.
 
-    `find_shards` returns the region of a tensor that each worker stores, as an array [workers, dimensions, (begin,
-    end)]. Raises InternalError if an operator's arrays differ in shape between workers, or if two workers fill the
-    elements outside a transfer's pieces with different numbers.
+    `find_shards` returns each worker's region of a tensor, as an array [workers, dimensions, (begin, end)]. Raises
+    InternalError if the workers cannot run one program, for example because their arrays have different shapes.
     """
     return _Aligner(program, find_shards).run(tuple(factors))
 

@@ -54,18 +54,17 @@ def write_program(choices: Choices, *, inference: bool = False) -> PlannedProgra
 
 @dataclass(frozen=True)
 class Outlines:
-    """Short forms of the program that each worker runs in a training step. Workers with equal outlines share one.
+    """Short forms of the programs that the workers run in a training step. Equal workers share an outline.
 
-    An outline lists a worker's nodes, without the regions that they read from other workers. It also records when other
-    workers read each output (`csrc/core/program/outline.h`). Outlines take much less time and memory than the program
-    of many workers.
+    An outline lists a worker's nodes, and when other workers read each output (`csrc/core/program/outline.h`). It lacks
+    the regions of the reads. For many workers, outlines take much less time and memory than the program.
 
     Attributes
     ----------
     kinds
-        All distinct nodes, encoded as a program.
+        One copy of each different node, encoded as a program.
     codes
-        All distinct outlines.
+        The different outlines.
     workers
         For each worker, the number of its outline.
     """
@@ -113,7 +112,7 @@ def _find_reducers(problem: Problem) -> dict[int, str]:
 def list_outputs(choices: Choices, phases: Sequence[Phase]) -> tuple[OutputShards, ...]:
     """Return the results of a program, and how each is split.
 
-    The model's outputs come first. In training, gradients and next values follow, split like their variables.
+    The model's outputs come first. In training, gradients and the variables' new values follow.
     """
     graph = choices.problem.graph
     outputs = [OutputShards(t, tuple(choices.layout(t))) for t in graph.outputs]

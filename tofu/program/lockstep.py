@@ -64,7 +64,7 @@ class Read(NamedTuple):
 
 
 class TransferPiece(NamedTuple):
-    """A region of the array that worker `reader` assembles: the elementwise sum of the regions in `reads`."""
+    """A region that worker `reader` receives. Its elements are the sums of the elements in all `reads`."""
 
     reader: int
     begin: Shape

@@ -22,9 +22,8 @@ class Entry(NamedTuple):
 class PieceSource(NamedTuple):
     """A region of an input. A fetch (a node that reads from other workers) copies it to a `Piece` of its output.
 
-    The region begins at `begin` in input number `input`. `along` maps each dimension of the input to a dimension of the
-    piece. It is -1 if the piece lacks this dimension, along which the region then has length 1. Dimensions of the piece
-    that `along` does not name have length 1.
+    The region begins at `begin` in input number `input`. For each dimension of the input, `along` has the matching
+    dimension of the piece. Dimensions without a match (-1) have length 1.
     """
 
     input: int

@@ -13,7 +13,7 @@ from tofu.search.geometry import find_shards
 
 
 def find_parts(choices: Choices, operator: int) -> _core.Int64Array:
-    """Return each worker's part of an operator, as an array [workers, axes, (begin, end)]."""
+    """Return the ranges of the axes that each worker computes, as an array [workers, axes, (begin, end)]."""
     problem, axes = choices.problem, choices.operators[operator].tolist()
     return _core.worker_boxes(problem.native, list(problem.factors), "operator", operator, axes)
 

@@ -70,22 +70,22 @@ class ProgramTables:
 
     @cached_property
     def first_entry(self) -> Column:
-        """For each node, its first row among the entries. The last element is the number of entries."""
+        """The first entry of each node, then the number of entries."""
         return _find_first_rows(self.entry_node, len(self.node_kind))
 
     @cached_property
     def first_read(self) -> Column:
-        """For each node, its first row among the reads. The last element is the number of reads."""
+        """The first read of each node, then the number of reads."""
         return _find_first_rows(self.read_node, len(self.node_kind))
 
     @cached_property
     def first_piece(self) -> Column:
-        """For each node, its first row among the pieces. The last element is the number of pieces."""
+        """The first piece of each node, then the number of pieces."""
         return _find_first_rows(self.piece_node, len(self.node_kind))
 
     @cached_property
     def first_source(self) -> Column:
-        """For each piece, its first row among the sources. The last element is the number of sources."""
+        """The first source of each piece, then the number of sources."""
         return _find_first_rows(self.source_piece, len(self.piece_node))
 
     @cached_property

@@ -43,7 +43,7 @@ class LayerRow:
     Attributes
     ----------
     name
-        The name of an operator, or a part of the model and a line of the program: `block_0 train.py:60`.
+        The name of an operator, or of a part of the model with its source line, such as `block_0 train.py:60`.
     operator, gradient
         The forward and the backward operator with the most computation, which represent the layer. In a layer without
         backward operators, both are the same.
@@ -54,7 +54,7 @@ class LayerRow:
     forward, backward
         For each round, the axis along which `operator` and `gradient` are split.
     parameters
-        The parameters that this layer is the first to read.
+        The parameters that no earlier layer reads.
     transfers
         Bytes that the layer's operators, and the updates of its parameters, read from other workers.
     """

@@ -29,9 +29,8 @@ SPECIAL = {"...": "...", "-": "None", "None": "None"}
 def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
     """Convert hints to decisions that a search may not change.
 
-    A hint for a tensor is a dimension, and a hint for an operator is the name of an axis. A list has one value for each
-    round, and a single value is used in all rounds. None replicates. Ellipsis lets the search choose: it replicates if
-    no split leaves the values for later rounds possible. Raises PlanError with the reasons if hints are impossible.
+    A hint is a dimension of a tensor, the name of an operator's axis, None (replicate), or Ellipsis (let the search
+    choose). It applies to all rounds. A list has a hint for each round. Raises PlanError if hints are impossible.
     """
     fixed = FixedChoices({}, {})
     problems = []

@@ -84,9 +84,7 @@ NO_PARTS = EqualParts((), ())
 
 
 def find_equal_parts(graph: Graph) -> EqualParts:
-    """Find equal time steps in a graph, and return the families of operators and tensors that correspond in them.
-
-    Each recurrence takes linear time.
+    """Find equal time steps in a graph. Return the operators and tensors that correspond in them, as families.
 
     >>> find_equal_parts(Graph((), (), ()))
     EqualParts(operators=(), tensors=())

@@ -18,7 +18,7 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 
 def share_axes(graph: Graph, accesses: Sequence[OperatorAccess]) -> tuple[OperatorAccess, ...]:
-    """Return the axes of all operators. Operators that must be split alike keep only their common axes."""
+    """Drop axes along which an operator cannot be split, because a related operator must be split alike."""
     groups = [members for members in _group(graph) if len(members) > 1]
     shared = list(accesses)
     align = _Alignment()
@@ -117,7 +117,7 @@ def without_nested_axes(access: OperatorAccess) -> OperatorAccess:
 def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
     """Keep only the axes of an operator that `axes` lists, in this order.
 
-    A nested axis is also dropped if one of its outer axes (`OperatorAccess.outer_axes`) is dropped.
+    An axis is also dropped if an outer axis of it (`OperatorAccess.outer_axes`) is dropped.
     """
     axes = [axis for axis in axes if set(axes).issuperset(access.outer_axes.get(axis, ()))]
     position = {access.axes.index(axis): new for new, axis in enumerate(axes)}

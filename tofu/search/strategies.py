@@ -41,7 +41,7 @@ class OperatorDescriptions(Protocol):
 def find_strategies(
     graph: Graph, framework: OperatorDescriptions, undescribed: str = "error"
 ) -> tuple[OperatorAccess, ...]:
-    """Return the axes along which each operator of `graph` can be split, and the regions that each part accesses.
+    """Find the axes along which each operator can be split, and the regions that each part then accesses.
 
     Raises UndescribedOperatorError with all operators that have no description. Raises UnsupportedError if a
     description does not cover an operator's attributes, and DescriptionError if a description contradicts the shapes.

@@ -63,7 +63,7 @@ class TrainingOption:
 
 @dataclass(frozen=True)
 class Advice:
-    """All simulated ways to train. Ways that fit into memory come first, sorted by speed."""
+    """The simulated numbers of workers and their plans. Plans that fit into memory come first, the fastest first."""
 
     machine: Machine
     options: tuple[TrainingOption, ...]

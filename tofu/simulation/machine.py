@@ -195,7 +195,7 @@ RATE_FIELDS = {
 
 
 def read_fields(value: Any) -> Machine:
-    """Return the machine that a parsed JSON file describes. Raise ValueError or KeyError for wrong fields."""
+    """Convert the content of a machine file to a machine. Raise ValueError or KeyError for wrong fields."""
     value = read_object(value, "the machine", FIELDS)
     devices = read_integer(value["devices"], "devices", least=1)
     memory_bytes = read_integer(value["memory_bytes"], "memory_bytes", least=1)

@@ -18,10 +18,7 @@ Free = list[tuple[int, int]]  # (bytes, buffer), by bytes
 
 
 def order_by_memory(program: Program) -> list[list[int]]:
-    """Return, for each node, the nodes that must run earlier because they read the old content of the node's buffers.
-
-    For n nodes, this takes O(n log n) time.
-    """
+    """Return the nodes that each node must wait for before it may overwrite its buffers."""
     tables = program.tables
     size = program.entry_bytes
     node_count = len(tables.node_kind)

@@ -87,7 +87,7 @@ __all__ += ["constant", "elementwise", "extent", "merge", "position", "unread"]
 def position(index: Index | int) -> Value:
     """Return an index as a number.
 
-    The operator then cannot be split along the variables of the index, because each worker's kernel counts from zero.
+    The operator then cannot be split along these index variables, because every worker counts positions from zero.
     """
     return Position(as_index(index))
 

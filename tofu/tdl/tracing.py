@@ -54,10 +54,11 @@ def trace(
     output_ranks: Sequence[int],
     output_shapes: Sequence[Sequence[int]] | None = None,
 ) -> Trace:
-    """Trace a description of an operator with these attributes, input shapes and numbers of output dimensions.
+    """Call the function of a description, and return the formulas that it builds.
 
-    The trace depends only on the number of dimensions and on which dimensions have length 1, unless the description is
-    registered with `concrete=True`. Pass `output_shapes` if the description's function has a parameter of that name.
+    Shapes with the same number of dimensions, and the same dimensions of length 1, give the same trace. Descriptions
+    that are registered with `concrete=True` may use the exact shapes. Pass `output_shapes` if the function has a
+    parameter of that name.
     """
     parsed_attributes = description.parse_attributes(attributes)
     keyword_arguments = dict(parsed_attributes)

@@ -208,7 +208,7 @@ def _pack(
 ) -> int:
     """Return the largest number of bytes that temporary values need at one time.
 
-    `separate_buffers` maps each result to the donated argument that the result overwrites, or to None.
+    `separate_buffers` maps a result to the donated argument that it overwrites, or to None.
     """
     memory = _list_buffers(order, types, results, separate_buffers)
     spaces = {
@@ -227,9 +227,9 @@ def _pack(
 
 
 def _find_unplaced(buffers: Sequence[Buffer], spaces: Iterable[list[Buffer]], length: int) -> list[Buffer]:
-    """Return the buffers that cannot use the memory of results.
+    """Return the buffers for which the memory of results has no room.
 
-    Each list in `spaces` has buffers that share the memory of a result. The first buffer is the result itself.
+    Each list in `spaces` has the buffers that share the memory of one result, which is the first.
     """
     spaces = sorted(spaces, key=lambda space: space[0].size)
     sizes = [space[0].size for space in spaces]

@@ -92,8 +92,7 @@ class PlanComparison:
     def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[PlanRow]:
         """Yield the rows of the table: plans that Tofu makes, then peers (plans made by hand).
 
-        The last rows compare them at equal memory. For each peer, Tofu makes a plan that needs no more memory than the
-        peer.
+        For each peer, the last rows have a plan of Tofu that needs no more memory than the peer.
         """
         if self._settings.plan is not None:
             yield self.attempt(GIVEN, self.plan)

@@ -161,7 +161,7 @@ class Equation:
         return list(results) if self.primitive.multiple_results else [results]
 
     def compute(self, values: dict[int, Any]) -> None:
-        """Compute the results, and add them to `values`, which has the operands."""
+        """Compute the equation. `values` contains its operands, and receives its results."""
         results = self.evaluate([read_operand(x, values) for x in self.inputs])
         if self.loops_summed:
             (number,) = self.outputs

@@ -28,8 +28,7 @@ def extend_window(
 ) -> Operand | None:
     """Return an array of the shape `shape` that contains a window at `begins`. Other elements may have any values.
 
-    New equations are added before `equation`. Return None unless the window is computed from slices, element by
-    element.
+    New equations are added before `equation`. Return None if the window is not an elementwise function of slices.
     """
     if isinstance(window, Literal):
         return None

@@ -13,7 +13,7 @@ _has_described = False
 
 
 def is_tracing() -> bool:
-    """Return True while Tofu traces a step, but not inside a described function."""
+    """Return True while Tofu traces a step. Inside a function with a description, return False."""
     return _is_tracing.get()
 
 

@@ -67,7 +67,7 @@ class Summary:
 
 
 def summarize(results: Sequence[CaseReport], primitives: Collection[str] = ()) -> Summary:
-    """Return the totals over `primitives`, or over all described primitives of this version of JAX."""
+    """Count the results of `primitives`. By default, count the results of all described primitives."""
     described = set(primitives or DESCRIPTIONS.built_in - list_lacking())
     comparisons_by_op: dict[str, set[Compared]] = defaultdict(set)
     counts = Counter[str]()

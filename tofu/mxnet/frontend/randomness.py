@@ -26,7 +26,7 @@ def draws(operator: Operator) -> bool:
 
 
 def draws_in(operator: Operator, for_training: bool) -> bool:
-    """Return False for inference if the operator draws its random numbers in training only."""
+    """Return True if a random operator draws its numbers in this mode. Some operators draw only in training."""
     return for_training or operator.attributes.get("mode") == "always" or operator.op not in TRAINING_ONLY
 
 

@@ -73,7 +73,7 @@ def infer_operator_shapes(
 
 
 def shares_state(op: str) -> bool:
-    """Return True if `op` and its gradient share hidden state, so that both must be split alike."""
+    """Return True if `op` saves hidden state for its gradient. Both must then be split alike."""
     description = DESCRIPTIONS.get(op)
     counts = description is not None and bool(description.counts)
     return counts or bool(_mxnet.operator_info(op)["is_layer_backward"])

@@ -17,7 +17,7 @@ from tofu.mxnet.runtime.arrays.shards import as_legacy
 
 
 class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
-    """A Gluon parameter whose arrays are split over workers. `shard_parameter` gives a parameter this class."""
+    """A Gluon parameter whose arrays are split over workers. Created by `shard_parameter`."""
 
     _operators: tuple[Any, ...] = ()
     has_sparse_gradient = False

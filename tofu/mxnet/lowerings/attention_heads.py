@@ -93,9 +93,9 @@ class _AttentionSearch:
         return has_values and all(int(operator.attributes["heads"]) == heads for operator in attention_operators)
 
     def _list_tensors_with_heads(self, operator: Operator, tensor: int) -> list[int]:
-        """Return all tensors of the operator that must get a dimension for the heads if `tensor` gets one.
+        """List the operator's tensors that need a dimension for the heads if `tensor` gets one.
 
-        In an attention operator, only the scores get it. The list is empty if `tensor` cannot get the dimension.
+        The list is empty if `tensor` cannot get this dimension.
         """
         replacement = _find_replacement(operator)
         if replacement is not None:

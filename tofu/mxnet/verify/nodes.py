@@ -61,10 +61,10 @@ class VerifiedNode:
     inputs_after
         The inputs after the run.
     input_roles, output_roles
-        For each input or output, the tensor of the forward operator that has the same values, or whose gradient it is.
+        For each input or output, the related tensor of the forward operator: it has the same values, or this is its
+        gradient.
     reused_outputs
-        Empty if a second run of the backward operator computes the same numbers. Otherwise, positions of the inputs
-        that are outputs of the forward operator.
+        Positions of the inputs that are outputs of the forward operator. Empty if the backward operator can run twice.
     """
 
     op: str

@@ -122,7 +122,10 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
         return self if is_everything(key) else self.tensor.gather()[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Set the elements that `key` selects. To set only some elements, a whole copy on the host is changed."""
+        """Set the elements that `key` selects.
+
+        If `key` does not select all elements, the whole array is copied to the host and back.
+        """
         if value is self:
             return
         if is_everything(key) and isinstance(value, ShardedArray):

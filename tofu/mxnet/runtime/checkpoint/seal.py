@@ -41,7 +41,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Seal:
-    """The seal of an undamaged file: the facts, the digest, and the position where the content ends."""
+    """The seal of an undamaged file. `end` is the position where the file's content ends."""
 
     facts: Facts
     digest: str

@@ -30,7 +30,7 @@ Compile = Callable[[Mapping[str, tuple[int, ...]]], Partition]  # plans for shap
 
 
 class Executor:
-    """A partitioned model that callers use through whole arrays.
+    """A partitioned model. Callers pass and receive whole arrays.
 
     Parameters
     ----------

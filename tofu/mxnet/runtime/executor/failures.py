@@ -62,7 +62,7 @@ def forget_failures(failure: Exception) -> Exception:
 
 
 def raise_failure(arrays: Sequence[Any]) -> None:
-    """Wait for the arrays. If an operator that writes them has failed, raise the first error."""
+    """Wait until the arrays are computed. Raise the first error of an operator that should write them."""
     failure = find_failure(arrays)
     if failure is not None:
         try:

@@ -106,8 +106,7 @@ class Gradients:
     def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
         """From now on, add up the gradients of the arguments in `names`, as grad_req="add" requests.
 
-        If an argument has a tensor in `shared` that is split like the gradient, the sum starts with this tensor.
-        Otherwise, the sum starts with zeros.
+        A sum starts with the argument's tensor in `shared` if this is split like the gradient, else with zeros.
         """
         for name in names:
             zeros, shared_sum = self._make_zeros(name), shared.get(name)

@@ -41,10 +41,10 @@ def has_two_modes(graph: Graph) -> bool:
 
 
 def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
-    """Raise TofuError if backward(is_train=False) would not match the results of forward(is_train=False).
+    """Raise TofuError if an operator has no right gradient after forward(is_train=False).
 
-    An operator is refused if it computes other results in training, or draws other random numbers in a second run. RNN
-    is refused, because in inference it saves nothing for a gradient. Dropout is allowed, because it changes nothing in
+    Operators are refused if they compute other results in training, or draw other random numbers when they run again.
+    So is RNN, which saves nothing for a gradient in inference. Dropout is allowed, because it does nothing in
     inference.
     """
     raise_together(

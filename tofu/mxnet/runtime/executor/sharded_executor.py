@@ -62,7 +62,7 @@ class ShardedExecutor:
     Attributes
     ----------
     variables
-        The shards, by name, of all arguments, auxiliary states, and gradients of outputs that callers set.
+        The shards of all arguments, auxiliary states, and outputs' gradients that callers set, by name.
     gradients
         The gradients. This object knows if a forward pass has overwritten them.
     """
@@ -143,9 +143,9 @@ class ShardedExecutor:
         return self._last_graph is not None or self._has_failed
 
     def prepare_backward(self, is_train: bool = True) -> None:
-        """Run the forward pass again if it ran in the other mode, or if a backward pass has overwritten its results.
+        """Run the forward pass again if it ran in another mode, or if its results are overwritten.
 
-        The modes are training and inference. Raise TofuError if the second run would compute other numbers.
+        The modes are training and inference. Raises TofuError if the second run would compute other numbers.
         """
         check_process(self._process_id)
         if self._last_graph is None:

@@ -139,7 +139,7 @@ class ShardOptimizer:
 
     @property
     def content(self) -> tuple[dict[Any, Any], Any]:
-        """The values that MXNet's Updater saves: the states, and the optimizer with its counts of updates."""
+        """The states and the optimizer. MXNet's Updater saves the same values."""
         return self.updater.states, self.optimizer
 
     def load(self, content: Any, executor: ShardedExecutor) -> None:
