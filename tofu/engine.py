@@ -64,7 +64,7 @@ class FrontEnd(LowerableOperators, Protocol):
     """The interface through which the planner learns how a framework's operators can be split or replaced."""
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
-        """Return True if an operator draws random numbers, in training or, if `for_training` is False, in inference."""
+        """Return True if an operator draws random numbers in training, or, without `for_training`, in inference."""
 
 
 class Backend(Protocol):
@@ -107,8 +107,8 @@ class Backend(Protocol):
     ) -> None:
         """Raise InternalError if the execution graph `execution` is wrong.
 
-        Workers must read `communication_bytes` from each other. If the graph shows each worker's memory, this must be
-        `worker_bytes`.
+        Workers must read `communication_bytes` from each other, and, if the graph shows it, need `worker_bytes` of
+        memory.
         """
 
     def measure_whole(self, source: Source) -> int:
@@ -120,8 +120,8 @@ class Backend(Protocol):
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int] | None:
         """Return the bytes that each operator's kernel reads and writes on a worker, by the operator's number.
 
-        If one kernel computes several operators, only one of the operators has the kernel's bytes. Return None if each
-        operator has its own kernel.
+        Return None if each operator has its own kernel. The bytes of a kernel for several operators belong to only one
+        of them.
         """
 
 

@@ -99,8 +99,7 @@ def raise_together(error: type[TofuError], headline: str, problems: Iterable[str
 def find_similar_names(name: str, known: Collection[str]) -> list[str]:
     """Return up to three of the `known` names that the user may have meant by `name`.
 
-    If `name` is "weight", names such as "folder/weight" come first. Names with similar spelling come next or, if none
-    exist, names that contain `name`.
+    For "weight", names such as "folder/weight" come first, then names with similar spelling.
     """
     names_in_folders = [known_name for known_name in known if known_name.endswith(f"/{name}")]
     near = dict.fromkeys([*names_in_folders, *get_close_matches(name, known)])

@@ -36,11 +36,9 @@ def find_absent(
 ) -> tuple[AbsentElement | None, ...] | None:
     """Find the dimension that each tensor lacks, such as an input of a stack. Inputs come first, then outputs.
 
-    The result has None for each tensor that lacks no dimension. It is None if the operator does more than shift its
-    inputs.
+    Return None for each tensor without such a dimension, or None alone if the operator does more than shift inputs.
 
-    `extents` has the lengths of index variables. Along a variable of length 1, no input may be shifted. Pass {} to
-    allow all shifts.
+    Along variables of length 1 in `extents`, no input may be shifted.
     """
     if pattern.moved_elements is None:
         return None

@@ -15,8 +15,8 @@ NEUTRAL = {"Sum": 0, "Prod": 1}
 def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
     """Return the axes that can be split into overlapping parts, as positions in `access.axes`.
 
-    If the operator sums over the axis, one worker replaces the shared elements by zeros, which must add nothing to the
-    sum. Each position along the axis must then read one slice of an input, not a window as in a convolution.
+    If the operator sums over the axis, one worker replaces the shared elements by zeros. A convolution cannot do this,
+    because its positions read overlapping windows of the input.
     """
     return tuple(axis for axis in range(len(access.axes)) if _may_overlap(access, axis))
 

@@ -17,7 +17,7 @@ class Terminated(KeyboardInterrupt):
 def terminable() -> Iterator[None]:
     """Raise Terminated in the main thread if SIGTERM arrives in the `with` block.
 
-    Does nothing if the process ignores SIGTERM or handles it otherwise.
+    Do nothing if the process ignores SIGTERM or has its own handler.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:

@@ -29,11 +29,10 @@ def restore_whole_operators(
     framework: LowerableOperators,
     undescribed: str = "error",
 ) -> Choices:
-    """Return choices in which smaller operators replace an operator only if this is necessary.
+    """Undo replacements by smaller operators, except those that the plan needs.
 
-    `graph` is the graph before operators were replaced. `whole_accesses` has the axes along which its operators can be
-    split. `searched` is the result of the search, in which smaller operators replace every operator that has a
-    lowering. Tensors keep their numbers. Raises InternalError if the result transfers more bytes than `searched`.
+    `graph` is the graph before operators were replaced, and `whole_accesses` has the axes of its operators. `searched`
+    is the result of the search. Raises InternalError if the new choices transfer more bytes.
     """
     if searched.problem.graph is graph:
         return searched

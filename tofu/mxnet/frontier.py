@@ -1,4 +1,4 @@
-"""`tofu.frontier`: plans of one model that trade memory per worker for communication.
+"""`tofu.frontier`: plans of one model, from little memory per worker to little communication.
 
     tofu.frontier(symbol, 8, data=(32, 3, 224, 224))
     python -m tofu frontier model-symbol.json --workers 8 --shape data:32,3,224,224
@@ -35,7 +35,7 @@ OPTIMALITY = "a point of the frontier; nothing is proved"
 
 @dataclass(frozen=True)
 class Frontier:
-    """Plans of one model that trade memory for communication, for one number of workers.
+    """Plans of one model for a number of workers, from little memory to little communication.
 
     Attributes
     ----------
@@ -214,9 +214,7 @@ def frontier(
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
     """Return the frontier of a symbol that is not partitioned.
 
-    Each round of the search splits the model by one prime factor of the number of workers. The search tries only one
-    order of the factors. Raise PlanError if there is only one worker, or if the algorithm in `settings` does not
-    search.
+    Raise PlanError if there is only one worker, or if the algorithm in `settings` does not search.
     """
     if settings.workers == 1:
         raise PlanError("ngpus is 1; a frontier needs 2 workers or more.")

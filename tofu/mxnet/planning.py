@@ -101,8 +101,7 @@ def _choose_form(
 ) -> Task:
     """Plan each form of the symbol, and return the task with the cheapest plan.
 
-    The cost is communication, or time if the interconnect is known. Blocks replace an operator only if the best plan
-    distributes them over the workers.
+    The cost is communication, or time if the interconnect is known.
     """
     best_task, best_form, best_plan = first_task, AS_WRITTEN, _plan_form(first_task)
     if isinstance(best_plan, Plan) and best_plan.communication_bytes == 0:

@@ -40,8 +40,8 @@ IN_PLACE = FUSED | {"dynamic_update_slice", LOOP, "scatter", "scatter-add"}
 def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
     """Find results that can use the memory of a donated argument.
 
-    Return a mapping from the position of the result to the position of the argument. As in `jax.jit`, a result takes
-    the first free donated argument of the same shape and type.
+    Return a map from results to arguments, by position. As in `jax.jit`, a result takes the first free donated argument
+    of the same shape and type.
     """
     free = list(donated)
     found: dict[int, int] = {}
@@ -56,7 +56,7 @@ def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
 def predict_temporaries(step: Step, overwritten: Mapping[int, int] = MappingProxyType({})) -> int:
     """Return the bytes that a program needs in addition to its arguments and results.
 
-    `overwritten` maps results to the donated arguments whose memory they use. `find_overwritten` returns this mapping.
+    `overwritten` is the result of `find_overwritten`.
     """
     given = {*step.inputs, *step.constants}
     alias, types = Aliases(step.equations), list(step.types)

@@ -5,8 +5,7 @@ result. These are the rules of XLA's fusion pass:
 
 - A cheap operation is computed again in each reader that it can be fused into. For other readers, its result is stored.
 - A costly operation is computed only once.
-- If the result of an operation with several large operands is stored for one reader, all readers read the stored
-  result, because it is smaller than the operands.
+- If the result of an operation with several large operands is stored for one reader, all other readers use it, too.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class Operation:
     length
         The time that the operation takes: 1, or more for a loop.
     moved
-        Values that the operation cannot overwrite, because it reads their elements in another order than it writes.
+        Values that the operation cannot overwrite, because it reads and writes in different orders.
     """
 
     name: str
@@ -95,7 +94,7 @@ class Operation:
 
 
 def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """Return two maps: from each value to the operation that computes it, and to the operations that read it."""
+    """Return two maps from values: to the operation that computes the value, and to the operations that read it."""
     makers = {value: n for n, operation in enumerate(operations) for value in operation.makes}
     readers: dict[int, list[int]] = {}
     for n, operation in enumerate(operations):
@@ -129,7 +128,7 @@ class _Fusion:
     """A choice of the operations that XLA fuses.
 
     A *root* is an operation whose results are stored in memory. XLA computes operation n within the roots in
-    `roots[n]`. The entry for a root is True if this root reads an element of operation n's result more than once.
+    `roots[n]`. The value of a root is True if it reads elements of n's result more than once.
     """
 
     def __init__(self, operations: list[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> None:

@@ -41,8 +41,7 @@ class WorkerSelection(Protocol):
 class RepeatedElements:
     """Elements of an operand that a sum or another reduction would include twice, because shards overlap.
 
-    They are at the end of the worker's shard, from position `counts[worker]` of `dimension` on. A reduction reads
-    `neutral` instead, which is 0 for a sum.
+    They begin at position `counts[worker]` of `dimension`. A reduction reads `neutral` instead, which is 0 for a sum.
     """
 
     operand: int
@@ -100,7 +99,7 @@ class LocalCall:
 
     @cached_property
     def split_dimensions(self) -> list[int]:
-        """The dimensions along which the first operand is split, and along which the primitive looks up positions."""
+        """The split dimensions of the first operand in which the primitive looks up positions."""
         begins = [attributes.get("first", ()) for attributes in self.attributes_by_worker]
         return sorted({d for begin in begins for d, first in enumerate(begin) if first})
 
@@ -144,8 +143,7 @@ def find_repeated_elements(
 ) -> list[RepeatedElements]:
     """Find elements of operands that a reduction would include twice, because shards overlap.
 
-    For each axis along which shards overlap, `own_counts` has the number of positions that each worker includes.
-    Indices of a gather or scatter are not replaced, because the primitive may require unique or sorted indices.
+    For each axis with overlapping shards, `own_counts` has the number of positions that each worker includes.
     """
     operands = [n for n, operand in enumerate(equation.inputs) if not isinstance(operand, Literal)]
     has_indices = equation.primitive.name.startswith(("gather", "scatter"))
@@ -246,7 +244,7 @@ def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
 
 
 def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
-    """Clamp the start indices of a dynamic slice or update, because XLA does not clamp them if it merges two slices."""
+    """Clamp the start indices of a dynamic slice or update. XLA itself does not clamp them if it merges two slices."""
     operand_count = 1 if name == "dynamic_slice" else 2
     window_sizes = parameters["slice_sizes"] if name == "dynamic_slice" else operands[1].shape
     clamped = list(operands[:operand_count])
@@ -259,8 +257,7 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
 def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
     """Clamp the indices of a gather, even if `mode` promises that they are in bounds.
 
-    `jax.vmap` of dynamic slices makes this promise for indices that may be out of bounds, and XLA relies on the
-    promise.
+    `jax.vmap` of dynamic slices breaks this promise.
     """
     dimensions, slice_sizes = parameters["dimension_numbers"].start_index_map, parameters["slice_sizes"]
     last_start = np.array([shape[d] - slice_sizes[d] for d in dimensions])

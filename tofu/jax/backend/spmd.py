@@ -39,8 +39,8 @@ class SpmdProgram:
     """A planned step as a JAX program for all workers.
 
     The program takes the arrays in the step's arguments, then the constants that the step closes over.
-    `operand_numbers` has the value number of each of them in the step. If the shards of an array overlap, the program
-    takes or returns a joined array instead (`uneven.py`).
+    `operand_numbers` has their value numbers in the step. An array with overlapping shards is passed as a joined array
+    (`uneven.py`).
     """
 
     def __init__(self, native: Native, program: PlannedProgram) -> None:
@@ -185,7 +185,7 @@ class SpmdProgram:
 
     @cached_property
     def _layout_owners(self) -> dict[int, int]:
-        """A map from each result to the value that decides its layout: the argument that it replaces, or itself."""
+        """Result -> the value whose layout it gets: the argument that it replaces, or itself."""
         next_values, tensor_of = self.problem.graph.next_values, self.native.tensor_of
         pairs = enumerate(zip_longest(self.step.outputs, self.step.inputs[: len(self.step.outputs)]))
         return {

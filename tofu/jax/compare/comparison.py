@@ -65,7 +65,7 @@ class PlanRow:
 
     @property
     def is_peer(self) -> bool:
-        """True for a plan made by hand, if it applies to the step and devices do not repeat each other's arithmetic."""
+        """True for a plan made by hand that applies to the step. Devices must not repeat each other's arithmetic."""
         return self.planned_bytes is None and self.moved_bytes >= 0 and not self.work > MOST_WORK
 
 
@@ -111,7 +111,7 @@ class PlanComparison:
         return self.attempt(SPLIT, partial(self.plan, plan=None, replicate="small"))
 
     def plan_within(self, rows: Sequence[PlanRow]) -> Iterator[PlanRow]:
-        """For each peer, let Tofu make a plan whose arguments need no more memory. Yield the rows of these plans."""
+        """Yield a row for each peer: Tofu's plan with no more memory for arguments."""
         for row in rows:
             if row.is_peer and 0 <= self.split.argument_bytes <= row.argument_bytes:
                 limited = partial(self.plan, plan=None, replicate="small", memory_limit=row.argument_bytes, cache=False)

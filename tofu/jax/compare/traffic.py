@@ -48,7 +48,7 @@ class CollectiveTraffic:
     bytes
         All bytes.
     between
-        Bytes that cross from one host to another, if the devices of a host relay data to each other.
+        Bytes that cross between hosts. Devices of one host relay data to each other.
     overlapped
         Bytes that are transferred while devices compute.
     count
@@ -176,7 +176,7 @@ def _find_share_between_hosts(pairs: Sequence[tuple[int, int]], host_devices: in
 
 
 def _find_relayed_share(groups: Sequence[Sequence[int]], host_devices: int) -> float:
-    """Return the share of the received bytes that comes from other hosts, if the devices of a group form a ring.
+    """Return the share of received bytes that comes from other hosts. Assume that each group of devices forms a ring.
 
     In such a ring, one device of each host receives from another host.
     """

@@ -46,7 +46,7 @@ def enter_branches(builder: StepBuilder, jaxpr_equation: core.JaxprEqn, equation
 
 
 def must_be_taken(jaxpr: core.Jaxpr) -> bool:
-    """Return True if a jaxpr must not run unless its branch is chosen, because of a primitive such as `while`."""
+    """Return True if a jaxpr may run only if its branch is chosen, for example because it has a `while`."""
     return any(
         equation.primitive.name in RUN_WHERE_TAKEN
         or any(must_be_taken(body.jaxpr) for body in list_bodies(equation.params))

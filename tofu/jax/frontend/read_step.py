@@ -106,14 +106,14 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
     Parameters
     ----------
     function
-        A function of trees of arrays. The first argument is a state if the first result, or the only one, has the same
-        tree, shapes and types.
+        A function of trees of arrays. If its first result has the tree, shapes and types of the first argument, this
+        argument is the state.
     arguments
         The function's arguments: trees of arrays, or of `jax.ShapeDtypeStruct`. Functions and strings in a tree are
         *static*: they are part of the step, and not data.
     static_numbers
-        If True, Python numbers are static too. If False, they still become static if the function cannot be traced
-        otherwise, for example because it uses one in an `if`.
+        If True, Python numbers are static too. If False, they become static only if tracing fails, for example because
+        the function uses one in an `if`.
 
     Returns
     -------
@@ -251,7 +251,7 @@ def make_graph(step: Step, names: Sequence[str], state_count: int = 0) -> tuple[
     """Build the graph of a step. Also return a map from value numbers to tensor numbers.
 
     `names` has a name for each array in the arguments. The first `state_count` of these arrays are the state. The
-    step's first results replace them in the next step.
+    step's first results are the next state.
     """
     builder = _GraphBuilder(step)
     for n, (number, name) in enumerate(zip(step.inputs, names, strict=True)):

@@ -48,10 +48,10 @@ class _Search:
     Attributes
     ----------
     computed
-        For each reversed value, the equation that computes the original value, and the parameters and operands with
-        which it computes the reversed value.
+        Reversed value -> the equation of the original value, and the parameters and operands with which it computes the
+        reversed value.
     equal
-        For some reversed values, an equal value, which may be reversed along other dimensions or not at all.
+        Reversed value -> an equal value with fewer or other reversed dimensions.
     rest
         Values that only `lax.rev` can reverse.
     cancels
@@ -80,7 +80,7 @@ class _Search:
         return not waiting
 
     def gains(self, size: int) -> bool:
-        """Return True if the new equations reverse fewer than `size` elements, or equally many with fewer reversals."""
+        """Return True if the new equations reverse less than a reversal of `size` elements."""
         count = sum(prod(self.builder.types[value].shape) for value, _ in self.rest)
         return count < size or (count == size and self.cancels)
 

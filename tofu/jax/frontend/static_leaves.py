@@ -105,7 +105,7 @@ class Structure:
         return jax.tree.unflatten(self.tree, leaves)
 
     def strip_static(self) -> Any:
-        """Return a value with which structures can be compared. It leaves out the values of static leaves."""
+        """Return a value to compare structures by. Static leaves may have any values."""
         static, positions = dict(self.static), count()
 
         def visit(tree: Any) -> Any:

@@ -162,7 +162,7 @@ class StepBuilder:
     ) -> int:
         """Add an equation with one result and return the number of the result.
 
-        The new equation gets the line and checkpoint of the equation `like`, and also its scope if `scope` is None.
+        The new equation gets the line and checkpoint of the equation `like`, and by default its scope.
         """
         output = self.add_value(type_)
         scope = like.scope if scope is None else scope

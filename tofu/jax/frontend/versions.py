@@ -125,7 +125,7 @@ def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
 
 
 def find_platform(equation: JaxprEqn) -> int:
-    """Return the index of the case that `lax.platform_dependent` runs here. A case for None fits any platform."""
+    """Return the index of the case that `lax.platform_dependent` runs here."""
     cases = equation.params["platforms"]
     platforms = {jax.default_backend(), jax.devices()[0].platform}
     matching = (n for n, names in enumerate(cases) if names is not None and platforms.intersection(names))
@@ -206,7 +206,7 @@ def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checke
 
 
 def find_varying(value: Any) -> frozenset[str]:
-    """Return the mesh axes along which a value may differ between devices, or an empty set if JAX records none."""
+    """Return the mesh axes along which a value may differ between devices, as far as JAX records them."""
     if not isinstance(value, jax.Array):
         return frozenset()
     type_: Any = jax.typeof(value)
@@ -254,7 +254,7 @@ def scatters_sums(devices: Sequence[Any]) -> bool:
 
 
 def reserve_threads() -> None:
-    """Let XLA start enough threads for virtual CPU devices, unless JAX was used before or `NPROC` is set.
+    """Let XLA start enough threads for virtual CPU devices. Do nothing if JAX was used before or `NPROC` is set.
 
     XLA of JAX 0.6.2 starts one thread for each core or device. But a device that waits in two collectives needs two.
     With too few threads, devices wait for each other until XLA ends the process ("Termination timeout").

@@ -27,9 +27,8 @@ def expect_described() -> None:
 def tracing_step() -> Iterator[None]:
     """Return a context for tracing a step. In this context, each call of a described function becomes one equation.
 
-    JAX reuses earlier traces of functions that are passed to `jax.jit`, `lax.scan` and `jax.checkpoint`. Outside of
-    Tofu, JAX must not reuse a trace with such equations. So the context sets XLA metadata, which must be equal for
-    reuse.
+    Outside of Tofu, JAX must not reuse these traces. So the context sets XLA metadata: JAX reuses only traces with
+    equal metadata.
     """
     token = _is_tracing.set(True)
     try:

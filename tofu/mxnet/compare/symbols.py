@@ -81,8 +81,7 @@ def split_readers(symbol: Any) -> Any:
     """Return a copy of the symbol in which no output has more than seven readers.
 
     MXNet adds the gradients of eight or more readers in place, and some of its kernels do this incorrectly. So each
-    group of seven readers reads its own copy of the output. The copies get different attributes, because MXNet would
-    merge equal nodes.
+    group of seven readers reads its own copy of the output.
     """
     model = json.loads(symbol.tojson())
     nodes, states = model["nodes"], set(symbol.list_auxiliary_states())

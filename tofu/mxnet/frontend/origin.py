@@ -21,7 +21,7 @@ class Origin:
     requested
         Outputs that workers must compute even if no operator reads them.
     replaced
-        Position of a node that the operator replaces, but does not copy, or -1. Monitors show the name of this node.
+        Position of a node that the operator replaces without copying it, or -1. Monitors show this node's name.
     """
 
     node: int = -1

@@ -67,7 +67,7 @@ AS_WRITTEN = SymbolForm()
 def infer_operator_shapes(
     op: str, attributes: dict[str, str], inputs: list[tuple[int, ...]]
 ) -> list[tuple[int, ...]] | None:
-    """Return the output shapes that MXNet infers, or None if it infers none, as for most backward operators."""
+    """Return the output shapes that MXNet infers, or None. MXNet infers none for most backward operators."""
     shapes = _mxnet.infer_operator(op, attributes, inputs)
     return None if shapes is None else [tuple(shape or ()) for shape in shapes]
 
@@ -103,7 +103,7 @@ def read_graph(
     dtypes
         Types of the arguments that are not float32, by name.
     differentiated
-        Names of the arguments whose gradients are computed. For inference, there are none.
+        Names of the arguments whose gradients are computed. Empty for inference.
     updated
         Names of the differentiated arguments that an optimizer updates.
     form
@@ -281,7 +281,7 @@ def _list_undeclared_changes(node: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def find_labels(symbol: Any) -> frozenset[str]:
-    """Return the arguments that operators read only as an input named "label". These are data, not parameters."""
+    """Find the labels: arguments that operators read only through an input named "label"."""
     nodes = _mxnet.nodes(symbol.handle.value)
     input_names_by_op: dict[str, list[str]] = {}
     labels, others = set[str](), set[str]()

@@ -32,8 +32,7 @@ def rewrite_operators(
     """Replace some operators of a symbol by other symbols. Return the new symbol.
 
     `shapes` and `types` describe all variables. `find_by_op` maps a type of operator to a function that returns the
-    replacement. If `keeps_names` is True and the replacement has one output, its last operator gets the old operator's
-    name.
+    replacement. With `keeps_names`, a replacement with one output gets the old operator's name.
     """
     graph, nodes = json.loads(symbol.tojson()), _mxnet.nodes(symbol.handle.value)
     assert [node["name"] for node in graph["nodes"]] == [node["name"] for node in nodes]

@@ -128,7 +128,7 @@ def _advise_block(value: Any) -> str:
 
 
 class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is untyped
-    """A Gluon block that runs on several devices. `partition` changes the block's class to a subclass of this one."""
+    """A Gluon block that runs on several devices. Created by `partition`."""
 
     _settings: Settings
     _devices: tuple[Any, ...]
@@ -151,7 +151,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
 
     @property
     def plan(self) -> Plan:
-        """The plan for training, or for inference before the first call inside `autograd.record()`."""
+        """The plan for training. Before the first call inside `autograd.record()`, the plan for inference."""
         operator = self._require_operator()
         return operator.training_plan or operator.symbol.plan
 

@@ -43,9 +43,9 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         return _as_user_array(super().grad(ctx))
 
     def follow(self, operator: Any) -> None:
-        """From now on, call `operator.settle()` before values or gradients are read.
+        """Call `operator.settle()` before each read of values or gradients.
 
-        Operators from earlier calls are also settled, until all their backward passes have run.
+        Earlier operators are also settled until their backward passes have run.
         """
         self._operators = (*self._operators, operator)
 

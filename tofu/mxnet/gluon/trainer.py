@@ -40,7 +40,7 @@ def extend_class(mxnet_class: Any, mixin: Any, prefix: str = "Sharded") -> Any:
 
 
 class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
-    """A Trainer that exchanges shards through its kvstore. `send_shards` gives a Trainer this class."""
+    """A Trainer that exchanges shards through its kvstore. Created by `send_shards`."""
 
     _kvstore: Any
     _params_to_init: list[Any]

@@ -26,7 +26,7 @@ _LINE_WISE_OPERATORS = ("softmax", "log_softmax", "softmin", "Dropout")
 
 
 def unmerge_heads(graph: Graph) -> Graph:
-    """Add a dimension for the heads to attention scores. The tensors of the graph keep their numbers."""
+    """Add a dimension for the heads to attention scores."""
     subgraph = _AttentionSearch(graph).find_attention()
     return _Rewriting(graph, subgraph).rewrite() if subgraph.heads_by_tensor else graph
 

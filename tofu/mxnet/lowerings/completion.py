@@ -2,8 +2,8 @@
 
 - `replace_scratch_reads`: the gradient of SequenceLast without lengths reads the number of the last time step from
   scratch memory. Tofu's operator for this gradient reads the number from an input instead.
-- `fill_unwritten`: some kernels never write an output, such as a label's gradient. On one device it stays zero. If an
-  operator reads such an output, an added operator writes zeros to it.
+- `fill_unwritten`: some kernels never write an output, such as a label's gradient. If an operator reads it, an added
+  operator writes zeros to it, as on one device.
 """
 
 from __future__ import annotations

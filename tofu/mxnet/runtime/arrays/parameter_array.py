@@ -190,7 +190,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return self.gradient
 
     def watch_view(self, view: Any) -> None:
-        """Keep the whole array up to date while `view`, which shares its memory, exists."""
+        """Keep the whole array up to date as long as `view` shares its memory."""
         if isinstance(view, View):
             self._views.append(weakref.ref(view))
         elif view is not self:

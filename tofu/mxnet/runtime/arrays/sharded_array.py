@@ -118,7 +118,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
         return self
 
     def __getitem__(self, key: Any) -> Any:
-        """Return this array for `array[:]`, otherwise a copy of the selected elements on the host."""
+        """Return a copy of the selected elements on the host. `array[:]` is the array itself."""
         return self if is_everything(key) else self.tensor.gather()[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:

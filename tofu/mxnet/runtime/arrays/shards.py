@@ -41,8 +41,8 @@ class ShardedTensor:
     Attributes
     ----------
     source
-        State of the whole array when the shards were last copied from it: the number of writes, and the digest or None.
-        If either has changed since, the shards are outdated.
+        The number of writes to the whole array, and its digest or None, when the shards were last copied from it. If
+        either has changed, the shards are outdated.
     """
 
     def __init__(
@@ -209,7 +209,8 @@ def as_legacy(array: Any) -> Any:
 
 
 def list_pieces(shape: tuple[int, ...], item_bytes: int, most_bytes: int = PIECE_BYTES) -> Iterator[Region]:
-    """Yield consecutive regions that together cover a tensor, each of at most `most_bytes` bytes or one element."""
+    """Divide a tensor into regions of at most `most_bytes` bytes (but at least one element), and yield them in order.
+    """
     if not shape:
         yield ()
         return

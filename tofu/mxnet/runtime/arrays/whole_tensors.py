@@ -37,7 +37,7 @@ Callback = Callable[[bytes, str, int], None]
 
 
 class _NodeOutput(NamedTuple):
-    """The tensor that an output of a node belongs to, and the worker that computes the output.
+    """The tensor to which a node's output belongs, and the worker that computes it.
 
     `is_in_transit` is True for a fetched region or a partial result, which is no shard of the tensor.
     """
@@ -199,8 +199,8 @@ class WholeTensors:
 class _WrittenForm(NamedTuple):
     """The split of a tensor that no operator reads.
 
-    For each round of the plan, `layout` has the dimension that is split, or -1. In the rounds `partial_rounds`, workers
-    compute partial results, which are combined by `reduce`.
+    `layout` has the dimension that each round of the plan splits, or -1. In `partial_rounds`, workers compute partial
+    results, which `reduce` combines.
     """
 
     layout: list[int]
