@@ -85,7 +85,7 @@ class Task:
     source
         The step as a front end has read it.
     whole_accesses
-        For each operator in the graph of `source`, the axes along which it can be split.
+        The axes along which each operator in the graph of `source` can be split.
     problem
         The search problem. In its graph, some operators are *lowered*: replaced by several smaller operators, which can
         be split in more ways.
@@ -125,8 +125,8 @@ class Task:
     def restore_whole_operators(self, choices: Choices) -> Choices:
         """Return the same choices with fewer operators *lowered* (replaced by several smaller operators).
 
-        Lowering makes an operator slower. So an operator stays lowered only if its own kernel cannot be split as
-        `choices` requires.
+        Lowered operators are slower. So an operator stays lowered only if `choices` splits it in a way that its own
+        kernel does not allow.
         """
         front_end, undescribed = self.engine.front_end, self.settings.undescribed
         return restore_whole_operators(self.source.graph, self.whole_accesses, choices, front_end, undescribed)

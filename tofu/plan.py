@@ -96,21 +96,20 @@ class Plan:
     step_bytes
         The bytes that each round adds to `communication_bytes`. Negative if a round saves bytes.
     level_bytes
-        For each round, the bytes that cross its level of the interconnect, the top level first. A transfer between two
+        The bytes that cross each level of the interconnect, from the top, one level per round. A transfer between two
         workers belongs to the first round that separates them. In JAX, bytes for several workers of one part are
         counted once. Empty for plans saved without this attribute.
     bandwidths, latencies
-        Bytes per second of each level, and microseconds before a read across it begins. Empty if the search did not use
-        such numbers.
+        Bytes per second of each level, and microseconds before a read across it begins. Empty if unknown.
     level_waits
         Number of reads across each level in a training step. Simultaneous reads of several workers count as one. Empty
         without latencies.
     kept
-        Tensors that a worker reads from other workers only once: it keeps the elements until their last use. All other
-        tensors are read again for each operator.
+        Tensors that a worker reads from others only once, and keeps until their last use. All other tensors are read
+        again for each operator.
     reread
-        Tensors whose elements are read again even for operators that could share one read, such as the time steps of a
-        recurrent network. Without a memory limit, `kept` and `reread` are empty.
+        Tensors that are read again even for operators that could share one read, such as the time steps of a recurrent
+        network. Without a memory limit, `kept` and `reread` are empty.
     worker_bytes, measured
         Bytes that each worker needs. If `measured` is "memory", these are all buffers, except temporary memory inside
         kernels. If `measured` is "arguments", these are the arguments of the step alone.
@@ -123,8 +122,8 @@ class Plan:
     inputs
         Name of an input -> its shape. Empty for plans saved without shapes.
     digest
-        A hash of all other saved attributes. If the attributes no longer match the hash, the plan was edited, and
-        `optimality` no longer holds. Empty for plans that Tofu did not find.
+        A hash of all other saved attributes, which shows later edits. After an edit, `optimality` no longer holds.
+        Empty for plans that Tofu did not find.
     undescribed
         Name of an operator without a description -> the cost of replicating it (`undescribed="replicate"`).
     lines

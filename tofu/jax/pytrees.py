@@ -84,9 +84,9 @@ def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) ->
 def copy_layouts(
     partition: Partition, source: Source, pairs: Sequence[tuple[int, int]]
 ) -> Mapping[str, DimensionChoice]:
-    """Return hints with which `source` stores values like an already planned step.
+    """Make hints by which `source` stores values like a planned step.
 
-    Each of the `pairs` has the number of a value in `source`, and the number of a value in the planned step.
+    Each of the `pairs` has the number of a value in `source`, and its number in the planned step.
     """
     native, planned = source.native, partition.source.native
     return {

@@ -71,10 +71,9 @@ def read_task(
 
 
 def _list_forms(symbol: Any, settings: Settings) -> list[SymbolForm]:
-    """Return the possible choices of operators to replace: RNN operators, or operators such as cumsum.
+    """List the choices of operators to replace: RNN operators, or operators such as cumsum.
 
-    If the settings have a plan, operators such as cumsum are replaced as in the plan. Otherwise, operators with a hint
-    are not replaced.
+    A plan in the settings decides about operators such as cumsum. Otherwise, those with a hint stay.
     """
     unroll = find_unroll(settings) if has_recurrences(symbol) else "never"
     unroll_choices = {"never": (False,), "always": (True,), "cheaper": (False, True)}[unroll]

@@ -8,8 +8,8 @@ each byte that a worker stores (a Lagrange multiplier of the memory limit). It m
 At price 0, the search replicates whatever saves communication. At a high price, it splits everything, as the paper
 does. Memory falls as the price rises, so bisection finds the lowest price at which the plan fits:
 
-1. Find a plan for each price. The sum above ignores that buffers are reused, so the memory of each plan is measured.
-2. The plan at the next lower price replicates more tensors and does not fit. Replicate as many of these tensors as fit,
+1. Find a plan for each price, and measure its memory, because buffers are reused. 2. The plan at the next lower price
+replicates more tensors and does not fit. Replicate as many of these tensors as fit,
    the smallest first.
 3. If memory is left, workers keep elements that they have read from each other, for later operators. This saves a
    second transfer, for example in the backward pass.
@@ -75,10 +75,9 @@ def measure_plan(choices: Choices, measure: Measure) -> Point:
 
 @dataclass
 class Tradeoff:
-    """Plans for one model that trade memory for communication. Each is the best plan for one price of a byte of memory.
+    """Plans for one model, from little memory to little communication. Each is the best plan for one price of memory.
 
-    `whole_effort` limits the time of the searches at the highest price and at price 0. `effort` limits all other
-    searches.
+    `whole_effort` limits the searches at the highest price and at price 0, `effort` all others.
     """
 
     problem: Problem

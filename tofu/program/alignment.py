@@ -1,4 +1,4 @@
-"""Conversion of a `Program`, which lists the nodes of each worker, to a `Lockstep` program, in which all workers run together.
+"""Conversion of a `Program`, which lists each worker's nodes, to a `Lockstep` program, which all workers run together.
 
 An *entry* is an output of a node, an array on one worker, and a row in the program's tables. A *value* is one array on
 each worker. Each of these arrays is an entry, or `MISSING`.
@@ -190,7 +190,6 @@ class _Aligner:
         return max(fills, default=0.0)
 
     def _find_source_values(self, tensor: int, entries: Column) -> list[int]:
-        """Return the value that contains each entry that a transfer reads."""
         is_transit, tensors = self.is_transit[entries].tolist(), self.entry_tensor[entries].tolist()
         workers = self.tables.entry_worker[entries].tolist()
         fetches_by_owner: dict[tuple[int, int], list[int]] = {}  # by tensor and worker
@@ -217,7 +216,7 @@ class _Aligner:
 
 
 def _find_unique(entries: Column) -> tuple[Column, Column]:
-    """Return each entry once, in the order of first occurrence, and the position of each occurrence in them."""
+    """Return the distinct entries in their order, and the position of each entry among them."""
     unique, first, positions = np.unique(entries, return_index=True, return_inverse=True)
     order = np.argsort(first)
     return unique[order], np.argsort(order)[positions]

@@ -1,4 +1,4 @@
-"""Attributes of operators, such as `num_filter`, that have another value on a worker than in the graph."""
+"""Attributes of operators, such as `num_filter`, whose values on workers differ from the graph."""
 
 from __future__ import annotations
 

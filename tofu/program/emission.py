@@ -66,7 +66,7 @@ class Outlines:
     codes
         The different outlines.
     workers
-        For each worker, the number of its outline.
+        The number of each worker's outline.
     """
 
     kinds: npt.NDArray[np.int64]
@@ -75,7 +75,7 @@ class Outlines:
 
     @property
     def workers_by_operator(self) -> Mapping[int, Sequence[int]]:
-        """For each operator, the workers whose nodes for it are in `kinds`. All other workers run equal nodes."""
+        """The workers whose nodes are in `kinds`, by operator. All other workers run equal nodes."""
         tables = read_tables(self.kinds)
         is_copy = tables.node_kind == NodeKind.OPERATOR
         found: dict[int, list[int]] = {}

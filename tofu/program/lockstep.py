@@ -79,7 +79,7 @@ class TransferPiece(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """The regions that workers read from each other in a transfer. Alike transfers, as of repeated layers, share a pattern.
+    """The regions that workers read from each other in a transfer. Transfers of repeated layers share a pattern.
 
     The workers first read `pieces`, and set all other elements to `fill`. If several workers need the same sum, each of
     them computes a part of it. The workers then read these parts from each other: the `copies`.
@@ -120,10 +120,9 @@ class Lockstep:
     values
         The values of the program. All other attributes refer to a value by its position in this tuple.
     shards
-        For each tensor, by number, the value with the tensor's shards.
+        Tensor -> the value with its shards.
     computes
-        For each operator, by number, the instruction that computes it. An operator that only moves elements may have
-        none, because a transfer computes its output.
+        Operator -> the instruction that computes it. If a transfer computes the operator's output, there is none.
     transfers
         Value -> the transfer that computes it. All other values are arguments or outputs of operators.
     results
@@ -152,7 +151,7 @@ class Lockstep:
         )
 
     def find_kind(self, transfer: Transfer) -> Hashable:
-        """Return a key that is equal for transfers that the same collectives carry out."""
+        """Return a key. Transfers with equal keys use the same collectives."""
         output, inputs = self.values[transfer.output], [self.values[number] for number in transfer.inputs]
         sources = tuple((value.tensor == output.tensor, value.boxes) for value in inputs)
         return transfer.pattern, self.graph.tensors[output.tensor].shape, output.boxes, sources

@@ -273,10 +273,7 @@ class _Reader:
 
 
 def _list_undeclared_changes(node: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the positions of the inputs that MXNet's kernel changes without declaring it.
-
-    BatchNorm_v1 changes gamma: with fix_gamma, it sets gamma to ones.
-    """
+    """Return the positions of inputs that the kernel changes without declaring it: the gamma of BatchNorm_v1."""
     return (1,) if node["op"] == "BatchNorm_v1" and is_true(node["attrs"], "fix_gamma", True) else ()
 
 

@@ -44,10 +44,7 @@ def reduce_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 def find_access(graph: Graph, operator: Operator) -> OperatorAccess | None:
-    """Return how an operator can be split: the axes, and the input regions that each worker then reads.
-
-    Return None if no description fits. Such an operator is refused later, or computed on every worker.
-    """
+    """Return the axes along which an operator can be split, or None if no description fits."""
     shapes = ([graph.tensors[t].shape for t in tensors] for tensors in (operator.inputs, operator.outputs))
     try:
         return analyse(DESCRIPTIONS[operator.op], operator.attributes, *shapes)

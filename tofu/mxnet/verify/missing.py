@@ -82,9 +82,8 @@ def find_missing(
 ) -> tuple[Missing, ...]:
     """Return the splits of an operator, and of its gradient, that work but that Tofu does not offer.
 
-    If an input has indices of a dimension, the dimension is not split, because a kernel could read outside its part.
     `try_split` tests a split, and `list_windows` lists splits along windows. Both run MXNet's kernels, which may end
-    the process.
+    the process. A dimension that indices refer to is not split, because a kernel could read outside its part.
     """
     nodes = execute_training_graph(case.op, case.attributes, case.draw_inputs(), case.wrt, seed=1)
     shrinks_attributes = not any(isinstance(numbers, Fixed) for numbers in case.numbers)

@@ -30,9 +30,9 @@ class Gradient:
     wrt
         Positions of the forward operator's inputs whose gradients are computed.
     outputs
-        For each gradient, the number of the backward operator's output that contains it.
+        Numbers of the backward operator's outputs that contain these gradients.
     head_inputs
-        For each forward output, the number of the backward input that contains its gradient, or None.
+        The number of the backward input with the gradient of each forward output, or None.
     forward_outputs, forward_inputs
         Number of a backward input -> number of the forward output (or input) with equal values.
     shares_state

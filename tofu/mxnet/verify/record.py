@@ -37,7 +37,7 @@ NEVER_COMPUTED = {"_backward_Embedding": 0, "_backward_softmax_cross_entropy": 1
 
 @dataclass(frozen=True)
 class RecordEntry:
-    """Record of the verification of one operator, over all its signatures (attributes, shapes and types).
+    """Record of the verification of one operator. A signature is a combination of attributes, shapes and types.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class RecordEntry:
     axes
         Axes along which the operator was run in parts.
     reduced
-        Axes along which the parts compute partial results, which are then combined, for example added.
+        Axes along which the parts compute partial results, such as sums.
     is_elementwise
         True if the operator is element-wise for all signatures.
     is_opaque
@@ -56,7 +56,7 @@ class RecordEntry:
     compared
         The least reliable way in which an output was compared: the text of a `Compared`.
     cells
-        For each way of comparison, the number of elements that were compared in the built-in cases.
+        The number of elements compared in each way in the built-in cases.
     missed
         Outputs that were never compared, except scratch memory.
     reason
@@ -151,8 +151,7 @@ def _is_current(op: str, entry: RecordEntry) -> bool:
 def digest_of(op: str) -> str:
     """Return a hash of all code that the description of `op` uses. Without a description, return "".
 
-    Comments, docstrings and paths do not change the hash. Neither do other operators, nor a move of a function to
-    another line or file.
+    Comments, docstrings, paths and the place of a function do not change the hash.
     """
     description = DESCRIPTIONS.get(op)
     return "" if description is None else _digest_description(Path(description.place.file), description.place.line)

@@ -209,8 +209,7 @@ def as_legacy(array: Any) -> Any:
 
 
 def list_pieces(shape: tuple[int, ...], item_bytes: int, most_bytes: int = PIECE_BYTES) -> Iterator[Region]:
-    """Divide a tensor into regions of at most `most_bytes` bytes (but at least one element), and yield them in order.
-    """
+    """Divide a tensor into regions of at most `most_bytes` bytes or one element, and yield them in order."""
     if not shape:
         yield ()
         return

@@ -25,10 +25,9 @@ class ArrayAllocator:
     sharded
         Names of the arguments and states that need no whole array, only shards.
     shared
-        Names of the arguments and states that use another executor's arrays if these fit.
+        Names of the arguments and states that use another executor's arrays if possible.
     buffer
-        MXNet's `shared_buffer`: arrays, by name, that executors for different input shapes share. If an array is too
-        small, a larger one replaces it.
+        MXNet's `shared_buffer`: arrays that several executors share, by name. A larger array may replace a small one.
     """
 
     shapes: Mapping[str, tuple[int, ...]]

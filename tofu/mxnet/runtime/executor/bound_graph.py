@@ -129,8 +129,7 @@ def setting_variable(name: str, value: str) -> Iterator[None]:
 def unused_context(contexts: Sequence[Any]) -> Any:
     """Return a context that no worker uses, as the default context of the graph of all workers.
 
-    If operators ran in the default context, MXNet might rewrite the graph for inference. MXNet does not see that some
-    outputs are gradients.
+    If operators ran in the default context, MXNet might rewrite the graph for inference.
     """
     used = {context.device_id for context in contexts if context.device_type == "cpu"}
     return mx.cpu(max(used, default=0) + 1000)

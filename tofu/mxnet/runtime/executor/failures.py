@@ -38,7 +38,7 @@ class AllocationFailureError(OutOfMemoryError, mx.base.MXNetError):  # type: ign
 
 
 def find_failure(arrays: Sequence[Any]) -> Exception | None:
-    """Wait for arrays. Return the first error of an operator that writes them, or None. MXNet drops these errors."""
+    """Wait for arrays. Return the first error of an operator that writes them, or None."""
     failure: Exception | None = None
     for array in arrays:
         try:

@@ -25,7 +25,7 @@ class Gradients:
     names
         Names of the arguments that have gradients.
     sums
-        For each argument with grad_req="add", the sum of its gradients. Each backward pass adds a gradient.
+        The sums of the gradients of arguments with grad_req="add", by name.
     """
 
     def __init__(self, graph: BoundGraph) -> None:

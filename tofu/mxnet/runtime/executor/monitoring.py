@@ -61,10 +61,7 @@ def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None
 def watch_operators(
     executor: ShardedExecutor, callback: Callable[[bytes, bytes, int], None], monitor_all: bool
 ) -> None:
-    """Call the Gluon hook `callback(name, operator, pointer)` for each whole tensor.
-
-    Variables have no operator, so the hook only sees them as inputs of operators (with `monitor_all`).
-    """
+    """Call the Gluon hook `callback(name, operator, pointer)` for each whole tensor."""
 
     def show(name: bytes, op: str, handle: int) -> None:
         if op:

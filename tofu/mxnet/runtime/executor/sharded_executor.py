@@ -57,7 +57,7 @@ class ShardedExecutor:
     shared
         Variables of another executor. A variable's shards are reused if this plan splits it in the same way.
     keeps_gradients
-        If True, gradients stay valid until the next backward pass, because they share no memory with other tensors.
+        If True, gradients stay valid until the next backward pass.
 
     Attributes
     ----------
@@ -263,7 +263,7 @@ class ShardedExecutor:
 
     @cached_property
     def states_changed_by_forward(self) -> tuple[str, ...]:
-        """Names of the auxiliary states that the forward pass changes, but the backward pass does not."""
+        """Names of the auxiliary states that only the forward pass changes."""
         graph = self.partition.problem.graph
         changed: dict[bool, set[int]] = {True: set(), False: set()}
         for operator in graph.operators:
@@ -300,8 +300,8 @@ class ShardedExecutor:
     def gradient(self, name: str) -> ShardedTensor:
         """Wait for the gradient of an argument and return its shards.
 
-        As in MXNet, the gradient is zero before the first backward pass. If an optimizer updates the argument, the
-        gradient is split like the argument. Raise TofuError if a later forward pass may have overwritten the gradient.
+        As in MXNet, the gradient is zero before the first backward pass. Raise TofuError if a later forward pass may
+        have overwritten it.
         """
         self.wait()
         return self.gradients.read(name)
@@ -320,7 +320,7 @@ class ShardedExecutor:
     def watch(self, make_callback: Callable[[PlannedProgram], Any]) -> None:
         """Install one callback for training and one for inference.
 
-        `make_callback` takes the program of the workers (what each computes, in order) and returns the callback.
+        `make_callback` takes the program of the workers and returns the callback.
         """
         self._training_graph.watch(make_callback(self.partition.program), False)
         self._inference_graph.watch(make_callback(write_inference(self.partition)), False)

@@ -1,4 +1,4 @@
-"""Support for lazy optimizers, which do not change a row of a weight if the sparse gradient has no such row.
+"""Support for lazy optimizers, which only change the rows of a weight that the sparse gradient has.
 
 Workers store sparse gradients as dense arrays. Because of momentum and weight decay, a dense update also changes rows
 whose gradient is zero. So these rows get their old values back after the update.
@@ -44,7 +44,7 @@ def list_read_gradients(
 def keeping_rows(
     gradients_by_weight: Sequence[Sequence[ShardedTensor]], arrays_by_weight: Sequence[Sequence[Any]]
 ) -> Iterator[None]:
-    """Keep rows of weights and states unchanged in the `with` block if all their gradients are zero."""
+    """In the `with` block, keep rows of weights and states unchanged if all their gradients are zero."""
     with ExitStack() as stack:
         for gradients, arrays in zip(gradients_by_weight, arrays_by_weight, strict=True):
             if not gradients:
