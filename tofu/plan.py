@@ -100,7 +100,8 @@ class Plan:
         workers belongs to the first round that separates them. In JAX, bytes for several workers of one part are
         counted once. Empty for plans saved without this attribute.
     bandwidths, latencies
-        Bytes per second of each level, and microseconds before a read across it begins. Empty if unknown.
+        Bytes per second of each level, and microseconds before a read across it begins. Empty if the search did not use
+        them.
     level_waits
         Number of reads across each level in a training step. Simultaneous reads of several workers count as one. Empty
         without latencies.

@@ -134,7 +134,8 @@ class OperatorAccess:
         workers read the elements directly from each other. The output is the sum of the shifted inputs, each surrounded
         by `fill`.
     is_always_fetched
-        True if the kernel never runs, because the operator only takes a part of a tensor, such as a slice.
+        True if the kernel never runs, because the operator only takes a part of a tensor, such as a slice. Its rows
+        hold even if no axis is split.
     outer_axes
         *Nested* axis -> the outer axes, which must first be split into parts of length 1. For example, a reshape from
         (6, 4) to (2, 12) reads (a b, c) and writes (a, b c). Here a is the outer axis of b.

@@ -24,7 +24,7 @@ def worker_attributes(
 ) -> tuple[list[dict[str, str]], Rows]:
     """Return a table of attributes that differ from the graph's, and the table's row for each operator and worker.
 
-    Row 0 has no attributes. If `workers_by_operator` is passed, the row is -1 for workers that it does not list.
+    Row 0 has no attributes. Workers that `workers_by_operator` does not list have row -1.
     """
     problem = choices.problem
     workers = prod(problem.factors)

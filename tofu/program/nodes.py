@@ -36,7 +36,7 @@ class PieceSource(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """The region [begin, begin + extent) of a fetch's output. Its elements are the sums over the regions in `sources`."""
+    """The region [begin, begin + extent) of a fetch's output: the sum of the regions in `sources`."""
 
     begin: Shape
     extent: Shape

@@ -18,8 +18,7 @@ from tofu.search.cost import evaluate
 class LayerTransfer(NamedTuple):
     """The bytes of one tensor that workers read from each other in one phase of a training step.
 
-    If `is_result` is True, the tensor is a result of the layer, and workers gather or reduce it. Otherwise the layer
-    reads the tensor.
+    The layer reads the tensor. If `is_result` is True, the tensor is a result of the layer instead.
     """
 
     phase: Phase
@@ -45,14 +44,13 @@ class LayerRow:
     name
         The name of an operator, or of a part of the model with its source line, such as `block_0 train.py:60`.
     operator, gradient
-        The forward and the backward operator with the most computation, which represent the layer. In a layer without
-        backward operators, both are the same.
+        The forward and the backward operator with the most computation. Without backward operators, both are the same.
     line
         The line of the program, or "".
     result
         How the first output of `operator` is split.
     forward, backward
-        For each round, the axis along which `operator` and `gradient` are split.
+        The axes along which the rounds split `operator` and `gradient`.
     parameters
         The parameters that no earlier layer reads.
     transfers

@@ -152,8 +152,7 @@ def _explain_infeasible(
 def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     """Convert names in a plan to numbers of operators and tensors. Raise PlanError with everything that does not fit.
 
-    The plan's fingerprint is not checked. Smaller operators that replace an operator of the plan are split like this
-    operator. Tensors between them are split in the cheapest way, unless the plan names them.
+    The plan's fingerprint is not checked. Smaller operators that replace an operator of the plan are split like it.
     """
     if tuple(plan.factors) != problem.factors:
         raise PlanError(

@@ -13,8 +13,7 @@ from tofu.graph import Graph, Phase, TensorKind
 def weigh_tensors(graph: Graph) -> list[float]:
     """Return the weight of each tensor's bytes, from 0 to 1.
 
-    The cost counts a tensor in a loop once for each iteration, but memory holds the tensor only once. So its weight is
-    divided by the number of iterations.
+    The weight of a tensor in a loop is divided by the number of iterations, because the cost counts each of them.
     """
     count = len(graph.operators)
     turn = next((o for o, operator in enumerate(graph.operators) if operator.phase is not Phase.FORWARD), count)

@@ -35,7 +35,7 @@ class Effort:
     progress
         A callback that shows progress.
     start
-        A known plan. The exact search returns this plan or a better one, if its rules allow this plan.
+        A known plan. The exact search returns this plan or a better one.
     """
 
     seconds: float = DEFAULT_SEARCH_SECONDS
@@ -68,8 +68,7 @@ class Proof:
     Attributes
     ----------
     lower_bound
-        Each of these plans transfers at least this number of bytes. 0 if no search has ended, None if the search can
-        prove no such number.
+        Each of these plans transfers at least this number of bytes. 0 if no search has ended, None without a proof.
     among
         Words for the plans, such as " among plans that treat each repeated layer alike". Empty for all plans.
     """
@@ -95,7 +94,7 @@ class Solution:
 
 
 def combine_proofs(solutions: Sequence[Solution]) -> tuple[Proof, ...]:
-    """Return the smallest lower bound for each set of plans, if every solution has a bound for this set."""
+    """Return the smallest lower bound for each set of plans that all solutions have a bound for."""
     bounds = [{proof.among: proof.lower_bound for proof in solution.proofs} for solution in solutions]
     covered = [among for among in (bounds[0] if bounds else ()) if all(among in bound for bound in bounds)]
     return tuple(Proof(_find_least([bound[among] for bound in bounds]), among) for among in covered)
@@ -181,8 +180,7 @@ def solve_greedily(problem: Problem, fixed: FixedChoices) -> Solution:
 def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) -> Choices:
     """Return a plan that keeps fixed choices. A search decides the rest: round by round, or exactly if `exactly=True`.
 
-    The search counts bytes, even if the problem describes an interconnect, and may split equal operators differently.
-    Raises PlanError if no plan exists.
+    The search counts bytes, and may split equal operators differently. Raises PlanError if no plan exists.
     """
     request = problem.native, list(problem.factors), fixed.operators, fixed.tensors
     with refuse_excess(problem):

@@ -45,7 +45,7 @@ def find_strategies(
 
     Raises UndescribedOperatorError with all operators that have no description. Raises UnsupportedError if a
     description does not cover an operator's attributes, and DescriptionError if a description contradicts the shapes.
-    With `undescribed="replicate"`, every worker computes these operators whole, and no error is raised.
+    With `undescribed="replicate"`, every worker computes them whole instead.
     """
     check_descriptions(graph, framework.descriptions, undescribed)
     cache: dict[tuple[object, ...], OperatorAccess] = {}
@@ -83,7 +83,7 @@ def mark_random(
 
 
 def check_descriptions(graph: Graph, descriptions: Registry, undescribed: str) -> None:
-    """Raise UndescribedOperatorError for operators without a description, unless `undescribed` is "replicate"."""
+    """Raise UndescribedOperatorError for operators without a description. With "replicate", do nothing."""
     if undescribed not in ("error", "replicate"):
         raise UndescribedOperatorError(f'undescribed must be "error" or "replicate", not {undescribed!r}.')
     missing: dict[str, list[Operator]] = {}
@@ -216,8 +216,7 @@ def worker_attributes(
 def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Box:
     """Return the region of a tensor that a part accesses. `box` is the part's range of each axis.
 
-    The region is half-open, and may exceed the tensor. A dimension is whole if no axis in its row is split.
-    `ComputeRegions` in `csrc/core/geometry` must return the same region.
+    The region may exceed the tensor. `ComputeRegions` in `csrc/core/geometry` must return the same region.
     """
     result = []
     for (terms, lower, upper), dimension in zip(rows, shape, strict=True):

@@ -7,9 +7,8 @@ communication instead of bytes:
       sum over the levels of (bytes that cross the level) / (bytes per second of the level)
     + sum over the levels of (reads that cross the level) x (latency of the level)
 
-Workers read at the same time, so the reads of all workers count as one. A sum in two stages counts as two reads.
-Neighbouring rounds of equal bandwidth and latency are one level. If `TransferRules.relays_in_groups` is set, workers in
-the same group below a level count as one worker.
+Workers read at the same time, so the reads of all workers count as one. A sum in two stages counts as two reads. If
+`TransferRules.relays_in_groups` is set, workers in the same group below a level count as one worker.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ class Level:
         The bandwidth of the level: all bytes that cross it, from all workers, in one second.
     workers
         The number of groups that the level connects, such as 8 devices of a host. If it is None for all levels, each
-        level connects as many groups as one prime factor of the number of workers. The search finds the best order of
-        these factors.
+        level belongs to one prime factor of the number of workers, in the best order.
     microseconds
         The time before a read across the level begins.
     """
@@ -70,7 +68,7 @@ class Arrangement:
 
     @property
     def nanoseconds(self) -> dict[str, tuple[float, ...]]:
-        """For each level, the nanoseconds that a byte takes, and the nanoseconds before a read begins."""
+        """The nanoseconds per byte of each level, and the nanoseconds before a read begins."""
         return {
             "prices": tuple(1e9 / bandwidth for bandwidth in self.bandwidths),
             "latencies": tuple(1e3 * latency for latency in self.latencies),

@@ -34,8 +34,7 @@ class TrainingOption:
     Attributes
     ----------
     low, high
-        The shortest and the longest time of a step, in seconds, on three machines: the described machine, a machine
-        with faster computation and slower communication, and the reverse.
+        The shortest and the longest time of a step, in seconds, if the speeds of the machine vary.
     plan
         The plan, for `tofu.partition(plan=...)`; None for one device.
     refusal
@@ -72,8 +71,7 @@ class Advice:
     def best(self) -> TrainingOption | None:
         """The recommended option; None if no option fits into memory.
 
-        Of all options that are nearly as fast as the fastest (`LEAST_GAIN`), the recommended option has the fewest
-        workers.
+        It has the fewest workers of all options that are nearly as fast as the fastest (`LEAST_GAIN`).
         """
         fitting = [option for option in self.options if option.fits]
         if not fitting:
@@ -158,8 +156,8 @@ def advise(
     plans are simulated for each number: the plan for the user's settings, the plan that replicates as much as memory
     allows, and data parallelism. `make` makes each plan. Before that, `report` is called with the plan's name.
 
-    Raises TofuError if a number exceeds the devices, and for errors that the user has to correct, such as a hint that
-    matches nothing. If a model cannot be split, only one device is simulated.
+    If a model cannot be split, only one device is simulated. Raises TofuError if a number exceeds the devices, or for a
+    mistake of the user, such as a hint that matches nothing.
     """
     powers_of_two = (1 << power for power in range(1, machine.devices.bit_length()))
     counts = read_counts(workers) or [count for count in powers_of_two if count <= machine.devices]

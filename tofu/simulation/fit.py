@@ -1,7 +1,6 @@
 """Compute the speed of kernels from measurements, by least squares. No rate can be negative.
 
-The squared error of a kernel is divided by its seconds. With absolute errors, only the longest kernels would count;
-with relative errors, only the many short kernels.
+The squared error of a kernel is divided by its seconds, so that both long and short kernels count.
 """
 
 from __future__ import annotations

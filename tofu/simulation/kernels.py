@@ -65,7 +65,7 @@ class Rates:
     memory
         Bytes per second of the device's memory.
     call, call_of_several
-        Seconds from one kernel to the next, on one device and on several devices that wait for each other.
+        Seconds from one kernel to the next, on one device and on several.
     units, tile, half_depth
         The number of arithmetic units, the elements of a tile, and the depth at which contractions reach half their
         speed. If `units` is 0, all contractions run at full speed.

@@ -30,10 +30,9 @@ class Tasks:
     seconds
         The duration of each task if it shares no resource.
     stream
-        The stream of each task: a queue of a device, which runs one task at a time in the order in which tasks become
-        ready.
+        The stream of each task: a queue of a device, which runs one task at a time.
     waits_for
-        For each task, the tasks that must end before it starts.
+        The tasks that must end before each task starts.
     shares
         Task -> the resources that it shares with other tasks, and how much of each resource it uses.
     capacity

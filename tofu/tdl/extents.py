@@ -1,7 +1,7 @@
 """Extents of index variables: the lengths of their ranges.
 
-A description declares an extent, or Tofu infers it from a read of a tensor in which one index is the variable alone.
-For example, the extent of i in `t[i, j]` is `t.shape[0]`.
+A description declares an extent, or Tofu infers it from a read of a tensor. For example, the extent of i in `t[i, j]`
+is `t.shape[0]`.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def list_variables(
     """Return the index variables of a lambda.
 
     If the lambda ends in `*s`, the user must pass `count`, the number of variables, or `names`, such as "b c y0 y1".
-    Error messages name `of`, the function that takes the lambda, and `option`, this function's argument for `count`.
+    Error messages name `of`, the function that takes the lambda, and `option`, its argument for `count`.
     """
     if names is None:
         if parameters.star is not None and count is None:

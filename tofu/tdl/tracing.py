@@ -32,8 +32,7 @@ class Trace:
     output_extents
         The symbols for the lengths of the outputs' dimensions, `output_extents[output][dimension]`.
     definitions
-        For each index variable, all expressions for the length of its range. They must have equal values at given
-        shapes.
+        All expressions for the length of each index variable's range. They must have equal values.
     """
 
     description: Description

@@ -71,7 +71,7 @@ class Explanation:
 def separate_explained(
     splits: Iterable[Missing], explanations: Sequence[Explanation]
 ) -> tuple[tuple[Missing, ...], tuple[tuple[Missing, str], ...]]:
-    """Return two tuples: the splits without an explanation, and the other splits, each with its explanation."""
+    """Return the splits without an explanation, and the others with their explanations."""
     unexplained, explained = [], []
     for split in splits:
         matching = (e for e in explanations if re.fullmatch(e.op, split.op) and re.match(e.pattern, repr(split.cut)))

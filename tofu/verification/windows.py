@@ -45,10 +45,10 @@ class WindowGeometry(Geometry):
     Attributes
     ----------
     windows
-        For each input, the windows, or None if the input is not read in windows.
+        The windows of each input, or None if it is not read in windows.
     zeroed
-        The name of an attribute and a position in it, such as one side of a padding. The number there is set to zero
-        for each part. None if no attribute changes.
+        A number in the attributes that is zero for each part, such as one side of a padding: the name of the attribute,
+        and a position in it. None if no attribute changes.
     fill
         The value of the padding. If `zeroed` is set, each part receives input rows that include the padding.
     """

@@ -86,9 +86,9 @@ class BoundGraph:
 
     @cached_property
     def state_changes(self) -> list[tuple[list[int], list[int]]]:
-        """For each device, pointers to the auxiliary states and to the outputs.
+        """Pointers to the auxiliary states and to the outputs, for each device.
 
-        The states must have been changed before a caller reads an output of the same device.
+        A caller must not read an output before the states on the same device have changed.
         """
         devices: dict[Any, tuple[list[int], list[int]]] = {context: ([], []) for context in self._contexts}
         for state in self.bound.aux_arrays:

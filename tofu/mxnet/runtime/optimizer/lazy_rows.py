@@ -24,9 +24,9 @@ LAZY_FOR_SPARSE = (mx.optimizer.AdaGrad, mx.optimizer.Ftrl)
 def list_read_gradients(
     optimizer: Any, index: Any, gradient: ShardedTensor, has_sparse_weight: bool
 ) -> list[ShardedTensor]:
-    """Return the gradients that a lazy optimizer reads. Rows in which all are zero must not change in the weight.
+    """Return the gradients that a lazy optimizer reads. Rows in which all are zero must not change.
 
-    Return an empty list for an optimizer that is not lazy. The optimizer LBSGD also reads the sum of earlier gradients.
+    The list is empty for other optimizers. LBSGD also reads the sum of earlier gradients.
     """
     if isinstance(optimizer, LAZY_FOR_SPARSE):
         is_lazy = has_sparse_weight

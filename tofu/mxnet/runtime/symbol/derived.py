@@ -67,10 +67,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return self._apply_settings(super().get_internals())
 
     def get_children(self) -> Any:
-        """Return a symbol whose outputs are the inputs of the last operators, or None for a variable.
-
-        It is partitioned with the same settings.
-        """
+        """Return the inputs of the last operators, as a symbol with the same settings; None for a variable."""
         children = super().get_children()
         return None if children is None else self._apply_settings(children)
 
