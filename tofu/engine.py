@@ -107,8 +107,8 @@ class Backend(Protocol):
     ) -> None:
         """Raise InternalError if the execution graph `execution` is wrong.
 
-        Workers must read `communication_bytes` from each other, and, if the graph shows it, need `worker_bytes` of
-        memory.
+        Workers must read `communication_bytes` from each other. If the graph shows their memory, it must be
+        `worker_bytes`.
         """
 
     def measure_whole(self, source: Source) -> int:

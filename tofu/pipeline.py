@@ -125,8 +125,8 @@ class Task:
     def restore_whole_operators(self, choices: Choices) -> Choices:
         """Return the same choices with fewer operators *lowered* (replaced by several smaller operators).
 
-        Lowered operators are slower. So an operator stays lowered only if `choices` splits it in a way that its own
-        kernel does not allow.
+        Lowered operators are slower. So operators stay lowered only if their own kernels cannot be split as in
+        `choices`.
         """
         front_end, undescribed = self.engine.front_end, self.settings.undescribed
         return restore_whole_operators(self.source.graph, self.whole_accesses, choices, front_end, undescribed)

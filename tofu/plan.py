@@ -3,10 +3,10 @@
 A plan splits in *rounds*, one for each prime factor of the number of workers (some baselines have a single round). For
 example, a plan for 8 workers has three rounds with two parts each. Each round splits a tensor along a dimension, and an
 operator along an *axis*, such as the batch or the output channels. A round may also replicate a tensor or an operator:
-all parts then have the same tensor, or compute the same operator.
+all parts then store or compute the same.
 
-A plan prints as a table and can be saved as JSON. It refers to tensors and operators by name, so you can read it, edit
-it and apply it again. The plan's fingerprint identifies its model.
+A plan prints as a table and can be saved as JSON. You can read it, edit it and apply it again, because it refers to
+tensors and operators by name. The plan's fingerprint identifies its model.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class Plan:
         Tensors that a worker reads from others only once, and keeps until their last use. All other tensors are read
         again for each operator.
     reread
-        Tensors that are read again even for operators that could share one read, such as the time steps of a recurrent
-        network. Without a memory limit, `kept` and `reread` are empty.
+        Tensors that are read again for each time step of a recurrence, which could share one read. Without a memory
+        limit, `kept` and `reread` are empty.
     worker_bytes, measured
         Bytes that each worker needs. If `measured` is "memory", these are all buffers, except temporary memory inside
         kernels. If `measured` is "arguments", these are the arguments of the step alone.

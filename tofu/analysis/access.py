@@ -49,7 +49,7 @@ class Row(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A dimension that one tensor lacks, because it is one slice of the operator's other tensors.
+    """A dimension that one tensor of an operator lacks. This tensor is one slice of the others.
 
     For example, each input of a stack is one slice of the output along dimension `dimension`. A part of the operator
     accesses a range of slices. `row` is this range, shifted so that this tensor's slice has position 0.
@@ -66,7 +66,8 @@ class InputAccess:
     Attributes
     ----------
     addend_axes
-        Axes along which only the first part reads the input, so that a bias is not added twice. Other parts read zeros.
+        Axes along which only the first part reads the input. Otherwise a bias would be added twice. Other parts read
+        zeros.
     fill
         The number that is read outside the tensor.
     is_read

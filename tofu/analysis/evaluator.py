@@ -19,7 +19,7 @@ from tofu.tdl.expression import ExtentSymbol, extent_symbol
 
 
 class IndexNumbers(NamedTuple):
-    """An index at given shapes: the coefficient of each axis, and the smallest and largest value of all other terms."""
+    """An index at given shapes: the coefficient of each axis, and the range of all other terms."""
 
     terms: tuple[tuple[str, int], ...]
     lower: int

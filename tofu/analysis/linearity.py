@@ -1,11 +1,11 @@
 """Check that an output is linear in a sum. Only then can the sum be split over workers.
 
-If a sum is split, each worker computes the output with its part of the sum, and the results are added. This is correct
-if the output only adds, subtracts or negates the sum, and multiplies or divides the sum by factors that do not depend
-on the summed axis.
+If a sum is split, each worker computes the output with its part of the sum, and the results are added. The output may
+add, subtract or negate the sum. It may also multiply or divide the sum by factors that are constant along the summed
+axis.
 
-A term that is added to the sum, such as a bias, is an *addend*. Only one worker may add it. So an addend must be a
-multiple of an input that is used nowhere else: one worker reads this input, and all others read zeros instead.
+A term that is added to the sum, such as a bias, is an *addend*. Only one worker may add it. So one worker reads the
+input with the bias, and all others read zeros instead. The operator may use this input nowhere else.
 """
 
 from __future__ import annotations

@@ -47,10 +47,9 @@ class Tensor:
         True if the tensor connects two of the smaller operators that replace an operator (`tofu.lowering`). Plans do
         not list such tensors.
     times
-        The number of times that a training step transfers the tensor: 1, or the iterations of the loop that contains
-        it.
+        The number of transfers of the tensor in a training step: 1, or the iterations of its loop.
     addends
-        The number of loop iterations whose results are added before each transfer; 1 for tensors that no loop sums.
+        The number of loop iterations that are added before a transfer; 1 without such a sum.
     """
 
     name: str
@@ -69,7 +68,7 @@ class Tensor:
 
     @property
     def moved_item_bytes(self) -> int:
-        """The bytes that a step transfers for one element, over all iterations of the loop that contains the tensor."""
+        """The bytes that a step transfers for one element, in all iterations of a loop together."""
         return self.item_bytes * self.times
 
     @property

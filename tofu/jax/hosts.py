@@ -66,8 +66,7 @@ def check_devices(devices: Sequence[Any]) -> None:
 def find_topology(devices: Sequence[Any]) -> Topology | None:
     """Describe the interconnect of the devices by two levels: between hosts, and within a host.
 
-    Return None if there are no two levels, if hosts have different numbers of devices, or if the devices are not listed
-    host by host.
+    Return None if there are no two levels, or if the hosts' devices are mixed or differ in number.
     """
     processes = list(map(find_process, devices))
     hosts = list(dict.fromkeys(processes))

@@ -76,7 +76,7 @@ def _list_lost(source: Source, form: Source) -> set[str]:
 def _list_forms(source: Source, settings: Settings) -> Iterator[Source]:
     """Yield the forms of a step, the best first.
 
-    Sums move out of loops only if tensors may be replicated, because each worker may have to store a complete sum.
+    Sums move out of loops only if tensors may be replicated, because workers may store complete sums.
     """
     is_free = settings.replicate == "free" or settings.memory_limit is not None or settings.algorithm == "data-parallel"
     may_hoist = is_free or settings.plan is not None or settings.saved is not None

@@ -1,7 +1,7 @@
 """Apply `jax.grad` and `jax.vmap` to a partitioned step.
 
 Tofu plans the derivative of a step (in reverse mode), or its `jax.vmap`, as another step. JAX itself cannot transform
-the program that workers run: its derivative would add the cotangents of all replicas, and its `jax.vmap` would mix
+the program that workers run. Its derivative would add the cotangents of all replicas, and its `jax.vmap` would mix
 workers.
 """
 
@@ -48,8 +48,8 @@ class Transformation(Protocol):
 class Pullback:
     """The derivative of a step in reverse mode (vector-Jacobian product).
 
-    The *cotangent* of a value is the gradient of a loss with respect to this value. The pullback takes the cotangents
-    of the results at the positions `seeded`, and returns those of the arguments at the positions `wanted`.
+    The *cotangent* of a value is the gradient of a loss with respect to this value. From the cotangents of the results
+    at the positions `seeded`, the pullback computes the cotangents of the arguments at the positions `wanted`.
     """
 
     wanted: tuple[int, ...]

@@ -1,8 +1,8 @@
 """Restore whole operators after the search, if their own kernels can be split as the plan says.
 
 During the search, smaller operators (*parts*) replace every operator that has a lowering (a rule for this). But the
-kernel of a whole operator is faster. So an operator runs in parts only if its own kernel cannot be split along the axes
-of the plan.
+kernel of a whole operator is faster. So operators run in parts only if their own kernels cannot be split as in the
+plan.
 """
 
 from __future__ import annotations

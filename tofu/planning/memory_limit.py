@@ -1,7 +1,7 @@
 """Find the plan that transfers the fewest bytes and fits into the memory of a worker (`memory_limit=`).
 
-Replicating a tensor saves communication and costs memory. So the search may replicate any tensor, and pays a price for
-each byte that a worker stores (a Lagrange multiplier of the memory limit). It minimises
+Replicating a tensor saves communication and costs memory. So the search may replicate any tensor, but pays a price for
+each stored byte (a Lagrange multiplier of the memory limit). It minimises
 
     bytes transferred + price * bytes held
 

@@ -1,7 +1,7 @@
 """Planning options, which are the same for `tofu.partition`, the command line and symbol files.
 
-To add an option, add a field to `Settings` with its default, an entry to `OPTIONS`, and an argument to `tofu.partition`
-(and to `tofu.frontier`, if it applies there). A test compares the three.
+To add an option, add a field to `Settings` with its default, an entry to `OPTIONS`, and an argument to
+`tofu.partition`. A test compares the three.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Option:
     to_plain, from_plain
         Functions that convert the field to a value in a JSON file, and back.
     is_of_search
-        True if the option controls the search, so that a user cannot pass it together with `plan=`.
+        True if the option controls the search. It cannot be passed together with `plan=`.
     help, metavar, choices
         Texts of the command line option. If `help` is empty, this table defines no command line option.
     """

@@ -67,7 +67,7 @@ class Round:
     """A set of boxes of equal shape that are sent at the same time. Each worker sends and receives at most one box.
 
     If `is_local` is True, the boxes stay on their workers. `moves` maps each reader (the worker that receives a box) to
-    the sender, and to the positions of the box in the sender's and in the reader's array.
+    three values: the sender, the position of the box in the sender's array, and its position in the reader's array.
     """
 
     input: int

@@ -27,8 +27,7 @@ class PieceColumns(NamedTuple):
     source_count
         The number of sources of each piece.
     source_input, source_owner, source_rank, source_begin, source_along
-        The input of the transfer to which each source belongs, the worker that stores it, and the region of the
-        worker's array (`PieceSource`).
+        The input of the transfer, the worker, and the region of the worker's array (`PieceSource`), for each source.
     """
 
     reader: Column

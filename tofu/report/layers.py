@@ -42,7 +42,7 @@ class LayerRow:
     Attributes
     ----------
     name
-        The name of an operator, or of a part of the model with its source line, such as `block_0 train.py:60`.
+        The name of an operator, or a part of the model with its source line: `block_0 train.py:60`.
     operator, gradient
         The forward and the backward operator with the most computation. Without backward operators, both are the same.
     line
@@ -126,7 +126,7 @@ def list_layers(partition: Partition) -> list[LayerRow]:
 
 
 def find_operator(partition: Partition, name: str) -> str:
-    """Return `name` if an operator has this name, or else the operator that represents the layer `name`."""
+    """Return the operator `name`, or the operator that represents the layer `name`."""
     if name in partition.graph.operator_index:
         return name
     return next(layer.operator for layer in list_layers(partition) if layer.name == name)

@@ -71,8 +71,7 @@ class Algorithm:
     def list_orders(self, workers: int) -> tuple[tuple[int, ...], ...]:
         """Return the orders of the prime factors of `workers` to try. The paper's order is the first.
 
-        A search tries up to `MOST_ORDERS` orders, because a split over 2 and then 3 workers may transfer less than a
-        split over 3 and then 2.
+        A search tries up to `MOST_ORDERS` orders. For example, 2 and then 3 may be better than 3 and then 2.
         """
         if self.splits_once:
             return ((workers,),)
@@ -142,7 +141,7 @@ def find_algorithm(name: Any) -> Algorithm:
 def choose_proof(cost: int, proofs: Sequence[Proof]) -> Proof | None:
     """Return the strongest proof for a plan with this cost, or None.
 
-    Lower bounds above the cost are ignored, because they were proved for sets of plans that lack this plan.
+    Lower bounds above the cost are ignored, because they hold for other plans.
     """
     usable = [proof for proof in proofs if proof is proofs[0] or (proof.lower_bound or 0) <= cost]
     return max(usable, key=lambda proof: proof.lower_bound or 0, default=None)

@@ -69,7 +69,7 @@ def _find_batch_dimension(problem: Problem, tensor: int) -> int:
 def plan_megatron(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
     """Split matrix products in pairs, as Megatron-LM does for Transformers.
 
-    The first weight of a pair is split by columns and the second by rows, so nothing is transferred between the two
+    The first weight of a pair is split by columns and the second by rows. So nothing is transferred between the
     products. A Transformer has two kinds of pairs:
     - the products for query, key and value, then the output product of the attention, split by heads, and
     - the two products of each feed-forward block.
@@ -93,8 +93,8 @@ def _complete(
 ) -> Solution:
     """Complete a plan: keep the splits in `propagated`, and replicate most other operators and tensors.
 
-    A search splits `operators`, `tensors`, head gradients (with which the backward pass begins), operators that draw
-    random numbers, and lengths without equal parts.
+    A search splits `operators`, `tensors`, head gradients, operators that draw random numbers, and lengths without
+    equal parts.
     """
     graph, rounds = problem.graph, len(problem.factors)
     roots = [int(problem.native.choice_root(o)) for o in range(len(graph.operators))]

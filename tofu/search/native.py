@@ -47,8 +47,8 @@ class TransferRules:
     stages_small_sums
         True if workers share the computation of small sums, as of large ones. False if each worker reads all addends.
     relays_in_groups
-        True for hierarchical collectives: a group of workers receives each element only once, and adds its partial
-        results before it sends them. False if all workers read directly from each other.
+        True for hierarchical collectives: a group of workers receives each element once, and adds its partial results
+        before it sends them. False if all workers read directly from each other.
     repeats_operators
         True if all workers may repeat a cheap operator, which computes no more elements than its tensors have.
     ties_layers
@@ -190,8 +190,7 @@ def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _c
 def list_replicable(graph: Graph) -> list[bool]:
     """Return a list with True for the tensors that every worker may store whole.
 
-    These are small tensors, tensors that operators update in place, and tensors between the smaller operators that
-    replace an operator.
+    These are small tensors, tensors that operators update in place, and tensors inside a replaced operator.
     """
     return [
         tensor.size_bytes < REPLICATION_LIMIT_BYTES or tensor.is_inner or position in graph.written_in_place

@@ -115,7 +115,7 @@ class Problem:
         """Return a copy in which equal operators may be split differently if their fixed choices differ.
 
         If equal layers have different fixed choices, all layers may be split differently. A choice that is fixed in one
-        time step holds for all equal steps without a choice of their own.
+        time step holds for equal steps, too.
         """
         layers = self.layers
         fixed = ((layers.operators, operators), (layers.tensors, tensors))
@@ -130,7 +130,7 @@ class Problem:
 
     @property
     def ties(self) -> str:
-        """Words for the plans that a search covers, such as "that treat equal time steps alike"; "" for all plans."""
+        """A description of the plans that a search covers, such as "that treat equal time steps alike"; "" for all plans."""
         has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
         loops = " with one layout per loop" if has_loops else ""
         alike = []

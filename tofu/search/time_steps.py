@@ -12,9 +12,9 @@ on. Step t of T has
 Operators with other readers, such as a loss, belong to no step. The operators of the last step are found by comparison
 with another step.
 
-**Equal steps.** Two steps are equal if their operators correspond one-to-one: with equal signatures, corresponding
-inputs, and states from the same number of steps ago. Any operator may compute initial states, inputs of steps, and
-states from a step that is not equal.
+**Equal steps.** In equal steps, the operators correspond one-to-one. They have equal signatures, corresponding inputs,
+and states from the same number of steps ago. Any operator may compute initial states, inputs of steps, and states from
+a step that is not equal.
 """
 
 from __future__ import annotations

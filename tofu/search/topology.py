@@ -44,7 +44,7 @@ class Level:
         The bandwidth of the level: all bytes that cross it, from all workers, in one second.
     workers
         The number of groups that the level connects, such as 8 devices of a host. If it is None for all levels, each
-        level belongs to one prime factor of the number of workers, in the best order.
+        level belongs to one prime factor of the number of workers.
     microseconds
         The time before a read across the level begins.
     """

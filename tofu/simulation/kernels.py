@@ -1,8 +1,8 @@
 """Predict the time of a kernel from its operations, its bytes and the time of a call.
 
-The predicted time is the time of the call, plus the time for arithmetic or for memory traffic, whichever is longer (the
-roofline model). A contraction, such as a matrix product, is fast only if it has enough tiles for all arithmetic units,
-and enough depth (products per element of the result) to fill their pipelines:
+The predicted time is the time of the call, plus the time for arithmetic or memory, whichever is longer (the roofline
+model). A contraction, such as a matrix product, is fast only if it has many tiles, and enough depth (products per
+element of the result):
 
     efficiency = tiles / (units * ceil(tiles / units)) * depth / (depth + half_depth)
 
@@ -67,8 +67,8 @@ class Rates:
     call, call_of_several
         Seconds from one kernel to the next, on one device and on several.
     units, tile, half_depth
-        The number of arithmetic units, the elements of a tile, and the depth at which contractions reach half their
-        speed. If `units` is 0, all contractions run at full speed.
+        The number of arithmetic units, the elements of a tile, and the depth at half speed. If `units` is 0, all
+        contractions run at full speed.
     cache
         Bytes of the cache near a processor. Bytes of a kernel beyond this number take longer.
     measured

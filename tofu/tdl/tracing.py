@@ -55,9 +55,8 @@ def trace(
 ) -> Trace:
     """Call the function of a description, and return the formulas that it builds.
 
-    Shapes with the same number of dimensions, and the same dimensions of length 1, give the same trace. Descriptions
-    that are registered with `concrete=True` may use the exact shapes. Pass `output_shapes` if the function has a
-    parameter of that name.
+    The trace does not depend on other lengths than 1, except for descriptions with `concrete=True`. Pass
+    `output_shapes` if the function has a parameter of that name.
     """
     parsed_attributes = description.parse_attributes(attributes)
     keyword_arguments = dict(parsed_attributes)

@@ -1,4 +1,4 @@
-"""Find splits that a kernel computes correctly, but that the description of the operator does not offer as an axis.
+"""Find splits that a kernel computes correctly, but that the operator's description does not offer.
 
 Each engine explains the known splits of this kind in a list.
 """

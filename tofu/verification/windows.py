@@ -47,8 +47,8 @@ class WindowGeometry(Geometry):
     windows
         The windows of each input, or None if it is not read in windows.
     zeroed
-        A number in the attributes that is zero for each part, such as one side of a padding: the name of the attribute,
-        and a position in it. None if no attribute changes.
+        A number in the attributes that is zero for parts, such as one side of a padding. It is a pair: the name of the
+        attribute, and a position in it. None if no attribute changes.
     fill
         The value of the padding. If `zeroed` is set, each part receives input rows that include the padding.
     """

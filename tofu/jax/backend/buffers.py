@@ -229,7 +229,7 @@ def _pack(
 def _find_unplaced(buffers: Sequence[Buffer], spaces: Iterable[list[Buffer]], length: int) -> list[Buffer]:
     """Return the buffers for which the memory of results has no room.
 
-    Each list in `spaces` has the buffers that share the memory of one result, which is the first.
+    Each list in `spaces` has a result, and buffers that share its memory.
     """
     spaces = sorted(spaces, key=lambda space: space[0].size)
     sizes = [space[0].size for space in spaces]

@@ -5,7 +5,7 @@ result. These are the rules of XLA's fusion pass:
 
 - A cheap operation is computed again in each reader that it can be fused into. For other readers, its result is stored.
 - A costly operation is computed only once.
-- If the result of an operation with several large operands is stored for one reader, all other readers use it, too.
+- An operation with several large operands is computed only once if its result is stored anyway.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Operation:
 
 
 def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """Return two maps from values: to the operation that computes the value, and to the operations that read it."""
+    """Map each value to the operation that computes it, and to the operations that read it."""
     makers = {value: n for n, operation in enumerate(operations) for value in operation.makes}
     readers: dict[int, list[int]] = {}
     for n, operation in enumerate(operations):

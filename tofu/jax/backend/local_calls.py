@@ -93,7 +93,7 @@ class LocalCall:
         return evaluate(replace(self.equation, params={**self.parameters, **replaced}), operands)
 
     def pick(self, name: str, default: Any) -> list[Any]:
-        """Return this worker's value of the attribute `name`, or `default` if there is none, as a list of numbers."""
+        """Return this worker's value of the attribute `name` or `default`, as a list of numbers."""
         rows = [attributes.get(name, default) for attributes in self.attributes_by_worker]
         return self.workers.pick([row if isinstance(row, tuple) else (row,) for row in rows])
 
@@ -265,7 +265,7 @@ def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> 
 
 
 def _widen(indices: Any) -> Any:
-    """Convert small indices to 32 bits, because XLA aborts if a shard's first row number does not fit into the type."""
+    """Convert small indices to 32 bits, because the numbers of rows must fit into the type."""
     return indices.astype(jnp.int32) if indices.dtype.itemsize < jnp.dtype(jnp.int32).itemsize else indices
 
 

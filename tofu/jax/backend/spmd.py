@@ -84,7 +84,7 @@ class SpmdProgram:
 
     @cached_property
     def shards(self) -> dict[int, int]:
-        """A map from the number of a value in the step to the number of its shards in the `Lockstep` program."""
+        """Number of a value in the step -> number of its shards in the `Lockstep` program."""
         tensors, shards = self.native.tensor_of.items(), self.lockstep.shards
         return {number: shards[tensor] for number, tensor in tensors if tensor in shards}
 
@@ -126,7 +126,7 @@ class SpmdProgram:
     def map_over_mesh(self, mesh: Mesh, is_checked: bool = False) -> Any:
         """Return the program under `jax.shard_map`, as a function of complete arrays.
 
-        If `is_checked` is True, JAX raises TypeError or ValueError unless it can prove that replicas are equal.
+        If `is_checked` is True, JAX must prove that replicas are equal, or raises TypeError or ValueError.
         """
         specs = [sharding.spec for sharding in self.shardings(mesh)]
         result_specs = [sharding.spec for sharding in self.result_shardings(mesh)]

@@ -2,9 +2,8 @@
 
     count_traffic(step.lower(*args).compile().as_text(), devices)
 
-A collective in a loop is counted once for each iteration, or only once if XLA does not report the number of iterations.
-If collectives are asynchronous, as on TPUs, bytes that are transferred while devices compute are also counted
-separately.
+A collective in a loop is counted for each iteration, if XLA reports their number. If collectives are asynchronous, as
+on TPUs, bytes that are transferred while devices compute are also counted separately.
 """
 
 from __future__ import annotations

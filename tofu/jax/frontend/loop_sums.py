@@ -1,9 +1,8 @@
 """Move sums out of loops, such as gradients of weights that are summed over time steps or micro-batches.
 
-Often, a loop only adds to a carried value c, as in c' = c + T(p), where p is a matrix product and T is linear. Then the
-final value is c + T(sum of p), for the initial c. Each worker sums its own products p in the loop, and workers
-communicate once after the loop instead of in every iteration. But each worker must store its partial sum, which may be
-as large as the complete tensor.
+Often, a loop only adds to a carried value: c' = c + T(p). Here, p is a matrix product and T is linear. Then the final
+value is c + T(sum of p), for the initial c. Each worker sums its own products p in the loop. The workers communicate
+once, after the loop. But each worker must store its partial sum, which may be as large as the complete tensor.
 
 The loop may also add results that an inner loop stacks, such as the gradients of all layers. Then each iteration of the
 inner loop has a *separate sum*. After the outer loop, a *completing loop* applies T to each of these sums.
@@ -124,7 +123,7 @@ class _HoistedSum:
     moved_equations
         Equations that will run after the loop. They compute the sum of `summand` from the sums of the loop.
     separate_sums
-        A sum that moves out of an inner loop, for each value that the inner loop stacks.
+        Value that an inner loop stacks -> its sum, which moves out of the inner loop.
     has_product
         True if a summed equation is one of `PRODUCTS`, such as a matrix product.
     """

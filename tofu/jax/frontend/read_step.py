@@ -173,7 +173,7 @@ def _describe_empty(graph: Graph, tensor: int) -> str:
 
 
 def _find_state(arguments: Sequence[Any], state: Structure, traced: Traced, names: Sequence[str]) -> int:
-    """Return the number of arrays in the first argument if it is a state (see `read_step`), else 0."""
+    """Count the arrays in the first argument if it is a state (see `read_step`)."""
     state_leaves, result_shapes, results_tree = arguments[: state.num_leaves], traced.shapes, traced.results_tree
     candidates = [results_tree]
     if (data := results_tree.tree.node_data()) is not None and issubclass(data[0], tuple):

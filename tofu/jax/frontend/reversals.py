@@ -1,8 +1,8 @@
 """Remove reversals (`lax.rev`) that cancel each other, as in `jnp.cumsum(x[::-1])[::-1]`.
 
 Workers transfer almost every element if a split dimension is reversed. But most operators compute a reversed result
-from reversed operands. So this module searches the equations before a reversal for earlier reversals. If it finds some,
-it removes all these reversals, and the equations between them compute in the original order.
+from reversed operands. So this module searches the equations before a reversal for earlier reversals. It removes them
+all, and the equations between them compute in the original order.
 """
 
 from __future__ import annotations

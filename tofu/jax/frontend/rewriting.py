@@ -89,7 +89,7 @@ def _reduce_locally(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a barrier of several values by a barrier for each value, so that the values need not be split alike."""
+    """Replace a barrier of several values by a barrier for each value. The values need not be split alike then."""
     return [
         x if isinstance(x, Literal) else builder.add(equation.primitive, type_, [x], equation)
         for x, type_ in zip(equation.inputs, types, strict=True)
@@ -156,7 +156,7 @@ def _read_completely(builder: StepBuilder, equation: Equation, types: Sequence[V
 def _compare_operands(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Replace the comparison in the gradient of `maximum(x, y)` by a comparison of x and y.
 
-    Otherwise XLA may compute x and y twice with different rounding errors, so that neither equals the maximum.
+    XLA may compute x and y twice with different rounding errors. Then neither equals the maximum.
     """
     for operand, extremum in (equation.inputs, equation.inputs[::-1]):
         maker = builder.find_producer(extremum)

@@ -31,7 +31,7 @@ TAKES_STATIC_NUMBERS = ("equinox",)
 @jax.tree_util.register_static
 @dataclass(frozen=True, eq=False)
 class StaticLeaf:
-    """A wrapper that hides a function, string, number, or `Empty` from JAX, so that JAX sees no leaf there."""
+    """A wrapper that hides a function, string, number, or `Empty` from JAX."""
 
     value: Any
 

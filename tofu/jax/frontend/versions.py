@@ -191,8 +191,8 @@ def _list_lines(traceback: Any) -> Iterator[str]:
 def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checked: bool = False) -> Any:
     """Return `jax.shard_map` of a function.
 
-    The function always runs under `mesh`, even if the caller has set another mesh. If `is_checked` is True, JAX raises
-    TypeError or ValueError unless it can prove that replicated values are equal on all devices.
+    The function always runs under `mesh`, even if the caller has set another mesh. If `is_checked` is True, JAX must
+    prove that replicated values are equal on all devices, or raises TypeError or ValueError.
     """
     mapped = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=is_checked)
     if not hasattr(jax.sharding, "use_abstract_mesh"):
@@ -247,8 +247,7 @@ def is_of_jax(implementation: Any) -> bool:
 def scatters_sums(devices: Sequence[Any]) -> bool:
     """Return True if `lax.psum_scatter` computes correct sums on these devices.
 
-    On CPUs under `jax.distributed`, gloo overwrites data that it is still sending, so some sums are wrong (seen with
-    0.6.2).
+    On CPUs under `jax.distributed`, some sums are wrong (seen with 0.6.2).
     """
     return devices[0].platform != "cpu" or not jax.distributed.is_initialized()
 
@@ -271,7 +270,7 @@ def in_double_precision() -> AbstractContextManager[None]:
 
 
 def in_precision(double: bool) -> AbstractContextManager[None]:
-    """Return a context in which JAX's numbers have up to 64 bits if `double` is True, and otherwise up to 32 bits."""
+    """Return a context in which JAX's numbers have up to 64 bits, or, if `double` is False, up to 32 bits."""
     if bool(jax.config.jax_enable_x64) == double:  # the common case; entering a context takes a while
         return nullcontext()
     is_public = hasattr(jax, "enable_x64")  # since 0.12

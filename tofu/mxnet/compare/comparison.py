@@ -38,7 +38,7 @@ class ComparedRuns:
 def compare_runs(partition: Partition, workers_run: Run, device_run: Run, cancelled: float) -> ComparedRuns:
     """Compare the results of all workers with the results of one device.
 
-    A tensor is not compared if it depends on random numbers, or contains infinity or NaN on one device.
+    Tensors are not compared if they depend on random numbers, or contain infinity or NaN on one device.
     """
     problem = partition.searched.problem
     excused = _name_tensors(partition, find_random(problem.graph, problem.accesses))

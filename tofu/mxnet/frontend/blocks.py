@@ -1,4 +1,4 @@
-"""Replace operators such as cumsum, argmax and topk, so that the dimension along which they work can be split.
+"""Replace cumsum, argmax, topk and similar operators, so that the reduced dimension can be split.
 
 The dimension is divided into blocks, and each worker computes one block. Then the workers exchange a partial result for
 each block, such as its sum. A roll is replaced by slices.

@@ -190,7 +190,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
     def forward(self, x: Any, *args: Any) -> Any:
         """Run the block on the workers.
 
-        Raise UnsupportedError if the input is a symbol, because the calling block would run on one device.
+        Raise UnsupportedError for a symbol as input. The calling block would run on one device.
         """
         if isinstance(x, mx.sym.Symbol):
             raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""Replace operators that select by indices, such as Embedding and take, so that the indexed dimension can be split.
+"""Replace Embedding, take and similar operators, so that the indexed dimension can be split.
 
 Each worker looks up the indices that are in its shard, and returns zeros for all others. So the sum over the workers is
 exact. For the gradient, each worker computes the rows of its shard. The parts are in `csrc/nnvm/parts/take.cc` and

@@ -1,6 +1,6 @@
 """Estimate the workspace of convolutions, which is memory that their kernels request while they run.
 
-cuDNN and oneDNN choose their algorithms at run time. The estimate is for the algorithm that needs most memory, which
+cuDNN and oneDNN choose their algorithms at run time. The estimate is for the algorithm that needs most memory: it
 copies the window of each output position. For cuDNN, the attribute `workspace` limits the size, in MiB.
 """
 

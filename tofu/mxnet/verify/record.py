@@ -44,7 +44,7 @@ class RecordEntry:
     digest
         Hash of the description's source.
     kernels
-        Hash of the C++ source if the kernel is Tofu's own, else "".
+        Hash of the C++ source of Tofu's own kernel, or "".
     axes
         Axes along which the operator was run in parts.
     reduced

@@ -30,7 +30,7 @@ from tofu.verification.split import relative_error
 class WholeComparison:
     """Result of comparing an operator's outputs with its description or with a relation.
 
-    `error` is the largest error of the description. If it was not evaluated, `error` is None, and `checked` tells what
+    `error` is the largest error of the description. Without a description, `error` is None, and `checked` tells what
     was checked instead.
     """
 

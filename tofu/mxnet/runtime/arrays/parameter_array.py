@@ -215,7 +215,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return self.copyto(mx.cpu(0))
 
     def as_in_context(self, context: Any) -> Any:
-        """Return this array if `context` is the host, otherwise a copy of the whole array in the context."""
+        """Return this array for the host, and a copy of the whole array for other contexts."""
         return self if context == mx.cpu(0) else self.copyto(context)
 
     @property

@@ -41,8 +41,8 @@ class ShardedTensor:
     Attributes
     ----------
     source
-        The number of writes to the whole array, and its digest or None, when the shards were last copied from it. If
-        either has changed, the shards are outdated.
+        The number of writes to the whole array at the last copy to the shards, and its digest or None. If either has
+        changed, the shards are outdated.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ def find_failure(arrays: Sequence[Any]) -> Exception | None:
 
 
 def forget_failures(failure: Exception) -> Exception:
-    """Clear all errors that MXNet has not raised yet, because a process with such an error cannot fork.
+    """Clear all errors that MXNet has not raised yet. A process with such an error cannot fork.
 
     Return `failure`, or an error that also reports another operator's failure.
     """

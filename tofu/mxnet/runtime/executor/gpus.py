@@ -1,4 +1,4 @@
-"""Check and prepare GPUs before a model is bound, so that MXNet does not fail later or run slowly."""
+"""Check and prepare GPUs before a model is bound."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAJOR_VERSIONS = range(5, 9)
 
 
 def check_gpus(contexts: Sequence[Any]) -> None:
-    """Raise DeviceError if MXNet has no kernels for a GPU, or if only some of the workers run on GPUs."""
+    """Raise DeviceError if MXNet has no kernels for a GPU, or if workers mix GPUs and CPUs."""
     gpus = [context for context in contexts if context.device_type == "gpu"]
     if not gpus:
         return

@@ -106,7 +106,7 @@ class Gradients:
     def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
         """From now on, add up the gradients of the arguments in `names`, as grad_req="add" requests.
 
-        A sum starts with the argument's tensor in `shared` if this is split like the gradient, else with zeros.
+        A sum starts with the argument's tensor in `shared`, or with zeros if there is no tensor with this split.
         """
         for name in names:
             zeros, shared_sum = self._make_zeros(name), shared.get(name)

@@ -150,8 +150,7 @@ class Module(RunningModule):
     ) -> None:
         """Set the parameters from whole arrays.
 
-        As in MXNet, arrays with unknown names are ignored, except with allow_missing=True and allow_extra=False, which
-        raises an error.
+        As in MXNet, arrays with unknown names raise an error only if allow_missing=True and allow_extra=False.
         """
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
             return  # fit passes back what get_params returned

@@ -1,8 +1,8 @@
 """MXNet's optimizers on weights that are split over workers.
 
 An optimizer's code runs once for each weight, as on one device, but each operator in this code runs on all shards. So
-the optimizer counts each step once, norms cover whole tensors, and random numbers are the same as on one device. The
-optimizer's states are split like the weight.
+norms cover whole tensors, and random numbers are the same as on one device. The optimizer's states are split like the
+weight.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run MXNet's imperative operators on arrays that are split over workers, so that MXNet's optimizers can use them.
+"""Run MXNet's imperative operators, and so its optimizers, on arrays that are split over workers.
 
 Inside `on_shards()`, this module replaces the function through which MXNet calls operators. An element-wise operator
 then runs on each worker's shard. For a sum or norm, each worker computes a partial result from its shard, and the

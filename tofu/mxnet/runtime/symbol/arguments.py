@@ -134,8 +134,7 @@ def _advise_name(name: str, names: Collection[str], options: Collection[str]) ->
 def read_bound_shapes(symbol: Any, keywords: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return the shapes of inputs that a user passed to `simple_bind` as keyword arguments.
 
-    As in MXNet, unknown names that end with "label" are ignored, and so are, with a warning, values that are not
-    shapes.
+    As in MXNet, unknown names that end with "label" are ignored. Values that are not shapes are ignored with a warning.
     """
     names = symbol.list_arguments()
     ignored = [name for name, shape in keywords.items() if name not in names and not isinstance(shape, (tuple, list))]
@@ -258,7 +257,7 @@ def check_iterator(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], 
 def arrays_by_name(arrays: Any, names: Sequence[str], argument: str, optional: bool = False) -> dict[str, Any]:
     """Return the arrays by name. `arrays` is a list in the order of `names`, or a mapping.
 
-    Raise ShapeError if an array is missing, unless `optional` is True.
+    Raise ShapeError if an array is missing. With `optional`, arrays may be missing.
     """
     if not isinstance(arrays, Mapping):
         if len(arrays) != len(names):
@@ -279,7 +278,7 @@ def read_storages(symbol: Any, stypes: Mapping[str, str] | None) -> dict[str, st
 
 
 def warn_of_sparse_storage(symbol: Any) -> None:
-    """Log a warning if the model has sparse arrays, because workers store dense ones."""
+    """Log a warning if the model has sparse arrays. Workers store them as dense arrays."""
     if not has_sparse_storage(symbol):
         return
     arguments = {**dict.fromkeys(sorted(list_sparse_gradients(symbol)), "sparse gradient"), **list_storages(symbol)}

@@ -1,4 +1,4 @@
-"""Choose a plan if the shapes of inputs change: the plan for the first shapes if it fits, otherwise a new one."""
+"""Choose a plan when the shapes of inputs change. The plan for the first shapes stays if it fits."""
 
 from __future__ import annotations
 
