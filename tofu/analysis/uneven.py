@@ -1,4 +1,4 @@
-"""Axes that can be split into overlapping parts. Some frameworks need this, because all parts must have the same length.
+"""Axes that can be split into overlapping parts, for frameworks in which all parts must have the same length.
 
 For example, a length of 10 is split over 3 workers into [0, 4), [3, 7) and [6, 10). Elements 3 and 6 are each on two
 workers. A sum must count such an element once. So the worker with the earlier part replaces it by zero.

@@ -61,7 +61,6 @@ class _Aligner:
         return Lockstep(self.graph, factors, tuple(self.values), shards, computes, self.transfers, results)
 
     def _list_copies(self) -> Iterator[tuple[int, Column]]:
-        """Yield each operator with the nodes of its copies, in the order of the workers."""
         nodes = np.flatnonzero(self.tables.node_kind == NodeKind.OPERATOR)
         operators, first = np.unique(self.tables.node_id[nodes], return_index=True)
         nodes = nodes[np.lexsort((self.tables.node_worker[nodes], self.tables.node_id[nodes]))]
@@ -216,7 +215,6 @@ class _Aligner:
 
 
 def _find_unique(entries: Column) -> tuple[Column, Column]:
-    """Return the distinct entries in their order, and the position of each entry among them."""
     unique, first, positions = np.unique(entries, return_index=True, return_inverse=True)
     order = np.argsort(first)
     return unique[order], np.argsort(order)[positions]

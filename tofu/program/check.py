@@ -169,7 +169,6 @@ def _find_pieces_without_sources(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_overlaps(tables: ProgramTables, graph: Graph) -> Column:
-    """Return the fetches with overlapping pieces."""
     end = tables.piece_begin + tables.piece_extent
     nodes_by_pieces: dict[tuple[bytes, bytes], list[int]] = {}
     for node in np.unique(tables.piece_node).tolist():

@@ -131,7 +131,6 @@ class PatternReader:
         return piece_columns, copy_columns, source_entries
 
     def _find_offset(self, entry: int, box: Box) -> Column:
-        """Return the position of an entry in an array that contains the region `box`."""
         offset: Column = self._tables.entry_begin[entry].copy()
         offset[: len(box)] -= np.array([begin for begin, _ in box], np.int64)
         return offset
@@ -143,7 +142,6 @@ class PatternReader:
     def _find_partial_sums(
         self, tensor: int, entries: Column, fetches: Column, is_new_fetch: Predicate
     ) -> dict[int, int]:
-        """Return a map from pieces that copy a partial sum to the entry with the sum."""
         tables = self._tables
         nodes = tables.entry_node[fetches]
         rows = expand(tables.first_piece[nodes], tables.first_piece[nodes + 1])

@@ -130,7 +130,7 @@ class Problem:
 
     @property
     def ties(self) -> str:
-        """A description of the plans that a search covers, such as "that treat equal time steps alike"; "" for all plans."""
+        """A name for the plans that a search covers: "that treat equal time steps alike", "" for all plans."""
         has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
         loops = " with one layout per loop" if has_loops else ""
         alike = []

@@ -206,10 +206,6 @@ def _pack(
     separate_buffers: Mapping[int, int | None],
     depth: Mapping[int, int],
 ) -> int:
-    """Return the largest number of bytes that temporary values need at one time.
-
-    `separate_buffers` maps a result to the donated argument that it overwrites, or to None.
-    """
     memory = _list_buffers(order, types, results, separate_buffers)
     spaces = {
         memory.of[value]: [Buffer(0, 0, memory.last[argument])] if argument in memory.last else []
@@ -227,10 +223,6 @@ def _pack(
 
 
 def _find_unplaced(buffers: Sequence[Buffer], spaces: Iterable[list[Buffer]], length: int) -> list[Buffer]:
-    """Return the buffers for which the memory of results has no room.
-
-    Each list in `spaces` has a result, and buffers that share its memory.
-    """
     spaces = sorted(spaces, key=lambda space: space[0].size)
     sizes = [space[0].size for space in spaces]
     occupied = _Occupied(length, len(spaces))

@@ -180,7 +180,7 @@ def _offset_iota(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Draw all numbers and return this worker's shard, because each number depends on how many are drawn."""
+    """Draw all numbers, and return this worker's shard."""
     (keys,) = operands
     (all_numbers,) = call.bind(operands, shape=call.equation.params["shape"])
     return [call.take_part(all_numbers, sharded_dimensions=keys.ndim)]
@@ -192,7 +192,7 @@ def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Gather rows. Rows outside this worker's shard become zeros, so that the sum over all workers has every row."""
+    """Gather rows. Rows outside this worker's shard become zeros, because the results of all workers are added."""
     operand, indices = operands
     dimension_numbers, params = call.equation.params["dimension_numbers"], call.equation.params
     first_rows = call.pick("first", (0,) * operand.ndim)
@@ -304,7 +304,7 @@ def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Return a slice. Elements outside this worker's shard become zeros, so that the sum over workers is complete."""
+    """Return a slice. Elements outside this worker's shard become zeros, because the results of all workers are added."""
     operand, *starts = operands
     sizes = call.parameters["slice_sizes"]
     begins, bits, is_own = _find_begins(call, operand.shape, sizes, starts), as_bits(operand), jnp.bool_(True)
@@ -318,7 +318,6 @@ def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 def _find_begins(
     call: LocalCall, shape: Sequence[int], window_sizes: Sequence[int], starts: Sequence[Any]
 ) -> list[Any]:
-    """Return the start of a window, relative to the worker's shard. The start may be outside the shard."""
     complete_extents, split_dimensions = call.find_complete_extents(), call.split_dimensions
     index_dtype = jnp.int64 if any(jnp.result_type(start) == jnp.int64 for start in starts) else jnp.int32
     begins = []

@@ -175,7 +175,7 @@ def _find_share_between_hosts(pairs: Sequence[tuple[int, int]], host_devices: in
 
 
 def _find_relayed_share(groups: Sequence[Sequence[int]], host_devices: int) -> float:
-    """Return the share of received bytes that comes from other hosts. Assume that each group of devices forms a ring.
+    """Return the share of received bytes that comes from other hosts, in groups that form rings.
 
     In such a ring, one device of each host receives from another host.
     """

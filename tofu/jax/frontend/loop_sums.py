@@ -189,10 +189,7 @@ class _LoopBody:
         return hoisted_sum if is_sum and hoisted_sum.has_product else None
 
     def _analyze_summand(self, value: Operand, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues) -> bool:
-        """Return True if the sum of a value can move out of the loop.
-
-        Add the equations that must move to `hoisted_sum`.
-        """
+        """Return True if the sum of a value can move out of the loop. Add the equations to move to `hoisted_sum`."""
         if not isinstance(value, int) or self._read_counts[value] != 1:
             return False
         if value in self._moved_values or value in self._summed_equations:
@@ -237,9 +234,9 @@ class _LoopBody:
     def _find_linear_operands(
         self, equation: Equation, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues
     ) -> Sequence[Operand] | None:
-        """Return the operands in which an equation is linear, or None if the equation cannot move.
+        """Return the operands in which an equation is linear, or None.
 
-        An equation can move if its other operands are equal in all iterations. Add their equations to `hoisted_sum`.
+        All other operands must be equal in all iterations. Add their equations to `hoisted_sum`.
         """
         name, inputs = equation.primitive.name, equation.inputs
         if name in RESHAPING or name in ADDING:

@@ -173,7 +173,6 @@ def _describe_empty(graph: Graph, tensor: int) -> str:
 
 
 def _find_state(arguments: Sequence[Any], state: Structure, traced: Traced, names: Sequence[str]) -> int:
-    """Count the arrays in the first argument if it is a state (see `read_step`)."""
     state_leaves, result_shapes, results_tree = arguments[: state.num_leaves], traced.shapes, traced.results_tree
     candidates = [results_tree]
     if (data := results_tree.tree.node_data()) is not None and issubclass(data[0], tuple):
@@ -228,7 +227,7 @@ def divide_step(source: Source, workers: int) -> Source | None:
 
 
 def _rewrite(source: Source, step: Step, find_operator_name: Callable[[Equation], str | None]) -> Source:
-    """Replace the step of a source by a rewritten step. Tensors and operators of the original step keep their names."""
+    """Replace the step of a source by a rewritten step. Remaining tensors and operators keep their names."""
     native: Native = source.native
     names = [native.name_tensor(source.graph, number) for number in step.inputs]
     graph, tensor_of = make_graph(step, names, count_state(source))

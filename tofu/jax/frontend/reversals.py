@@ -80,7 +80,6 @@ class _Search:
         return not waiting
 
     def gains(self, size: int) -> bool:
-        """Return True if the new equations reverse less than a reversal of `size` elements."""
         count = sum(prod(self.builder.types[value].shape) for value, _ in self.rest)
         return count < size or (count == size and self.cancels)
 

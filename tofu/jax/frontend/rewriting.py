@@ -89,7 +89,7 @@ def _reduce_locally(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a barrier of several values by a barrier for each value. The values need not be split alike then."""
+    """Replace a barrier of several values by one for each value, so that they may be split differently."""
     return [
         x if isinstance(x, Literal) else builder.add(equation.primitive, type_, [x], equation)
         for x, type_ in zip(equation.inputs, types, strict=True)
@@ -216,7 +216,7 @@ def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[Value
 
 
 def _select_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace an equation that pads with a complex or traced number, which the description does not cover."""
+    """Replace an equation that pads with a complex or traced number."""
     if types[0].is_key:
         return None
     number, config = equation.inputs[1], equation.params["padding_config"]

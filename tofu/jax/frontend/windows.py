@@ -245,7 +245,6 @@ def _bind(equation: Equation, params: Mapping[str, Any], rest: Sequence[Any], ar
 
 
 def _is_dropped(builder: StepBuilder, equation: Equation, sizes: Sequence[int]) -> bool:
-    """Return True if a scatter writes nothing, because its only window is outside the array."""
     indices, numbers = equation.inputs[1], equation.params["dimension_numbers"]
     if equation.params["mode"] != lax.GatherScatterMode.FILL_OR_DROP or len(builder.find_type(indices).shape) != 1:
         return False

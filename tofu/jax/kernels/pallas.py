@@ -94,7 +94,7 @@ class _PallasCall:
         return KernelCall("pallas_call", self._make_run(rule, group_sizes), rule, refused=refused)
 
     def _read_axis(self, axis: int) -> list[_FollowedDimension]:
-        """Return, for each array, the dimension along which its blocks move with a grid axis.
+        """Return the dimension of each array along which its blocks move with a grid axis.
 
         Raise _UnsplitAxisError if the axis cannot be split.
         """

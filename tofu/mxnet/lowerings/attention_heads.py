@@ -123,8 +123,6 @@ def _has_separate_batch(access: OperatorAccess, position: int) -> bool:
 
 
 class _Rewriting:
-    """A copy of the graph in which attention scores have a dimension for the heads."""
-
     def __init__(self, graph: Graph, subgraph: _Subgraph) -> None:
         self.graph, self.subgraph = graph, subgraph
         self.tensors = list(graph.tensors)

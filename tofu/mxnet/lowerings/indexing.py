@@ -151,7 +151,6 @@ def _expand_one_hot(parts: Parts) -> None:
 
 
 def _convert_indices(parts: Parts, dtype: str) -> int:
-    """Return the indices in the type of the result."""
     (indices,) = parts.whole.inputs
     index_type, shape = parts.graph_tensors[indices].dtype, parts.shape(0)
     conversions = [] if index_type == dtype else [("Cast", {"dtype": dtype}, dtype)]

@@ -39,7 +39,7 @@ Callback = Callable[[bytes, str, int], None]
 class _NodeOutput(NamedTuple):
     """The tensor to which a node's output belongs, and the worker that computes it.
 
-    `is_in_transit` is True for a fetched region or a partial result, which is no shard of the tensor.
+    `is_in_transit` is True if the output is no shard, but a fetched region or a partial result.
     """
 
     tensor: int
